@@ -22,9 +22,9 @@ import numpy as np
 import schedlang as sl
 from benchmarks.harness import Case, Column, Row, main
 from schedlang.codegen.cpu import source_of
-from schedlang.codegen.dialect import NAMES
 from schedlang.codegen.file import HELPERS, render
 from schedlang.compute.tensor import Tensor
+from schedlang.intrinsics.dialect import NAMES
 from schedlang.machine.cpu import machine_nest
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target

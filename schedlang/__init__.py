@@ -26,12 +26,15 @@ from schedlang.expr.nodes import Axis, Expr
 from schedlang.ir.nest import Nest
 from schedlang.runtime.build import build, lower
 from schedlang.runtime.kernel import Kernel
-from schedlang.schedule.schedule import Schedule, thread_axis
+from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.stage import StageView
+from schedlang.state.thread_axis import thread_axis
 from schedlang.target import Target
+from schedlang.tvm import aliases as _aliases
 from schedlang.version import __version__
 
 create_schedule = schedule
+_aliases.install()
 
 _ON_DEMAND = {
     "apply_best": "schedlang.autotune.best:apply_best",
@@ -60,7 +63,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     place = _ON_DEMAND.get(name)
     if place is None:
-        from schedlang.tvm_names import lookup
+        from schedlang.tvm.names import lookup
 
         return lookup(name)
     module, _, attribute = place.partition(":")

@@ -68,18 +68,18 @@ from schedlang.compute.tensor import var as var
 from schedlang.expr.nodes import Axis as Axis
 from schedlang.expr.nodes import Expr as Expr
 from schedlang.ir.nest import Nest as Nest
-from schedlang.nd import cpu as cpu
-from schedlang.nd import cuda as cuda
-from schedlang.nd import device as device
-from schedlang.nd import gpu as gpu
+from schedlang.runtime.devices import cpu as cpu
+from schedlang.runtime.devices import cuda as cuda
+from schedlang.runtime.devices import device as device
+from schedlang.runtime.devices import gpu as gpu
 from schedlang.runtime.build import build as build
 from schedlang.runtime.build import lower as lower
 from schedlang.runtime.evaluate import evaluate as evaluate
 from schedlang.runtime.kernel import Kernel as Kernel
 from schedlang.schedule.schedule import Schedule as Schedule
 from schedlang.schedule.schedule import schedule as schedule
-from schedlang.schedule.schedule import thread_axis as thread_axis
 from schedlang.schedule.stage import StageView as StageView
+from schedlang.state.thread_axis import thread_axis as thread_axis
 from schedlang.target import Target as Target
 from schedlang.version import __version__ as __version__
 

@@ -11,7 +11,7 @@ import difflib
 import os
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from traceback import walk_tb
 
 # the most characters of a line that a message quotes
@@ -173,3 +173,14 @@ def missing_extra(library: str, extra: str, purpose: str) -> MissingExtraError:
     return MissingExtraError(
         f'{purpose} needs {library}: pip install "schedlang[{extra}]" installs it.'
     )
+
+
+def missing_name(
+    module: str, name: str, refused: Mapping[str, tuple[str, str]], spelling: str = ""
+) -> Exception:
+    """Return the exception for an absent ``name``, with advice if te programs may use it."""
+    if name in refused:
+        why, hint = refused[name]
+        return SchedlangError(explain(f"{spelling or module}.{name}", why, hint))
+    known = [] if name.startswith("_") else list(getattr(sys.modules[module], "__all__", ()))
+    return MissingNameError(f"module {module!r} has no attribute {name!r}{nearest(name, known)}")

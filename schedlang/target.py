@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schedlang.errors import BuildError
+from schedlang.errors import BuildError, missing_name
 from schedlang.host import (
     KIB,
     USUAL_CACHES,
@@ -19,7 +19,6 @@ from schedlang.host import (
     host_vectors,
     is_whole,
 )
-from schedlang.tvm_names import missing
 
 # the kinds of targets; te programs may also use the spellings below
 KINDS = ("cpu", "python", "cuda", "cuda-emulator")
@@ -285,7 +284,7 @@ REFUSED = dict.fromkeys(
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        raise missing(__name__, name, REFUSED, "tvm.target")
+        raise missing_name(__name__, name, REFUSED, "tvm.target")
 
 
 def or_emulator(target: Target) -> Target:

@@ -17,9 +17,9 @@ from typing import Any
 import numba
 import numpy as np
 
-from schedlang.runtime import intrinsics
-from schedlang.runtime.intrinsics import int32
-from schedlang.runtime.vmath import float32_from_bits
+from schedlang.intrinsics import cpu as intrinsics
+from schedlang.intrinsics.cpu import int32
+from schedlang.intrinsics.cpu.vmath import float32_from_bits
 
 CHUNK = 1 << 20
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}}

@@ -11,11 +11,11 @@ from schedlang.compute import compute, placeholder, var
 from schedlang.compute import reduce as r
 from schedlang.compute.boundary import MODES, pad
 from schedlang.compute.bounds import check_reads
+from schedlang.compute.read import reads
 from schedlang.compute.reference import reference
 from schedlang.errors import BoundsError, ComputeError, ComputeTypeError
 from schedlang.expr.interval import Ranges
 from schedlang.expr.simplify import to_lin
-from schedlang.expr.visit import reads
 
 
 def grid(*shape: int) -> np.ndarray:

@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from schedlang.runtime import intrinsics
+from schedlang.intrinsics import cpu as intrinsics
 from schedlang.runtime.bundle import bundle, read_library
 
-ROOT = Path(intrinsics.__file__).parents[2]
+ROOT = Path(intrinsics.__file__).parents[3]
 
 KERNEL = '''
 """A kernel file."""
 
 import numba
-from schedlang.runtime.intrinsics import (
+from schedlang.intrinsics.cpu import (
     broadcast, exp, float32, half_from, heap_array, int8, iota, load, reduce_add, stack_array,
     store, vgather, vload, vload_masked, vstore, vstore_half,
 )
@@ -101,17 +101,17 @@ def test_a_bundle_holds_only_what_its_kernel_uses() -> None:
 
 
 def test_a_scalar_bundle_registers_no_vector_operators() -> None:
-    head = "from schedlang.runtime.intrinsics import load, store\n"
+    head = "from schedlang.intrinsics.cpu import load, store\n"
     text = bundle(head + "def f(A, n):\n    store(A, n + 1, load(A, n * 2))\n")
     assert "vec_operator" not in text
     assert len(text.splitlines()) < 300
     assert bundle("import numpy\n") == "import numpy\n"
     with pytest.raises(ValueError, match="has no nothing"):
-        bundle("from schedlang.runtime.intrinsics import nothing\n")
+        bundle("from schedlang.intrinsics.cpu import nothing\n")
 
 
 def test_bundles_need_no_other_module() -> None:
-    source = f"from schedlang.runtime.intrinsics import {', '.join(intrinsics.__all__)}\n"
+    source = f"from schedlang.intrinsics.cpu import {', '.join(intrinsics.__all__)}\n"
     source += textwrap.dedent(
         """
         def every(a, b):

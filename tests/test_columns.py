@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import schedlang as sl
 from schedlang.errors import LoweringError
+from schedlang.intrinsics import scattered
 from schedlang.ir import offsets
-from schedlang.runtime import scattered
 
 
 def transpose(rows: int, columns: int, dtype: str, lanes: int, copies: int) -> sl.Schedule:

@@ -28,12 +28,13 @@ from schedlang.compute.data import (
     structure,
     to_data,
 )  # fmt: skip
+from schedlang.compute.read import Read
 from schedlang.compute.reference import reference
 from schedlang.compute.scan import scan
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError
 from schedlang.expr.construct import const
-from schedlang.expr.nodes import Axis, Read
+from schedlang.expr.nodes import Axis
 from schedlang.expr.visit import postorder
 
 

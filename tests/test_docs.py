@@ -133,7 +133,7 @@ def test_links(path: Path) -> None:
 
 
 def test_every_primitive_is_documented() -> None:
-    from schedlang.schedule.steps import PRIMITIVES
+    from schedlang.state.primitives.table import PRIMITIVES
 
     text = (ROOT / "docs" / "schedule.md").read_text(encoding="utf-8")
     missing = [name for name in PRIMITIVES if not re.search(rf"^### .*`{name}`", text, re.M)]

@@ -11,24 +11,24 @@ import pytest
 
 from schedlang.expr.linear import ZERO, Lin, to_expr
 from schedlang.expr.nodes import Binary, Const
+from schedlang.intrinsics import twins
 from schedlang.ir.nodes import For
 from schedlang.lowering import (
     build,
     hoist,
     instantiate,
     lower,
-    placement,
-    plan,
     region,
     resolve,
     sliding,
     statement,
     storage,
-)  # fmt: skip
+)
 from schedlang.lowering.tails import Cut
 from schedlang.machine import statements, stores, truth, values
-from schedlang.runtime import kernel, twins
-from schedlang.schedule import dataflow
+from schedlang.runtime import kernel
+from schedlang.state import placement, plan
+from schedlang.state.primitives import dataflow
 from tests.fuzz.case import Case, run_case
 from tests.marks import slow_but
 

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.codegen.dialect import GPU_NAMES
 from schedlang.errors import CallError, MissingExtraError
+from schedlang.intrinsics.dialect import GPU_NAMES
 from tests.conftest import Golden
 from tests.gpu_schedules import CASES, Scheduled, gemm, row_reduction, scaled, softmax
 
@@ -66,10 +66,11 @@ def test_symbolic_sizes_are_parameters(golden: Golden) -> None:
 
 @compiles
 def test_every_intrinsic_has_a_compiled_form_and_a_twin() -> None:
-    from schedlang.runtime import device, device_twins
+    from schedlang.intrinsics import gpu
+    from schedlang.intrinsics.twins import gpu as gpu_twins
 
-    assert sorted(device.__all__) == list(GPU_NAMES)
-    assert all(hasattr(device_twins, name) for name in GPU_NAMES if name != "exchange")
+    assert sorted(gpu.__all__) == list(GPU_NAMES)
+    assert all(hasattr(gpu_twins, name) for name in GPU_NAMES if name != "exchange")
 
 
 @compiles

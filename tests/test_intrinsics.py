@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from schedlang.runtime import intrinsics, twins
-from schedlang.runtime.intrinsics import *  # noqa: F403
+from schedlang.intrinsics import cpu as intrinsics
+from schedlang.intrinsics import twins
+from schedlang.intrinsics.cpu import *  # noqa: F403
 
 # each side executes the kernels as text and binds the names itself
 # ruff: noqa: F405

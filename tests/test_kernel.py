@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.codegen.dialect import NAMES
 from schedlang.errors import (
     BuildError,
     CallError,
@@ -28,6 +27,7 @@ from schedlang.errors import (
     LoweringError,
     SchedlangError,
 )
+from schedlang.intrinsics.dialect import NAMES
 from schedlang.machine.names import RESERVED, SAVED
 from schedlang.runtime import threads
 from schedlang.runtime.build import unwritten

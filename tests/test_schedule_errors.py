@@ -15,7 +15,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.errors import LoweringError, SchedlangError, ScheduleError
-from schedlang.schedule.steps import PRIMITIVES
+from schedlang.state.primitives.table import PRIMITIVES
 from tests.graphs import diamond, matmul, pointwise, recurrence
 
 MATMUL = [

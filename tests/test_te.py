@@ -7,6 +7,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from schedlang.errors import (
     SchedlangError,
     ScheduleError,
 )  # fmt: skip
+from schedlang.tvm.aliases import FACES
 from tests.marks import slow_but
 
 PROGRAMS = sorted(Path(__file__).with_name("te_programs").glob("*.py"))
@@ -400,11 +402,46 @@ def test_exported_names_exist() -> None:
 def test_names_of_te_load_on_demand() -> None:
     script = (
         "import sys, schedlang\n"
-        "assert not {'schedlang.te', 'schedlang.tir'} & set(sys.modules)\n"
+        "loaded = {m for m in sys.modules if m.startswith('schedlang.tvm.')}\n"
+        "assert loaded == {'schedlang.tvm.aliases'}, loaded\n"
         "schedlang.te.placeholder; schedlang.nd.array; assert 'numba' not in sys.modules\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+SPELLINGS = (
+    "import schedlang.{0}; found = schedlang.{0}",
+    "import schedlang.{0} as found",
+    "import schedlang as tvm; found = tvm.{0}",
+    "from schedlang import {0} as found",
+    "from schedlang.tvm import {0} as found",
+    "from importlib import import_module; found = import_module('schedlang.{0}')",
+)
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_each_spelling_of_an_import_gives_one_module(spelling: str) -> None:
+    lines = [f"{spelling.format(face)}; faces.append(found)" for face in FACES]
+    for face in FACES:
+        lines += [f"from schedlang.{face} import *", f"import schedlang.tvm.{face} as real"]
+        lines += ["import schedlang", f"assert faces.pop(0) is real is schedlang.{face}"]
+        lines += [f"import sys; assert sys.modules['schedlang.{face}'] is real"]
+        lines += ["assert not [n for n in real.__all__ if globals()[n] is not getattr(real, n)]"]
+    script = "\n".join(["faces = []", *lines])
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_each_face_is_an_alias_with_a_stub() -> None:
+    folder = Path(tvm.__file__).parent
+    modules = {path.stem for path in (folder / "tvm").glob("*.py")}
+    assert modules - {"__init__", "aliases", "names"} == set(FACES)
+    assert {path.stem for path in folder.glob("*.pyi")} == {"__init__", *FACES}
+    stub = (folder / "__init__.pyi").read_text(encoding="utf-8")
+    assert all(f"from schedlang import {face} as {face}\n" in stub for face in FACES)
+    with pytest.raises(ModuleNotFoundError, match="not a package"):
+        import_module("schedlang.te.nothing")
 
 
 def blocks() -> list[tuple[int, str]]:

@@ -13,7 +13,7 @@ import schedlang as sl
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ScheduleError
 from schedlang.schedule.schedule import Schedule
-from schedlang.schedule.steps import PRIMITIVES
+from schedlang.state.primitives.table import PRIMITIVES
 from tests.graphs import diamond, matmul, pointwise, recurrence
 
 USES: dict[str, str] = {

@@ -38,7 +38,7 @@ def blocked(s, A, B, C):
     P = s.cache_read(B, "global", [T])
     x, y = s[P].op.axis
     s[P].parallel(x)
-    s[C].parallel(s[C].fuse(mo, no) if not s.state.held["C"] else mo)
+    s[C].parallel(s[C].fuse(mo, no) if not s.state.attachments["C"] else mo)
     s[C].vectorize(ni)
 
 

@@ -11,8 +11,9 @@ import numba
 import numpy as np
 import pytest
 
-from schedlang.runtime import intrinsics, twins
-from schedlang.runtime.intrinsics import load, store, vload, vstore
+from schedlang.intrinsics import cpu as intrinsics
+from schedlang.intrinsics import twins
+from schedlang.intrinsics.cpu import load, store, vload, vstore
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 POLYNOMIALS = ["exp", "log", "tanh", "sigmoid", "erf"]

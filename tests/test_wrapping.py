@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.runtime import twins
+from schedlang.intrinsics import twins
 from tests.marks import slow_but
 
 TARGETS = ["cpu", "python"]

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Union
 
+from schedlang.compute.read import Read
 from schedlang.expr.interval import Ranges
 from schedlang.expr.lazy import is_both
 from schedlang.expr.linear import Lin, Opaque
-from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Const, Expr, Read, Unary, Var
+from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Const, Expr, Unary, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Load

@@ -8,11 +8,12 @@ from typing import Any
 from schedlang.analysis.conditions import AtLeast, Held, Never, items_of, leaves_of
 from schedlang.analysis.evaluated import evaluations
 from schedlang.analysis.points import Counter, Loops
+from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Extent, Tensor
 from schedlang.compute.work import of_point, of_start
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import ONE, ZERO, Lin, to_expr
-from schedlang.expr.nodes import Axis, Expr, Read, Var
+from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.rules import extreme, floordiv
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import rewrite

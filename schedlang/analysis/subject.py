@@ -8,7 +8,7 @@ from typing import Any
 
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.errors import ComputeTypeError, explain
-from schedlang.stage.state import State
+from schedlang.state.state import State
 
 
 @dataclass(frozen=True, eq=False)

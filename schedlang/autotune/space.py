@@ -31,7 +31,7 @@ from schedlang.ir.sized import at_sizes
 from schedlang.ir.verify import verify
 from schedlang.lowering.lower import lower_state
 from schedlang.schedule.schedule import Schedule, plain_schedule
-from schedlang.stage.state import At
+from schedlang.state.state import At
 from schedlang.target import Target
 
 Template = Callable[[Schedule, Knobs], object]

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from schedlang.codegen.dialect import GPU_NAMES
 from schedlang.codegen.file import HELPERS
 from schedlang.codegen.numba_source import INDENT, StatementPrinter
 from schedlang.expr.dtypes import itemsize
@@ -14,6 +13,7 @@ from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
+from schedlang.intrinsics.dialect import GPU_NAMES
 from schedlang.ir.nodes import Buffer
 from schedlang.machine.context import Context
 from schedlang.machine.evaluator import Evaluator

@@ -22,5 +22,5 @@ def _imports(source: GpuSource) -> str:
     lines += ["import numpy as np", "from numba import cuda"]
     if source.intrinsics:
         names = list(source.intrinsics)
-        lines += ["", *wrapped("from schedlang.runtime.device import (", names, ")")]
+        lines += ["", *wrapped("from schedlang.intrinsics.gpu import (", names, ")")]
     return "\n".join(lines)

@@ -100,7 +100,7 @@ def _imports(source: Source, compiled: bool) -> str:
         lines.append(f"from numba import njit{', prange' if source.parallel else ''}")
     else:
         names = sorted({*names, "njit", *(["prange"] if source.parallel else [])})
-    module = "schedlang.runtime.intrinsics" if compiled else "schedlang.runtime.twins"
+    module = f"schedlang.intrinsics.{'cpu' if compiled else 'twins'}"
     if names:
         lines += ["", *wrapped(f"from {module} import (", names, ")")]
     return "\n".join(lines)

@@ -8,13 +8,14 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 
+from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, shape_text
 from schedlang.errors import BoundsError, explain
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.interval import Ranges, lower, occupied, upper
 from schedlang.expr.lazy import is_both
 from schedlang.expr.linear import Lin, Opaque, to_expr
-from schedlang.expr.nodes import Axis, Binary, Expr, Read, Select, Unary, Var
+from schedlang.expr.nodes import Axis, Binary, Expr, Select, Unary, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 

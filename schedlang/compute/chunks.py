@@ -17,12 +17,13 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from schedlang.compute.fold import ACCUMULATORS, Masked, combine_kept, contraction, fold, ufunc_of
+from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Tensor, shape_text
 from schedlang.errors import BoundsError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.evaluate import Program, evaluate, plan
 from schedlang.expr.linear import Lin
-from schedlang.expr.nodes import Axis, Binary, Const, Expr, Read, Select, Unary, Var
+from schedlang.expr.nodes import Axis, Binary, Const, Expr, Select, Unary, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from schedlang.compute.laws import exceptions_of
+from schedlang.compute.read import Read
 from schedlang.compute.reduce import Reduction, reduction, source_of
 from schedlang.compute.reducer import Reducer
 from schedlang.compute.tensor import check_name
 from schedlang.errors import ComputeError, ComputeTypeError, SchedlangError, explain
 from schedlang.expr.construct import as_expr, const, convert
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.nodes import Axis, Const, Expr, Read, Var
+from schedlang.expr.nodes import Axis, Const, Expr, Var
 from schedlang.expr.visit import postorder
 
 

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from schedlang.compute.read import Read
 from schedlang.compute.reduce import Reducer
 from schedlang.compute.tensor import ComputeOp, Extent, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.errors import ComputeError
-from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Read, Select, Unary, Var
+from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.expr.visit import postorder
 
 FORMAT = "schedlang.compute"

@@ -9,20 +9,10 @@ from typing import Union
 
 import numpy as np
 
+from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.linear import Lin, to_expr
-from schedlang.expr.nodes import (
-    Axis,
-    Binary,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    Read,
-    Select,
-    Unary,
-    Var,
-)  # fmt: skip
+from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from weakref import WeakSet
 
 from schedlang.compute.graph import operations, variables
+from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from schedlang.errors import PrecisionWarning, explain, warn_user
 from schedlang.expr import dtypes
-from schedlang.expr.nodes import Binary, Cast, Const, Expr, Read
+from schedlang.expr.nodes import Binary, Cast, Const, Expr
 from schedlang.expr.visit import postorder, with_children
 
 _warned: WeakSet[Operation] = WeakSet()

@@ -11,6 +11,7 @@ from schedlang.compute.define import check_leaves
 from schedlang.compute.flatten import FORMAT, VERSION, expr_to_data
 from schedlang.compute.fold import ufunc_of
 from schedlang.compute.laws import exceptions_of
+from schedlang.compute.read import Read
 from schedlang.compute.reduce import Reducer, argmax, argmin, reduce_axis
 from schedlang.compute.scan import scan
 from schedlang.compute.tensor import (
@@ -27,7 +28,7 @@ from schedlang.compute.tensor import (
 from schedlang.errors import ComputeError, SchedlangError
 from schedlang.expr import construct, dtypes, nodes
 from schedlang.expr.functions import FUNCTIONS, build_call
-from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Read, Select, Unary, Var
+from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.expr.visit import postorder
 
 _BINARY = frozenset(("+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "<<", ">>",

@@ -6,12 +6,12 @@ from collections.abc import Container, Iterable, Iterator
 
 from schedlang.compute.bounds import exact_range, guards_of, unknown_nodes
 from schedlang.compute.graph import operations
+from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Operation, ScanOp, Tensor
 from schedlang.errors import ComputeError, UnprovenWarning, explain, warn_user
 from schedlang.expr.construct import binary
 from schedlang.expr.interval import Interval, Ranges, occupied
 from schedlang.expr.linear import Lin
-from schedlang.expr.nodes import Read
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 

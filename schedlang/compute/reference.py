@@ -11,11 +11,11 @@ import numpy as np
 from schedlang.compute.arguments import bind
 from schedlang.compute.chunks import Prepared, execute, extent_of, prepare
 from schedlang.compute.graph import operations, placeholders, variables
+from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor, shape_text
 from schedlang.errors import CallError, ComputeError, ComputeTypeError, explain
-from schedlang.expr.nodes import Read, Var
+from schedlang.expr.nodes import Var
 from schedlang.expr.simplify import to_lin
-from schedlang.expr.visit import reads
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NoReturn, Union
 
+from schedlang.compute.read import Read, reads
 from schedlang.compute.row import Row, wrong_count
 from schedlang.errors import (
     BoundsError,
@@ -20,11 +21,11 @@ from schedlang.errors import (
 )
 from schedlang.expr import dtypes
 from schedlang.expr.construct import as_expr, binary, const
-from schedlang.expr.nodes import Axis, Binary, Cast, Const, Expr, Read, Var
+from schedlang.expr.nodes import Axis, Binary, Cast, Const, Expr, Var
 from schedlang.expr.numpy_functions import apply_numpy, name_of
 from schedlang.expr.operators import EQUALITIES, OPERANDS, OPERATORS
 from schedlang.expr.ufuncs import apply_ufunc
-from schedlang.expr.visit import postorder, reads
+from schedlang.expr.visit import postorder
 
 if TYPE_CHECKING:
     from schedlang.compute.reduce import Reducer

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from schedlang.compute.graph import first_rows, operations
+from schedlang.compute.read import Read
 from schedlang.compute.reduce import Reducer
 from schedlang.compute.tensor import ComputeOp, Extent, Tensor
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Call, Expr, Read, Unary, Var
+from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Call, Expr, Unary, Var
 from schedlang.expr.visit import postorder
 
 _ARITHMETIC = ("+", "-", "*", "/", "//", "%", "**")

@@ -15,6 +15,8 @@ DTYPES = (
     "float16", "float32", "float64",
 )  # fmt: skip
 INDEX = "int64"
+# offsets are signed 64-bit numbers
+LARGEST_BYTES = 2**63
 
 _KIND = {name: np.dtype(name).kind for name in DTYPES}
 _RANK = {"b": 0, "u": 1, "i": 1, "f": 2}

@@ -14,10 +14,21 @@ from typing import Any
 import numpy as np
 
 from schedlang.expr.functions import FUNCTIONS
-from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Read, Select, Unary, Var
+from schedlang.expr.nodes import (
+    ArrayRead,
+    Axis,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Select,
+    Unary,
+    Var,
+)
 from schedlang.expr.visit import postorder
 
-Reader = Callable[[Read, "tuple[Any, ...]"], Any]
+Reader = Callable[[Any, "tuple[Any, ...]"], Any]
 
 _BINARY: dict[str, Callable[..., Any]] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide,
@@ -129,7 +140,7 @@ def value_of(
     if isinstance(node, Select):
         chosen: Any = np.where(*(done[id(c)] for c in node.children))
         return chosen[()]
-    if isinstance(node, Read) and read is not None:
+    if isinstance(node, ArrayRead) and read is not None:
         return read(node, tuple(done.get(id(i)) for i in node.indices))
     raise TypeError(f"{type(node).__name__} has no value here")
 

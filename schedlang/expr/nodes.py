@@ -15,9 +15,6 @@ import numpy as np
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr import dtypes
 
-if TYPE_CHECKING:
-    from schedlang.compute.tensor import Tensor
-
 ExprLike = Union["Expr", int, float, bool, np.generic]
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
@@ -257,20 +254,21 @@ class Select(Expr):
         return (self.cond, self.a, self.b)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Read(Expr):
-    """A read of one element of a tensor."""
+class ArrayRead(Expr):
+    """A read of one element of an array; packages above define of what: a tensor or a buffer."""
 
-    tensor: Tensor
+    __slots__ = ()
     indices: tuple[Expr, ...]
-    dtype: str
-    weak: bool = False
 
     @property
     def source(self) -> str:
         """The name of what is read."""
-        return self.tensor.name
+        raise NotImplementedError
 
     @property
     def children(self) -> tuple[Expr, ...]:
         return self.indices
+
+    def with_children(self, children: tuple[Expr, ...]) -> Expr:
+        """Return a read of the same array at other indices."""
+        raise NotImplementedError

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
+from schedlang.expr.nodes import (
+    ArrayRead,
+    Axis,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Select,
+    Unary,
+    Var,
+)
 from schedlang.expr.visit import postorder
 
 PRECEDENCE = {
@@ -109,8 +120,6 @@ def _print(
             return f"select({', '.join(parts)})", ATOM
         operands = [paren(*done[id(c)], 2) for c in (node.a, node.cond, node.b)]
         return f"{operands[0]} if {operands[1]} else {operands[2]}", _CONDITIONAL
-    # a read of a tensor, or of a buffer of the loop nest
-    source, indices = getattr(node, "source", None), getattr(node, "indices", ())
-    if source is None:
-        raise TypeError(f"no text for {type(node).__name__}")
-    return f"{source}[{index_text(indices, done)}]", ATOM
+    if isinstance(node, ArrayRead):
+        return f"{node.source}[{index_text(node.indices, done)}]", ATOM
+    raise TypeError(f"no text for {type(node).__name__}")

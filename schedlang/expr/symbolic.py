@@ -6,7 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 from schedlang.expr.dtypes import is_float, is_integer
-from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Read, Select, Unary, Var
+from schedlang.expr.nodes import (
+    ArrayRead,
+    Axis,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Select,
+    Unary,
+    Var,
+)
 from schedlang.expr.visit import postorder
 
 # functions that have another name in sympy
@@ -66,8 +77,8 @@ def _converted(node: Expr, parts: list[Any]) -> Any:
         return _binary(node, *parts)
     if isinstance(node, Select):
         return sympy.Piecewise((parts[1], parts[0]), (parts[2], True))
-    if isinstance(node, Read):
-        name = node.tensor.name
+    if isinstance(node, ArrayRead):
+        name = node.source
         return sympy.IndexedBase(name)[tuple(parts)] if parts else sympy.Symbol(name)
     if isinstance(node, Call) and node.fn in _KNOWN:
         return getattr(sympy, _RENAMED.get(node.fn, node.fn))(*parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import replace
 
-from schedlang.expr.nodes import Binary, Call, Cast, Expr, Read, Select, Unary
+from schedlang.expr.nodes import ArrayRead, Binary, Call, Cast, Expr, Select, Unary
 
 
 def postorder(roots: Iterable[Expr], known: Container[int] = ()) -> Iterator[Expr]:
@@ -47,12 +47,9 @@ def with_children(node: Expr, children: tuple[Expr, ...]) -> Expr:
         return replace(node, args=children)
     if isinstance(node, Select):
         return replace(node, cond=children[0], a=children[1], b=children[2])
-    if isinstance(node, Read):
-        return Read(node.tensor, children, node.dtype, node.weak)
-    rebuild = getattr(node, "with_children", None)
-    if rebuild is None:
-        raise TypeError(f"{type(node).__name__} has no children to replace")
-    return rebuild(children)
+    if isinstance(node, ArrayRead):
+        return node.with_children(children)
+    raise TypeError(f"{type(node).__name__} has no children to replace")
 
 
 def rewrite(
@@ -100,11 +97,3 @@ def preorder(roots: Iterable[Expr]) -> Iterator[Expr]:
                 seen.add(id(node))
                 yield node
                 stack.extend(reversed(node.children))
-
-
-def reads(roots: Iterable[Expr]) -> Iterator[Read]:
-    """Return an iterator over the reads of tensors, in order of first appearance.
-
-    Reads inside of indices, as in a gather, come after the read that they index.
-    """
-    return (node for node in preorder(roots) if isinstance(node, Read))

@@ -14,7 +14,7 @@ from schedlang.gpu_lowering.program import Index
 from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Load, Stmt, Store, walk
 from schedlang.ir.rewrite import deep, mapped, storage, with_buffers, with_leaves
 from schedlang.ir.threads import free_threads
-from schedlang.stage.state import THREADS
+from schedlang.state.state import THREADS
 
 
 def thread_loops(region: Stmt, stage: str, title: str) -> dict[str, For]:

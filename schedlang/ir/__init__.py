@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from schedlang.tvm_names import missing
+from schedlang.errors import missing_name
 
 _MODULES = (
     "modules and passes of TVM's IR are not part of schedlang",
@@ -37,4 +37,4 @@ REFUSED = {
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        raise missing(__name__, name, REFUSED, "tvm.ir")
+        raise missing_name(__name__, name, REFUSED, "tvm.ir")

@@ -5,19 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import Any, Optional, Union
 
+from schedlang.compute.reduce import Reducer
+from schedlang.compute.tensor import Tensor
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.linear import Lin
-from schedlang.expr.nodes import Axis, Expr
-from schedlang.stage.layout import Layout
+from schedlang.expr.nodes import ArrayRead, Axis, Expr
+from schedlang.state.layout import Layout
 
-if TYPE_CHECKING:
-    from schedlang.compute.reduce import Reducer
-    from schedlang.compute.tensor import Tensor
-
-# bytes: offsets are signed 64-bit numbers
-LARGEST = 2**63
 LOOP_KINDS = ("serial", "parallel", "vectorize", "unroll", "vthread", "thread")
 
 
@@ -54,7 +50,7 @@ class Buffer:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Load(Expr):
+class Load(ArrayRead):
     """One element of a buffer."""
 
     buffer: Buffer
@@ -64,12 +60,7 @@ class Load(Expr):
 
     @property
     def source(self) -> str:
-        """The name of what is read."""
         return self.buffer.name
-
-    @property
-    def children(self) -> tuple[Expr, ...]:
-        return self.indices
 
     def with_children(self, children: tuple[Expr, ...]) -> Load:
         return Load(self.buffer, children, self.dtype)

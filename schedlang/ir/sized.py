@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
+from schedlang.compute.read import Read
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.linear import Lin, to_expr
-from schedlang.expr.nodes import Expr, Read, Var
+from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.solving import Equation, equations
 from schedlang.expr.visit import rewrite
@@ -26,7 +27,7 @@ from schedlang.ir.nodes import (
     Store,
     walk,
 )
-from schedlang.stage.relations import extent_of
+from schedlang.state.relations import extent_of
 
 
 def at_sizes(nest: Nest, sizes: Mapping[str, int]) -> Nest:

@@ -11,19 +11,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from schedlang.compute.bounds import facts_of
+from schedlang.compute.read import Read
 from schedlang.errors import OutOfBoundsError, VerifyError, explain
 from schedlang.expr.choices import in_parts
+from schedlang.expr.dtypes import LARGEST_BYTES
 from schedlang.expr.interval import Ranges, occupied
 from schedlang.expr.lazy import regions_of
 from schedlang.expr.linear import Div, Lin, Opaque
-from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Read, Select, Unary, Var
+from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Select, Unary, Var
 from schedlang.expr.rules import Interval
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.cover import check_finalised
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
-    LARGEST,
     LOOP_KINDS,
     Alloc,
     Block,
@@ -174,7 +175,7 @@ class _Walker:
         elif isinstance(stmt, Alloc):
             if stmt.buffer in self.depth:
                 self.fail(f"{stmt.buffer.name} has storage already")
-            if (stmt.buffer.bytes or 0) >= LARGEST:
+            if (stmt.buffer.bytes or 0) >= LARGEST_BYTES:
                 self.fail(f"{stmt.buffer.name} takes {stmt.buffer.bytes} bytes of storage, more "
                           "than an address can reach")  # fmt: skip
             self.depth[stmt.buffer] = len(self.loops)

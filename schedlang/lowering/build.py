@@ -27,13 +27,10 @@ from schedlang.lowering.guards import (
     wrapped,
 )
 from schedlang.lowering.nesting import Job, Loop, Made, Nesting, Scope
-from schedlang.lowering.placement import Problem
-from schedlang.lowering.plan import Guard, Peel, make_plan, thread_tag
 from schedlang.lowering.prefetch import prefetch, written_box
 from schedlang.lowering.private import rounded_up
 from schedlang.lowering.region import (
     Box,
-    Dim,
     Pending,
     merge,
     realize,
@@ -41,7 +38,7 @@ from schedlang.lowering.region import (
     relax_all,
     relax_box,
     union,
-)  # fmt: skip
+)
 from schedlang.lowering.scan_rows import rows_so_far
 from schedlang.lowering.sliding import Slide, find_slide
 from schedlang.lowering.statement import statement
@@ -49,7 +46,9 @@ from schedlang.lowering.storage import box_scope, scope_of
 from schedlang.lowering.tails import cut_at, lost_cuts, rest_of_cut
 from schedlang.lowering.threads import fetched, too_few_threads, wrong_threads
 from schedlang.lowering.trampoline import Task
-from schedlang.stage.state import Stage
+from schedlang.state.placement import Problem
+from schedlang.state.plan import Dim, Guard, Peel, make_plan, thread_tag
+from schedlang.state.state import Stage
 
 
 def nest_stage(

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Optional, Union
+from typing import Optional, Union
 
+from schedlang.compute.reduce import Reducer
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Expr
 from schedlang.ir.nodes import Alloc, Block, For, If, Note
-
-if TYPE_CHECKING:
-    from schedlang.compute.reduce import Reducer
 
 
 @dataclass(frozen=True, eq=False, repr=False)

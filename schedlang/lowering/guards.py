@@ -9,9 +9,9 @@ from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import If
 from schedlang.lowering.drafts import Draft, block
 from schedlang.lowering.nesting import Nesting
-from schedlang.lowering.plan import Guard
 from schedlang.lowering.sliding import new_rows_only
 from schedlang.lowering.threads import thread_variables
+from schedlang.state.plan import Guard
 
 
 def guards_at(n: Nesting, depth: int) -> list[Guard]:

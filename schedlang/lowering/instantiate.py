@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import Lin, Opaque, to_expr
-from schedlang.expr.nodes import Axis, Binary, Const, Expr, Read, Select
+from schedlang.expr.nodes import Axis, Binary, Const, Expr, Select
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder, with_children
 from schedlang.lowering.drafts import DraftRead

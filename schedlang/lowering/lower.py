@@ -19,16 +19,17 @@ from schedlang.lowering.hoist import hoist
 from schedlang.lowering.interior import split_edges
 from schedlang.lowering.names import loop_names
 from schedlang.lowering.nesting import Job, Scope
-from schedlang.lowering.placement import Problem, place
-from schedlang.lowering.region import Pending, merge, whole
+from schedlang.lowering.region import Pending, merge
 from schedlang.lowering.resolve import resolve
 from schedlang.lowering.rolling import rolling
 from schedlang.lowering.scan import nest_scan
 from schedlang.lowering.threads import no_thread
 from schedlang.lowering.trampoline import Task, run
 from schedlang.lowering.whole import not_whole, scan_rows
-from schedlang.stage.relations import extent_of
-from schedlang.stage.state import Inline, Root, Stage, State
+from schedlang.state.placement import Problem, place
+from schedlang.state.plan import whole
+from schedlang.state.relations import extent_of
+from schedlang.state.state import Inline, Root, Stage, State
 
 Arg = Union[Tensor, Var]
 

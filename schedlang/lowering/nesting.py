@@ -11,12 +11,12 @@ from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import Alloc
 from schedlang.lowering.drafts import Draft
-from schedlang.lowering.placement import Placement, Problem
-from schedlang.lowering.plan import Peel, Plan, Threads, make_plan
-from schedlang.lowering.region import Dim, Pending
+from schedlang.lowering.region import Pending
 from schedlang.lowering.sliding import Slide
 from schedlang.lowering.storage import allocate
-from schedlang.stage.state import At, Stage, State
+from schedlang.state.placement import Placement, Problem
+from schedlang.state.plan import Dim, Peel, Plan, Threads, make_plan
+from schedlang.state.state import At, Stage, State
 
 
 @dataclass(frozen=True, eq=False)

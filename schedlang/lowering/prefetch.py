@@ -12,16 +12,9 @@ from schedlang.expr.nodes import Axis, Var
 from schedlang.expr.rules import floordiv
 from schedlang.ir.nodes import For
 from schedlang.lowering.drafts import Draft, DraftPrefetch, block, loop_extent
-from schedlang.lowering.plan import Plan
-from schedlang.lowering.region import (
-    Box,
-    Dim,
-    defined,
-    largest_extent,
-    point,
-    relax_box,
-)
-from schedlang.stage.state import Prefetch, Stage
+from schedlang.lowering.region import Box, defined, largest_extent, point, relax_box
+from schedlang.state.plan import Dim, Plan
+from schedlang.state.state import Prefetch, Stage
 
 LINE_BYTES = 64
 MOST_UNROLLED = 16

@@ -11,8 +11,8 @@ from schedlang.expr.linear import ZERO, Lin, Opaque
 from schedlang.expr.nodes import Axis
 from schedlang.expr.simplify import to_lin
 from schedlang.lowering.instantiate import instantiate
-from schedlang.lowering.region import Dim
-from schedlang.stage.state import Stage
+from schedlang.state.plan import Dim
+from schedlang.state.state import Stage
 
 
 def rounded_up(

@@ -9,9 +9,9 @@ from typing import Optional
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.interval import Ranges, relax, upper, without_extreme
 from schedlang.expr.linear import ZERO, Atom, Div, Extreme, Lin, Mod, Opaque
-from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.nodes import Axis
 from schedlang.expr.rules import extreme
-from schedlang.expr.simplify import to_lin
+from schedlang.state.plan import Dim
 
 MOST_CASES = 5
 
@@ -25,26 +25,6 @@ class Box:
 
 
 Pending = dict[Tensor, Box]
-
-
-@dataclass(frozen=True)
-class Dim:
-    """One dimension of the region that a stage computes: ``extent`` elements from ``lo`` on.
-
-    ``low`` and ``high`` are true if points may lie outside the tensor at that end.
-    """
-
-    lo: Lin
-    extent: Lin
-    low: bool = False
-    high: bool = False
-    size: Lin = ZERO
-
-
-def whole(shape: Sequence[int | Expr]) -> tuple[Dim, ...]:
-    """Return the dimensions of a whole tensor of ``shape``."""
-    sizes = [to_lin(e) for e in shape]
-    return tuple(Dim(ZERO, size, size=size) for size in sizes)
 
 
 def point(indices: Sequence[Lin], ranges: Ranges) -> Box:

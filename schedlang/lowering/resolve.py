@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import Lin, to_expr
-from schedlang.expr.nodes import Axis, Expr, Read, Var
+from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.rules import extreme
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import rewrite
 from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Load, Note, Stmt, Store
 from schedlang.lowering.drafts import DraftPrefetch, DraftRead, DraftStore
-from schedlang.stage.layout import Layout, stored_index
+from schedlang.state.layout import Layout, stored_index
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.expr.linear import Lin
-from schedlang.expr.nodes import Expr, Read
+from schedlang.expr.nodes import Expr
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.lowering.region import Box
-from schedlang.stage.layout import Layout, Part
-from schedlang.stage.state import Stage, State
+from schedlang.state.layout import Layout, Part
+from schedlang.state.state import Stage, State
 
 
 def rolling(state: State, stage: Stage, box: Box | None) -> Layout:

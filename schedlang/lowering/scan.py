@@ -11,11 +11,11 @@ from schedlang.ir.nodes import Alloc, For
 from schedlang.lowering.build import attach_child, nest_stage, store_kept
 from schedlang.lowering.drafts import block
 from schedlang.lowering.nesting import Job, Loop, Nesting, Scope
-from schedlang.lowering.plan import Peel, Plan, loop_variable
-from schedlang.lowering.region import Dim, Pending, merge, relax_all, whole
+from schedlang.lowering.region import Pending, merge, relax_all
 from schedlang.lowering.trampoline import Task
-from schedlang.stage.relations import extent_of
-from schedlang.stage.state import Stage
+from schedlang.state.plan import Dim, Peel, Plan, loop_variable, whole
+from schedlang.state.relations import extent_of
+from schedlang.state.state import Stage
 
 
 def nest_scan(job: Job, stage: Stage, scope: Scope) -> Task:

@@ -8,8 +8,8 @@ from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import Lin
 from schedlang.expr.simplify import to_lin
 from schedlang.lowering.nesting import Job
-from schedlang.lowering.plan import loop_variable
-from schedlang.stage.state import Stage
+from schedlang.state.plan import loop_variable
+from schedlang.state.state import Stage
 
 
 def rows_so_far(job: Job, stage: Stage, ranges: Ranges) -> Lin | None:

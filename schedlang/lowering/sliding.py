@@ -10,7 +10,7 @@ from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.ir.nodes import If
 from schedlang.lowering.drafts import Draft, block
 from schedlang.lowering.region import Box
-from schedlang.stage.state import Stage
+from schedlang.state.state import Stage
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from schedlang.lowering.drafts import Draft, DraftStore, block
 from schedlang.lowering.guards import late_guards, wrapped
 from schedlang.lowering.instantiate import instantiate
 from schedlang.lowering.nesting import Job, Made, Nesting, Scope
-from schedlang.lowering.placement import Problem
-from schedlang.lowering.plan import thread_tag
 from schedlang.lowering.region import Pending, add, point
+from schedlang.state.placement import Problem
+from schedlang.state.plan import thread_tag
 
 
 def statement(n: Nesting, scope: Scope) -> Made:

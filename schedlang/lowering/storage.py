@@ -9,10 +9,10 @@ from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import Alloc, Buffer
-from schedlang.lowering.region import Dim
-from schedlang.stage.layout import stored_extents, whole_dims
-from schedlang.stage.relations import extent_of
-from schedlang.stage.state import At, Stage
+from schedlang.state.layout import stored_extents, whole_dims
+from schedlang.state.plan import Dim
+from schedlang.state.relations import extent_of
+from schedlang.state.state import At, Stage
 
 
 class LoopLike(Protocol):

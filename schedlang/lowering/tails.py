@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import explain
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import ZERO, Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary
 from schedlang.expr.rules import floordiv, mod
-from schedlang.expr.simplify import to_lin
-from schedlang.lowering.plan import Guard, Peel, Plan, Threads, make_plan, thread_tag
-from schedlang.lowering.region import whole
-from schedlang.stage.relations import Relation, Split, parts, sources
-from schedlang.stage.state import Stage, participle
+from schedlang.state.cuts import (
+    axes_inside,
+    axis_names,
+    illegal_cut,
+    plain_loop,
+    unknown_count,
+)
+from schedlang.state.plan import Guard, Peel, Plan, thread_tag
+from schedlang.state.relations import Split
+from schedlang.state.state import Stage
 
 MOST_COPIES = 4
 
@@ -58,7 +62,7 @@ def cut_at(
     if rest.const == 0:
         return None
     lanes = _kinds_inside(stage, split.inner)
-    why = _illegal(stage, split, leaf) or _unknown_count(split, extent, inner, plan)
+    why = illegal_cut(stage, split, leaf) or unknown_count(split, extent, inner, plan)
     if split.tail == "cut" and why is not None:
         return _refused(split, stage, why)
     if split.tail == "auto":
@@ -111,70 +115,15 @@ def lost_cuts(stage: Stage, plan: Plan) -> list[str]:
         rest = mod(plan.extents[split.parent], plan.strides[split], Ranges(plan.ranges.known))
         if user is None or rest.const == 0:
             continue
-        why = f"{split.outer.name} was turned into {' and '.join(_axis_names(user))}"
+        why = f"{split.outer.name} was turned into {' and '.join(axis_names(user))}"
         found.append(_refused(split, stage, why))
     return found
-
-
-def broken_cut(stage: Stage) -> tuple[Split, str, str] | None:
-    """Return a split of ``stage`` whose requested cut is impossible, the reason, and advice.
-
-    The stage is assumed to be computed whole.
-    """
-    splits = [r for r in stage.relations if isinstance(r, Split) and r.tail == "cut"]
-    if not splits or not isinstance(stage.op, ComputeOp):
-        return None
-    plan = make_plan(stage, whole(stage.op.outputs[0].shape), Ranges(), Peel(), Threads())
-    for split in splits:
-        extent, inner = plan.extents[split.parent], plan.strides[split]
-        if extent.const == 0 or mod(extent, inner, Ranges(plan.ranges.known)).const == 0:
-            continue
-        user = stage.made_from(split.outer)
-        if user is not None:
-            why = f"{split.outer.name} was turned into {' and '.join(_axis_names(user))}"
-            return split, why, _plain_loop(split)
-        illegal = _illegal(stage, split, stage.leaf)
-        if illegal is not None:
-            return split, illegal, _plain_loop(split)
-        unknown = _unknown_count(split, extent, inner, plan)
-        if unknown is not None:
-            return split, unknown, _known_count(stage, split)
-    return None
-
-
-def _plain_loop(split: Split) -> str:
-    return f"Keep {split.outer.name} a plain loop around {split.inner.name}, or use tail='guard'."
-
-
-def _known_count(stage: Stage, split: Split) -> str:
-    """Return how to make the number of whole parts of ``split`` known."""
-    parent = split.parent
-    own = any(parent is a for a in (*stage.op.axis, *stage.op.reduce_axis))
-    may_be_negative = not Ranges().nonneg(to_lin(parent.extent))
-    if own and may_be_negative and to_lin(parent.lo).const == 0:
-        return f"Give {parent.name} the extent sl.max({parent.extent}, 0), or use tail='guard'."
-    return "Use tail='guard'."
-
-
-def _axis_names(relation: Relation) -> list[str]:
-    return [a.name for a in parts(relation)]
-
-
-def _unknown_count(split: Split, extent: Lin, inner: Lin, plan: Plan) -> str | None:
-    """Return why the sizes of a call do not determine the number of whole parts, or ``None``."""
-    if inner.const is None:
-        return (f"the extent of {split.inner.name}, {inner}, is known only at run time and may be "
-                "0, so the number of whole parts is undefined")  # fmt: skip
-    if not Ranges(plan.ranges.known).nonneg(extent):
-        return (f"the extent of {split.parent.name}, {extent}, may be negative at run time, which "
-                "leaves nothing to cut")  # fmt: skip
-    return None
 
 
 def rest_of_cut(stage: Stage, peel: Peel, axis: Axis, kind: str) -> str:
     """Return advice on a cut that leaves the extent of ``axis`` unknown until the call."""
     made = (s for s in stage.relations if isinstance(s, Split) and s.inner in dict(peel.extents))
-    split = next((s for s in made if axis in _inside(stage, s.inner)), None)
+    split = next((s for s in made if axis in axes_inside(stage, s.inner)), None)
     if split is None:
         return ""
     name = split.parent.name
@@ -190,7 +139,7 @@ def _refused(split: Split, stage: Stage, why: str) -> str:
     return explain(
         f"split({split.parent.name}, ..., tail='cut') on stage {stage.name}",
         why,
-        _plain_loop(split),
+        plain_loop(split),
     )
 
 
@@ -214,7 +163,7 @@ def _among_updates(stage: Stage, split: Split) -> bool:
 
     Each step would evaluate it there, and the guarded sums could not stay in registers.
     """
-    inner = set(_inside(stage, split.inner))
+    inner = set(axes_inside(stage, split.inner))
     if not any(stage.kinds.get(a) == "unroll" for a in inner):
         return False
     spots = [k for k, a in enumerate(stage.leaf) if a in inner]
@@ -222,35 +171,5 @@ def _among_updates(stage: Stage, split: Split) -> bool:
     return any(a.is_reduce for a in stage.leaf[start : max(spots) + 1])
 
 
-def _inside(stage: Stage, axis: Axis) -> list[Axis]:
-    """Return the leaf axes that derive from ``axis``."""
-    current = [axis]
-    for relation in stage.relations:
-        used = [a for a in current if any(a is s for s in sources(relation))]
-        if used:
-            current = [a for a in current if not any(a is s for s in sources(relation))]
-            current += parts(relation)
-    return current
-
-
 def _kinds_inside(stage: Stage, axis: Axis) -> set[str]:
-    return {stage.kinds.get(a, "") for a in _inside(stage, axis)}
-
-
-def _illegal(stage: Stage, split: Split, leaf: tuple[Axis, ...]) -> str | None:
-    """Return why the tail of ``split`` cannot be cut, or ``None``."""
-    outer = split.outer
-    kind = stage.kinds.get(outer, "")
-    if kind not in ("", "parallel"):
-        return f"{outer.name} is not a plain loop: it is {participle(kind)}"
-    start = next(k for k, a in enumerate(leaf) if a is outer)
-    inner = _inside(stage, split.inner)
-    behind = set(leaf[start + 1 :])
-    early = next((a for a in inner if a not in behind and a in stage.leaf), None)
-    if early is not None:
-        return f"{early.name} is not inside {outer.name}"
-    plain = ("", "vectorize", "unroll", "parallel")
-    threads = next((a for a in inner if stage.kinds.get(a, "") not in plain), None)
-    if threads is not None:
-        return f"{threads.name} is bound to {stage.kinds[threads]}"
-    return None
+    return {stage.kinds.get(a, "") for a in axes_inside(stage, axis)}

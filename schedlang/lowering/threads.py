@@ -9,9 +9,9 @@ from schedlang.errors import explain, subscript
 from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import Block, Store, walk
 from schedlang.ir.threads import unknown_threads
-from schedlang.lowering.placement import Problem
-from schedlang.lowering.plan import Plan, Threads, thread_tag
-from schedlang.stage.state import At, Attach, Stage, State
+from schedlang.state.placement import Problem
+from schedlang.state.plan import Plan, Threads, thread_tag
+from schedlang.state.state import At, Attach, Stage, State
 
 
 def too_few_threads(stage: Stage, plan: Plan, threads: Threads) -> list[str]:

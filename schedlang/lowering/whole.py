@@ -10,8 +10,8 @@ from schedlang.errors import VerifyError, explain, subscript
 from schedlang.ir.cover import check_finalised
 from schedlang.ir.nodes import Block, Buffer
 from schedlang.ir.sites import sites_of
-from schedlang.lowering.placement import Placement, Problem
-from schedlang.stage.state import At, Inline, Stage, State
+from schedlang.state.placement import Placement, Problem
+from schedlang.state.state import At, Inline, Stage, State
 
 
 def scan_rows(

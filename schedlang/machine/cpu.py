@@ -25,7 +25,7 @@ from schedlang.machine.plain_loops import (
     vectors_at_once,
 )
 from schedlang.machine.statements import DEEPEST_LOOPS, Frame, Statements
-from schedlang.stage.state import NONTEMPORAL
+from schedlang.state.state import NONTEMPORAL
 from schedlang.target import Target
 
 MOST_NESTS = 25

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from schedlang.nd import enabled
-from schedlang.tvm_names import missing
+from schedlang.errors import missing_name
+from schedlang.runtime.devices import enabled
 
 _BUILT = "tvm.build(s, args) returns the kernel itself: f(a, b, c) calls it."
 REFUSED = {
@@ -25,7 +25,7 @@ REFUSED = {
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        raise missing(__name__, name, REFUSED, "tvm.runtime")
+        raise missing_name(__name__, name, REFUSED, "tvm.runtime")
 
 
 __all__ = ["enabled"]

@@ -8,7 +8,6 @@ from typing import Any
 
 from schedlang.codegen.budget import gpu_spills, guarded, spills
 from schedlang.codegen.cpu import source_of
-from schedlang.codegen.dialect import NAMES
 from schedlang.codegen.file import HELPERS, render
 from schedlang.codegen.strides import strided
 from schedlang.compute.tensor import Tensor, check_name
@@ -24,6 +23,7 @@ from schedlang.gpu_lowering.blocks import as_loops
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.printer import program_text
 from schedlang.gpu_lowering.program import Program
+from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
 from schedlang.ir.verify import report

@@ -1,7 +1,7 @@
 """Make a kernel file self-contained: copy the intrinsics that it uses into its text.
 
-The definitions come from the source of this package's modules: what a kernel imports, what these
-definitions refer to, and the operators that the kernel applies to vectors.
+The definitions come from the source of :mod:`schedlang.intrinsics`: what a kernel imports, what
+these definitions refer to, and the operators that the kernel applies to vectors.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-PACKAGE = "schedlang.runtime.intrinsics"
+from schedlang import intrinsics
+
+PACKAGE = "schedlang.intrinsics.cpu"
 # in order of dependence: each module imports only from the ones before it
-MODULES = (
-    "simd", "arith", "predicates", "lanes", "half", "bits", "memory", "scattered", "tested",
-    "columns", "hints", "libm", "vmath",
+SHARED = (
+    "simd", "operators", "elementary", "predicates", "lanes", "half", "bits", "memory", "scattered",
+    "transposed", "hints",
 )  # fmt: skip
-DEVICE_PACKAGE = "schedlang.runtime.device"
-DEVICE_MODULES = (*MODULES[:-1], "libdevice", "warp")
+MODULES = (*SHARED, "cpu/conditional", "cpu/libm", "cpu/vmath")
+DEVICE_PACKAGE = "schedlang.intrinsics.gpu"
+DEVICE_MODULES = (*SHARED, "gpu/libdevice", "gpu/warp")
 # suffixes of functions that are compiled like a kernel, so their operators count too
 COMPILED = ("_single", "_double")
 OPERATORS = {
@@ -99,11 +102,11 @@ def read_library(modules: tuple[str, ...] = MODULES) -> Library:
     """Return the top-level statements of the modules; of equal names the last one counts."""
     library = Library([], {})
     for module in modules:
-        text = (Path(__file__).parent / f"{module}.py").read_text(encoding="utf-8")
+        text = (Path(intrinsics.__file__).parent / f"{module}.py").read_text(encoding="utf-8")
         lines = text.splitlines()
         for node in ast.parse(text).body:
             if isinstance(node, ast.Import | ast.ImportFrom):
-                if not getattr(node, "level", 0):
+                if not ast.unparse(node).startswith("from schedlang"):
                     library.imports.update({a.asname or a.name: node for a in node.names})
             elif not is_docstring(node):
                 library.pieces.append(piece(node, lines))

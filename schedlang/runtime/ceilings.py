@@ -172,9 +172,9 @@ def _fma_kernels(dtype: str, lanes: int) -> tuple[Callable[..., None], Callable[
     """Return the loop of multiply-adds on one thread, and on all threads."""
     from numba import njit, prange
 
-    from schedlang.runtime import intrinsics
+    from schedlang.intrinsics import cpu
 
-    si: Any = intrinsics
+    si: Any = cpu
     broadcast, fma, iota, vstore = si.broadcast, si.fma, si.iota, si.vstore
     number = getattr(si, dtype)
 
@@ -207,9 +207,9 @@ def _copy_kernels(lanes: int) -> list[tuple[Callable[..., None], Callable[..., N
     """Return the copy with plain and with streaming stores, each on one thread and on all."""
     from numba import njit, prange
 
-    from schedlang.runtime import intrinsics
+    from schedlang.intrinsics import cpu
 
-    si: Any = intrinsics
+    si: Any = cpu
     vload, fence = si.vload, si.stream_fence
 
     def copier(write: Any) -> tuple[Callable[..., None], Callable[..., None]]:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 
+from schedlang import intrinsics
 from schedlang.errors import BuildError
 from schedlang.machine.names import short_name
 
@@ -44,10 +45,10 @@ def cache_folder() -> Path:
 
 
 @lru_cache(maxsize=1)
-def runtime_key() -> str:
-    """Return a hash of this package's source; a change of an intrinsic makes new kernel files."""
+def intrinsics_key() -> str:
+    """Return a hash of the intrinsics' source; a change of an intrinsic makes new kernel files."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted(Path(intrinsics.__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 
@@ -57,7 +58,7 @@ def write(text: str, name: str) -> Path:
 
     The file appears complete or not at all.
     """
-    key = hashlib.sha256((runtime_key() + text).encode()).hexdigest()[:16]
+    key = hashlib.sha256((intrinsics_key() + text).encode()).hexdigest()[:16]
     folder = cache_folder() / "kernels"
     path = folder / f"{short_name(name)}_{key}.py"
     if path.exists() and path.read_text(encoding="utf-8") == text:

@@ -15,8 +15,8 @@ import numpy as np
 
 from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BoundsError, BuildError, CallError, CallTypeError, VerifyError
+from schedlang.expr.dtypes import LARGEST_BYTES
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import LARGEST
 from schedlang.ir.sized import at_sizes, largest_storage
 from schedlang.ir.verify import verify
 from schedlang.runtime import files, threads
@@ -252,7 +252,7 @@ class Kernel(TeModule):
         if key in self._checked_sizes:
             return
         storage = largest_storage(self._nest, sizes)
-        if storage is not None and storage[1] >= LARGEST:
+        if storage is not None and storage[1] >= LARGEST_BYTES:
             given = ", ".join(f"{n}={v}" for n, v in sizes.items())
             raise CallError(
                 f"kernel {self.name} where {given}: {storage[0].name} would take {storage[1]} "

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import VerifyError
-from schedlang.runtime import device_twins
-from schedlang.runtime.twins import POISON
+from schedlang.intrinsics.twins import gpu as twins
+from schedlang.intrinsics.twins.memory import POISON
 
 BARRIER = "barrier"
 
@@ -27,7 +27,7 @@ def launcher(path: Path) -> Callable[..., None]:
     """Return the function ``launch`` of an emitted file, for NumPy arrays."""
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
     tree.body = [n for n in tree.body if not isinstance(n, (ast.Import, ast.ImportFrom))]
-    imported = {name: getattr(device_twins, name) for name in dir(device_twins)}
+    imported = {name: getattr(twins, name) for name in dir(twins)}
     device = Device()
     namespace: dict[str, Any] = {
         **imported, "inf": float("inf"), "nan": float("nan"), "np": np, "cuda": device

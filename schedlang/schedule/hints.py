@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from schedlang.errors import nearest, subscript
-from schedlang.expr.nodes import Axis
-from schedlang.stage.relations import Relation, Split, parts, sources
-from schedlang.stage.state import Stage
 
 OF_SCHEDULE = ("cache_read", "cache_write", "rfactor")
 # functions of schedlang that take a schedule
@@ -62,33 +59,3 @@ def no_attribute_of_schedule(name: str, known: Iterable[str], output: str) -> st
     if name == "latex":
         return f"a schedule has no attribute 'latex', its tensors have: {output}.latex()"
     return f"a schedule has no attribute {name!r}{nearest(name, known)}"
-
-
-def partial_sums(stage: Stage, axis: Axis) -> str:
-    """Return statements that factor ``stage`` into partial results along reduction ``axis``."""
-    names = [_identifier(t.name) for t in stage.outputs]
-    several = len(names) > 1 and stage.op.name != stage.outputs[0].name
-    tensor = f"[{', '.join(names)}]" if several else _identifier(stage.name)
-    own = f"s[{names[0] if several else tensor}]"
-    written = {a: f"{own}.op.reduce_axis[{n}]" for n, a in enumerate(stage.op.reduce_axis)}
-    needed, chain = {axis}, list[Relation]()
-    for relation in reversed(stage.relations):
-        if needed & set(parts(relation)):
-            needed |= set(sources(relation))
-            chain.insert(0, relation)
-    lines = []
-    for relation in chain:
-        given = [written[a] for a in sources(relation)]
-        call = "fuse"
-        if isinstance(relation, Split):
-            call, how = "split", "factor" if relation.factor is not None else "nparts"
-            given.append(f"{how}={relation.factor or relation.nparts}")
-        made = {a: _identifier(a.name) for a in parts(relation)}
-        written |= made
-        lines.append(f"{', '.join(made.values())} = {own}.{call}({', '.join(given)})")
-    made_tensor = ", ".join(f"{n}F" for n in names) if several else f"{tensor}F"
-    return "\n".join([*lines, f"{made_tensor} = s.rfactor({tensor}, {written[axis]})"])
-
-
-def _identifier(name: str) -> str:
-    return name.replace(".", "_")

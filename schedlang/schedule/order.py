@@ -17,8 +17,8 @@ from schedlang.expr.lazy import conditions, is_choice
 from schedlang.expr.linear import ZERO, Lin
 from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.expr.simplify import to_lin
-from schedlang.stage.relations import Fuse, Split
-from schedlang.stage.state import THREADS, Stage, State
+from schedlang.state.relations import Fuse, Split
+from schedlang.state.state import THREADS, Stage, State
 
 TRUSTED = "If ties do not matter, say so: sl.comm_reducer(..., trusted=True)."
 

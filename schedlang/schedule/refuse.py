@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from schedlang.compute.tensor import ScanOp, divide_whole
-from schedlang.errors import ScheduleError, explain, subscript
-from schedlang.expr.nodes import Axis, Const, Expr
+from schedlang.errors import ScheduleError, explain
+from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import For, walk
 from schedlang.ir.printer import INDENT, printed_names, statement_lines
 from schedlang.lowering.lower import lower_state
-from schedlang.lowering.plan import runs_over
-from schedlang.stage.relations import parts, sources
-from schedlang.stage.state import Stage, State, participle
+from schedlang.state.plan import runs_over
+from schedlang.state.state import State
 
 CONTEXT = 6
-LARGEST = 2**62
 
 
 def refuse(
@@ -45,160 +41,3 @@ def marked_nest(state: State, axis: Axis) -> str:
     left_out = ["..."]
     above, below = left_out if first else [], left_out if end < len(lines) else []
     return "\n".join([*above, *(line[indent:] for line in around), *below])
-
-
-def shown(value: object) -> str:
-    """Return the text of an argument for messages: its name, or a short form."""
-    name = getattr(value, "name", None)
-    text = name if isinstance(name, str) else repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def names(values: Iterable[object]) -> str:
-    return ", ".join(shown(v) for v in values)
-
-
-def count(value: Any, what: str, asked: str, least: int = 1, hint: str = "") -> int:
-    """Return ``value`` as an integer of ``least`` or more."""
-    if isinstance(value, Expr) and not isinstance(value, Const):
-        refuse(asked, f"{what} is {value}, which is known only at run time", "Give an integer.")
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        why = f"{what} is {shown(value)}, but must be an integer{divide_whole(value)}"
-        refuse(asked, why)
-    number = int(value)
-    if number < least:
-        refuse(asked, f"{what} is {number}, but must be {least} or more", hint)
-    if number >= LARGEST:
-        refuse(
-            asked, f"{what} is {shown(number)}: offsets would overflow 64-bit integers",
-            f"Use a smaller {what}.",
-        )  # fmt: skip
-    return number
-
-
-def leaf_position(state: State, stage: Stage, axis: object, asked: str) -> int:
-    """Return the position of ``axis`` among the loops of ``stage``; refuse if it has none."""
-    if not isinstance(axis, Axis):
-        hint = f"The loops of {stage.name}: {_loops(stage)}.{_axis_suggestion(stage, axis)}"
-        refuse(asked, f"{shown(axis)} is not an axis", hint)
-    for position, leaf in enumerate(stage.leaf):
-        if leaf is axis:
-            return position
-    relation = stage.made_from(axis)
-    if relation is not None:
-        made, left = parts(relation), _loops_made_from(stage, axis)
-        use = f"Use {names(made)}, the ax{'i' if len(made) == 1 else 'e'}s that it returned."
-        if set(left) != set(made):
-            use = f"Use the loops that later steps made of it: {names(left)}."
-        refuse(
-            asked,
-            f"{axis.name} is no longer a loop: a split or fuse turned it into {names(made)}",
-            f"{use} The loops of {stage.name}, {subscript(stage.name)}.leaf_axes: {_loops(stage)}.",
-        )
-    owner = next(
-        (s for s in state.stages.values() if any(a is axis for a in (*s.leaf, *s.roots))), None
-    )
-    of_none = "belongs to no stage of this schedule"
-    whose = f"belongs to stage {owner.name}" if owner is not None else of_none
-    hint = f"The loops of {stage.name}: {_loops(stage)}."
-    namesake = next((a for a in stage.leaf if a.name == axis.name), None)
-    if namesake is not None:
-        hint += f" The {axis.name} of {stage.name} is {_axis_expression(stage, namesake)}."
-    elif owner is None:
-        hint += f" They are {subscript(stage.name)}.leaf_axes."
-    if owner is None:
-        hint += (
-            "\nrfactor, cache_write and cache_read make stages with new axes; axes of another "
-            "schedule, or of a copy, are not axes of this one."
-        )
-    refuse(asked, f"{axis.name} {whose}", hint)
-
-
-def _loops_made_from(stage: Stage, axis: Axis) -> list[Axis]:
-    """Return the loops of ``stage`` that ``axis`` was split and fused into, outermost first."""
-    made = {axis}
-    for relation in stage.relations:
-        if made & set(sources(relation)):
-            made |= set(parts(relation))
-    return [leaf for leaf in stage.leaf if leaf in made]
-
-
-def _axis_suggestion(stage: Stage, value: object) -> str:
-    """Return a suggestion for an axis given by its name, or by its position among the loops."""
-    for position, axis in enumerate(stage.leaf):
-        if isinstance(value, str) and value == axis.name:
-            return f" Write {_axis_expression(stage, axis)}."
-        if type(value) is int and value in (position, position - len(stage.leaf)):
-            return f" Write {_axis_expression(stage, axis)} instead of {value}."
-    if isinstance(value, (tuple, list)):
-        return f" Give one axis, not a {type(value).__name__} of them."
-    return ""
-
-
-def _axis_expression(stage: Stage, axis: Axis) -> str:
-    """Return the expression by which a program obtains ``axis`` from its stage."""
-    for field, axes in (("op.axis", stage.op.axis), ("op.reduce_axis", stage.op.reduce_axis),
-                        ("leaf_axes", stage.leaf)):  # fmt: skip
-        for position, own in enumerate(axes):
-            if own is axis:
-                return f"{subscript(stage.name)}.{field}[{position}]"
-    return axis.name
-
-
-def _loops(stage: Stage) -> str:
-    return ", ".join(a.name for a in stage.leaf) or "none"
-
-
-def update_axis(stage: Stage) -> str:
-    """Return the expression for the first axis of a scan's update that may be scheduled, if any."""
-    if isinstance(stage.op, ScanOp):
-        for update in stage.op.update:
-            if update.ndim > 1:
-                return f": {subscript(update.name)}.op.axis[1]"
-    return ""
-
-
-def not_time(state: State, stage: Stage, axis: Axis, asked: str) -> None:
-    """Refuse the first axis of a scan's update, over which the scan itself loops."""
-    if not stage.op.axis or axis is not stage.op.axis[0]:
-        return
-    for scan in (state.stages[name] for name in state.links.scans):
-        if isinstance(scan.op, ScanOp) and any(t in scan.op.update for t in stage.outputs):
-            others = ", ".join(a.name for a in stage.op.axis[1:]) or "it has none"
-            refuse(
-                asked, f"{axis.name} is the time axis of scan {scan.name}, which runs its steps "
-                "one after another in a loop of its own",
-                f"Schedule the other axes, {subscript(stage.name)}.op.axis[1:] ({others}).",
-            )  # fmt: skip
-
-
-def one_kind(state: State, stage: Stage, axis: Axis, asked: str) -> None:
-    """Refuse an axis that is annotated already, or that has no loop of its own."""
-    not_time(state, stage, axis, asked)
-    kind = stage.kinds.get(axis)
-    if kind is not None:
-        refuse(
-            asked, f"{axis.name} is already {participle(kind)}",
-            "Split and fuse a loop first, then annotate each resulting loop once.", state, axis,
-        )  # fmt: skip
-
-
-def plain(state: State, stage: Stage, axis: Axis, asked: str) -> None:
-    """Refuse an axis with annotations or attached stages, which would be lost with it."""
-    one_kind(state, stage, axis, asked)
-    for other in state.attached(stage):
-        for spot, what in ((other.attach, "computed"), (other.store, "stored")):
-            if getattr(spot, "axis", None) is axis:
-                refuse(
-                    asked, f"stage {other.name} is {what} at {axis.name}, which this step removes",
-                    f"Split and fuse first, then call {subscript(other.name)}.compute_at(...).",
-                    state, axis,
-                )  # fmt: skip
-    carried = [f"the pragma {name!r}" for a, name, _ in stage.pragmas if a is axis]
-    carried += [f"a prefetch of {p.tensor.name}" for p in stage.prefetches if p.axis is axis]
-    if carried:
-        refuse(
-            asked, f"{axis.name} has {carried[0]}, which this step would remove",
-            "Split and fuse first, then annotate the new loops.", state, axis,
-        )  # fmt: skip
-

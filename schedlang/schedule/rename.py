@@ -9,7 +9,7 @@ from schedlang.compute.graph import variables
 from schedlang.errors import ScheduleError
 from schedlang.schedule.schedule import Schedule, plain_schedule
 from schedlang.schedule.steps import decode, inputs
-from schedlang.stage.state import State
+from schedlang.state.state import State
 
 
 def renamed_steps(recorded: Schedule, outputs: Any) -> str:

@@ -22,20 +22,14 @@ from schedlang.lowering.lower import lower_state
 from schedlang.schedule import trace
 from schedlang.schedule.hints import no_attribute_of_schedule
 from schedlang.schedule.order import warn_of_lost_order
-from schedlang.schedule.refuse import names, refuse, shown
+from schedlang.schedule.refuse import refuse
 from schedlang.schedule.stage import StageView
 from schedlang.schedule.starting import STARTER
-from schedlang.schedule.steps import (
-    ON_SCHEDULE,
-    PRIMITIVES,
-    Step,
-    decode,
-    encode,
-    perform,
-    thread_axis,
-)
-from schedlang.stage.start import initial_state
-from schedlang.stage.state import Stage, State
+from schedlang.schedule.steps import Step, decode, encode, perform
+from schedlang.state.initial import initial_state
+from schedlang.state.primitives.arguments import names, shown
+from schedlang.state.primitives.table import ON_SCHEDULE, PRIMITIVES
+from schedlang.state.state import Stage, State
 
 
 class Schedule:
@@ -405,4 +399,4 @@ def plain_schedule(outputs: Any, call: str = "sl.schedule") -> Schedule:
     return Schedule(tensors)
 
 
-__all__ = ["Schedule", "plain_schedule", "schedule", "thread_axis"]
+__all__ = ["Schedule", "plain_schedule", "schedule"]

@@ -6,7 +6,7 @@ any schedule of an equal computation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -14,12 +14,17 @@ from typing import Any
 from schedlang.compute.data import expr_from_data, expr_to_data
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import ScanOp, Tensor
-from schedlang.errors import ComputeError, ComputeTypeError, ScheduleError
-from schedlang.expr.nodes import Axis, Const, Expr
+from schedlang.errors import ScheduleError
+from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
-from schedlang.schedule import annotate, dataflow, loops, placement, storage
-from schedlang.schedule.refuse import names, shown
-from schedlang.stage.state import THREADS, Stage, State
+from schedlang.schedule.attached_cuts import check_attached_cuts
+from schedlang.schedule.call_text import call_text
+from schedlang.schedule.refuse import refuse
+from schedlang.state.primitives.arguments import names, shown
+from schedlang.state.primitives.refusal import Refusal
+from schedlang.state.primitives.table import ON_SCHEDULE, PRIMITIVES
+from schedlang.state.state import THREADS, Stage, State
+from schedlang.state.thread_axis import thread_axis
 
 FORMAT = 1
 
@@ -36,31 +41,25 @@ class Step:
     args: Mapping[str, Any]
 
 
-PRIMITIVES: dict[str, Callable[..., tuple[State, Any]]] = {
-    "split": loops.split, "fuse": loops.fuse, "reorder": loops.reorder, "tile": loops.tile,
-    "vectorize": annotate.vectorize, "unroll": annotate.unroll, "parallel": annotate.parallel,
-    "bind": annotate.bind, "pragma": annotate.pragma, "prefetch": annotate.prefetch,
-    "compute_at": placement.compute_at, "compute_inline": placement.compute_inline,
-    "compute_root": placement.compute_root, "store_at": placement.store_at,
-    "store_root": placement.store_root, "set_scope": storage.set_scope,
-    "storage_align": storage.storage_align, "transform_layout": storage.transform_layout,
-    "double_buffer": storage.double_buffer,
-    "set_store_predicate": storage.set_store_predicate, "cache_read": dataflow.cache_read,
-    "cache_write": dataflow.cache_write, "rfactor": dataflow.rfactor,
-}  # fmt: skip
-ON_SCHEDULE = ("cache_read",)
-
-
 def perform(state: State, primitive: str, stage: str, args: Mapping[str, Any]) -> tuple[State, Any]:
-    """Return the state after one step, and the result of the call."""
+    """Return the state after one step, and the result of the call.
+
+    A refusal is raised with the text of the call and the loop nest at fault.
+    """
     if primitive not in PRIMITIVES:
         raise ScheduleError(
             f"{shown(primitive)} is not a primitive; choose one of {', '.join(PRIMITIVES)}"
         )
     function = PRIMITIVES[primitive]
-    if primitive in ON_SCHEDULE:
-        return function(state, **args)
-    return function(state, state.stages[stage], **args)
+    own = () if primitive in ON_SCHEDULE else (state.stages[stage],)
+    try:
+        made, result = function(state, *own, **args)
+        check_attached_cuts(state, made, primitive, stage, args)
+        return made, result
+    except Refusal as error:
+        refusal = error
+    asked = call_text(primitive, stage, args)
+    refuse(asked, refusal.why, refusal.hint, refusal.state, refusal.axis)
 
 
 def encode(state: State, value: Any, near: Sequence[str] = ()) -> Any:
@@ -140,40 +139,6 @@ def decode(state: State, value: Any) -> Any:
         leaves |= {tag: thread_axis(tag) for tag in THREADS}
         return expr_from_data(value["expr"], leaves)
     raise ScheduleError(f"{shown(value)} is not an argument of a primitive")
-
-
-def thread_axis(dom: Any = None, tag: Any = "", name: str = "") -> Axis:
-    """Return a GPU thread axis to bind loops to, such as ``thread_axis("threadIdx.x")``.
-
-    To have the number of threads checked, give it after the tag or, as in te, before it:
-    ``("threadIdx.x", 64)``, ``(64, "threadIdx.x")`` or ``((0, 64), "threadIdx.x")``. ``name`` has
-    no effect: a thread axis is printed by its tag.
-
-    >>> thread_axis((0, 64), "threadIdx.x").extent
-    64
-    """
-    if isinstance(dom, str):
-        dom, tag = (None if tag == "" else tag), dom
-    if not isinstance(tag, str) or tag not in (*THREADS, "vthread"):
-        raise ComputeError(
-            f"thread_axis: {tag!r} is not a thread; choose one of {', '.join(THREADS)}, vthread"
-        )
-    if dom is None:
-        return Axis(tag, 0, "thread", tag=tag)
-    span: tuple[Any, ...] = tuple(dom) if isinstance(dom, (tuple, list)) else (0, dom)
-    whole = len(span) == 2 and all(_whole(v) for v in span)
-    if not whole or int(span[0]) != 0 or int(span[1]) < 1:
-        raise ComputeTypeError(
-            f"thread_axis({dom!r}, {tag!r}): {dom!r} is not a range of threads; give "
-            "(0, extent) or an extent, where the extent is a constant of 1 or more"
-        )
-    return Axis(tag, int(span[1]), "thread", tag=tag)
-
-
-def _whole(value: Any) -> bool:
-    if isinstance(value, Expr):
-        return isinstance(value, Const) and type(value.value) is int
-    return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
 def _stage(state: State, name: Any) -> Stage:

@@ -14,10 +14,11 @@ from schedlang.errors import ScheduleError
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Unary
 from schedlang.expr.printer import text
 from schedlang.expr.visit import postorder
-from schedlang.schedule.dataflow import visible
-from schedlang.schedule.refuse import shown
-from schedlang.schedule.steps import FORMAT, ON_SCHEDULE, PRIMITIVES, Step, decode
-from schedlang.stage.state import State
+from schedlang.schedule.steps import FORMAT, Step, decode
+from schedlang.state.primitives.arguments import shown
+from schedlang.state.primitives.dataflow import visible
+from schedlang.state.primitives.table import ON_SCHEDULE, PRIMITIVES
+from schedlang.state.state import State
 
 KEYWORDS = {"split": ("factor", "nparts", "tail"), "tile": ("tail",), "rfactor": ("factor_axis",)}
 DEFAULTS = {"tail": "auto", "factor_axis": 0}

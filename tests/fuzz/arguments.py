@@ -7,7 +7,7 @@ from typing import Any
 
 from schedlang.errors import LoweringError
 from schedlang.lowering.lower import default_args, lower_state
-from schedlang.stage.state import At
+from schedlang.state.state import At
 from tests.fuzz.record import Case
 
 SHARE = 0.3

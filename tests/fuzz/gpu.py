@@ -160,7 +160,7 @@ class Binder:
     def attach(self, view: Any) -> None:
         readers = [
             (owner, axis) for owner, axis in self.loops
-            if self.s.state.links.depends(owner._stage.name, view._stage.name)
+            if self.s.state.dependences.depends(owner._stage.name, view._stage.name)
         ]  # fmt: skip
         owner, axis = self.rng.choice(readers)
         view.compute_at(owner, axis)

@@ -8,8 +8,8 @@ from typing import Any
 
 import schedlang as sl
 from schedlang.compute.tensor import ComputeOp
-from schedlang.lowering.placement import effective_readers, legal_places, place
-from schedlang.stage.state import At, Inline, Root
+from schedlang.state.placement import effective_readers, legal_places, place
+from schedlang.state.state import At, Inline, Root
 
 FACTORS = (1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 16)
 THREADS = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "vthread")

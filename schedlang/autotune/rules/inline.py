@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from schedlang.autotune.rules.sketch import Sketch
+from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor
-from schedlang.expr.nodes import Read
 
 # the most times that an inlined element is computed, without and with math functions
 MOST, MOST_CALLS = 16, 4

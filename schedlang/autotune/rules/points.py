@@ -7,9 +7,10 @@ from math import prod
 from schedlang.autotune.rules.lanes import in_lanes, lanes_along
 from schedlang.autotune.rules.nest import blocks, in_order, in_threads, split_tile
 from schedlang.autotune.rules.sketch import Sketch
+from schedlang.compute.read import reads
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
-from schedlang.expr.visit import postorder, reads
+from schedlang.expr.visit import postorder
 
 # the most vectors in a row that is vectorized as a whole
 ROW = 4

@@ -1,0 +1,152 @@
+"""The dialect of emitted GPU kernels: every name that they may import, for numba.cuda.
+
+Most names are those of CPU kernels (:mod:`schedlang.intrinsics.cpu`), compiled for the GPU.
+Functions of floats call NVIDIA's libdevice. GPU kernels alone have
+
+    exchange(x, distance)         x of the thread of the warp whose number differs in that bit
+    unrolled()                    after a loop: unroll it
+    vload_aligned(A, off, lanes)  vstore_aligned(A, off, v)   one access of up to 16 bytes: ``off``
+                                  is a multiple of ``lanes``
+
+This package needs numba-cuda.
+"""
+
+from __future__ import annotations
+
+from schedlang.intrinsics.bits import bits_float32, bits_float64, bits_int32, bits_int64
+from schedlang.intrinsics.elementary import (
+    absolute,
+    ceil,
+    copysign,
+    floor,
+    fma,
+    rsqrt,
+    select,
+    sqrt,
+)
+from schedlang.intrinsics.gpu.libdevice import (
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    cos,
+    cosh,
+    erf,
+    exp,
+    exp2,
+    expm1,
+    log,
+    log1p,
+    log2,
+    log10,
+    power,
+    round_even,
+    sigmoid,
+    sin,
+    sinh,
+    tan,
+    tanh,
+    trunc,
+)
+from schedlang.intrinsics.gpu.warp import (
+    exchange,
+    maximum,
+    minimum,
+    prefetch,
+    vload_aligned,
+    vload_aligned_half,
+    vstore_aligned,
+    vstore_aligned_half,
+)
+from schedlang.intrinsics.half import half, half_from
+from schedlang.intrinsics.hints import unrolled
+from schedlang.intrinsics.lanes import (
+    broadcast,
+    iota,
+    lane,
+    reduce_add,
+    reduce_and,
+    reduce_max,
+    reduce_min,
+    reduce_mul,
+    reduce_or,
+    with_lane,
+)
+from schedlang.intrinsics.memory import (
+    load,
+    load_half,
+    store,
+    store_half,
+    vload,
+    vload_half,
+    vstore,
+    vstore_half,
+)
+from schedlang.intrinsics.operators import (
+    add,
+    floordiv,
+    left_shift,
+    mod,
+    multiply,
+    right_shift,
+    subtract,
+)
+from schedlang.intrinsics.predicates import isfinite, isinf, isnan
+from schedlang.intrinsics.scattered import (
+    vgather,
+    vgather_half,
+    vgather_masked,
+    vgather_masked_half,
+    vload_masked,
+    vload_masked_half,
+    vload_strided,
+    vload_strided_half,
+    vload_strided_masked,
+    vload_strided_masked_half,
+    vscatter,
+    vscatter_half,
+    vscatter_masked,
+    vscatter_masked_half,
+    vstore_masked,
+    vstore_masked_half,
+    vstore_strided,
+    vstore_strided_half,
+)
+from schedlang.intrinsics.simd import (
+    boolean,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from schedlang.intrinsics.transposed import vload_columns, vload_columns_half
+
+# fmt: off
+__all__ = [
+    "absolute", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bits_float32",
+    "bits_float64", "bits_int32", "bits_int64", "boolean",
+    "broadcast", "ceil", "copysign", "cos", "cosh", "erf", "exchange", "exp", "exp2", "expm1",
+    "float32", "float64", "floor", "floordiv", "fma", "half", "half_from", "int16", "int32",
+    "int64", "int8", "iota", "isfinite", "isinf", "isnan", "lane", "left_shift", "load",
+    "load_half", "log", "log10", "log1p", "log2", "maximum", "minimum", "mod", "multiply",
+    "power", "prefetch", "reduce_add", "reduce_and", "reduce_max", "reduce_min", "reduce_mul",
+    "reduce_or", "right_shift", "round_even", "rsqrt", "select", "sigmoid", "sin", "sinh",
+    "sqrt", "store", "store_half", "subtract", "tan", "tanh", "trunc", "uint16", "uint32",
+    "uint64", "uint8", "unrolled", "vgather", "vgather_half", "vgather_masked",
+    "vgather_masked_half", "vload", "vload_aligned", "vload_aligned_half", "vload_columns",
+    "vload_columns_half", "vload_half", "vload_masked", "vload_masked_half", "vload_strided",
+    "vload_strided_half", "vload_strided_masked", "vload_strided_masked_half", "vscatter",
+    "vscatter_half", "vscatter_masked", "vscatter_masked_half", "vstore", "vstore_aligned",
+    "vstore_aligned_half", "vstore_half", "vstore_masked", "vstore_masked_half",
+    "vstore_strided", "vstore_strided_half", "with_lane",
+]
+# fmt: on

@@ -1,0 +1,62 @@
+"""Predicates on a number or each lane of a vector: NaN, infinite, finite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from schedlang.intrinsics.elementary import emit_absolute
+from schedlang.intrinsics.operators import Emit
+from schedlang.intrinsics.simd import constant, is_float, with_element
+
+
+def predicate(emit: Emit, x: types.Type) -> Any:
+    """Return an intrinsic that tests a number, or each lane; the result is a boolean or a mask."""
+    ty = types.unliteral(x)
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        return emit(builder, ty, args[0])
+
+    return with_element(ty, types.boolean)(ty), codegen
+
+
+def emit_isnan(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
+    """Emit whether a is NaN."""
+    if not is_float(ty):
+        return constant(with_element(ty, types.boolean), 0)
+    return builder.fcmp_unordered("uno", a, a)
+
+
+def emit_isinf(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
+    """Emit whether a is infinite."""
+    if not is_float(ty):
+        return constant(with_element(ty, types.boolean), 0)
+    return builder.fcmp_ordered("==", emit_absolute(builder, ty, a), constant(ty, float("inf")))
+
+
+def emit_isfinite(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
+    """Emit whether a is neither infinite nor NaN."""
+    if not is_float(ty):
+        return constant(with_element(ty, types.boolean), 1)
+    return builder.fcmp_ordered("<", emit_absolute(builder, ty, a), constant(ty, float("inf")))
+
+
+@intrinsic
+def isnan(typingctx: Any, x: Any) -> Any:
+    """Return whether `x` is NaN."""
+    return predicate(emit_isnan, x)
+
+
+@intrinsic
+def isinf(typingctx: Any, x: Any) -> Any:
+    """Return whether `x` is infinite."""
+    return predicate(emit_isinf, x)
+
+
+@intrinsic
+def isfinite(typingctx: Any, x: Any) -> Any:
+    """Return whether `x` is neither infinite nor NaN."""
+    return predicate(emit_isfinite, x)

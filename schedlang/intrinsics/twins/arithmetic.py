@@ -1,0 +1,180 @@
+"""Casts, arithmetic, rounding, comparisons and bits of NumPy scalars and small arrays."""
+
+# the compiled function of the same name has the docstring
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+Value = Any
+
+quiet = np.errstate(all="ignore")
+
+
+@quiet
+def cast(x: Value, dtype: Any) -> Value:
+    """Return ``x`` cast as by NumPy's ``astype``; ``x`` may be a Python number."""
+    return (x if isinstance(x, np.generic | np.ndarray) else np.asarray(x)).astype(dtype)[()]
+
+
+def float32(x: Value) -> Value:
+    return np.float32(x) if type(x) is float and abs(x) < 3e38 else cast(x, np.float32)
+
+
+def float64(x: Value) -> Value:
+    return np.float64(x) if type(x) is float else cast(x, np.float64)
+
+
+def int8(x: Value) -> Value:
+    return cast(x, np.int8)
+
+
+def int16(x: Value) -> Value:
+    return cast(x, np.int16)
+
+
+def int32(x: Value) -> Value:
+    return cast(x, np.int32)
+
+
+def int64(x: Value) -> Value:
+    return cast(x, np.int64)
+
+
+def uint8(x: Value) -> Value:
+    return cast(x, np.uint8)
+
+
+def uint16(x: Value) -> Value:
+    return cast(x, np.uint16)
+
+
+def uint32(x: Value) -> Value:
+    return cast(x, np.uint32)
+
+
+def uint64(x: Value) -> Value:
+    return cast(x, np.uint64)
+
+
+def boolean(x: Value) -> Value:
+    return cast(x, np.bool_)
+
+
+@quiet
+def to_half(x: Value) -> Value:
+    """Return any number as float16."""
+    return np.asarray(x).astype(np.float16)[()]
+
+
+def half(x: Value) -> Value:
+    return cast(to_half(x), np.float32)
+
+
+def half_from(x: Value) -> Value:
+    return cast(to_half(x), np.float32)
+
+
+add, subtract, multiply = quiet(np.add), quiet(np.subtract), quiet(np.multiply)
+floordiv, mod = quiet(np.floor_divide), quiet(np.remainder)
+
+
+def left_shift(a: Value, b: Value) -> Value:
+    return np.left_shift(a, b)
+
+
+def right_shift(a: Value, b: Value) -> Value:
+    return np.right_shift(a, b)
+
+
+def select(cond: Value, a: Value, b: Value) -> Value:
+    if isinstance(cond, np.ndarray):
+        return np.where(cond, a, b)
+    return a if cond else b
+
+
+@quiet
+def minimum(a: Value, b: Value) -> Value:
+    return np.minimum(a, b)
+
+
+@quiet
+def maximum(a: Value, b: Value) -> Value:
+    return np.maximum(a, b)
+
+
+@quiet
+def fma(a: Value, b: Value, c: Value) -> Value:
+    dtype = np.result_type(a, b, c)
+    wide = np.float64 if dtype == np.float32 else np.longdouble
+    return cast(np.multiply(a, b, dtype=wide) + c, dtype)
+
+
+@quiet
+def absolute(x: Value) -> Value:
+    return np.absolute(x)
+
+
+def copysign(a: Value, b: Value) -> Value:
+    return np.copysign(a, b)
+
+
+@quiet
+def sqrt(x: Value) -> Value:
+    return np.sqrt(x)
+
+
+@quiet
+def rsqrt(x: Value) -> Value:
+    return cast(1, x.dtype) / np.sqrt(x)
+
+
+@quiet
+def floor(x: Value) -> Value:
+    return np.floor(x)
+
+
+@quiet
+def ceil(x: Value) -> Value:
+    return np.ceil(x)
+
+
+@quiet
+def trunc(x: Value) -> Value:
+    return np.trunc(x)
+
+
+@quiet
+def round_even(x: Value) -> Value:
+    return np.rint(x) if np.asarray(x).dtype.kind == "f" else x
+
+
+def isnan(x: Value) -> Value:
+    return np.isnan(x)
+
+
+def isinf(x: Value) -> Value:
+    return np.isinf(x)
+
+
+def isfinite(x: Value) -> Value:
+    return np.isfinite(x)
+
+
+def bits_int32(x: Value) -> Value:
+    return np.asarray(x, np.float32).view(np.int32)[()]
+
+
+def bits_int64(x: Value) -> Value:
+    return np.asarray(x, np.float64).view(np.int64)[()]
+
+
+def bits_float32(x: Value) -> Value:
+    return np.asarray(x, np.int32).view(np.float32)[()]
+
+
+def bits_float64(x: Value) -> Value:
+    return np.asarray(x, np.int64).view(np.float64)[()]

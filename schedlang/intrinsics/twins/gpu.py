@@ -1,0 +1,48 @@
+"""The intrinsics of `schedlang.intrinsics.gpu` in NumPy, for GPU kernels in the simulator.
+
+Those that CPU kernels share come from `schedlang.intrinsics.twins`. The simulator itself has
+`exchange`.
+"""
+
+# the compiled function of the same name has the docstring
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from schedlang.intrinsics.twins import *  # noqa: F403 - all that CPU kernels have
+from schedlang.intrinsics.twins.memory import vload, vload_half, vstore, vstore_half
+
+
+def aligned(off: int, lanes: int) -> None:
+    if off % lanes:
+        raise IndexError(
+            f"an access of {lanes} elements at once starts at {off}, which is not a multiple of "
+            f"{lanes}"
+        )
+
+
+def vload_aligned(A: np.ndarray, off: int, lanes: int) -> np.ndarray:
+    aligned(off, lanes)
+    return vload(A, off, lanes)
+
+
+def vstore_aligned(A: np.ndarray, off: int, v: Any) -> None:
+    aligned(off, len(v))
+    vstore(A, off, v)
+
+
+def vload_aligned_half(A: np.ndarray, off: int, lanes: int) -> np.ndarray:
+    aligned(off, lanes)
+    return vload_half(A, off, lanes)
+
+
+def vstore_aligned_half(A: np.ndarray, off: int, v: Any) -> None:
+    aligned(off, len(v))
+    vstore_half(A, off, v)
+
+
+def unrolled() -> None:
+    return

@@ -1,0 +1,87 @@
+"""Devices as te programs name them: ``cpu(0)``, ``cuda(0)``, and whether this machine has them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from schedlang.errors import CallError
+
+DEVICE_TYPES = {"cpu": 1, "llvm": 1, "c": 1, "python": 1, "cuda": 2, "gpu": 2, "nvptx": 2,
+                "cuda-emulator": 2}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device that holds arrays; its ``str`` is ``"cpu(0)"`` or ``"cuda(0)"``."""
+
+    kind: str
+    device_id: int = 0
+
+    @property
+    def device_type(self) -> int:
+        """DLPack's number: 1 for the CPU, 2 for CUDA."""
+        return DEVICE_TYPES[self.kind]
+
+    @property
+    def exist(self) -> bool:
+        """True if the machine has the device, or ``SCHEDLANG_CUDA`` asks for the emulator."""
+        if self.kind == "cpu":
+            return self.device_id == 0
+        if os.environ.get("SCHEDLANG_CUDA") == "emulator":
+            return True
+        from numba import cuda as driver
+
+        return bool(driver.is_available()) and self.device_id < len(driver.gpus)
+
+    def sync(self) -> None:
+        """Wait for the device; te's ``sync``, which is not needed, as each kernel call waits."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.device_id})"
+
+    __repr__ = __str__
+
+
+def device(kind: Any, index: int = 0) -> Device:
+    """Return the device that a target runs on: ``device("llvm")``, ``device("cuda", 0)``.
+
+    Raise :class:`~schedlang.errors.CallError` for an unknown kind of device.
+
+    >>> device("llvm -mcpu=core-avx2"), device("cuda", 1)
+    (cpu(0), cuda(1))
+    """
+    words = str(getattr(kind, "kind", kind)).split()
+    code = DEVICE_TYPES.get(words[0] if words else "")
+    if code is None:
+        raise CallError(
+            f'device({str(kind)!r}): unknown device; give "cpu" (or te\'s "llvm") or "cuda"'
+        )
+    return Device("cpu" if code == 1 else "cuda", index)
+
+
+def enabled(target: str) -> bool:
+    """Return whether kernels for ``target`` can run on this machine; te's ``tvm.runtime.enabled``.
+
+    >>> enabled("llvm"), enabled("opencl")
+    (True, False)
+    """
+    words = target.split()
+    return bool(words) and words[0] in DEVICE_TYPES and device(words[0]).exist
+
+
+def cpu(index: int = 0) -> Device:
+    """Return the CPU."""
+    return Device("cpu", index)
+
+
+def cuda(index: int = 0) -> Device:
+    """Return a CUDA device."""
+    return Device("cuda", index)
+
+
+gpu = cuda
+
+
+__all__ = ["Device", "cpu", "cuda", "device", "enabled", "gpu"]

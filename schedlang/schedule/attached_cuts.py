@@ -1,0 +1,45 @@
+"""Checks that a step keeps the requested cuts of tails in attached stages.
+
+They need the size of the boxes that a stage computes, so the stage is lowered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from schedlang.ir.nodes import Note
+from schedlang.lowering.lower import lower_state
+from schedlang.state.primitives.refusal import refuse
+from schedlang.state.relations import Split
+from schedlang.state.state import At, Stage, State
+
+# primitives that change loops or storage; compute_at may come before the other attachments
+CHECKED = ("split", "fuse", "reorder", "tile", "vectorize", "unroll", "parallel", "bind",
+           "store_at", "store_root")  # fmt: skip
+
+
+def check_attached_cuts(
+    before: State, after: State, primitive: str, name: str, args: Mapping[str, Any]
+) -> None:
+    """Refuse a step after which a requested cut of an attached stage is impossible.
+
+    A cut that was impossible ``before`` as well is not reported.
+    """
+    if primitive not in CHECKED:
+        return
+    stage = after.stages[name]
+    cuts = any(isinstance(r, Split) and r.tail == "cut" for r in stage.relations)
+    if not cuts or not isinstance(stage.attach, At):
+        return
+    problem = _lost_cut(after, stage)
+    if problem is not None and _lost_cut(before, stage) is None:
+        axes = [args[k] for k in ("axis", "x") if k in args] or [*args.get("axes", ()), None]
+        refuse("an earlier tail='cut' could no longer be done", problem, before, axes[0])
+
+
+def _lost_cut(state: State, stage: Stage) -> str | None:
+    """Return why a requested cut of ``stage`` is impossible, given the present attachments."""
+    text = f"tail='cut') on stage {stage.name}:"
+    notes = (s.text for s in lower_state(state, strict=False).body.stmts if isinstance(s, Note))
+    return next((note for note in notes if text in note), None)

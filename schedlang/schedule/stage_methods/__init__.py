@@ -1,0 +1,1 @@
+"""The methods of :class:`~schedlang.schedule.stage.StageView`, one family of primitives a file."""

@@ -1,0 +1,139 @@
+"""Methods that annotate loops: vectorize, unroll, parallel, bind, pragma, prefetch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Axis
+
+if TYPE_CHECKING:
+    from schedlang.schedule.stage import StageView
+
+
+def vectorize(self: StageView, axis: Axis) -> None:
+    """Compute all iterations of ``axis`` at once, as lanes of a vector.
+
+    Requires a data axis of constant extent without annotation, at which no stage is computed.
+
+    rewrite::
+
+        for i in 0..8:          ->   vectorize i in 0..8:
+          B[i] = A[i] + 1              B[i] = A[i] + 1
+
+    >>> import schedlang as sl
+    >>> B = sl.compute((8,), lambda i: i + 1, name="B")
+    >>> s = sl.schedule(B)
+    >>> s[B].vectorize(s[B].op.axis[0])
+    >>> s.nest().loops[0].kind
+    'vectorize'
+    """
+    self._apply("vectorize", axis=axis)
+
+
+def unroll(self: StageView, axis: Axis) -> None:
+    """Unroll the loop: repeat its body once for each iteration.
+
+    Requires a loop without annotation, of constant extent 1024 or less, other than the time
+    axis of a scan.
+
+    rewrite::
+
+        for i in 0..2:          ->   unroll i in 0..2:
+          B[i] = A[i] + 1              B[i] = A[i] + 1
+
+    >>> import schedlang as sl
+    >>> B = sl.compute((2,), lambda i: i + 1, name="B")
+    >>> s = sl.schedule(B)
+    >>> s[B].unroll(s[B].op.axis[0])
+    >>> s.nest().loops[0].kind
+    'unroll'
+    """
+    self._apply("unroll", axis=axis)
+
+
+def parallel(self: StageView, axis: Axis) -> None:
+    """Distribute the iterations of ``axis`` over CPU threads.
+
+    Requires a data axis without annotation.
+
+    rewrite::
+
+        for i in 0..64:         ->   parallel i in 0..64:
+          B[i] = A[i] + 1              B[i] = A[i] + 1
+
+    >>> import schedlang as sl
+    >>> B = sl.compute((64,), lambda i: i + 1, name="B")
+    >>> s = sl.schedule(B)
+    >>> s[B].parallel(s[B].op.axis[0])
+    >>> s.nest().loops[0].kind
+    'parallel'
+    """
+    self._apply("parallel", axis=axis)
+
+
+def bind(self: StageView, axis: Axis, thread: Any) -> None:
+    """Bind ``axis`` to a GPU thread axis: ``"blockIdx.x"``, ..., ``"vthread"``.
+
+    Requires a loop without annotation, and a thread axis to which no other loop of the stage
+    is bound. A reduction axis may be bound to ``threadIdx`` only; its threads then reduce
+    together.
+
+    rewrite::
+
+        for i in 0..64:         ->   threadIdx.x i in 0..64:
+          B[i] = A[i] + 1              B[i] = A[i] + 1
+
+    >>> import schedlang as sl
+    >>> B = sl.compute((64,), lambda i: i + 1, name="B")
+    >>> s = sl.schedule(B)
+    >>> s[B].bind(s[B].op.axis[0], "threadIdx.x")
+    >>> s.nest().loops[0].tag
+    'threadIdx.x'
+    """
+    self._apply("bind", axis=axis, thread=thread)
+
+
+def pragma(self: StageView, axis: Axis, name: str, value: Any = None) -> None:
+    """Attach a named hint to a loop, which the printed nest shows.
+
+    ``"nontemporal"`` has an effect on the CPU: aligned vectors that the stage stores inside
+    the loop bypass the cache. The names of te (``"auto_unroll_max_step"``) and your own names
+    with a dot (``"my.note"``) have no effect. Other names are refused.
+
+    rewrite::
+
+        for i in 0..8:          ->   for i in 0..8:   # pragma unroll_hint = 4
+
+    >>> import schedlang as sl
+    >>> B = sl.compute((8,), lambda i: i + 1, name="B")
+    >>> s = sl.schedule(B)
+    >>> s[B].pragma(s[B].op.axis[0], "unroll_hint", 4)
+    >>> s.nest().loops[0].pragmas
+    (('unroll_hint', 4),)
+    """
+    self._apply("pragma", axis=axis, name=name, value=getattr(value, "value", value))
+
+
+def prefetch(self: StageView, tensor: Tensor, axis: Axis, offset: int) -> None:
+    """Prefetch the part of ``tensor`` that is accessed ``offset`` iterations of ``axis`` later.
+
+    One element in each 64 bytes is prefetched. If their number is unknown or above 1024,
+    ``sl.lower`` and ``sl.build`` refuse it. Requires an offset of 0 or more, and a tensor that
+    this stage writes, or that this stage or one computed inside ``axis`` reads.
+
+    rewrite::
+
+        for i in 0..8:          ->   for i in 0..8:
+          B[i] = A[i] + 1              prefetch A[min(i + 2, 7)]
+                                       B[i] = A[i] + 1
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((8,), name="A")
+    >>> B = sl.compute((8,), lambda i: A[i] + 1, name="B")
+    >>> s = sl.schedule(B)
+    >>> s[B].prefetch(A, s[B].op.axis[0], 2)
+    >>> "prefetch A[min(i + 2, 7)]" in str(s)
+    True
+    """
+    self._apply("prefetch", tensor=tensor, axis=axis, offset=offset)

@@ -1,0 +1,30 @@
+"""The index map of ``transform_layout``, evaluated at the dimensions of a stage."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from schedlang.schedule.refuse import refuse
+from schedlang.state.primitives.arguments import names, shown
+from schedlang.state.primitives.storage import ROWS, TRANSFORM
+from schedlang.state.state import Stage
+
+
+def mapped(index_map: Any, stage: Stage) -> tuple[Any, ...]:
+    """Return the indices that ``index_map`` returns for the dimensions of ``stage``."""
+    asked, axes = f"transform_layout(index_map) on stage {stage.name}", stage.op.axis
+    if stage.is_scan:
+        refuse(asked, f"{stage.name} is a scan, {ROWS}", TRANSFORM)
+    if not callable(index_map):
+        hint = "Write e.g. lambda i, j: (j // 16, i, j % 16)."
+        refuse(asked, f"the index map must be a function, not {shown(index_map)}", hint)
+    try:
+        inspect.signature(index_map).bind(*axes)
+    except TypeError:
+        refuse(
+            asked, f"the index map must take the {len(axes)} dimensions of {stage.name}: "
+            f"{names(axes) or 'none'}", f"Write lambda {names(axes)}: (...).",
+        )  # fmt: skip
+    made = index_map(*axes)
+    return tuple(made) if isinstance(made, (tuple, list)) else (made,)

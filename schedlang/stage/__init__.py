@@ -1,1 +1,0 @@
-"""The state of stages as data: axes, relations and placement after some schedule steps."""

@@ -1,0 +1,76 @@
+"""The initial state: every stage at root, with its loops in the order of its axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedlang.compute.bounds import check_reads
+from schedlang.compute.graph import first_rows, operations
+from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
+from schedlang.errors import ComputeError, explain
+from schedlang.state.state import Stage, State
+
+
+def initial_state(outputs: Sequence[Tensor]) -> State:
+    """Return the state with a stage for each operation that ``outputs`` depend on.
+
+    Inputs have no stage, and no output may be an input.
+    """
+    ops = operations(outputs)
+    stages: dict[str, Stage] = {}
+    defined: dict[Tensor, str] = {}
+    inputs: set[str] = set()
+    _check_scans(ops)
+    first = {
+        op: {op.axis[0]: rows} for op, rows in first_rows(ops).items()
+        if isinstance(rows, int) and op.axis
+    }  # fmt: skip
+    for op in ops:
+        if isinstance(op, PlaceholderOp):
+            inputs.add(op.name)
+            continue
+        if isinstance(op, ComputeOp):
+            check_reads(op, first.get(op), late=True)
+        leaf = (op.scan_axis,) if isinstance(op, ScanOp) else (*op.axis, *op.reduce_axis)
+        name, count = op.name, 0
+        while name in stages:
+            count += 1
+            name = f"{op.name}_{count}"
+        stages[name] = Stage(name, op, op.outputs, leaf)
+        defined.update((t, name) for t in op.outputs)
+    return State(stages, tuple(outputs), defined)
+
+
+def _check_scans(ops: Sequence[Operation]) -> None:
+    """Raise unless each state of a scan has an init of its own.
+
+    The init is stored as the first rows of the scan's result.
+    """
+    held: dict[Tensor, ScanOp] = {}
+    for scan in (op for op in ops if isinstance(op, ScanOp)):
+        for tensor in (*scan.init, *scan.state):
+            if tensor in held:
+                twice = f"{tensor.name} belongs to two of its states"
+                if held[tensor] is not scan:
+                    twice = f"{tensor.name} already belongs to scan {held[tensor].name}"
+                raise ComputeError(
+                    explain(
+                        f"scan {scan.name}",
+                        twice,
+                        "Give each state its own placeholder and its own first rows.",
+                    )
+                )
+            held[tensor] = scan
+    for op in ops:
+        for tensor in op.input_tensors if isinstance(op, ComputeOp) else ():
+            owner = held.get(tensor)
+            if owner is not None and tensor in owner.init:
+                raise ComputeError(
+                    explain(
+                        f"{op.name} reads {tensor.name}",
+                        f"{tensor.name} holds the first rows of scan {owner.name}, which are "
+                        "stored in the result of the scan",
+                        f"Give the scan a copy: sl.compute({tensor.name}.shape, "
+                        f"lambda *i: {tensor.name}[i]).",
+                    )
+                )

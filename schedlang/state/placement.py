@@ -1,0 +1,351 @@
+"""Placement of stages: the loop at which each stage is computed and stored, and the legal ones."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Union
+
+from schedlang.compute.read import reads
+from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
+from schedlang.errors import explain, subscript
+from schedlang.expr.nodes import Axis
+from schedlang.state.relations import position
+from schedlang.state.state import At, Attach, Inline, Root, Stage, State, participle
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An inconsistency of a recorded schedule, raised by build and printed as a note."""
+
+    message: str
+    stage: str
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The resolved placement of all stages.
+
+    ``at`` lists the stages computed at a loop, producers first. ``inline`` maps inlined tensors
+    to the operations to expand. ``store`` maps a stage to the place where it is stored, if that
+    is outside the loop that computes it; ``kept`` lists the stages stored at a loop. ``steps`` maps
+    the stages between the states of a scan and its updates to the scan's loop over time.
+    """
+
+    attach: Mapping[str, Attach]
+    at: Mapping[tuple[str, Axis], tuple[Stage, ...]]
+    inline: Mapping[Tensor, ComputeOp]
+    problems: tuple[Problem, ...]
+    store: Mapping[str, Union[At, Root]]
+    kept: Mapping[tuple[str, Axis], tuple[Stage, ...]]
+    steps: Mapping[str, At]
+
+
+def place(state: State, given: Container[Tensor] = ()) -> Placement:
+    """Resolve the attachment of every stage.
+
+    A stage with an illegal attachment is placed at root and reported. ``given`` are the arguments:
+    an inlined stage among them is also stored, at root.
+    """
+    attach: dict[str, Attach] = {n: s.attach for n, s in state.stages.items()}
+    scan_loops = _attach_scans(state, attach)
+    readers = effective_readers(state, given)
+    problems: list[Problem] = []
+    for name in reversed(list(state.stages)):
+        stage, spot = state.stages[name], attach[name]
+        if isinstance(spot, At):
+            why = _refusal(state, attach, readers, stage, spot)
+            if why is not None:
+                problems.append(Problem(why, name))
+                attach[name] = scan_loops.get(name, Root())
+    store, kept = _storage_places(state, attach, problems)
+    parts = _scan_parts(state)
+    at: dict[tuple[str, Axis], list[Stage]] = {}
+    inline: dict[Tensor, ComputeOp] = {}
+    for name, stage in state.stages.items():
+        spot = attach[name]
+        if isinstance(spot, At) and name not in parts:
+            at.setdefault((spot.stage, spot.axis), []).append(stage)
+        elif isinstance(spot, Inline) and isinstance(stage.op, ComputeOp):
+            inline.update((t, stage.op) for t in stage.outputs)
+    placed = {key: tuple(stages) for key, stages in at.items()}
+    return Placement(attach, placed, inline, tuple(problems), store, kept, scan_loops)
+
+
+Kept = dict[tuple[str, Axis], tuple[Stage, ...]]
+
+
+def _storage_places(
+    state: State, attach: Mapping[str, Attach], problems: list[Problem]
+) -> tuple[dict[str, Union[At, Root]], Kept]:
+    """Return the places of stages that are stored outside the loop that computes them.
+
+    A stage that cannot be stored there is reported.
+    """
+    store: dict[str, Union[At, Root]] = {}
+    kept: Kept = {}
+    for name, stage in state.stages.items():
+        spot, wanted = attach[name], stage.store
+        if wanted is None or not isinstance(spot, At) or spot is not stage.attach:
+            continue
+        if isinstance(wanted, At) and wanted.stage == spot.stage and wanted.axis is spot.axis:
+            continue
+        why = _store_refusal(state, attach, stage, spot, wanted)
+        if why is not None:
+            problems.append(Problem(why, name))
+            continue
+        store[name] = wanted
+        if isinstance(wanted, At):
+            key = (wanted.stage, wanted.axis)
+            kept[key] = (*kept.get(key, ()), stage)
+    return store, kept
+
+
+def store_refusal(state: State, stage: Stage) -> str | None:
+    """Return why ``stage`` cannot be stored at its place, given the present attachments."""
+    spot, wanted = stage.attach, stage.store
+    if wanted is None or not isinstance(spot, At):
+        return None
+    if isinstance(wanted, At) and wanted.stage == spot.stage and wanted.axis is spot.axis:
+        return None
+    attach = {name: other.attach for name, other in state.stages.items()}
+    return _store_refusal(state, attach, stage, spot, wanted)
+
+
+def _store_refusal(
+    state: State, attach: Mapping[str, Attach], stage: Stage, spot: At, wanted: At | Root
+) -> str | None:
+    call = "store_root()"
+    if isinstance(wanted, At):
+        call = f"store_at({wanted.stage}, {wanted.axis.name})"
+    asked = f"{call} on stage {stage.name}"
+    found = False
+    for owner, axis in enclosing(state, attach, spot):
+        found = found or (isinstance(wanted, At) and wanted.stage == owner and wanted.axis is axis)
+        kind = state.stages[owner].kinds.get(axis, "")
+        if found and stage.scope != "shared":
+            return None
+        if found and kind.startswith("threadIdx"):
+            return explain(
+                asked, f"{stage.name} has scope shared, but there each thread of {axis.name} "
+                f"({kind}) of {owner} would need rows of its own",
+                f"Store it outside {axis.name}, or call {subscript(stage.name)}"
+                '.set_scope("local").',
+            )  # fmt: skip
+        if not found and kind not in ("", "unroll"):
+            return explain(
+                asked, f"{stage.name} is computed inside {axis.name} of {owner}, which is "
+                f"{participle(kind)}, so iterations that run at the same time would write the same "
+                "storage", f"Store it inside {axis.name}, or keep {axis.name} serial.",
+            )  # fmt: skip
+    if found or isinstance(wanted, Root):
+        return None
+    return explain(
+        asked, f"{stage.name} is computed at {spot.axis.name} of {spot.stage}, which is not inside "
+        f"{wanted.axis.name} of {wanted.stage}",
+        f"Store it at {spot.axis.name} or at a loop around it.",
+    )  # fmt: skip
+
+
+def enclosing(state: State, attach: Mapping[str, Attach], spot: At) -> Iterator[tuple[str, Axis]]:
+    """Yield ``(stage, axis)`` of the loops around a stage computed at ``spot``, inner to outer."""
+    current: Attach = spot
+    while isinstance(current, At):
+        leaf = state.stages[current.stage].leaf
+        for axis in reversed(leaf[: position(leaf, current.axis) + 1]):
+            yield current.stage, axis
+        current = attach[current.stage]
+
+
+def _scans(state: State) -> list[Stage]:
+    return [s for s in state.stages.values() if isinstance(s.op, ScanOp)]
+
+
+def _scan_parts(state: State) -> set[str]:
+    """Return the stages that are the init or update of a scan, which the scan computes itself."""
+    return {
+        state.defined[t]
+        for s in _scans(state) if isinstance(s.op, ScanOp)
+        for t in (*s.op.update, *s.op.init)
+    }  # fmt: skip
+
+
+def _attach_scans(state: State, attach: dict[str, Attach]) -> dict[str, At]:
+    """Attach updates, and the stages between states and updates, to their scan's time loop."""
+    scan_loops: dict[str, At] = {}
+    for stage in _scans(state):
+        assert isinstance(stage.op, ScanOp)
+        loop = At(stage.name, stage.op.scan_axis)
+        for tensor in stage.op.update:
+            attach[state.defined[tensor]] = loop
+        for name in _scan_steps(state, stage.op):
+            scan_loops[name] = loop
+            if isinstance(attach[name], Root):
+                attach[name] = loop
+    return scan_loops
+
+
+def _scan_steps(state: State, scan: ScanOp) -> list[str]:
+    """Return the stages between the states of ``scan`` and its updates."""
+    rows = set(scan.state)
+    made: dict[str, None] = {}
+    for name, stage in state.stages.items():
+        if isinstance(stage.op, ComputeOp):
+            needed = stage.op.input_tensors
+            if any(t in rows or state.defined.get(t) in made for t in needed):
+                made[name] = None
+    wanted = {state.defined[t] for t in scan.update}
+    updates = set(wanted)
+    for name in reversed(list(made)):
+        if name in wanted:
+            wanted.update(state.defined.get(t, "") for t in state.stages[name].op.input_tensors)
+    return [n for n in made if n in wanted and n not in updates]
+
+
+def effective_readers(state: State, given: Container[Tensor] = ()) -> dict[str, list[str]]:
+    """Return the readers of each stage.
+
+    An inlined reader is replaced by its own readers; one that is ``given`` also counts itself.
+    """
+    direct: dict[str, list[str]] = {n: [] for n in state.stages}
+    for name, stage in state.stages.items():
+        for tensor in stage.op.input_tensors:
+            producer = state.defined.get(tensor)
+            if producer is not None and name not in direct[producer]:
+                direct[producer].append(name)
+    through: dict[str, list[str]] = {}
+    for name in reversed(list(state.stages)):
+        found: dict[str, None] = {}
+        for reader in direct[name]:
+            if isinstance(state.stages[reader].attach, Inline):
+                found.update(dict.fromkeys(through[reader]))
+                if any(t in given for t in state.stages[reader].outputs):
+                    found.setdefault(reader)
+            else:
+                found.setdefault(reader)
+        through[name] = list(found)
+    return through
+
+
+def inside(state: State, attach: Mapping[str, Attach], reader: str, stage: str, axis: Axis) -> bool:
+    """Return whether ``reader`` is computed inside loop ``axis`` of ``stage``."""
+    current = reader
+    if current == stage:
+        return True
+    while True:
+        spot = attach[current]
+        if not isinstance(spot, At):
+            return False
+        leaf = state.stages[spot.stage].leaf
+        if spot.stage == stage:
+            return position(leaf, spot.axis) >= position(leaf, axis)
+        current = spot.stage
+
+
+def _refusal(
+    state: State,
+    attach: Mapping[str, Attach],
+    readers: Mapping[str, list[str]],
+    stage: Stage,
+    spot: At,
+) -> str | None:
+    asked = f"compute_at({spot.stage}, {spot.axis.name}) on stage {stage.name}"
+    parent = state.stages.get(spot.stage)
+    if parent is None or not any(a is spot.axis for a in parent.leaf):
+        return explain(
+            asked, f"{spot.axis.name} is no longer a loop of {spot.stage}",
+            "Attach it at one of the present loops.",
+        )  # fmt: skip
+    around = (spot.stage, spot.axis)
+    outside = [r for r in readers[stage.name] if not inside(state, attach, r, *around)]
+    if outside:
+        places = legal_places(state, attach, readers[stage.name], stage)
+        # an inlined stage counts as a reader only if it is an argument
+        stored = [r for r in outside if isinstance(state.stages[r].attach, Inline)]
+        if stored:
+            return explain(
+                asked, f"{stored[0]} is inlined, but as an argument it is stored too, which reads "
+                f"{stage.name} outside that loop", f"Leave {stored[0]} out of the arguments, or "
+                f"compute {stage.name} at root.",
+            )  # fmt: skip
+        return explain(
+            asked,
+            f"{' and '.join(outside)} read{'s' if len(outside) == 1 else ''} {stage.name} outside "
+            "that loop",
+            places_text(places),
+        )  # fmt: skip
+    if starts_from(state, parent, stage) and not ahead_of_init(parent, spot.axis):
+        first = parent.reduce_leaves[0].name
+        return explain(
+            asked,
+            f"{parent.name} initializes its reduction from {stage.name} (init=) before the loop "
+            f"over {first}",
+            f"Attach it outside {first}, or leave it at root.",
+        )  # fmt: skip
+    kind = parent.kinds.get(spot.axis, "")
+    within = parent.leaf[: position(parent.leaf, spot.axis) + 1]
+    lanes = next((a for a in within if parent.kinds.get(a) == "vectorize"), None)
+    if kind == "vectorize" or lanes is not None:
+        name = (spot.axis if lanes is None else lanes).name
+        return explain(
+            asked, f"{name} is vectorized, and a stage has no storage per lane",
+            f"Attach it outside {name}, or vectorize a loop of {stage.name} instead.",
+        )  # fmt: skip
+    return None
+
+
+def starts_from(state: State, reader: Stage, child: Stage) -> bool:
+    """Return whether the ``init=`` of ``reader`` reads ``child``, also through inlined stages."""
+    op = reader.op
+    pending = [] if not isinstance(op, ComputeOp) else [r.tensor for r in reads(op.init or ())]
+    seen: set[Tensor] = set()
+    while pending:
+        tensor = pending.pop()
+        producer = state.of(tensor)
+        if producer is None or tensor in seen:
+            continue
+        if producer.name == child.name:
+            return True
+        seen.add(tensor)
+        if isinstance(producer.attach, Inline):
+            pending += producer.op.input_tensors
+    return False
+
+
+def ahead_of_init(stage: Stage, axis: Axis) -> bool:
+    """Return whether loop ``axis`` of ``stage`` encloses the initialization of its reduction."""
+    place = position(stage.leaf, axis)
+    return not any(a.is_reduce for a in stage.leaf[: place + 1])
+
+
+def legal_places(
+    state: State, attach: Mapping[str, Attach], readers: list[str], child: Stage | None = None
+) -> list[tuple[str, str]]:
+    """Return the loops that enclose all ``readers`` of ``child``, outermost first.
+
+    Each is a pair of names, ``(stage, axis)``.
+    """
+    if not readers:
+        return []
+    chain: list[tuple[str, Axis]] = []
+    current, last = readers[0], None
+    while True:
+        leaf = state.stages[current].leaf
+        end = len(leaf) if last is None else position(leaf, last) + 1
+        chain = [(current, a) for a in leaf[:end]] + chain
+        spot = attach[current]
+        if not isinstance(spot, At):
+            break
+        current, last = spot.stage, spot.axis
+    kept = [(s, a) for s, a in chain if all(inside(state, attach, r, s, a) for r in readers)]
+    if child is not None:
+        started = {s for s, _ in kept if starts_from(state, state.stages[s], child)}
+        kept = [(s, a) for s, a in kept if s not in started or ahead_of_init(state.stages[s], a)]
+    return [(s, a.name) for s, a in kept]
+
+
+def places_text(places: list[tuple[str, str]]) -> str:
+    if not places:
+        return "No loop encloses all its readers: leave it at root, or inline it."
+    listed = ", ".join(f"({stage}, {axis})" for stage, axis in places)
+    return f"Legal places, outermost first: root, {listed}."

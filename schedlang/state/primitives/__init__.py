@@ -1,0 +1,1 @@
+"""The primitives of schedules: pure functions ``(state, stage, ...) -> (state, result)``."""

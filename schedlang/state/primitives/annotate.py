@@ -1,0 +1,262 @@
+"""Primitives that annotate loops: vectorize, unroll, parallel, bind, pragma, prefetch."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from textwrap import indent
+from typing import Any
+
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import subscript
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.state.primitives.arguments import (
+    check_unannotated,
+    count,
+    leaf_position,
+    names,
+    shown,
+    shown_thread,
+    update_axis,
+)
+from schedlang.state.primitives.conflicts import without_conflict
+from schedlang.state.primitives.refusal import refuse
+from schedlang.state.relations import Relation, Split, parts, sources
+from schedlang.state.state import (
+    NONTEMPORAL,
+    TE_PRAGMAS,
+    THREADS,
+    At,
+    Inline,
+    Prefetch,
+    Result,
+    Stage,
+    State,
+)
+
+MOST_UNROLLED = 1024
+VALUES = "Give a finite number, one line of text, or no value."
+_PRAGMA = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", re.ASCII)
+
+
+def _extent_hint(stage: Stage, axis: Axis, threads: int) -> str:
+    """Return a hint for a loop whose extent is not ``threads``.
+
+    It shows the split to make, or why a split with that factor made a shorter loop.
+    """
+    for relation in stage.relations:
+        if isinstance(relation, Split) and any(a is axis for a in (relation.outer, relation.inner)):
+            asked = relation.nparts if axis is relation.outer else relation.factor
+            if asked == threads:
+                parent = relation.parent
+                return (
+                    f"It comes from a split of {parent.name}, which has only {parent.extent} "
+                    f"iterations: use a thread axis of extent {axis.extent}."
+                )
+    return f"Split it with nparts={threads} or factor={threads}."
+
+
+def _kind(state: State, stage: Stage, axis: Axis, kind: str) -> Result:
+    check_unannotated(state, stage, axis)
+    _refuse_mixed_targets(state, stage, axis, kind)
+    made = state.updated(stage.with_(kinds={**stage.kinds, axis: kind}))
+    return without_conflict(made, state, stage.name, axis), None
+
+
+def _refuse_mixed_targets(state: State, stage: Stage, axis: Axis, kind: str) -> None:
+    """Refuse a schedule with both CPU threads and GPU threads, which no target has."""
+    if kind in ("vectorize", "unroll"):
+        return
+    for other in state.stages.values():
+        for own, known in other.kinds.items():
+            if known in ("vectorize", "unroll") or (known == "parallel") == (kind == "parallel"):
+                continue
+            mine, theirs = ("CPU", "GPU") if kind == "parallel" else ("GPU", "CPU")
+            refuse(
+                f"{axis.name} would run on the threads of a {mine}, and {own.name} of "
+                f"{other.name} runs on those of a {theirs}; no target has both",
+                "Use parallel for a CPU, bind for a GPU.",
+                state, axis,
+            )  # fmt: skip
+
+
+def _refuse_reduction(state: State, stage: Stage, axis: Axis, what: str) -> None:
+    if axis.kind == "scan":
+        _refuse_time(stage, axis)
+    if not axis.is_reduce:
+        return
+    data = names(a for a in stage.leaf if not a.is_reduce) or "it has none"
+    refuse(
+        f"{axis.name} is a reduction axis, so all its {what} would add into the same element.",
+        f"Use a data axis instead ({data}), or make partial sums before any other step on "
+        f"{stage.name}:\n{indent(_partial_sums(stage, axis), '    ')}",
+        state, axis,
+    )  # fmt: skip
+
+
+def _refuse_time(stage: Stage, axis: Axis) -> None:
+    refuse(
+        f"{axis.name} is the time axis of a scan, whose steps run one after another",
+        f"Use an axis of the scan's update instead{update_axis(stage)}.",
+    )  # fmt: skip
+
+
+def _refuse_symbolic(state: State, stage: Stage, axis: Axis, does: str) -> None:
+    if isinstance(stage.attach, At):
+        # the region computed there may have a constant size, which lowering checks
+        return
+    if isinstance(axis.extent, Expr):
+        refuse(
+            f"the extent of {axis.name}, {axis.extent}, is known only at run time, {does}",
+            f"Split it first: outer, inner = {subscript(stage.name)}"
+            f".split({axis.name}, factor=8).\n"
+            "Or first attach the stage at a loop where it computes a region of fixed size.",
+            state, axis,
+        )  # fmt: skip
+
+
+def vectorize(state: State, stage: Stage, axis: Axis) -> Result:
+    leaf_position(state, stage, axis)
+    _refuse_reduction(state, stage, axis, "lanes")
+    _refuse_symbolic(state, stage, axis, "and a vector has a fixed number of lanes")
+    return _kind(state, stage, axis, "vectorize")
+
+
+def unroll(state: State, stage: Stage, axis: Axis) -> Result:
+    leaf_position(state, stage, axis)
+    _refuse_symbolic(state, stage, axis, "and an unrolled loop is written out")
+    if axis.kind == "scan":
+        _refuse_time(stage, axis)
+    declared = axis.extent if not isinstance(stage.attach, At) else 0
+    if isinstance(declared, int) and declared > MOST_UNROLLED:
+        refuse(
+            f"{axis.extent} copies of the body would not compile in reasonable time",
+            "Split it and unroll the inner loop.", state, axis,
+        )  # fmt: skip
+    return _kind(state, stage, axis, "unroll")
+
+
+def parallel(state: State, stage: Stage, axis: Axis) -> Result:
+    leaf_position(state, stage, axis)
+    _refuse_reduction(state, stage, axis, "iterations")
+    return _kind(state, stage, axis, "parallel")
+
+
+def bind(state: State, stage: Stage, axis: Axis, thread: Any) -> Result:
+    tag = thread.tag if isinstance(thread, Axis) else thread
+    leaf_position(state, stage, axis)
+    if not isinstance(tag, str) or tag not in (*THREADS, "vthread"):
+        hint = f"Choose one of {', '.join(THREADS)}, vthread."
+        refuse(f"{shown_thread(thread)} is not a thread", hint)
+    if axis.kind == "scan":
+        _refuse_time(stage, axis)
+    if tag.startswith("threadIdx"):
+        _refuse_symbolic(state, stage, axis, "and the size of a block is fixed")
+    else:
+        _refuse_reduction(state, stage, axis, "iterations")
+    check_unannotated(state, stage, axis)
+    other = next((a for a, k in stage.kinds.items() if k == tag and tag != "vthread"), None)
+    if other is not None and other is not axis:
+        refuse(
+            f"{other.name} of this stage is already bound to {tag}",
+            f"Bind {axis.name} to another thread, or fuse the two loops and bind the result.",
+            state, axis,
+        )  # fmt: skip
+    if isinstance(thread, Axis) and isinstance(thread.extent, int) and thread.extent > 0:
+        if isinstance(axis.extent, int) and axis.extent != thread.extent:
+            refuse(
+                f"{axis.name} has {axis.extent} iterations, but {tag} has {thread.extent} threads",
+                _extent_hint(stage, axis, thread.extent), state, axis,
+            )  # fmt: skip
+    return _kind(state, stage, axis, str(tag))
+
+
+def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None) -> Result:
+    leaf_position(state, stage, axis)
+    if not isinstance(name, str) or not _PRAGMA.fullmatch(name):
+        refuse("the name of a pragma may contain only letters, digits, _ and dots")
+    if name not in (NONTEMPORAL, *TE_PRAGMAS) and "." not in name:
+        refuse(
+            f"no target knows {name!r}{_pragma_hint(name)}",
+            f"{NONTEMPORAL!r} has an effect; te's {', '.join(TE_PRAGMAS[:3])}, ... are accepted "
+            f"without effect.\nThe name of a pragma of your own contains a dot: 'my.{name}'.",
+        )  # fmt: skip
+    if hasattr(value, "__index__") and not isinstance(value, (bool, Expr)):
+        value = int(value)
+    if not isinstance(value, (type(None), bool, int, float, str)):
+        refuse(f"the value {shown(value)} is neither a number nor a string", VALUES)
+    if isinstance(value, float) and not math.isfinite(value):
+        refuse(f"the value {value} is not finite", VALUES)
+    if isinstance(value, str) and not value.isprintable():
+        refuse(f"the value {shown(value)} is not one line of printable text", VALUES)
+    if name == NONTEMPORAL and value is not None:
+        refuse(f"{NONTEMPORAL!r} takes no value", f"Leave out {shown(value)}.")
+    if name == NONTEMPORAL and isinstance(stage.attach, Inline):
+        refuse(
+            f"{stage.name} is inlined and stores nothing",
+            f"Call {subscript(stage.name)}.compute_root() first.",
+        )  # fmt: skip
+    if name == NONTEMPORAL and stage.reduce_leaves:
+        refuse(
+            f"{stage.name} adds to what it stored before, which must stay in cache",
+            f"Accumulate elsewhere and store once: s.cache_write({stage.name}, 'local').",
+        )  # fmt: skip
+    return state.updated(stage.with_(pragmas=(*stage.pragmas, (axis, name, value)))), None
+
+
+def _pragma_hint(name: str) -> str:
+    known = {n: n for n in (NONTEMPORAL, *TE_PRAGMAS)}
+    # names that other systems give to stores that bypass the cache
+    known |= dict.fromkeys(("stream", "streaming", "non_temporal", "nt"), NONTEMPORAL)
+    close = difflib.get_close_matches(name.lower(), known, 3)
+    found = list(dict.fromkeys(known[n] for n in close))
+    return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""
+
+
+def prefetch(state: State, stage: Stage, tensor: Tensor, axis: Axis, offset: Any) -> Result:
+    leaf_position(state, stage, axis)
+    if stage.is_scan:
+        refuse(
+            f"{stage.name} is a scan, which reads nothing itself",
+            "Prefetch in the stage of its update.",
+        )  # fmt: skip
+    behind = (s for s in state.stages.values() if state.dependences.depends(stage.name, s.name))
+    touched = (t for s in (stage, *behind) for t in (*s.op.input_tensors, *s.outputs))
+    if not any(t is tensor for t in touched):
+        read = names(stage.op.input_tensors) or "nothing"
+        why = f"neither {stage.name} nor the stages it reads use {shown(tensor)}"
+        refuse(why, f"It reads {read} and writes {names(stage.outputs)}.")
+    ahead = count(offset, "offset", 0)
+    hint = Prefetch(tensor, axis, ahead)
+    return state.updated(stage.with_(prefetches=(*stage.prefetches, hint))), None
+
+
+def _partial_sums(stage: Stage, axis: Axis) -> str:
+    """Return statements that factor ``stage`` into partial results along reduction ``axis``."""
+    names = [_identifier(t.name) for t in stage.outputs]
+    several = len(names) > 1 and stage.op.name != stage.outputs[0].name
+    tensor = f"[{', '.join(names)}]" if several else _identifier(stage.name)
+    own = f"s[{names[0] if several else tensor}]"
+    written = {a: f"{own}.op.reduce_axis[{n}]" for n, a in enumerate(stage.op.reduce_axis)}
+    needed, chain = {axis}, list[Relation]()
+    for relation in reversed(stage.relations):
+        if needed & set(parts(relation)):
+            needed |= set(sources(relation))
+            chain.insert(0, relation)
+    lines = []
+    for relation in chain:
+        given = [written[a] for a in sources(relation)]
+        call = "fuse"
+        if isinstance(relation, Split):
+            call, how = "split", "factor" if relation.factor is not None else "nparts"
+            given.append(f"{how}={relation.factor or relation.nparts}")
+        made = {a: _identifier(a.name) for a in parts(relation)}
+        written |= made
+        lines.append(f"{', '.join(made.values())} = {own}.{call}({', '.join(given)})")
+    made_tensor = ", ".join(f"{n}F" for n in names) if several else f"{tensor}F"
+    return "\n".join([*lines, f"{made_tensor} = s.rfactor({tensor}, {written[axis]})"])
+
+
+def _identifier(name: str) -> str:
+    return name.replace(".", "_")

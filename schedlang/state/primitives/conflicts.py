@@ -1,0 +1,103 @@
+"""Checks that a step does not break a request of an earlier step.
+
+Lowering checks whatever depends on later attachments.
+"""
+
+from __future__ import annotations
+
+from schedlang.errors import ScheduleError
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.state.cuts import broken_cut
+from schedlang.state.placement import store_refusal
+from schedlang.state.primitives.refusal import refuse
+from schedlang.state.relations import position
+from schedlang.state.state import At, Stage, State, participle
+
+
+def without_conflict(state: State, before: State, name: str, axis: Axis | None = None) -> State:
+    """Return ``state``; refuse the step if stage ``name`` breaks an earlier request in it.
+
+    A request that the stage broke ``before`` as well is not reported. The message shows the nest
+    before the step, with a mark at ``axis``.
+    """
+    stage = state.stages[name]
+    _check_cuts(state, stage, before, axis)
+    _check_lanes(state, stage, before, axis)
+    _check_windows(state, before, axis)
+    return state
+
+
+def _check_cuts(state: State, stage: Stage, before: State, axis: Axis | None) -> None:
+    """Refuse a step after which a requested cut of a tail is impossible."""
+    if isinstance(stage.attach, At):
+        # whether its tails can be cut depends on its boxes; see schedule/attached_cuts.py
+        return
+    found, old = broken_cut(stage), before.stages[stage.name]
+    if found is None or (not isinstance(old.attach, At) and broken_cut(old) is not None):
+        return
+    split, why, hint = found
+    call = f"split({split.parent.name}, ..., tail='cut')"
+    if old.made_from(split.parent) is None:
+        refuse(f"its tail cannot be cut: {why}", hint, before, axis)
+    refuse(f"the tail of {call} could no longer be cut: {why}", hint, before, axis)
+
+
+def _check_lanes(state: State, stage: Stage, before: State, axis: Axis | None) -> None:
+    """Refuse a second vectorized loop, and one around a parallel loop or an attached stage."""
+    lanes = next((a for a in stage.leaf if stage.kinds.get(a) == "vectorize"), None)
+    if lanes is None:
+        return
+    place = position(stage.leaf, lanes)
+    for inner in stage.leaf[place + 1 :]:
+        kind = stage.kinds.get(inner, "")
+        if kind == "vectorize" and 1 not in (lanes.extent, inner.extent):
+            refuse(
+                f"{inner.name} and {lanes.name} would both be vectorized, and only one loop "
+                "of a stage can be", "Vectorize one of them and unroll the other, or fuse "
+                "them first.", before, axis,
+            )  # fmt: skip
+        if kind == "parallel" and 1 not in (lanes.extent, inner.extent):
+            refuse(
+                f"the parallel loop {inner.name} would be inside the vectorized loop "
+                f"{lanes.name}, whose iterations are the lanes of one thread",
+                f"Reorder first, so that {inner.name} is outside {lanes.name}.", before, axis,
+            )  # fmt: skip
+    for held in state.attached(stage):
+        spot = held.attach
+        if isinstance(spot, At) and spot.stage == stage.name:
+            if position(stage.leaf, spot.axis) >= place:
+                where = "" if spot.axis is lanes else f", inside the vectorized loop {lanes.name}"
+                refuse(
+                    f"stage {held.name} is computed at {spot.axis.name}{where}, and a stage "
+                    "has no storage per lane",
+                    f"Attach {held.name} outside {lanes.name}, or vectorize a loop of "
+                    f"{held.name}.", before, axis,
+                )  # fmt: skip
+
+
+def _check_windows(state: State, before: State, axis: Axis | None) -> None:
+    """Refuse concurrent writes to a stage that is stored outside the loop that computes it."""
+    for name, stage in state.stages.items():
+        if stage.store is None or not isinstance(stage.attach, At):
+            continue
+        why, old = store_refusal(state, stage), before.stages[name]
+        if why is None or store_refusal(before, old) is not None:
+            continue
+        if old.store is stage.store:
+            refuse("it would make an earlier store_at illegal", why, before, axis)
+        raise ScheduleError(why)
+
+
+def check_fixed_extents(stage: Stage, before: State) -> None:
+    """Refuse to compute ``stage`` whole if a vectorized or unrolled loop has a symbolic extent."""
+    for axis in stage.leaf:
+        kind = stage.kinds.get(axis, "")
+        if kind in ("vectorize", "unroll") and isinstance(axis.extent, Expr):
+            refuse(
+                f"{axis.name} is {participle(kind)}, but at root its extent is "
+                f"{axis.extent}, which is known only at run time",
+                f"Split {axis.name} by a constant before it is {participle(kind)}.", before, axis,
+            )  # fmt: skip
+
+
+__all__ = ["check_fixed_extents", "without_conflict"]

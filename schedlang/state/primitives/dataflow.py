@@ -1,0 +1,228 @@
+"""Primitives that add stages: cache_read, cache_write, rfactor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from schedlang.compute.read import Read
+from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.errors import subscript
+from schedlang.expr.construct import select
+from schedlang.expr.interval import Ranges
+from schedlang.expr.lazy import both
+from schedlang.expr.linear import ZERO, to_expr
+from schedlang.expr.nodes import Axis, Binary, Expr
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import rewrite
+from schedlang.state.plan import Dim, Peel, Threads, make_plan
+from schedlang.state.primitives.arguments import leaf_position, names, shown
+from schedlang.state.primitives.refusal import refuse
+from schedlang.state.primitives.storage import check_scope
+from schedlang.state.relations import parts, sources
+from schedlang.state.state import Inline, Result, Stage, State
+
+
+def _new_operation(
+    name: str, axes: tuple[Axis, ...], body: tuple[Expr, ...], **more: object
+) -> ComputeOp:
+    """Return a new operation that computes ``body`` over ``axes``, with its output tensors."""
+    op = ComputeOp(name, axes, body, **more)  # type: ignore[arg-type]
+    shape = tuple(a.extent for a in axes)
+    names = [name] if len(body) == 1 else [f"{name}.v{k}" for k in range(len(body))]
+    outputs = tuple(Tensor(n, shape, e.dtype, op, k) for k, (n, e) in enumerate(zip(names, body)))
+    object.__setattr__(op, "outputs", outputs)
+    return op
+
+
+def _substituted(
+    op: ComputeOp, change: Mapping[Axis, Expr], tensors: Mapping[Tensor, Tensor]
+) -> ComputeOp:
+    """Return ``op`` with axes and tensors in its expressions replaced."""
+
+    def swap(node: Expr) -> Expr | None:
+        if isinstance(node, Axis):
+            return change.get(node)
+        if isinstance(node, Read) and node.tensor in tensors:
+            return Read(tensors[node.tensor], node.indices, node.dtype)
+        return None
+
+    memo: dict[int, Expr] = {}
+    return replace(
+        op,
+        body=tuple(rewrite(e, swap, memo) for e in op.body),
+        where=None if op.where is None else rewrite(op.where, swap, memo),
+        init=None if op.init is None else tuple(rewrite(e, swap, memo) for e in op.init),
+    )
+
+
+def cache_read(state: State, tensor: Tensor, scope: str, readers: Sequence[Stage]) -> Result:
+    check_scope(scope)
+    found = [s.name for s in state.stages.values() if _reads(s, tensor)]
+    hint = f"Its readers: {', '.join(found) or 'none'}."
+    if not readers:
+        refuse("no reader is given", hint)
+    for reader in readers:
+        if not _reads(reader, tensor):
+            refuse(f"{reader.name} does not read {tensor.name}", hint)
+    producer = state.of(tensor)
+    known = [] if producer is None or producer.is_scan else [a.name for a in producer.op.axis]
+    known = known or [f"ax{k}" for k in range(tensor.ndim)]
+    axes = tuple(Axis(n, e) for n, e in zip(known, tensor.shape))
+    name = state.unique_name(f"{tensor.name}.{scope}")
+    op = _new_operation(name, axes, (Read(tensor, axes, tensor.dtype),))
+    copy = Stage(name, op, op.outputs, axes, scope=scope)
+    first = next(n for n, s in state.stages.items() if s in list(readers))
+    state = state.inserted(copy, first)
+    changed = []
+    for reader in readers:
+        assert isinstance(reader.op, ComputeOp)
+        rewritten = _substituted(reader.op, {}, {tensor: op.outputs[0]})
+        changed.append(reader.with_(op=rewritten))
+    return state.updated(*changed), op.outputs[0]
+
+
+def _reads(stage: Stage, tensor: Tensor) -> bool:
+    return not stage.is_scan and any(t is tensor for t in stage.op.input_tensors)
+
+
+def cache_write(state: State, stage: Stage, scope: str) -> Result:
+    check_scope(scope)
+    op = stage.op
+    if not isinstance(op, ComputeOp):
+        refuse(
+            f"{stage.name} is a scan, which reads its earlier rows back from its result",
+            "Cache the stages that its update reads with s.cache_read.",
+        )  # fmt: skip
+    if stage.relations or stage.leaf != stage.roots or _has_annotations(stage):
+        refuse(
+            f"{stage.name} is already scheduled",
+            "Call cache_write before the other steps on the stage, since the cache stage takes "
+            "over its computation. s.at(0) returns the schedule before its first step.",
+        )  # fmt: skip
+    if isinstance(stage.attach, Inline):
+        refuse(
+            f"{stage.name} is inlined and stores nothing",
+            f"Call {subscript(stage.name)}.compute_root() first.",
+        )  # fmt: skip
+    _refuse_attached(state, op.reduce_axis, "cache_write")
+    name = state.unique_name(f"{stage.name}.{scope}")
+    fresh = tuple(Axis(a.name, a.extent) for a in op.axis)
+    inner = _substituted(op, dict(zip(op.axis, fresh)), {})
+    cached = _new_operation(
+        name, fresh, inner.body, reduce_axis=op.reduce_axis, reducer=op.reducer,
+        where=inner.where, init=inner.init,
+    )  # fmt: skip
+    leaf = (*fresh, *op.reduce_axis)
+    notes = stage.where_notes
+    copy = Stage(name, cached, cached.outputs, leaf, scope=scope, where_notes=notes)
+    body = tuple(Read(t, op.axis, t.dtype) for t in cached.outputs)
+    written = replace(op, body=body, reduce_axis=(), reducer=None, where=None, init=None)
+    state = state.inserted(copy, stage.name)
+    state = state.updated(stage.with_(op=written, leaf=op.axis, where_notes=()))
+    return state, visible(stage, cached)
+
+
+def _refuse_attached(state: State, axes: Sequence[Axis], primitive: str) -> None:
+    """Refuse to remove loops at which other stages are computed or stored."""
+    for other in state.stages.values():
+        for spot in (other.attach, other.store):
+            held = getattr(spot, "axis", None)
+            found = next((a for a in axes if a is held), None)
+            if found is not None:
+                refuse(
+                    f"stage {other.name} is computed at {found.name}, which moves to a new stage",
+                    f"Call {primitive} first, then {subscript(other.name)}.compute_at(...).",
+                )  # fmt: skip
+
+
+def _has_annotations(stage: Stage) -> bool:
+    """Return whether ``stage`` has annotations, prefetches or a store predicate."""
+    return bool(stage.kinds or stage.pragmas or stage.prefetches or stage.predicate is not None)
+
+
+def visible(stage: Stage, op: ComputeOp) -> object:
+    """Return the tensor of a single visible output, else a list of all.
+
+    The value output of an argmax is not visible.
+    """
+    hidden = stage.op.name == stage.outputs[0].name
+    return op.outputs[0] if len(op.outputs) == 1 or hidden else list(op.outputs)
+
+
+def rfactor(state: State, stage: Stage, axis: Axis, factor_axis: int = 0) -> Result:
+    op = stage.op
+    if not isinstance(op, ComputeOp) or op.reducer is None:
+        refuse(
+            f"{stage.name} is not a reduction",
+            "rfactor factors the reduction of a stage; it applies to no other stage.",
+        )  # fmt: skip
+    leaf_position(state, stage, axis)
+    if not axis.is_reduce:
+        reduced = names(stage.reduce_leaves)
+        refuse(f"{axis.name} is a data axis", f"Factor one of {reduced}.", state, axis)
+    if isinstance(factor_axis, (bool, Expr)) or not hasattr(factor_axis, "__index__"):
+        refuse(f"factor_axis is {shown(factor_axis)}, but must be an integer")
+    place, last = int(factor_axis), len(op.axis)
+    if not -last - 1 <= place <= last:
+        refuse(
+            f"factor_axis={shown(place)} is out of range for {stage.name}",
+            f"Use a position from 0 to {last}, or -1 for the last one.",
+        )  # fmt: skip
+    place = place if place >= 0 else place + last + 1
+    beyond = any(not a.is_reduce for r in stage.relations for a in (*parts(r), *sources(r)))
+    if _has_annotations(stage) or beyond or stage.leaf[:last] != op.axis:
+        refuse(
+            f"{stage.name} is already scheduled, beyond splits of its reduction axes",
+            "rfactor rebuilds the loops of the stage: call it before the other steps on it.",
+        )  # fmt: skip
+    _refuse_attached(state, stage.reduce_leaves, "rfactor")
+    return _factored(state, stage, op, axis, place)
+
+
+def _factored(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int) -> Result:
+    """Add a stage of partial results over ``axis``; ``stage`` then combines them."""
+    whole = [Dim(ZERO, to_lin(a.extent), size=to_lin(a.extent)) for a in op.axis]
+    plan = make_plan(stage, whole, Ranges(), Peel(), Threads())
+    data = tuple(Axis(a.name, a.extent) for a in op.axis)
+    part = Axis(axis.name, axis.extent)
+    kept = {a: Axis(a.name, a.extent, "reduce") for a in stage.reduce_leaves if a is not axis}
+    renamed = (*kept.items(), (axis, part))
+    leaves: dict[Axis, Axis] = {plan.variables.get(a, a): b for a, b in renamed}
+    change: dict[Axis, Expr] = dict(zip(op.axis, data))
+    swap = {a: to_lin(b) for a, b in leaves.items()}
+    for root in op.reduce_axis:
+        change[root] = to_expr(to_lin(root.lo) + plan.values[root].substitute(swap))  # type: ignore[arg-type]
+    inner = _substituted(op, change, {})
+    where = inner.where
+    for guard in plan.guards:
+        cond = guard.cond
+        assert isinstance(cond, Binary)
+        test = rewrite(cond, lambda node: leaves.get(node) if isinstance(node, Axis) else None)
+        # the reduction's own condition may read elements that are in bounds only under the test
+        where = test if where is None else both(test, where)
+    assert op.reducer is not None
+    axes = (*data[:place], part, *data[place:])
+    name = state.unique_name(f"{stage.name}.rf")
+    partial = _new_operation(
+        name, axes, inner.body, reduce_axis=tuple(kept.values()), reducer=op.reducer, where=where
+    )
+    if not kept:
+        # no reduction axis is left: each point is a single value, or the identity
+        body = inner.body
+        if where is not None:
+            body = tuple(select(where, b, i, lazy=True) for b, i in zip(body, op.reducer.identity))
+        partial = _new_operation(name, axes, body)
+    # each test was put in front of the earlier ones; without a reduction there are none
+    tests = (*(guard.note for guard in reversed(plan.guards)), *stage.where_notes)
+    notes = tests if kept else ()
+    leaf = (*axes, *kept.values())
+    factored = Stage(name, partial, partial.outputs, leaf, where_notes=notes)
+    last = Axis(axis.name, axis.extent, "reduce")
+    index = (*op.axis[:place], last, *op.axis[place:])
+    body = tuple(Read(t, index, t.dtype) for t in partial.outputs)
+    final = replace(op, body=body, reduce_axis=(last,), where=None)
+    state = state.inserted(factored, stage.name)
+    stage = stage.with_(op=final, leaf=(*op.axis, last), relations=(), where_notes=())
+    state = state.updated(stage)
+    return state, visible(stage, partial)

@@ -1,0 +1,162 @@
+"""Primitives that place stages: where a stage is computed, and where it is stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedlang.compute.tensor import ScanOp
+from schedlang.errors import subscript
+from schedlang.expr.nodes import Axis
+from schedlang.state.placement import effective_readers, legal_places, place, places_text
+from schedlang.state.primitives.arguments import leaf_position, shown
+from schedlang.state.primitives.conflicts import check_fixed_extents, without_conflict
+from schedlang.state.primitives.refusal import refuse
+from schedlang.state.relations import position
+from schedlang.state.state import NONTEMPORAL, At, Inline, Result, Root, Stage, State
+
+OUTPUT_HINT = "Attach the stages that it reads instead."
+
+
+def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
+    parent = _parent(parent)
+    if parent.name == stage.name:
+        hint = OUTPUT_HINT if state.is_output(stage) else _places(state, stage)
+        refuse("a stage cannot be computed inside itself", hint)
+    if state.is_output(stage):
+        refuse(f"{stage.name} is an output, which is computed at root", OUTPUT_HINT)
+    if stage.is_scan:
+        refuse(
+            f"{stage.name} is a scan, which computes each row once, one after another",
+            f"Leave {stage.name} at root.",
+        )  # fmt: skip
+    if _scan_role(state, stage):
+        refuse(
+            f"{stage.name} is part of a scan, which computes it in its time loop",
+            OUTPUT_HINT,
+        )  # fmt: skip
+    if not state.dependences.depends(parent.name, stage.name):
+        why = f"{parent.name} does not read {stage.name}, directly or through other stages"
+        refuse(why, _places(state, stage))
+    if isinstance(parent.attach, Inline):
+        refuse(f"{parent.name} is inlined and has no loops", _places(state, stage))
+    leaf_position(state, parent, axis)
+    around = parent.leaf[: position(parent.leaf, axis) + 1]
+    lanes = next((a for a in around if parent.kinds.get(a) == "vectorize"), None)
+    if lanes is not None:
+        refuse(
+            f"{lanes.name} is vectorized, and a stage has no storage per lane",
+            f"Attach it outside {lanes.name}, or vectorize a loop of {stage.name} instead.",
+            state, lanes,
+        )  # fmt: skip
+    if isinstance(stage.store, At) and not _encloses(state, stage.store, At(parent.name, axis)):
+        refuse(
+            f"{stage.name} is stored at {stage.store.axis.name} of {stage.store.stage}, which does "
+            f"not enclose {axis.name}",
+            f"Call {subscript(stage.name)}.compute_root() first, then compute_at and store_at.",
+        )  # fmt: skip
+    return state.updated(stage.with_(attach=At(parent.name, axis))), None
+
+
+def _parent(parent: Any) -> Stage:
+    if not isinstance(parent, Stage):
+        why = f"{shown(parent)} is not a stage of this schedule, so it has no loops"
+        refuse(why, "Give a stage that reads this one.")
+    return parent
+
+
+def _places(state: State, stage: Stage) -> str:
+    placement = place(state.updated(stage.with_(attach=Root())))
+    readers = effective_readers(state)[stage.name]
+    return places_text(legal_places(state, placement.attach, readers, stage))
+
+
+def _scan_role(state: State, stage: Stage) -> str | None:
+    for other in (state.stages[name] for name in state.dependences.scans):
+        if isinstance(other.op, ScanOp):
+            for role, tensors in (("init", other.op.init), ("update", other.op.update)):
+                if any(t in tensors for t in stage.outputs):
+                    return role
+    return None
+
+
+def compute_inline(state: State, stage: Stage) -> Result:
+    if state.is_output(stage):
+        refuse(
+            f"{stage.name} is an output and must be stored",
+            "Inline the stages that it reads instead.",
+        )  # fmt: skip
+    if isinstance(stage.op, ScanOp) or _scan_role(state, stage):
+        refuse(
+            f"{stage.name} is part of a scan, whose rows must be stored",
+            "Inline the stages that its update reads instead.",
+        )  # fmt: skip
+    if stage.op.reducer is not None:
+        refuse(
+            f"{stage.name} is a reduction, which must be stored to accumulate",
+            f"Use {subscript(stage.name)}.compute_at(...) instead.",
+        )  # fmt: skip
+    held = next(iter(state.attached(stage)), None)
+    if held is not None:
+        refuse(
+            f"stage {held.name} is computed at one of its loops, which inlining removes",
+            f"First attach {held.name} elsewhere, or call {subscript(held.name)}.compute_root().",
+        )  # fmt: skip
+    if stage.predicate is not None:
+        refuse(
+            f"{stage.name} has a store predicate, but an inlined stage stores nothing",
+            "Inline it without the predicate, or attach it with compute_at.",
+        )  # fmt: skip
+    lost = [f"pragma {name!r}" for _, name, _ in stage.pragmas if name == NONTEMPORAL]
+    lost += ["a double buffer"] if stage.double_buffer else []
+    if lost:
+        refuse(
+            f"{stage.name} has {lost[0]}, but an inlined stage stores nothing",
+            "Leave out one of the two steps, or attach the stage with compute_at.",
+        )  # fmt: skip
+    return state.updated(stage.with_(attach=Inline(), store=None)), None
+
+
+def compute_root(state: State, stage: Stage) -> Result:
+    if isinstance(stage.attach, At):
+        check_fixed_extents(stage, state)
+    made = state.updated(stage.with_(attach=Root(), store=None))
+    # at root, the extents are those of the whole tensor, so tails are checked again
+    return without_conflict(made, state, stage.name), None
+
+
+def store_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
+    parent = _parent(parent)
+    leaf_position(state, parent, axis)
+    spot = _compute_spot(stage)
+    wanted = At(parent.name, axis)
+    if not _encloses(state, wanted, spot):
+        where = f"{stage.name} is computed at {spot.axis.name} of {spot.stage}"
+        if spot.stage == parent.name:
+            why = f"{where}, and {axis.name} is inside {spot.axis.name}"
+        else:
+            why = f"{where}, which is not inside {axis.name} of {parent.name}"
+        refuse(why, f"Store at {spot.axis.name} or at a loop around it.", state, axis)
+    made = state.updated(stage.with_(store=wanted))
+    return without_conflict(made, state, stage.name, axis), None
+
+
+def _encloses(state: State, outer: At, inner: At) -> bool:
+    """Return whether loop ``outer`` is ``inner`` or encloses it."""
+    spot: object = inner
+    while isinstance(spot, At):
+        leaf = state.stages[spot.stage].leaf
+        if spot.stage == outer.stage:
+            return position(leaf, outer.axis) <= position(leaf, spot.axis)
+        spot = state.stages[spot.stage].attach
+    return False
+
+
+def _compute_spot(stage: Stage) -> At:
+    if not isinstance(stage.attach, At):
+        refuse(f"{stage.name} is not attached to a loop", "Call compute_at first.")
+    return stage.attach
+
+
+def store_root(state: State, stage: Stage) -> Result:
+    _compute_spot(stage)
+    return without_conflict(state.updated(stage.with_(store=Root())), state, stage.name), None

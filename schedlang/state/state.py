@@ -1,0 +1,194 @@
+"""The state of a schedule: its stages, in order, each an immutable record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Optional, Union
+
+from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.state.dependences import (
+    Attachments,
+    Dependences,
+    attachments_of,
+    dependences_of,
+    updated_attachments,
+)
+from schedlang.state.layout import Layout
+from schedlang.state.persistent_map import PersistentMap
+from schedlang.state.relations import Relation, Split, sources
+
+SCOPES = ("global", "shared", "local")
+# the pragma for stores that bypass the cache
+NONTEMPORAL = "nontemporal"
+# pragmas of te programs, which are accepted and have no effect
+TE_PRAGMAS = (
+    "auto_unroll_max_step", "auto_unroll_max_depth", "auto_unroll_max_extent", "unroll_explicit",
+    "unroll_hint", "parallel_launch_point", "parallel_stride_pattern",
+    "parallel_barrier_when_finish", "loop_partition_hint", "debug_skip_region", "import_llvm",
+    "import_c", "tensor_core",
+)  # fmt: skip
+THREADS = tuple(f"{kind}Idx.{dim}" for kind in ("block", "thread") for dim in "xyz")
+
+
+def participle(kind: str) -> str:
+    """Return the words for a loop of ``kind`` in messages, as "vectorized" or "bound to ..."."""
+    known = {"vectorize": "vectorized", "unroll": "unrolled", "parallel": "parallel"}
+    return known.get(kind, f"bound to {kind}")
+
+
+@dataclass(frozen=True)
+class Root:
+    """The attachment of a stage that is computed whole, before its readers."""
+
+
+@dataclass(frozen=True)
+class Inline:
+    """The attachment of a stage that is computed at each read."""
+
+
+@dataclass(frozen=True, eq=False)
+class At:
+    """The attachment of a stage that is computed or stored inside loop ``axis`` of ``stage``."""
+
+    stage: str
+    axis: Axis
+
+
+Attach = Union[Root, Inline, At]
+
+
+@dataclass(frozen=True)
+class Prefetch:
+    tensor: Tensor
+    axis: Axis
+    offset: int
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One operation with its schedule so far.
+
+    ``op`` is the operation as cache stages and rfactor left it. ``outputs`` are the tensors that
+    it defines, which never change. ``kinds`` maps a leaf axis to ``"vectorize"``, ``"unroll"``,
+    ``"parallel"``, ``"vthread"`` or a thread name. ``where_notes`` describe the conditions that
+    rfactor put in front of the reduction's own ``where``.
+    """
+
+    name: str
+    op: Union[ComputeOp, ScanOp]
+    outputs: tuple[Tensor, ...]
+    leaf: tuple[Axis, ...]
+    relations: tuple[Relation, ...] = ()
+    kinds: Mapping[Axis, str] = field(default_factory=dict)
+    attach: Attach = Root()
+    store: Union[At, Root, None] = None
+    scope: str = ""
+    align: Mapping[Axis, tuple[int, int]] = field(default_factory=dict)
+    layout: Layout = ()
+    double_buffer: bool = False
+    prefetches: tuple[Prefetch, ...] = ()
+    pragmas: tuple[tuple[Axis, str, Any], ...] = ()
+    predicate: Optional[Expr] = None
+    where_notes: tuple[str, ...] = ()
+
+    @property
+    def is_scan(self) -> bool:
+        return isinstance(self.op, ScanOp)
+
+    @property
+    def roots(self) -> tuple[Axis, ...]:
+        """The axes of the operation, from which relations derive the others."""
+        if isinstance(self.op, ScanOp):
+            return (self.op.scan_axis,)
+        return (*self.op.axis, *self.op.reduce_axis)
+
+    @property
+    def reduce_leaves(self) -> tuple[Axis, ...]:
+        return tuple(a for a in self.leaf if a.is_reduce)
+
+    def made_from(self, axis: Axis) -> Relation | None:
+        """Return the relation that replaced ``axis``, or ``None``."""
+        return next((r for r in self.relations if axis in set(sources(r))), None)
+
+    def split_of(self, axis: Axis) -> Split | None:
+        """Return the split that made ``axis`` its outer or inner axis, or ``None``."""
+        for r in self.relations:
+            if isinstance(r, Split) and (r.outer is axis or r.inner is axis):
+                return r
+        return None
+
+    def with_(self, **changes: Any) -> Stage:
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """All stages, producers before consumers, and the stage that defines each tensor."""
+
+    stages: Mapping[str, Stage]
+    outputs: tuple[Tensor, ...]
+    defined: Mapping[Tensor, str]
+
+    @cached_property
+    def dependences(self) -> Dependences:
+        """The dependences between the stages."""
+        return dependences_of(self)
+
+    @cached_property
+    def attachments(self) -> Attachments:
+        """For each stage, the stages computed or stored at its loops."""
+        return attachments_of(self.stages.values())
+
+    def attached(self, stage: Stage) -> list[Stage]:
+        """Return the stages computed or stored at loops of ``stage``."""
+        return [self.stages[name] for name in self.attachments[stage.name]]
+
+    def of(self, tensor: Tensor) -> Stage | None:
+        """Return the stage that defines ``tensor``; ``None`` for an input."""
+        name = self.defined.get(tensor)
+        return None if name is None else self.stages[name]
+
+    def is_output(self, stage: Stage) -> bool:
+        return any(t in self.outputs for t in stage.outputs)
+
+    def updated(self, *stages: Stage) -> State:
+        """Return this state with ``stages`` in place of those of the same names."""
+        attachments, same = self.attachments, True
+        changed: dict[str, Stage] = {}
+        for stage in stages:
+            old = changed.get(stage.name) or self.stages[stage.name]
+            attachments = updated_attachments(attachments, old, stage)
+            same = same and old.op is stage.op
+            changed[stage.name] = stage
+        current = (
+            self.stages if isinstance(self.stages, PersistentMap) else PersistentMap(self.stages)
+        )
+        made = replace(self, stages=current.replaced(changed))
+        made.__dict__["attachments"] = attachments
+        if same and "dependences" in self.__dict__:
+            made.__dict__["dependences"] = self.dependences
+        return made
+
+    def inserted(self, new: Stage, before: str) -> State:
+        """Return this state with ``new`` inserted before stage ``before``."""
+        merged: dict[str, Stage] = {}
+        for name, stage in self.stages.items():
+            if name == before:
+                merged[new.name] = new
+            merged[name] = stage
+        defined = {**self.defined, **dict.fromkeys(new.outputs, new.name)}
+        return replace(self, stages=merged, defined=defined)
+
+    def unique_name(self, base: str) -> str:
+        name, count = base, 0
+        while name in self.stages:
+            count += 1
+            name = f"{base}_{count}"
+        return name
+
+
+# what a primitive returns: the next state, and the value of the call
+Result = tuple[State, Any]

@@ -1,0 +1,94 @@
+"""The names that te programs use as ``tvm.<name>``: where each one is, or why it is absent.
+
+``schedlang.__getattr__`` calls :func:`lookup`, so that ``import schedlang`` loads none of them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from schedlang.errors import MissingNameError, missing_name
+from schedlang.tvm.aliases import FACES
+
+MODULES = (*FACES, "target", "runtime")
+DEVICES = ("cpu", "cuda", "gpu", "device")
+
+_TUNE = "sl.autotune(C) searches for a schedule of any computation, without a template."
+_DEVICE = (
+    "kernels run on CPUs and on NVIDIA GPUs",
+    'Use tvm.cpu() or tvm.cuda(), and build for "llvm" or "cuda".',
+)
+_PACKED = (
+    "packed functions are not part of schedlang", "A kernel is called from Python: f(a, b, c)."
+)  # fmt: skip
+_NEURAL = "schedlang has the language and schedules of te, not models: write the operator in te."
+REFUSED: dict[str, tuple[str, str]] = {
+    "topi": (
+        "the operator library is not part of schedlang",
+        "Write the operator with te.compute: a padding, a matmul or a softmax takes a few lines.",
+    ),
+    "autotvm": ("templates and logs of AutoTVM are not supported", _TUNE),
+    "auto_scheduler": ("the auto-scheduler is not part of schedlang", _TUNE),
+    "meta_schedule": ("it schedules TensorIR, which schedlang does not have", _TUNE),
+    "relay": ("graphs of models are not part of schedlang", _NEURAL),
+    "relax": ("graphs of models are not part of schedlang", _NEURAL),
+    "script": ("TVMScript is not supported", "Write te.compute and a schedule; print(s) shows it."),
+    "IRModule": (
+        "modules of TVM's IR are not part of schedlang",
+        "tvm.lower(s, args) gives the loop nest, tvm.build(s, args) the kernel.",
+    ),
+    "contrib": (
+        "calls of external libraries are not part of schedlang",
+        "f.save('k.py') writes a kernel to a file that needs only numba and NumPy.",
+    ),
+    "rpc": ("remote devices are not part of schedlang", "Copy f.save('k.py') there and import it."),
+    "register_func": _PACKED,
+    "get_global_func": _PACKED,
+    **dict.fromkeys(
+        ("opencl", "metal", "vulkan", "rocm", "webgpu", "hexagon", "ext_dev"), _DEVICE
+    ),
+    "arith": (
+        "TVM's simplifier is not part of schedlang",
+        "Index arithmetic is simplified when the nest is made; sympy.sympify takes expressions.",
+    ),
+}  # fmt: skip
+# names from NumPy and other libraries, with what to write instead
+ELSEWHERE = {
+    "compile": "sl.build(s, args)",
+    "context": 'sl.device("llvm") or sl.device("cuda", 0)',
+    "convert": "the number, the tensor or the list itself",
+    "ndarray": "sl.nd.array(values), or pass NumPy arrays",
+    "error": "sl.errors, whose classes all derive from sl.errors.SchedlangError",
+    "TVMError": "sl.errors.SchedlangError",
+    "min_value": "sl.te.min_value(dtype)",
+    "max_value": "sl.te.max_value(dtype)",
+    "where": "sl.select(condition, a, b)",
+    "relu": "sl.max(x, 0)",
+    "clip": "sl.min(sl.max(x, low), high)",
+    "maximum": "sl.max(a, b)",
+    "minimum": "sl.min(a, b)",
+    "power": "sl.pow(a, b)",
+    "absolute": "sl.abs(x)",
+    "mean": "the sum as a stage of its own, S = sl.compute(shape, lambda i: sl.sum(A[i, k], "
+            "axis=k)), and S[i] / extent in its reader",
+    "matmul": "sl.compute((M, N), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k))",
+}  # fmt: skip
+
+
+def lookup(name: str) -> Any:
+    """Return the object that corresponds to ``tvm.<name>``.
+
+    Raise :class:`~schedlang.errors.SchedlangError` for a part of TVM that schedlang leaves out, and
+    :class:`AttributeError` for an unknown name.
+
+    >>> lookup("te").__name__
+    'schedlang.tvm.te'
+    """
+    if name in MODULES:
+        return import_module(f"schedlang.{name}")
+    if name in DEVICES:
+        return getattr(import_module("schedlang.runtime.devices"), name)
+    if name in ELSEWHERE:
+        raise MissingNameError(f"there is no sl.{name}: write {ELSEWHERE[name]}")
+    raise missing_name("schedlang", name, REFUSED, "tvm")

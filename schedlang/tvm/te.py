@@ -1,0 +1,223 @@
+"""The names of TVM's te: programs written for te run with ``from schedlang import te``.
+
+``docs/porting-from-te.md`` lists what is the same, what differs, and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from schedlang.compute import define, tensor
+from schedlang.compute.reduce import Reduction
+from schedlang.compute.reduce import reduce_axis as _reduce_axis
+from schedlang.compute.scan import scan
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import ComputeError, missing_name
+from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.schedule.schedule import Schedule
+from schedlang.schedule.schedule import schedule as create_schedule
+from schedlang.state.thread_axis import thread_axis as _thread_axis
+from schedlang.tvm.tir import (
+    abs,
+    acos,
+    all,
+    any,
+    asin,
+    atan,
+    atan2,
+    ceil,
+    clz,
+    comm_reducer,
+    const,
+    cos,
+    cosh,
+    div,
+    erf,
+    exp,
+    exp2,
+    floor,
+    floordiv,
+    floormod,
+    fmod,
+    if_then_else,
+    indexdiv,
+    indexmod,
+    infinity,
+    isfinite,
+    isinf,
+    isnan,
+    likely,
+    log,
+    log1p,
+    log2,
+    log10,
+    max,
+    max_value,
+    min,
+    min_value,
+    nearbyint,
+    popcount,
+    power,
+    prod,
+    reinterpret,
+    round,
+    rsqrt,
+    shift_left,
+    shift_right,
+    sigmoid,
+    sin,
+    sinh,
+    sqrt,
+    sum,
+    tan,
+    tanh,
+    te_dtype,
+    trunc,
+    truncdiv,
+    truncmod,
+    typed,
+)  # fmt: skip
+
+
+def whole(value: Any, what: str) -> Any:
+    """Return ``value`` with integral floats as integers: te accepts ``N / 32`` as an extent."""
+    if isinstance(value, (tuple, list)):
+        return tuple(whole(v, what) for v in value)
+    if isinstance(value, float):
+        if not value.is_integer():
+            raise ComputeError(f"{what} is {value}, but must be an integer; use // to divide")
+        return int(value)
+    return value
+
+
+def placeholder(shape: Any, dtype: object = None, name: str = "placeholder") -> Tensor:
+    """Return an input tensor; ``dtype`` defaults to float32.
+
+    >>> placeholder((64 / 16, 16), name="A")
+    Tensor(A: float32[4, 16])
+    """
+    kind = "float32" if dtype is None else te_dtype(dtype)
+    return tensor.placeholder(whole(shape, f"a dimension of placeholder {name}"), kind, name)
+
+
+def compute(
+    shape: Any, fcompute: Callable[..., Any], name: str = "compute", tag: str = "",
+    attrs: Any = None, varargs_names: Any = None,
+) -> Any:  # fmt: skip
+    """Return the tensor of a function of its axes; several tensors if it returns a tuple.
+
+    ``tag`` and ``attrs`` have no effect. A value computed without a tensor has te's dtype: int32
+    for an axis, float32 for a Python float.
+
+    >>> compute((4,), lambda i: i * 0.5, name="B")
+    Tensor(B: float32[4])
+    """
+    return define.compute(whole(shape, f"a dimension of {name}"), _te_values(fcompute), name)
+
+
+def _te_values(fcompute: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``fcompute`` with its weak results in te's dtypes.
+
+    It keeps the signature, which names the axes.
+    """
+    if not callable(fcompute):
+        return fcompute
+
+    def values(*axes: Axis) -> Any:
+        result = fcompute(*axes)
+        if isinstance(result, (tuple, list)):
+            return tuple(_te_value(r) for r in result)
+        return _te_value(result)
+
+    values.__wrapped__ = fcompute  # type: ignore[attr-defined]
+    return values
+
+
+def _te_value(result: Any) -> Any:
+    return result if result is None or isinstance(result, Reduction) else typed(result)
+
+
+def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "") -> Axis:
+    """Return a reduction axis over the half-open range ``(lo, hi)``."""
+    return _reduce_axis(whole(dom, f"the range of reduction axis {name}"), name)
+
+
+def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> Axis:
+    """Return a GPU thread axis to bind loops to, such as ``thread_axis("threadIdx.x")``.
+
+    ``dom`` is ``(0, extent)`` or the extent, to have the number of threads checked. ``name`` has no
+    effect: a thread axis is printed by its tag.
+
+    >>> thread_axis((0, 64), "threadIdx.x").extent
+    64
+    """
+    return _thread_axis(whole(dom, f"the range of {tag}"), tag, name)
+
+
+def var(name: str = "tindex", dtype: object = "int32") -> Var:
+    """Return a symbolic size (int32 or int64), or a scalar argument of another dtype."""
+    return tensor.var(name, te_dtype(dtype))
+
+
+def size_var(name: str = "size", dtype: object = "int32") -> Var:
+    """Return a symbolic size."""
+    return var(name, dtype)
+
+
+@contextmanager
+def tag_scope(tag: str) -> Iterator[None]:
+    """Do nothing: te's tags for the computations inside have no effect here."""
+    yield
+
+
+_EXTERN = "Write the values with te.compute, or call the library on arrays between two kernels."
+_TENSORIZE = (
+    "schedlang has no user-defined hardware intrinsics",
+    "Call s[C].vectorize(axis), which emits vector instructions.",
+)
+_INLINE = ("stages are not inlined automatically", "Call s[T].compute_inline() on each.")
+_TENSORIR = (
+    "TensorIR is not part of schedlang",
+    "te.create_schedule(C.op) and tvm.lower(s, args) give a loop nest.",
+)
+REFUSED = {
+    "tensorize": _TENSORIZE,
+    "decl_tensor_intrin": _TENSORIZE,
+    "TensorIntrin": _TENSORIZE,
+    "extern": ("code that schedlang cannot see is not part of a schedule", _EXTERN),
+    "extern_primfunc": ("TensorIR is not part of schedlang", _EXTERN),
+    "hybrid": ("hybrid scripts are not supported", "Write te.compute, te.scan, and a schedule."),
+    "create_prim_func": _TENSORIR,
+    "create_relax_prim_func": _TENSORIR,
+    "gradient": ("derivatives are not supported", "Write the gradient as a te.compute of its own."),
+    "schedule": (
+        "the compiler's functions over schedules are not part of schedlang",
+        "te.create_schedule(C.op) makes a schedule, sl.graph(C) the graph of reads, and "
+        "tvm.lower(s, args) infers the bounds: nest.loops.",
+    ),
+    **dict.fromkeys(("operation", "PlaceholderOp", "ComputeOp", "ScanOp", "ExternOp"), (
+        "classes of operations are not part of te here",
+        "C.op has axis, reduce_axis, body and input_tensors, which is empty for a placeholder.",
+    )),
+    "ceildiv": ("a quotient rounded up is written out", "Write (a + b - 1) // b."),
+    "AutoInlineElemWise": _INLINE,
+    "AutoInlineInjective": _INLINE,
+}
+
+
+def __getattr__(name: str) -> Any:
+    raise missing_name(__name__, name, REFUSED, "te")
+
+
+__all__ = [
+    "Axis", "Expr", "Schedule", "Tensor", "abs", "acos", "all", "any", "asin", "atan", "atan2",
+    "ceil", "clz", "comm_reducer", "compute", "const", "cos", "cosh", "create_schedule", "div",
+    "erf", "exp", "exp2", "floor", "floordiv", "floormod", "fmod", "if_then_else", "indexdiv",
+    "indexmod", "infinity", "isfinite", "isinf", "isnan", "likely", "log", "log1p", "log2",
+    "log10", "max", "max_value", "min", "min_value", "nearbyint", "placeholder", "popcount",
+    "power", "prod", "reduce_axis", "reinterpret", "round", "rsqrt", "scan", "shift_left",
+    "shift_right", "sigmoid", "sin", "sinh", "size_var", "sqrt", "sum", "tag_scope", "tan", "tanh",
+    "thread_axis", "trunc", "truncdiv", "truncmod", "var",
+]  # fmt: skip

@@ -1,0 +1,404 @@
+"""The names of tvm.tir for the expression language; :mod:`schedlang.tvm.te` has most of them too.
+
+These functions have te's meaning where it differs from schedlang's: constants, axes and sizes
+without a tensor are int32 or float32, ``"int"`` and ``"float"`` have 32 bits, and ``round`` and
+division are those of C.
+"""
+
+from __future__ import annotations
+
+import math as _math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from schedlang.compute import custom_reducer, reduce
+from schedlang.compute.math import (
+    abs,
+    acos,
+    all,
+    any,
+    asin,
+    atan,
+    atan2,
+    ceil,
+    cos,
+    cosh,
+    erf,
+    exp,
+    exp2,
+    floor,
+    if_then_else,
+    isfinite,
+    isinf,
+    isnan,
+    log,
+    log1p,
+    log2,
+    log10,
+    rsqrt,
+    select,
+    sigmoid,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+    trunc,
+)  # fmt: skip
+from schedlang.compute.math import pow as power
+from schedlang.compute.math import round as nearbyint
+from schedlang.compute.reduce import Reduction
+from schedlang.compute.tensor import var as Var
+from schedlang.errors import ComputeTypeError, explain, missing_name
+from schedlang.expr import construct, dtypes
+from schedlang.expr.construct import as_expr, binary
+from schedlang.expr.functions import call
+from schedlang.expr.interval import weak_range
+from schedlang.expr.nodes import Axis, Const, Expr, ExprLike
+
+pow = power  # noqa: A001
+Select = select
+
+_BITS = {"int": "int32", "uint": "uint32", "float": "float32"}
+
+
+def te_dtype(dtype: object) -> str:
+    """Return ``dtype`` as te interprets it: ``"int"`` and ``"float"`` have 32 bits.
+
+    >>> te_dtype("float"), te_dtype("float64")
+    ('float32', 'float64')
+    """
+    return dtypes.canonical(_BITS.get(dtype, dtype) if isinstance(dtype, str) else dtype)
+
+
+def typed(value: ExprLike) -> Expr:
+    """Return ``value``; if it has no dtype of its own, in te's dtype, int32 or float32."""
+    expr = as_expr(value)
+    if not expr.weak:
+        return expr
+    return construct.cast(expr, "float32" if dtypes.is_float(expr.dtype) else "int32")
+
+
+def const(value: Any, dtype: object = None) -> Const:
+    """Return a constant; without ``dtype`` it adapts to the dtype of the other operand."""
+    return construct.const(value, None if dtype is None else te_dtype(dtype))
+
+
+def IntImm(dtype: object, value: int) -> Const:
+    """Return an integer constant."""
+    return const(value, dtype)
+
+
+FloatImm = IntImm
+
+
+def Cast(dtype: object, value: ExprLike) -> Expr:
+    """Return ``value`` converted to ``dtype``."""
+    return construct.cast(value, te_dtype(dtype))
+
+
+def min_value(dtype: object) -> Const:
+    """Return the smallest finite value of ``dtype``."""
+    return _limit(te_dtype(dtype), largest=False)
+
+
+def max_value(dtype: object) -> Const:
+    """Return the largest finite value of ``dtype``."""
+    return _limit(te_dtype(dtype), largest=True)
+
+
+def infinity(dtype: object = "float32") -> Const:
+    """Return positive infinity."""
+    return Const(_math.inf, te_dtype(dtype))
+
+
+def _limit(dtype: str, largest: bool) -> Const:
+    if dtypes.is_float(dtype):
+        info = np.finfo(dtype)
+        return Const(float(info.max if largest else info.min), dtype)
+    return reduce.extreme_value(dtype, largest)
+
+
+def round(x: ExprLike) -> Expr:  # noqa: A001
+    """Return ``x`` rounded as by C's ``round``, with ties away from zero.
+
+    :func:`nearbyint` rounds ties to even.
+    """
+    value = as_expr(x)
+    if not dtypes.is_float(value.dtype):
+        return value
+    whole = trunc(value)
+    # the difference is exact, while adding 0.5 first could round
+    return select(abs(value - whole) >= 0.5, whole + select(value < 0, -1.0, 1.0), whole)
+
+
+def floordiv(a: ExprLike, b: ExprLike) -> Expr:
+    """Return ``a // b``, rounded down."""
+    return binary("//", a, b)
+
+
+def floormod(a: ExprLike, b: ExprLike) -> Expr:
+    """Return ``a % b`` with the sign of ``b``."""
+    return binary("%", a, b)
+
+
+indexdiv, indexmod = floordiv, floormod
+
+
+def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
+    """Return the quotient of integers, rounded toward zero as in C."""
+    x, y = _integers("truncdiv", a, b)
+    down = x // y
+    if _never_negative(x) and _never_negative(y):
+        return down
+    return select((x % y != 0) & ((x < 0) ^ (y < 0)), down + 1, down)
+
+
+def truncmod(a: ExprLike, b: ExprLike) -> Expr:
+    """Return the remainder of integers with the sign of ``a``, as in C."""
+    x, y = _integers("truncmod", a, b)
+    if _never_negative(x) and _never_negative(y):
+        return x % y
+    return x - truncdiv(x, y) * y
+
+
+def div(a: ExprLike, b: ExprLike) -> Expr:
+    """Return C's ``a / b``: integers are rounded toward zero."""
+    x, y = as_expr(a), as_expr(b)
+    if dtypes.is_float(x.dtype) or dtypes.is_float(y.dtype):
+        return x / y
+    return truncdiv(x, y)
+
+
+def fmod(a: ExprLike, b: ExprLike) -> Expr:
+    """Return C's ``fmod``: the remainder with the sign of ``a``."""
+    x = as_expr(a)
+    size = call("abs", x) % call("abs", b)
+    return select(x < 0, -size, size)
+
+
+def _integers(name: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
+    x, y = as_expr(a), as_expr(b)
+    for value in (x, y):
+        if not dtypes.is_integer(value.dtype):
+            raise ComputeTypeError(
+                explain(
+                    f"te.{name}({x}, {y})",
+                    f"{value} is {value.dtype}, not an integer",
+                    "Use / or te.fmod.",
+                )  # fmt: skip
+            )
+    return x, y
+
+
+def _never_negative(value: Expr) -> bool:
+    if not value.weak:
+        return value.dtype.startswith("uint")
+    low, _ = weak_range(value)
+    return low is not None and low >= 0
+
+
+def likely(cond: ExprLike) -> Expr:
+    """Return ``cond``; te's hint to the compiler has no effect here."""
+    return as_expr(cond)
+
+
+def shift_left(a: ExprLike, b: ExprLike) -> Expr:
+    """Return ``a << b``."""
+    return binary("<<", a, b)
+
+
+def shift_right(a: ExprLike, b: ExprLike) -> Expr:
+    """Return ``a >> b``, which keeps the sign of ``a``."""
+    return binary(">>", a, b)
+
+
+def reinterpret(dtype: object, x: ExprLike) -> Expr:
+    """Return the bits of ``x`` as a ``dtype`` of the same size.
+
+    Raise :class:`~schedlang.errors.ComputeTypeError` for another size, for bools, and for
+    float16, which is computed in float32.
+
+    >>> reinterpret("int32", const(1, "float32")).dtype
+    'int32'
+    """
+    value, kind = typed(x), te_dtype(dtype)
+    asked = f'te.reinterpret("{kind}", {value})'
+    bits = 8 * dtypes.itemsize(value.dtype)
+    if 8 * dtypes.itemsize(kind) != bits:
+        raise ComputeTypeError(f"{asked}: {value} is {value.dtype}, of {bits} bits; cast it first")
+    if kind == value.dtype:
+        return value
+    for side in (kind, value.dtype):
+        if side in ("bool", "float16"):
+            raise ComputeTypeError(
+                explain(
+                    asked,
+                    f"reinterpreting the bits of a {side} is not supported in a kernel",
+                    "Make the array an input of the other dtype: x.view(...) in NumPy.",
+                )  # fmt: skip
+            )
+    if dtypes.is_float(value.dtype):
+        return construct.cast(call(f"bits_int{bits}", value), kind)
+    if dtypes.is_float(kind):
+        return call(f"bits_{kind}", construct.cast(value, f"int{bits}"))
+    return construct.cast(value, kind)
+
+
+def clz(x: ExprLike) -> Expr:
+    """Return the number of leading zero bits of integer ``x``, as int32.
+
+    >>> clz(const(1, "uint8")).dtype
+    'int32'
+    """
+    value = typed(x)
+    if not dtypes.is_integer(value.dtype):
+        raise ComputeTypeError(
+            f"te.clz({value}): {value} is {value.dtype}, not an integer; cast it first"
+        )
+    bits = 8 * dtypes.itemsize(value.dtype)
+    n = construct.cast(value, f"uint{bits}")
+    shift = 1
+    while shift < bits:
+        # set every bit below the highest one
+        n = n | (n >> construct.const(shift, n.dtype))
+        shift *= 2
+    return construct.const(bits, "int32") - construct.cast(popcount(n), "int32")
+
+
+def popcount(x: ExprLike) -> Expr:
+    """Return the number of bits set in integer ``x``, in its dtype."""
+    value = typed(x)
+    if not dtypes.is_integer(value.dtype):
+        raise ComputeTypeError(
+            f"te.popcount({value}): {value} is {value.dtype}, not an integer; cast it first"
+        )
+    size = dtypes.itemsize(value.dtype)
+    unsigned = f"uint{8 * size}"
+
+    def mask(byte: int) -> Const:
+        return construct.const(int.from_bytes(bytes([byte] * size), "little"), unsigned)
+
+    def shifted(bits: Expr, count: int) -> Expr:
+        return bits >> construct.const(count, unsigned)
+
+    # count the bits of each pair, of each four bits, of each byte; the product sums the bytes
+    n = construct.cast(value, unsigned)
+    n = n - (shifted(n, 1) & mask(0x55))
+    n = (n & mask(0x33)) + (shifted(n, 2) & mask(0x33))
+    n = (n + shifted(n, 4)) & mask(0x0F)
+    return construct.cast(shifted(n * mask(0x01), 8 * (size - 1)), value.dtype)
+
+
+def _reducer(
+    name: str, over: Callable[..., Reduction], pair: Callable[[Any, Any], Any], doc: str
+) -> Callable[..., Any]:
+    def reducer(
+        expr: Any, axis: Any = None, where: Any = None, init: Any = None, *more: Any
+    ) -> Any:
+        if axis is None:
+            raise ComputeTypeError(
+                explain(
+                    f"te.{name}(...)",
+                    "it needs a reduction axis, or a second operand",
+                    "Make the axis and index with it:\n"
+                    '    k = te.reduce_axis((0, n), name="k")\n'
+                    f"    C = te.compute(shape, lambda i: te.{name}(A[i, k], axis=k))",
+                )
+            )
+        axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+        if not isinstance(axis, (tuple, list)) and not (isinstance(axis, Axis) and axis.is_reduce):
+            result = expr
+            for operand in (axis, where, init, *more):
+                result = result if operand is None else pair(result, operand)
+            return result
+        source = tuple(map(typed, expr)) if isinstance(expr, (tuple, list)) else typed(expr)
+        return over(source, tuple(axes), where, init)
+
+    reducer.__name__ = reducer.__qualname__ = name
+    reducer.__doc__ = doc
+    return reducer
+
+
+sum = _reducer(  # noqa: A001
+    "sum", reduce.sum, lambda a, b: a + b, "The sum over reduction axes, or of operands."
+)
+prod = _reducer(
+    "prod", reduce.prod, lambda a, b: a * b, "The product over reduction axes, or of operands."
+)
+min = _reducer(  # noqa: A001
+    "min", reduce.min, reduce.min, "The smallest over reduction axes, or of operands."
+)
+max = _reducer(  # noqa: A001
+    "max", reduce.max, reduce.max, "The largest over reduction axes, or of operands."
+)
+
+
+def comm_reducer(
+    fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce"
+) -> Callable[..., Any]:
+    """Return a user-defined reduction; see :func:`schedlang.comm_reducer`."""
+    over = custom_reducer.comm_reducer(fcombine, fidentity, name)
+    return _reducer(name, over, fcombine, f"The reduction {name}.")
+
+
+_CALL = (
+    "a kernel cannot call code that schedlang does not see",
+    "Use the math functions of te (te.exp, te.erf, ...), or build the function from them.",
+)
+_STATEMENTS = (
+    "Allocate", "AssertStmt", "AttrStmt", "Block", "BlockRealize", "BufferRealize", "BufferStore",
+    "Evaluate", "For", "IfThenElse", "LetStmt", "SeqStmt", "Stmt", "Store", "While",
+)  # fmt: skip
+_OPERATIONS = (
+    "Add", "And", "Call", "Div", "EQ", "FloorDiv", "FloorMod", "GE", "GT", "LE", "LT", "Max", "Min",
+    "Mod", "Mul", "NE", "Not", "Or", "PrimExpr", "Reduce", "Sub",
+)  # fmt: skip
+REFUSED = {
+    **{f"call_{kind}": _CALL for kind in (
+        "extern", "pure_extern", "intrin", "packed", "llvm_intrin", "llvm_pure_intrin", "tir")},
+    **dict.fromkeys(("ir_builder", *_STATEMENTS), (
+        "statements cannot be written by hand", "Write the values with te.compute."
+    )),
+    **dict.fromkeys(_OPERATIONS, (
+        "expressions are written with operators and functions",
+        "Write a + b, a // b, a < b, te.max(a, b), te.all(a, b), te.if_then_else(cond, a, b).",
+    )),
+    **dict.fromkeys(("Load", "BufferLoad", "ProducerLoad"), (
+        "an element is read with brackets", "Write A[i, j] inside te.compute."
+    )),
+    **dict.fromkeys(("transform", "stmt_functor"), (
+        "passes over TVM's IR are not part of schedlang",
+        "Steps of the schedule change the loop nest; tvm.lower(s, args) shows it.",
+    )),
+    "analysis": (
+        "analyses of TVM's IR are not part of schedlang",
+        "sl.cost(C).flops counts operations, sl.cost(s) what the loop nest loads and stores.",
+    ),
+    "IterVar": ("axes are made by te", "Use te.reduce_axis((0, n)) or te.thread_axis(tag)."),
+    "SizeVar": ("sizes are made by te", 'Use te.size_var("n").'),
+    "ceildiv": ("a quotient rounded up is written out", "Write (a + b - 1) // b."),
+    "decl_buffer": (
+        "buffers cannot be declared by hand", "Use te.placeholder, and s[T].set_scope for storage."
+    ),
+    "Buffer": ("buffers cannot be declared by hand", "Use te.placeholder."),
+    "Schedule": ("TensorIR is not part of schedlang", "Use te.create_schedule(C.op)."),
+    "PrimFunc": ("TensorIR is not part of schedlang", "tvm.lower(s, args) gives the loop nest."),
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    raise missing_name(__name__, name, REFUSED, "tvm.tir")
+
+
+__all__ = [
+    "Cast", "FloatImm", "IntImm", "Select", "Var", "abs", "acos", "all", "any", "asin", "atan",
+    "atan2", "ceil", "clz", "comm_reducer", "const", "cos", "cosh", "div", "erf", "exp", "exp2",
+    "floor", "floordiv", "floormod", "fmod", "if_then_else", "indexdiv", "indexmod", "infinity",
+    "isfinite", "isinf", "isnan", "likely", "log", "log1p", "log2", "log10", "max", "max_value",
+    "min", "min_value", "nearbyint", "popcount", "pow", "power", "prod", "reinterpret", "round",
+    "rsqrt", "shift_left", "shift_right", "sigmoid", "sin", "sinh", "sqrt", "sum", "tan", "tanh",
+    "trunc", "truncdiv", "truncmod",
+]  # fmt: skip
