@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from schedlang.codegen.numba_source import StatementPrinter, split_names
-from schedlang.machine.nodes import Alloc, MachineNest
+from schedlang.machine.nest import MachineNest
+from schedlang.machine.nodes import Alloc
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,9 @@ from schedlang.machine.context import Context
 from schedlang.machine.evaluator import Evaluator
 from schedlang.machine.gpu import ALIGNMENT, MachineKernel, kernel_names, machine_kernels
 from schedlang.machine.names import Names
+from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Alloc
+from schedlang.machine.verify import verify_machine
 from schedlang.target import Target
 
 
@@ -48,6 +50,7 @@ class GpuSource:
     math: tuple[str, ...]
     parameters: tuple[str, ...]
     alignment: tuple[int, ...]
+    machine: MachineNest
 
 
 def memory_dtype(dtype: str) -> str:
@@ -63,7 +66,10 @@ def emit_program(program: Program, target: Target, public: str) -> GpuSource:
     kernels: list[KernelSource] = []
     used: set[str] = set()
     widest: dict[Buffer, int] = {}
-    for made in machine_kernels(program, target, public, names):
+    made_kernels = machine_kernels(program, target, public, names)
+    machine = MachineNest(tuple(k.function for k in made_kernels))
+    verify_machine(machine)
+    for made in made_kernels:
         text, intrinsics = kernel_text(made)
         kernels.append(
             KernelSource(
@@ -79,6 +85,7 @@ def emit_program(program: Program, target: Target, public: str) -> GpuSource:
         public, tuple(kernels), launcher, tuple(sorted(used - {"inf", "nan"})),
         tuple(sorted(used & {"inf", "nan"})), parameters,
         tuple(widest.get(a, itemsize(a.dtype)) if isinstance(a, Buffer) else 0 for a in nest.args),
+        machine,
     )  # fmt: skip
 
 

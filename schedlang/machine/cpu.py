@@ -15,7 +15,8 @@ from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Stmt
 from schedlang.machine import nodes as machine
 from schedlang.machine.context import Context
 from schedlang.machine.names import Names, name_all
-from schedlang.machine.nodes import Array, Hint, MachineNest, Num, Reg, Run, Value
+from schedlang.machine.nest import MachineNest
+from schedlang.machine.nodes import Array, Hint, Num, Reg, Run, Value
 from schedlang.machine.plain_loops import (
     is_latency_bound,
     is_plain,

@@ -295,17 +295,6 @@ class Function:
     parallel: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class MachineNest:
-    """The functions of a kernel, callees first; the last one is the entry."""
-
-    functions: tuple[Function, ...]
-
-    @property
-    def entry(self) -> Function:
-        return self.functions[-1]
-
-
 def wide(value: Value, lanes: int) -> Value:
     """Return ``value`` as a vector of ``lanes``, if there are any."""
     if value.type.lanes or not lanes:

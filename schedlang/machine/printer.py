@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from schedlang.ir.printer import bytes_text
 from schedlang.machine.nodes import (
     Alloc,
@@ -13,7 +15,6 @@ from schedlang.machine.nodes import (
     Hint,
     If,
     Let,
-    MachineNest,
     Prefetch,
     Reg,
     Run,
@@ -26,9 +27,9 @@ from schedlang.machine.text import Printer
 INDENT = "  "
 
 
-def machine_text(nest: MachineNest) -> str:
-    """Return the functions of a machine nest as text, callees first."""
-    return "\n\n".join("\n".join(_function(f)) for f in nest.functions)
+def machine_text(functions: Sequence[Function]) -> str:
+    """Return the functions of a machine nest as text."""
+    return "\n\n".join("\n".join(_function(f)) for f in functions)
 
 
 def _function(function: Function) -> list[str]:

@@ -29,7 +29,7 @@ from schedlang.machine.nodes import (
 CALLED = {"//": "floordiv", "%": "mod", "**": "power", "<<": "left_shift", ">>": "right_shift"}
 WRAPPING = {"+": "add", "-": "subtract", "*": "multiply"}
 # functions that return an operand, which is a float16 already
-_UNROUNDED = ("select", "exchange")
+UNROUNDED = ("select", "exchange")
 _TIGHT = ("*", "//", "%")
 _NOT, _AND = 2, 2
 _CONDITIONAL = LOWEST + 1
@@ -74,7 +74,7 @@ class Printer:
             args = [self.text(a) for a in value.args]
             name = value.name if value.index else self.use(value.name)
             text = f"{name}({', '.join(a.text for a in args)})"
-            if value.type.dtype == "float16" and value.name not in _UNROUNDED:
+            if value.type.dtype == "float16" and value.name not in UNROUNDED:
                 text = f"{self.use('half')}({text})"
             return Text(text, ATOM, 1 + max((a.depth for a in args), default=0))
         if isinstance(value, Cast):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from schedlang.errors import VerifyError
+from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
     Alloc,
     Array,
@@ -24,7 +25,6 @@ from schedlang.machine.nodes import (
     If,
     Let,
     Load,
-    MachineNest,
     Op,
     Prefetch,
     Reg,

@@ -30,6 +30,7 @@ from schedlang.ir.verify import report
 from schedlang.lowering.lower import lower_state
 from schedlang.machine.cpu import machine_nest
 from schedlang.machine.names import RESERVED, SAVED, identifier
+from schedlang.machine.verify import verify_machine
 from schedlang.runtime.device_file import DeviceFile
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.runtime.gpu import CudaKernel
@@ -167,15 +168,19 @@ def unwritten(
         warnings.warn(text, UnprovenWarning, stacklevel=3)
     file = None if program is None else DeviceFile(program, where.arch, public, steps, fastmath)
     if file is not None and where.kind == "cuda":
-        built = Built(signature, where, "launch", public, file.text, False, checked, open_)
+        kernels = file.source.machine
+        built = Built(
+            signature, where, "launch", public, file.text, kernels, False, checked, open_
+        )  # fmt: skip
         return CudaKernel(built, schedule.copy(), nest, file)
     host = Target("cpu") if where.is_gpu else where
     machine = machine_nest(loops, host, public, [*NAMES, *HELPERS], fastmath)
+    verify_machine(machine)
     source = source_of(machine, public)
     shown = str(nest) if program is None else program_text(program)
     text = render(loops, source, steps, fastmath, where.kind != "python", shown)
     built = Built(
-        signature, where, source.entry, public, text, source.parallel, checked, open_
+        signature, where, source.entry, public, text, machine, source.parallel, checked, open_
     )  # fmt: skip
     if file is not None:
         return GpuKernel(built, schedule.copy(), nest, file)

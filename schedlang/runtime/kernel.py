@@ -19,6 +19,7 @@ from schedlang.expr.dtypes import LARGEST_BYTES
 from schedlang.ir.nest import Nest
 from schedlang.ir.sized import at_sizes, largest_storage
 from schedlang.ir.verify import verify
+from schedlang.machine.nest import MachineNest
 from schedlang.runtime import files, threads
 from schedlang.runtime.advice import advice, short_scan
 from schedlang.runtime.arrays import empty_like_library
@@ -45,6 +46,7 @@ class Built:
     entry: str
     public: str
     text: str
+    machine: MachineNest
     parallel: bool
     checked_by_size: bool = False
     unproven: tuple[str, ...] = ()
@@ -105,8 +107,26 @@ class Kernel(TeModule):
 
     @property
     def loop_nest(self) -> Nest:
-        """The loop nest that the source was emitted from."""
+        """The loop nest that was scheduled."""
         return self._nest
+
+    @property
+    def machine_nest(self) -> MachineNest:
+        """The machine nest: the statements that run, one for each line of the source.
+
+        It has vectors, registers and flat offsets, as the schedule and the target need them.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((32,), name="A")
+        >>> B = sl.compute((32,), lambda i: A[i] * 2, name="B")
+        >>> s = sl.schedule(B)
+        >>> s[B].vectorize(s[B].split(B.op.axis[0], factor=8)[1])
+        >>> print(sl.build(s, [A, B]).machine_nest)
+        B_kernel(A: float32[], B: float32[]):
+          for i_outer in 0..4:
+            vstore(B, i_outer*8, vload(A, i_outer*8, 8) * float32(2))
+        """
+        return self._built.machine
 
     @property
     def unproven(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from schedlang.ir.interpret import cooperative, interpret
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, For, If, Store
 from schedlang.lowering.lower import lower_state
+from schedlang.machine.interpret import interpret_machine
 from tests.fuzz.arguments import arguments
 from tests.fuzz.attach import check_attach_order
 from tests.fuzz.compare import compare, expected, scalar
@@ -129,6 +130,10 @@ def check_results(
         for target, kernel in kernels.items():
             found = _called(case, nest, kernel, given, wanted)
             compare(nest, found, wanted, case.graph.terms, f'target="{target}"{_at(sizes)}')
+            if target == "python":
+                run = machine_run(rng, nest, kernel, given, wanted, sizes)
+                compare(nest, run, wanted, case.graph.terms, f"machine nest{_at(sizes)}")
+                case.counts["machine nests run"] += 1
 
 
 def built(
@@ -162,6 +167,30 @@ def interpreted(
     for order in orders:
         run = interpret(nest, given, order, rng.randrange(1000))
         compare(nest, run.outputs, wanted, case.graph.terms, f"interpreted {order}")
+
+
+def machine_run(
+    rng: Random, nest: Nest, kernel: Any, given: list[Any], wanted: Mapping[str, np.ndarray],
+    sizes: Mapping[str, int],
+) -> tuple[np.ndarray, ...]:  # fmt: skip
+    """Return the outputs of the machine nest of ``kernel``, in the interpreter."""
+    inputs = iter(given)
+    outputs: list[np.ndarray] = []
+    args: list[Any] = []
+    for arg in nest.args:
+        if isinstance(arg, Buffer) and arg in nest.outputs and arg.tensor is not None:
+            outputs.append(np.full_like(wanted[arg.tensor.name], UNWRITTEN))
+            value: Any = outputs[-1]
+        else:
+            value = next(inputs)
+        if isinstance(arg, Buffer):
+            flat = np.ascontiguousarray(value).reshape(-1)
+            args.append(flat.view("uint16") if arg.dtype == "float16" else flat)
+        else:
+            args.append(np.dtype(arg.dtype).type(value))
+    args += [sizes[v.name] for v in nest.sizes]
+    interpret_machine(kernel.machine_nest, args, rng)
+    return tuple(outputs)
 
 
 def _at(sizes: Mapping[str, int]) -> str:
