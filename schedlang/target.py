@@ -21,9 +21,9 @@ from schedlang.host import (
 )
 
 # the kinds of targets; te programs may also use the spellings below
-KINDS = ("cpu", "python", "cuda", "cuda-emulator")
+KINDS = ("cpu", "python", "c", "cuda", "cuda-emulator")
 GPU = ("cuda", "cuda-emulator")
-_SPELLINGS = {"llvm": "cpu", "c": "cpu", "nvptx": "cuda"}
+_SPELLINGS = {"llvm": "cpu", "nvptx": "cuda"}
 # te's options that mean nothing here: the CPU is this machine's, and limits follow from the arch
 IGNORED = frozenset(
     "mcpu mattr mtriple mfloat-abi mabi num-cores vector-width libs model device keys tag host "
@@ -104,7 +104,7 @@ DEFAULT_ARCH = "sm_90"
 class Target:
     """The processor that a kernel is built for: its vector registers, or its GPU architecture.
 
-    ``kind`` is ``"cpu"``, ``"python"``, ``"cuda"`` or ``"cuda-emulator"``.
+    ``kind`` is ``"cpu"``, ``"python"``, ``"c"``, ``"cuda"`` or ``"cuda-emulator"``.
 
     ``vector_bytes`` is the size of a vector register, and ``vector_registers`` the number of
     registers. Both default to those of this machine. If the size differs from this machine's, the

@@ -80,8 +80,10 @@ def render(
     return "\n".join(parts) + "\n\n\n" + body + f"\n\n\n__all__ = [{source.public!r}]\n"
 
 
-def header_lines(nest: Nest, steps: str, shown: str, hints: Sequence[str] = ()) -> str:
-    """Return the comment at the top of a file.
+def header_lines(
+    nest: Nest, steps: str, shown: str, hints: Sequence[str] = (), mark: str = "#"
+) -> str:
+    """Return the comment at the top of a file, whose lines begin with ``mark``.
 
     It holds the signature, the schedule, the loop nest as ``shown``, and ``hints``.
     """
@@ -89,7 +91,7 @@ def header_lines(nest: Nest, steps: str, shown: str, hints: Sequence[str] = ()) 
     lines += ["", "Loop nest:", *("    " + x for x in shown.splitlines()[2:])]
     for hint in hints:
         lines += ["", *wrap(hint, _WIDTH - 2, break_on_hyphens=False)]
-    return "\n".join(f"# {line}".rstrip() for line in lines) + "\n"
+    return "\n".join(f"{mark} {line}".rstrip() for line in lines) + "\n"
 
 
 def _imports(source: Source, compiled: bool) -> str:

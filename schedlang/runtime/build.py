@@ -7,8 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from schedlang.codegen.budget import gpu_spills, guarded, spills
+from schedlang.codegen.c_source import RESERVED as C_RESERVED
+from schedlang.codegen.c_source import c_source
 from schedlang.codegen.cpu import source_of
-from schedlang.codegen.file import HELPERS, render
+from schedlang.codegen.file import HELPERS, header_lines, render
+from schedlang.codegen.order_hint import order_hints
 from schedlang.codegen.strides import strided
 from schedlang.compute.tensor import Tensor, check_name
 from schedlang.errors import (
@@ -31,6 +34,7 @@ from schedlang.lowering.lower import lower_state
 from schedlang.machine.cpu import machine_nest
 from schedlang.machine.names import RESERVED, SAVED, identifier
 from schedlang.machine.verify import verify_machine
+from schedlang.runtime.c_kernel import CKernel
 from schedlang.runtime.device_file import DeviceFile
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.runtime.gpu import CudaKernel
@@ -174,8 +178,16 @@ def unwritten(
         )  # fmt: skip
         return CudaKernel(built, schedule.copy(), nest, file)
     host = Target("cpu") if where.is_gpu else where
-    machine = machine_nest(loops, host, public, [*NAMES, *HELPERS], fastmath)
+    taken = [*NAMES, *HELPERS, *(C_RESERVED if where.kind == "c" else ())]
+    machine = machine_nest(loops, host, public, taken, fastmath)
     verify_machine(machine)
+    if where.kind == "c":
+        text = header_lines(nest, steps, str(nest), order_hints(nest), "//") + c_source(machine)
+        parallel = any(f.parallel for f in machine.functions)
+        built = Built(
+            signature, where, machine.entry.name, public, text, machine, parallel, checked, open_
+        )  # fmt: skip
+        return CKernel(built, schedule.copy(), nest, fastmath)
     source = source_of(machine, public)
     shown = str(nest) if program is None else program_text(program)
     text = render(loops, source, steps, fastmath, where.kind != "python", shown)

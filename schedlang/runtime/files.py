@@ -53,14 +53,14 @@ def intrinsics_key() -> str:
     return digest.hexdigest()[:12]
 
 
-def write(text: str, name: str) -> Path:
+def write(text: str, name: str, suffix: str = ".py") -> Path:
     """Write ``text`` to a file of the cache folder, named after its content, and return its path.
 
     The file appears complete or not at all.
     """
     key = hashlib.sha256((intrinsics_key() + text).encode()).hexdigest()[:16]
     folder = cache_folder() / "kernels"
-    path = folder / f"{short_name(name)}_{key}.py"
+    path = folder / f"{short_name(name)}_{key}{suffix}"
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return path
     temporary = ""

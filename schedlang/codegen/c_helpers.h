@@ -1,0 +1,279 @@
+/* What the C source of a kernel needs: vectors, half precision, NumPy's arithmetic.
+
+   A value has a dtype, by a tag: f32, i8, b8 (a bool), ... A f16 is held as a float. A vector of N
+   lanes has the type sl_f32_N. The kernel makes the types and functions of the vectors that it uses
+   by the macros in capitals. GCC and Clang compile it, with -fwrapv. */
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SL static inline __attribute__((always_inline, unused))
+
+typedef float sl_f32; typedef double sl_f64; typedef float sl_f16;
+typedef int8_t sl_i8; typedef int16_t sl_i16; typedef int32_t sl_i32; typedef int64_t sl_i64;
+typedef uint8_t sl_u8; typedef uint16_t sl_u16; typedef uint32_t sl_u32; typedef uint64_t sl_u64;
+typedef uint8_t sl_b8;
+
+/* Storage. */
+
+SL void *sl_allocated(int64_t bytes) {
+  void *p = NULL;
+  if (posix_memalign(&p, 64, bytes > 0 ? (size_t)bytes : 1)) {
+    fprintf(stderr, "schedlang: no memory for %lld bytes\n", (long long)bytes);
+    abort();
+  }
+  return p;
+}
+SL void sl_free(void *p) { free(*(void **)p); }
+#define SL_HEAP __attribute__((cleanup(sl_free)))
+
+/* Half precision: an element of an array is 16 bits; a value is a float that holds one. */
+
+SL sl_f16 sl_half_from_f64(double x) { return (sl_f16)(_Float16)x; }
+SL sl_f16 sl_half(float x) { return (sl_f16)(_Float16)x; }
+SL sl_f16 sl_half_get(uint16_t bits) { _Float16 h; memcpy(&h, &bits, 2); return (sl_f16)h; }
+SL uint16_t sl_half_put(float x) { _Float16 h = (_Float16)x; uint16_t u; memcpy(&u, &h, 2); return u; }
+
+/* Casts from floats to integers, by way of a wider signed type. */
+
+#define sl_i8_of_float(x) ((sl_i8)(sl_i32)(x))
+#define sl_i16_of_float(x) ((sl_i16)(sl_i32)(x))
+#define sl_i32_of_float(x) ((sl_i32)(x))
+#define sl_i64_of_float(x) ((sl_i64)(x))
+#define sl_u8_of_float(x) ((sl_u8)(sl_i32)(x))
+#define sl_u16_of_float(x) ((sl_u16)(sl_i32)(x))
+#define sl_u32_of_float(x) ((sl_u32)(sl_i64)(x))
+SL sl_u64 sl_u64_of_float(double x) {
+  return x >= 0x1p63 ? (sl_u64)(sl_i64)(x - 0x1p63) ^ (1ULL << 63) : (sl_u64)(sl_i64)x;
+}
+
+/* Index arithmetic: divisors are positive. */
+
+SL sl_i64 sl_quotient(sl_i64 a, sl_i64 b) { return a / b - (a % b < 0); }
+SL sl_i64 sl_remainder(sl_i64 a, sl_i64 b) { sl_i64 r = a % b; return r < 0 ? r + b : r; }
+
+/* Arithmetic on integers, with NumPy's rules: 0 for a division by zero, wide shifts give 0. */
+
+#define SL_ANY_INTEGER(T)                                                                         \
+  SL sl_##T sl_power_##T(sl_##T a, sl_##T b) {                                                    \
+    sl_u64 r = 1, x = (sl_u64)a, n = (sl_u64)b;                                                   \
+    for (; n; n >>= 1, x *= x) if (n & 1) r *= x;                                                 \
+    return (sl_##T)r;                                                                             \
+  }                                                                                               \
+  SL sl_##T sl_left_shift_##T(sl_##T a, sl_##T b) {                                               \
+    return (sl_u64)b < sizeof(a) * 8 ? (sl_##T)((sl_u64)a << b) : (sl_##T)0;                      \
+  }                                                                                               \
+  SL sl_##T sl_minimum_##T(sl_##T a, sl_##T b) { return a < b ? a : b; }                          \
+  SL sl_##T sl_maximum_##T(sl_##T a, sl_##T b) { return a > b ? a : b; }                          \
+  SL sl_##T sl_fma_##T(sl_##T a, sl_##T b, sl_##T c) { return (sl_##T)(a * b + c); }              \
+  SL sl_##T sl_round_even_##T(sl_##T a) { return a; }                                             \
+  SL sl_##T sl_floor_##T(sl_##T a) { return a; }                                                  \
+  SL sl_##T sl_ceil_##T(sl_##T a) { return a; }                                                   \
+  SL sl_##T sl_trunc_##T(sl_##T a) { return a; }                                                  \
+  SL sl_##T sl_rounded_##T(sl_##T a) { return a; }                                                \
+  SL sl_##T sl_select_##T(sl_b8 c, sl_##T a, sl_##T b) { return c ? a : b; }
+#define SL_SIGNED(T)                                                                              \
+  SL_ANY_INTEGER(T)                                                                               \
+  SL sl_##T sl_floordiv_##T(sl_##T a, sl_##T b) {                                                 \
+    if (b == 0) return 0;                                                                         \
+    if (b == -1) return (sl_##T)-a;                                                               \
+    return (sl_##T)(a / b - (a % b != 0 && (a < 0) != (b < 0)));                                  \
+  }                                                                                               \
+  SL sl_##T sl_mod_##T(sl_##T a, sl_##T b) {                                                      \
+    if (b == 0 || b == -1) return 0;                                                              \
+    sl_##T r = (sl_##T)(a % b);                                                                   \
+    return (sl_##T)(r != 0 && (r < 0) != (b < 0) ? r + b : r);                                    \
+  }                                                                                               \
+  SL sl_##T sl_right_shift_##T(sl_##T a, sl_##T b) {                                              \
+    return (sl_##T)(a >> ((sl_u64)b < sizeof(a) * 8 ? (int)b : (int)sizeof(a) * 8 - 1));          \
+  }                                                                                               \
+  SL sl_##T sl_absolute_##T(sl_##T a) { return (sl_##T)(a < 0 ? -a : a); }
+#define SL_UNSIGNED(T)                                                                            \
+  SL_ANY_INTEGER(T)                                                                               \
+  SL sl_##T sl_floordiv_##T(sl_##T a, sl_##T b) { return b ? (sl_##T)(a / b) : (sl_##T)0; }       \
+  SL sl_##T sl_mod_##T(sl_##T a, sl_##T b) { return b ? (sl_##T)(a % b) : (sl_##T)0; }            \
+  SL sl_##T sl_right_shift_##T(sl_##T a, sl_##T b) {                                              \
+    return (sl_u64)b < sizeof(a) * 8 ? (sl_##T)(a >> b) : (sl_##T)0;                              \
+  }                                                                                               \
+  SL sl_##T sl_absolute_##T(sl_##T a) { return a; }
+SL_SIGNED(i8) SL_SIGNED(i16) SL_SIGNED(i32) SL_SIGNED(i64)
+SL_UNSIGNED(u8) SL_UNSIGNED(u16) SL_UNSIGNED(u32) SL_UNSIGNED(u64)
+SL sl_b8 sl_minimum_b8(sl_b8 a, sl_b8 b) { return a & b; }
+SL sl_b8 sl_maximum_b8(sl_b8 a, sl_b8 b) { return a | b; }
+SL sl_b8 sl_select_b8(sl_b8 c, sl_b8 a, sl_b8 b) { return c ? a : b; }
+
+/* Arithmetic on floats: NaN wins in minimum and maximum, and // and % round down. */
+
+#define SL_FLOAT(T, F)                                                                            \
+  SL sl_##T sl_minimum_##T(sl_##T a, sl_##T b) { return a < b || a != a ? a : b; }                \
+  SL sl_##T sl_maximum_##T(sl_##T a, sl_##T b) { return a > b || a != a ? a : b; }                \
+  SL sl_##T sl_mod_##T(sl_##T a, sl_##T b) {                                                      \
+    sl_##T r = fmod##F(a, b);                                                                     \
+    if (r == 0) return copysign##F(0, b);                                                         \
+    return (r < 0) != (b < 0) ? r + b : r;                                                        \
+  }                                                                                               \
+  SL sl_##T sl_floordiv_##T(sl_##T a, sl_##T b) {                                                 \
+    if (b == 0) return a / b;                                                                     \
+    sl_##T r = fmod##F(a, b), q = (a - r) / b;                                                    \
+    if (r != 0 && (r < 0) != (b < 0)) q -= 1;                                                     \
+    if (q == 0) return copysign##F(0, a / b);                                                     \
+    sl_##T f = floor##F(q);                                                                       \
+    return q - f > (sl_##T)0.5 ? f + 1 : f;                                                       \
+  }                                                                                               \
+  SL sl_##T sl_power_##T(sl_##T a, sl_##T b) { return pow##F(a, b); }                             \
+  SL sl_##T sl_atan2_##T(sl_##T a, sl_##T b) { return atan2##F(a, b); }                           \
+  SL sl_##T sl_copysign_##T(sl_##T a, sl_##T b) { return copysign##F(a, b); }                     \
+  SL sl_##T sl_fma_##T(sl_##T a, sl_##T b, sl_##T c) { return fma##F(a, b, c); }                  \
+  SL sl_##T sl_select_##T(sl_b8 c, sl_##T a, sl_##T b) { return c ? a : b; }                      \
+  SL sl_##T sl_absolute_##T(sl_##T a) { return fabs##F(a); }                                      \
+  SL sl_##T sl_round_even_##T(sl_##T a) { return rint##F(a); }                                    \
+  SL sl_##T sl_rsqrt_##T(sl_##T a) { return 1 / sqrt##F(a); }                                     \
+  SL sl_##T sl_sigmoid_##T(sl_##T a) { return 1 / (1 + exp##F(-a)); }                             \
+  SL sl_##T sl_rounded_##T(sl_##T a) { volatile sl_##T r = a; return r; }                         \
+  SL sl_b8 sl_isnan_##T(sl_##T a) { return a != a; }                                              \
+  SL sl_b8 sl_isinf_##T(sl_##T a) { return isinf(a) != 0; }                                       \
+  SL sl_b8 sl_isfinite_##T(sl_##T a) { return isfinite(a) != 0; }
+#define SL_LIBM(T, F, NAME) SL sl_##T sl_##NAME##_##T(sl_##T a) { return NAME##F(a); }
+#define SL_LIBM_ALL(T, F)                                                                         \
+  SL_LIBM(T, F, sqrt) SL_LIBM(T, F, floor) SL_LIBM(T, F, ceil) SL_LIBM(T, F, trunc)               \
+  SL_LIBM(T, F, exp) SL_LIBM(T, F, exp2) SL_LIBM(T, F, expm1) SL_LIBM(T, F, log)                  \
+  SL_LIBM(T, F, log2) SL_LIBM(T, F, log10) SL_LIBM(T, F, log1p) SL_LIBM(T, F, sin)                \
+  SL_LIBM(T, F, cos) SL_LIBM(T, F, tan) SL_LIBM(T, F, asin) SL_LIBM(T, F, acos)                   \
+  SL_LIBM(T, F, atan) SL_LIBM(T, F, sinh) SL_LIBM(T, F, cosh) SL_LIBM(T, F, tanh)                 \
+  SL_LIBM(T, F, asinh) SL_LIBM(T, F, acosh) SL_LIBM(T, F, atanh) SL_LIBM(T, F, erf)
+SL_FLOAT(f32, f) SL_LIBM_ALL(f32, f) SL_FLOAT(f64, ) SL_LIBM_ALL(f64, )
+#define SL_BITS(TO, FROM) \
+  SL sl_##TO sl_bits_##TO(sl_##FROM a) { sl_##TO r; memcpy(&r, &a, sizeof r); return r; }
+SL_BITS(i32, f32) SL_BITS(i64, f64) SL_BITS(f32, i32) SL_BITS(f64, i64)
+
+/* Vectors: the type, its constants, loads and stores. */
+
+#define SL_VECTOR(T, N)                                                                           \
+  typedef sl_##T sl_##T##_##N __attribute__((vector_size(sizeof(sl_##T) * N)));                   \
+  SL sl_##T##_##N sl_splat_##T##_##N(sl_##T x) {                                                  \
+    sl_##T##_##N v;                                                                               \
+    for (int l = 0; l < N; l++) v[l] = x;                                                         \
+    return v;                                                                                     \
+  }
+#define SL_IOTA(N)                                                                                \
+  SL sl_i64_##N sl_iota_##N(void) {                                                               \
+    sl_i64_##N v;                                                                                 \
+    for (int l = 0; l < N; l++) v[l] = l;                                                         \
+    return v;                                                                                     \
+  }
+#define SL_SAME(x) (x)
+#define SL_ADJACENT(T, N)                                                                         \
+  SL sl_##T##_##N sl_vload_##T##_##N(const sl_##T *a) {                                           \
+    sl_##T##_##N v;                                                                               \
+    memcpy(&v, a, sizeof v);                                                                      \
+    return v;                                                                                     \
+  }                                                                                               \
+  SL void sl_vstore_##T##_##N(sl_##T *a, sl_##T##_##N v) { memcpy(a, &v, sizeof v); }
+#define SL_ADJACENT_HALF(N)                                                                       \
+  SL sl_f16_##N sl_vload_f16_##N(const uint16_t *a) {                                             \
+    sl_f16_##N v;                                                                                 \
+    for (int l = 0; l < N; l++) v[l] = sl_half_get(a[l]);                                         \
+    return v;                                                                                     \
+  }                                                                                               \
+  SL void sl_vstore_f16_##N(uint16_t *a, sl_f16_##N v) {                                          \
+    for (int l = 0; l < N; l++) a[l] = sl_half_put(v[l]);                                         \
+  }
+#define SL_SCATTERED(T, M, N, GET, PUT)                                                           \
+  SL sl_##T##_##N sl_vload_masked_##T##_##N(const M *a, sl_b8_##N m) {                            \
+    sl_##T##_##N v;                                                                               \
+    for (int l = 0; l < N; l++) v[l] = m[l] ? GET(a[l]) : 0;                                      \
+    return v;                                                                                     \
+  }                                                                                               \
+  SL sl_##T##_##N sl_vload_if_##T##_##N(sl_b8 test, const M *a, sl_##T##_##N other) {             \
+    return test ? sl_vload_##T##_##N(a) : other;                                                  \
+  }                                                                                               \
+  SL sl_##T##_##N sl_vload_strided_##T##_##N(const M *a, sl_i64 step) {                           \
+    sl_##T##_##N v;                                                                               \
+    for (int l = 0; l < N; l++) v[l] = GET(a[l * step]);                                          \
+    return v;                                                                                     \
+  }                                                                                               \
+  SL sl_##T##_##N sl_vload_strided_masked_##T##_##N(const M *a, sl_i64 step, sl_b8_##N m) {       \
+    sl_##T##_##N v;                                                                               \
+    for (int l = 0; l < N; l++) v[l] = m[l] ? GET(a[l * step]) : 0;                               \
+    return v;                                                                                     \
+  }                                                                                               \
+  SL sl_##T##_##N sl_vload_shuffled_##T##_##N(const M *a, const int *order) {                     \
+    sl_##T##_##N v;                                                                               \
+    for (int l = 0; l < N; l++) v[l] = GET(a[order[l]]);                                          \
+    return v;                                                                                     \
+  }                                                                                               \
+  SL void sl_vload_columns_##T##_##N(sl_##T##_##N *v, const M *a, sl_i64 step, int columns) {     \
+    for (int k = 0; k < columns; k++) v[k] = sl_vload_strided_##T##_##N(a + k, step);             \
+  }                                                                                               \
+  SL sl_##T##_##N sl_vgather_##T##_##N(const M *a, sl_i64_##N at) {                               \
+    sl_##T##_##N v;                                                                               \
+    for (int l = 0; l < N; l++) v[l] = GET(a[at[l]]);                                             \
+    return v;                                                                                     \
+  }                                                                                               \
+  SL sl_##T##_##N sl_vgather_masked_##T##_##N(const M *a, sl_i64_##N at, sl_b8_##N m) {           \
+    sl_##T##_##N v;                                                                               \
+    for (int l = 0; l < N; l++) v[l] = m[l] ? GET(a[at[l]]) : 0;                                  \
+    return v;                                                                                     \
+  }                                                                                               \
+  SL void sl_vstore_masked_##T##_##N(M *a, sl_##T##_##N v, sl_b8_##N m) {                         \
+    for (int l = 0; l < N; l++) if (m[l]) a[l] = PUT(v[l]);                                       \
+  }                                                                                               \
+  SL void sl_vstore_strided_##T##_##N(M *a, sl_i64 step, sl_##T##_##N v) {                        \
+    for (int l = 0; l < N; l++) a[l * step] = PUT(v[l]);                                          \
+  }                                                                                               \
+  SL void sl_vscatter_##T##_##N(M *a, sl_i64_##N at, sl_##T##_##N v) {                            \
+    for (int l = 0; l < N; l++) a[at[l]] = PUT(v[l]);                                             \
+  }                                                                                               \
+  SL void sl_vscatter_masked_##T##_##N(M *a, sl_i64_##N at, sl_##T##_##N v, sl_b8_##N m) {        \
+    for (int l = 0; l < N; l++) if (m[l]) a[at[l]] = PUT(v[l]);                                   \
+  }
+
+/* Vectors: operations lane by lane, and by operators. */
+
+#define SL_MAP1(F, R, T, G, N)                                                                    \
+  SL sl_##R##_##N sl_##F##_##T##_##N(sl_##T##_##N a) {                                            \
+    sl_##R##_##N v;                                                                               \
+    for (int l = 0; l < N; l++) v[l] = sl_##F##_##G(a[l]);                                        \
+    return v;                                                                                     \
+  }
+#define SL_MAP2(F, T, G, N)                                                                       \
+  SL sl_##T##_##N sl_##F##_##T##_##N(sl_##T##_##N a, sl_##T##_##N b) {                            \
+    sl_##T##_##N v;                                                                               \
+    for (int l = 0; l < N; l++) v[l] = sl_##F##_##G(a[l], b[l]);                                  \
+    return v;                                                                                     \
+  }
+#define SL_MAP3(F, T, G, N)                                                                       \
+  SL sl_##T##_##N sl_##F##_##T##_##N(sl_##T##_##N a, sl_##T##_##N b, sl_##T##_##N c) {            \
+    sl_##T##_##N v;                                                                               \
+    for (int l = 0; l < N; l++) v[l] = sl_##F##_##G(a[l], b[l], c[l]);                            \
+    return v;                                                                                     \
+  }
+#define SL_HALF(N)                                                                                \
+  SL sl_f16_##N sl_half_##N(sl_f16_##N a) {                                                       \
+    for (int l = 0; l < N; l++) a[l] = sl_half(a[l]);                                             \
+    return a;                                                                                     \
+  }
+#define SL_QUOTIENT(F, N)                                                                         \
+  SL sl_i64_##N sl_##F##_##N(sl_i64_##N a, sl_i64_##N b) {                                        \
+    for (int l = 0; l < N; l++) a[l] = sl_##F(a[l], b[l]);                                        \
+    return a;                                                                                     \
+  }
+#define SL_COMPARE(NAME, OP, T, N)                                                                \
+  SL sl_b8_##N sl_##NAME##_##T##_##N(sl_##T##_##N a, sl_##T##_##N b) {                            \
+    return __builtin_convertvector((a OP b), sl_b8_##N) & 1;                                      \
+  }
+#define SL_SELECT(T, N)                                                                           \
+  SL sl_##T##_##N sl_select_##T##_##N(sl_b8_##N c, sl_##T##_##N a, sl_##T##_##N b) {              \
+    sl_##T##_##N v;                                                                               \
+    for (int l = 0; l < N; l++) v[l] = c[l] ? a[l] : b[l];                                        \
+    return v;                                                                                     \
+  }
+#define SL_CAST(TO, FROM, N, HOW)                                                                 \
+  SL sl_##TO##_##N sl_##TO##_of_##FROM##_##N(sl_##FROM##_##N a) {                                 \
+    sl_##TO##_##N v;                                                                              \
+    for (int l = 0; l < N; l++) v[l] = HOW(a[l]);                                                 \
+    return v;                                                                                     \
+  }
