@@ -163,7 +163,7 @@ class _Kernel(Statements):
     def kept(self, loop: For, steps: Container[Axis], around: tuple[For, ...]) -> frozenset[Buffer]:
         return kept_by_thread(loop, self.target, steps, around)
 
-    def outline(self, loop: For, context: Context) -> None:
+    def deep(self, loop: For, context: Context) -> None:
         raise BuildError(
             f"kernel {self.launch.name} nests more than 16 loops: fuse or unroll some of them"
         )

@@ -209,7 +209,10 @@ class Store:
 
 @dataclass(frozen=True, eq=False)
 class For:
-    """A loop over ``range(0, stop, step)``; its iterations may run in ``parallel``."""
+    """A loop over ``range(0, stop, step)``; its iterations may run in ``parallel``.
+
+    ``label`` is a name for a function of the loop's body.
+    """
 
     index: Reg
     stop: Value
@@ -217,6 +220,7 @@ class For:
     step: int = 1
     parallel: bool = False
     note: str = ""
+    label: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +238,8 @@ class If:
 class Alloc:
     """Storage of ``count`` elements in ``place``: ``stack``, ``heap``, ``shared`` or ``local``.
 
-    Shared storage whose size is given at the launch starts at element ``start`` of it.
+    The place is empty until a pass decides it. Shared storage whose size is given at the launch
+    starts at element ``start`` of it.
     """
 
     array: Array

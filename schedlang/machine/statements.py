@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -37,13 +37,13 @@ from schedlang.machine.context import Context, Lanes
 from schedlang.machine.evaluator import Evaluator
 from schedlang.machine.names import Names, short_name
 from schedlang.machine.nodes import Array, Function, Num, Op, Prefetch, Reg, Value
+from schedlang.machine.passes.outline import DEEPEST_LOOPS
 from schedlang.machine.stores import Stores
 from schedlang.machine.sums import Sums, kept_buffers, starts_of, steps_of, vectors
 from schedlang.machine.truth import condition, first_lane
 from schedlang.target import Target
 
 DEEPEST_BLOCKS = 96
-DEEPEST_LOOPS = 16
 MOST_COPIES = 1024
 # vector registers that one vector of the source fills at most
 STRIPS = 4
@@ -53,18 +53,16 @@ WIDTH = 98
 
 @dataclass
 class Frame:
-    """The function under construction, and the depth of loops and blocks that is reached.
+    """The depth of loops and blocks in the function under construction.
 
-    ``hoisted`` are the buffers allocated before an unrolled loop, whose copies use them in turn.
+    ``outlined`` says whether it is inside of a parallel loop; ``copies`` counts those of unrolled
+    loops around.
     """
 
     depth: int = 1
     loops: int = 0
-    parallel: bool = False
     outlined: bool = False
-    stack: int = 0
     copies: int = 1
-    hoisted: set[Buffer] = field(default_factory=set)
 
 
 class Statements:
@@ -79,7 +77,6 @@ class Statements:
         self.public = public
         self.names = names
         self.target = target
-        self.functions: list[Function] = []
         self.frame = Frame()
         self.evaluator = Evaluator(names)
         self.stores = Stores(self.evaluator)
@@ -96,8 +93,8 @@ class Statements:
         """Return the buffers that ``body`` allocates."""
         return [s.buffer for s, _ in walk(body) if isinstance(s, Alloc)]
 
-    def outline(self, loop: For, context: Context) -> None:
-        """Build a loop as a function of its own, and a call of it."""
+    def deep(self, loop: For, context: Context) -> None:
+        """Build a loop inside of as many loops as a function may nest."""
         raise NotImplementedError
 
     def wait(self, stmt: Barrier | Exchange, context: Context) -> None:
@@ -131,7 +128,7 @@ class Statements:
                 f"{self.nest.name} nests more than {DEEPEST_BLOCKS} choices and loops, and Python "
                 "allows 100 levels: give the inner if_then_else a stage of its own"
             )
-        return Function(name, tuple(parameters), tuple(body), self.frame.parallel)
+        return Function(name, tuple(parameters), tuple(body))
 
     def function_name(self, wanted: str) -> str:
         """Return a short name for a function, other than that of the public function.
@@ -244,7 +241,7 @@ class Statements:
             self.pieces(loop, context, rest, whole * most)
             return
         if self.frame.loops >= DEEPEST_LOOPS:
-            self.outline(loop, context)
+            self.deep(loop, context)
             return
         index = self.evaluator.reg(loop.axis)
         self.frame.loops += 1
@@ -255,7 +252,7 @@ class Statements:
             inner = replace(context, shared=dict(context.shared))
             self.lanes(loop, inner, most, Lin.of(start))
         self.frame.loops -= 1
-        self.emit(machine.For(index, Num(whole * most), tuple(body), step=most))
+        self.emit(machine.For(index, Num(whole * most), tuple(body), most, label=label_of(loop)))
         self.pieces(loop, context, rest, whole * most)
 
     def too_long(self, reduction: For) -> bool:
@@ -309,7 +306,7 @@ class Statements:
             with self.inside() as body:
                 self.block(loop.body, inner)
             self.frame.loops -= 1
-            self.emit(machine.For(index, stop, tuple(body), note=note))
+            self.emit(machine.For(index, stop, tuple(body), note=note, label=label_of(loop)))
             self.hints_after(loop, inner)
 
     def hints_after(self, loop: For, context: Context) -> None:
@@ -369,17 +366,6 @@ class Statements:
             return Num(loop.extent)
         return self.evaluator.index(to_lin(loop.extent, context.values), context)
 
-    def free(self, body: Block, context: Context) -> list[Array | Reg]:
-        """Return the arrays and registers that ``body`` uses and that are defined outside of it."""
-        found: dict[str, Array | Reg] = {}
-        if isinstance(context.mask, Reg):
-            found[context.mask.name] = context.mask
-        for key in self.free_keys(body, context):
-            buffer = isinstance(key, Buffer)
-            made = self.evaluator.array(key) if buffer else self.evaluator.reg(key)
-            found.setdefault(made.name, made)
-        return list(found.values())
-
     def free_keys(self, body: Block, context: Context) -> list[Any]:
         """Return the buffers, axes and scalars that ``body`` uses and does not define."""
         inside: set[Any] = set()
@@ -414,6 +400,11 @@ class Statements:
         for root in expressions(stmt):
             buffers += [n.buffer for n in postorder([root]) if isinstance(n, Load)]
         return [e for b in buffers for e in b.shape if isinstance(e, Expr)]
+
+
+def label_of(loop: For) -> str:
+    """Return a name for a function of the body of ``loop``."""
+    return f"{loop.stage}_{loop.axis.name}"
 
 
 def _only_stores(loop: For, known: set[Any]) -> bool:

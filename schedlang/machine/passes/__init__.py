@@ -1,0 +1,1 @@
+"""Passes over machine nests, one in each file."""

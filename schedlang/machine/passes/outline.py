@@ -1,0 +1,199 @@
+"""Functions of a kernel: the bodies of parallel loops, deeply nested loops, and long blocks.
+
+numba compiles the body of a parallel loop well only as a function of its own. Python allows 20
+nested blocks. numba's compile time grows with the square of a function's length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from schedlang.machine.nodes import (
+    INDEX,
+    Alloc,
+    Array,
+    Body,
+    Cast,
+    For,
+    Function,
+    Hint,
+    If,
+    Let,
+    Load,
+    Prefetch,
+    Reg,
+    Run,
+    Stmt,
+    Store,
+    Thread,
+    parts,
+    values,
+    walk,
+)
+
+DEEPEST_LOOPS = 16
+MOST_NESTS = 25
+
+Named = Array | Reg
+
+
+def outline(entry: Function, public: str, fresh: Callable[[str], str]) -> tuple[Function, ...]:
+    """Return ``entry`` and the functions that it calls, callees first.
+
+    ``fresh`` returns an unused name for a function; ``public`` begins those of parts of blocks.
+    """
+    return _Outliner(public, fresh, tuple(entry.parameters)).function(entry)
+
+
+@dataclass
+class _Outliner:
+    """The functions made so far. ``order`` are the kernel's parameters, which come first."""
+
+    public: str
+    fresh: Callable[[str], str]
+    order: tuple[Named, ...]
+    made: list[Function] = field(default_factory=list)
+
+    def function(self, function: Function) -> tuple[Function, ...]:
+        body = _apart(self.body(function.body, 0, set()), function.parameters)
+        parallel = any(isinstance(s, For) and s.parallel for s, _ in walk(body))
+        self.made.append(replace(function, body=body, parallel=parallel))
+        return tuple(self.made)
+
+    def body(self, body: Body, loops: int, known: set[str]) -> Body:
+        """Return a block inside of ``loops`` loops; ``known`` are the registers of those around."""
+        inside = set(known)
+        found: list[Stmt] = []
+        for stmt in body:
+            found.append(self.statement(stmt, loops, inside))
+            inside |= _defined([stmt])
+        nests = sum(isinstance(s, (For, If)) for s in found)
+        return self.in_parts(found, known) if nests > MOST_NESTS else tuple(found)
+
+    def statement(self, stmt: Stmt, loops: int, known: set[str]) -> Stmt:
+        if isinstance(stmt, If):
+            body, orelse = (self.body(side, loops, known) for side in (stmt.body, stmt.orelse))
+            return replace(stmt, body=body, orelse=orelse)
+        if not isinstance(stmt, For):
+            return stmt
+        if stmt.parallel:
+            called = self.called(stmt.label, stmt.body, [stmt.index])
+            args = (Cast(stmt.index, INDEX), *called.args[1:])
+            return replace(stmt, body=(replace(called, args=args),))
+        if loops >= DEEPEST_LOOPS:
+            return self.called(stmt.label, (stmt,), [])
+        return replace(stmt, body=self.body(stmt.body, loops + 1, known))
+
+    def called(self, wanted: str, body: Body, first: Sequence[Named]) -> Run:
+        """Make a function of ``body``, whose parameters begin with ``first``; return a call."""
+        used = [p for p in _in_order(free(body), self.order) if p not in first]
+        parameters = (*first, *used)
+        name = self.fresh(wanted)
+        self.function(Function(name, parameters, body))
+        return Run(name, parameters)
+
+    def in_parts(self, body: Sequence[Stmt], known: set[str]) -> Body:
+        """Return a long block as calls of functions of ``MOST_NESTS`` loops and branches each.
+
+        A part defines no register that is used after it, and assigns none of ``known``.
+        """
+        result: list[Stmt] = []
+        part: list[Stmt] = []
+
+        def flush(later: Sequence[Stmt]) -> None:
+            if part:
+                closed = not _defined(part) & {v.name for v in free(later)}
+                name = f"{self.public}_part"
+                result.extend([self.called(name, tuple(part), [])] if closed else part)
+                part.clear()
+
+        for position, stmt in enumerate(body):
+            if isinstance(stmt, (Alloc, Hint)):
+                result.append(stmt)
+            elif _assigned(stmt) & known:
+                flush(body[position:])
+                result.append(stmt)
+            else:
+                part.append(stmt)
+                nests = sum(isinstance(s, (For, If)) for s in part)
+                if nests >= MOST_NESTS and not _defined(part) & {
+                    v.name for v in free(body[position + 1 :])
+                }:
+                    flush(())
+        flush(())
+        return tuple(result)
+
+
+def free(body: Iterable[Stmt]) -> list[Named]:
+    """Return the arrays and registers that ``body`` uses and does not define, in order of use."""
+    found: dict[str, Named] = {}
+    _free(body, set(), found)
+    return list(found.values())
+
+
+def _free(body: Iterable[Stmt], known: set[str], found: dict[str, Named]) -> None:
+    inside = set(known)
+
+    def use(named: Named) -> None:
+        if named.name not in inside:
+            found.setdefault(named.name, named)
+
+    for stmt in body:
+        for root in values(stmt):
+            for value in parts(root):
+                if isinstance(value, Reg):
+                    use(value)
+                elif isinstance(value, Load):
+                    use(value.array)
+        if isinstance(stmt, (Store, Prefetch)):
+            use(stmt.array)
+        elif isinstance(stmt, Run):
+            for arg in stmt.args:
+                if isinstance(arg, Array):
+                    use(arg)
+        elif isinstance(stmt, (Let, Thread)):
+            inside.add(stmt.reg.name)
+        elif isinstance(stmt, Alloc):
+            inside.add(stmt.array.name)
+        elif isinstance(stmt, For):
+            _free(stmt.body, inside | {stmt.index.name}, found)
+        elif isinstance(stmt, If):
+            _free(stmt.body, inside, found)
+            _free(stmt.orelse, inside, found)
+            if stmt.result is not None:
+                inside.add(stmt.result.name)
+
+
+def _defined(body: Iterable[Stmt]) -> set[str]:
+    """Return the names of the registers that statements of ``body`` itself assign."""
+    names = {s.reg.name for s in body if isinstance(s, (Let, Thread))}
+    return names | {s.result.name for s in body if isinstance(s, If) and s.result is not None}
+
+
+def _assigned(stmt: Stmt) -> set[str]:
+    """Return the names of the registers that ``stmt`` and the statements in it assign."""
+    return {s.reg.name for s, _ in walk((stmt,)) if isinstance(s, Let)}
+
+
+def _in_order(named: Sequence[Named], order: Sequence[Named]) -> list[Named]:
+    """Return ``named`` in the order of the kernel's parameters, then as they are used."""
+    places = {p.name: k for k, p in enumerate(order)}
+    return sorted(named, key=lambda p: places.get(p.name, len(places)))
+
+
+def _apart(body: Body, parameters: Sequence[Named]) -> Body:
+    """Return ``body`` with its hint ``apart`` limited to ``parameters``, or without it."""
+    found: list[Stmt] = []
+    for stmt in body:
+        if isinstance(stmt, Hint) and stmt.name == "apart":
+            arrays = {a.name for a in stmt.args if isinstance(a, Array)}
+            kept = tuple(p for p in parameters if isinstance(p, Array) and p.name in arrays)
+            if not kept:
+                continue
+            stmt = replace(stmt, args=kept)
+        found.append(stmt)
+    return tuple(found)
+
+
+__all__ = ["DEEPEST_LOOPS", "free", "outline"]

@@ -1,0 +1,104 @@
+"""Storage on the stack: small arrays are there, and copies of unrolled code share them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from schedlang.expr.dtypes import itemsize
+from schedlang.ir.nodes import Buffer
+from schedlang.machine.nodes import Alloc, Array, Body, For, Function, If, Num, Stmt, walk
+
+STACK_BYTES = 64 * 1024
+STACK_TOTAL = 512 * 1024
+
+
+def place_storage(function: Function) -> Function:
+    """Return ``function`` with each array that fits there on the stack, and the others on the heap.
+
+    An array of the stack that several statements allocate is allocated once, around them.
+    Otherwise the function's stack frame would hold the storage of every copy.
+    """
+    found = [s.array for s, _ in walk(function.body) if isinstance(s, Alloc)]
+    times = Counter(found)
+    buffers: dict[str, set[Buffer]] = {}
+    for array in found:
+        buffers.setdefault(array.name, set()).add(array.buffer)
+    taken, stack, shared = 0, set(), set()
+    for array in found:
+        once = times[array] > 1 and len(buffers[array.name]) == 1
+        if array in stack and once:
+            continue
+        size = array.buffer.size
+        need = 0 if size is None else size * itemsize(array.dtype)
+        if size is not None and need <= min(STACK_BYTES, STACK_TOTAL - taken):
+            taken += need
+            stack.add(array)
+            if once:
+                shared.add(array)
+    return replace(function, body=_placed(_hoisted(function.body, shared), stack))
+
+
+def _hoisted(body: Body, shared: set[Array]) -> Body:
+    """Return ``body`` with each of ``shared`` allocated once, in the innermost common block."""
+    found: list[Stmt] = []
+    made: set[Array] = set()
+    holds = [_allocated(stmt) & shared for stmt in body]
+    several = {a for a in shared if sum(a in arrays for arrays in holds) > 1}
+    for stmt, arrays in zip(body, holds):
+        for array in sorted(arrays & several - made, key=lambda a: a.name):
+            made.add(array)
+            found.append(Alloc(array, Num(max(array.buffer.size or 0, 1)), ""))
+        kept = _without(stmt, several)
+        if kept is not None:
+            found.append(_inside(kept, shared - several))
+    return tuple(found)
+
+
+def _allocated(stmt: Stmt) -> set[Array]:
+    return {s.array for s, _ in walk((stmt,)) if isinstance(s, Alloc)}
+
+
+def _without(stmt: Stmt, arrays: set[Array]) -> Stmt | None:
+    """Return ``stmt`` without the allocations of ``arrays``; ``None`` if nothing is left."""
+    if isinstance(stmt, Alloc):
+        return None if stmt.array in arrays else stmt
+    if isinstance(stmt, For):
+        return replace(stmt, body=_all_without(stmt.body, arrays))
+    if isinstance(stmt, If):
+        body, orelse = _all_without(stmt.body, arrays), _all_without(stmt.orelse, arrays)
+        return replace(stmt, body=body, orelse=orelse)
+    return stmt
+
+
+def _all_without(body: Body, arrays: set[Array]) -> Body:
+    kept = (_without(stmt, arrays) for stmt in body) if arrays else body
+    return tuple(stmt for stmt in kept if stmt is not None)
+
+
+def _inside(stmt: Stmt, shared: set[Array]) -> Stmt:
+    if isinstance(stmt, For):
+        return replace(stmt, body=_hoisted(stmt.body, shared))
+    if isinstance(stmt, If):
+        body, orelse = _hoisted(stmt.body, shared), _hoisted(stmt.orelse, shared)
+        return replace(stmt, body=body, orelse=orelse)
+    return stmt
+
+
+def _placed(body: Body, stack: set[Array]) -> Body:
+    """Return ``body`` with the place of each allocation."""
+    found: list[Stmt] = []
+    for stmt in body:
+        if isinstance(stmt, Alloc) and not stmt.place:
+            found.append(replace(stmt, place="stack" if stmt.array in stack else "heap"))
+        elif isinstance(stmt, For):
+            found.append(replace(stmt, body=_placed(stmt.body, stack)))
+        elif isinstance(stmt, If):
+            body_, orelse = _placed(stmt.body, stack), _placed(stmt.orelse, stack)
+            found.append(replace(stmt, body=body_, orelse=orelse))
+        else:
+            found.append(stmt)
+    return tuple(found)
+
+
+__all__ = ["place_storage"]
