@@ -8,7 +8,7 @@ from typing import Any
 
 import networkx as nx
 
-from schedlang.analysis.closed import bytes_of
+from schedlang.analysis.closed_forms import bytes_of
 from schedlang.analysis.points import Counter
 from schedlang.analysis.points_of_stage import (
     guarded_reads,

@@ -18,7 +18,7 @@ from schedlang.errors import CallError, VerifyError
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Expr, Var
-from schedlang.gpu_lowering.checked import Lanes, Memory
+from schedlang.gpu_lowering.checked_memory import Lanes, Memory
 from schedlang.gpu_lowering.counters import Counters
 from schedlang.gpu_lowering.lanes import lanes_at_once, lanes_differ, on_lanes
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step

@@ -9,8 +9,8 @@ from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import If
 from schedlang.lowering.drafts import Draft, block
 from schedlang.lowering.nesting import Nesting
-from schedlang.lowering.sliding import new_rows_only
-from schedlang.lowering.threads import thread_variables
+from schedlang.lowering.sliding_windows import new_rows_only
+from schedlang.lowering.thread_checks import thread_variables
 from schedlang.state.plan import Guard
 
 

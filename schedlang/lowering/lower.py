@@ -16,16 +16,16 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, Note
 from schedlang.lowering.build import nest_stage, place_child, store_child, take
 from schedlang.lowering.hoist import hoist
-from schedlang.lowering.interior import split_edges
+from schedlang.lowering.intermediate_arguments import not_whole, scan_rows
+from schedlang.lowering.loop_partitioning import split_edges
 from schedlang.lowering.names import loop_names
 from schedlang.lowering.nesting import Job, Scope
 from schedlang.lowering.region import Pending, merge
 from schedlang.lowering.resolve import resolve
-from schedlang.lowering.rolling import rolling
+from schedlang.lowering.rolling_storage import rolling
 from schedlang.lowering.scan import nest_scan
-from schedlang.lowering.threads import no_thread
+from schedlang.lowering.thread_checks import no_thread
 from schedlang.lowering.trampoline import Task, run
-from schedlang.lowering.whole import not_whole, scan_rows
 from schedlang.state.placement import Problem, place
 from schedlang.state.plan import whole
 from schedlang.state.relations import extent_of

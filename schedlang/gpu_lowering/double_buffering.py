@@ -15,7 +15,8 @@ from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
-from schedlang.gpu_lowering.ahead import staged_fills
+from schedlang.gpu_lowering.register_staging import staged_fills
+from schedlang.ir.accessed_buffers import loaded, stored
 from schedlang.ir.nodes import (
     Alloc,
     Block,
@@ -29,7 +30,6 @@ from schedlang.ir.nodes import (
     walk,
 )
 from schedlang.ir.rewrite import deep, moved, substituted, with_buffers, with_rows
-from schedlang.ir.touched import loaded, stored
 
 NOTE = "there is a next tile"
 
