@@ -207,9 +207,9 @@ def _roots(job: Job) -> Task:
         if isinstance(placement.store.get(name), Root):
             drafts = store_child(job, stage, drafts, pending, scope)
         wanted = any(t in job.given for t in stage.outputs)
-        spot = placement.attach[name]
+        location = placement.attach[name]
         # an inlined stage that is an argument is also computed at root
-        at_root = isinstance(spot, Root) or (isinstance(spot, Inline) and wanted)
+        at_root = isinstance(location, Root) or (isinstance(location, Inline) and wanted)
         if name in parts or not at_root:
             continue
         if stage.is_scan:
