@@ -21,7 +21,7 @@ from benchmarks.harness import machine, write_json
 from benchmarks.peers import metaschedule
 from benchmarks.works import Work
 from schedlang.autotune import TuningResult
-from schedlang.autotune.noise import seen
+from schedlang.autotune.race_times import seconds_before_race
 from schedlang.autotune.record import UNTUNED
 from schedlang.errors import TuningError, first_line
 
@@ -113,7 +113,7 @@ def _row(work: Work, what: str, seconds: Sequence[float], unit: str, short: int)
 def searched(result: TuningResult) -> tuple[list[float | None], float]:
     """Return the time of each trial, without the untuned schedule, and the search's seconds."""
     trials = [t for t in result.trials if t.strategy != UNTUNED]
-    return [seen(t) for t in trials], result.facts.spent
+    return [seconds_before_race(t) for t in trials], result.facts.spent
 
 
 def best_after(times: Sequence[float | None], count: int) -> float | None:

@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session", autouse=True)
-def own_turns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def own_machine_lock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Give this worker a temporary folder of its own, so that no other search delays its tests.
 
     Searches that share a temporary folder wait for each other.

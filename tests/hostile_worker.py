@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.autotune.runner.candidate_runner import CandidateRunner
 from schedlang.autotune.runner.outputs import MARGIN
-from schedlang.autotune.runner.workbench import Workbench
 from schedlang.autotune.runner.worker import serve
 
 PRAGMA = "drill.fault"
@@ -220,7 +220,7 @@ LATER = ("when timed", "when timed again", "takes no time", "spoils the process"
 FAULTS = [*IN_BUILD, *IN_RUN, *IN_PLACE, *LATER]
 
 
-class HostileBench(Workbench):
+class HostileRunner(CandidateRunner):
     """A workbench with the fault that a candidate's pragma names; none without a pragma."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -285,4 +285,4 @@ def noted(what: str) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]), HostileBench)
+    serve(Path(sys.argv[1]), HostileRunner)

@@ -20,7 +20,7 @@ from schedlang.lowering import (
     lower,
     region,
     resolve,
-    sliding,
+    sliding_windows,
     statement,
     storage,
 )
@@ -183,8 +183,8 @@ def folded_wrong(patch: Patch) -> None:
 
 
 def slides_past_a_row(patch: Patch) -> None:
-    right = sliding._above
-    patch(sliding, "_above", lambda at, bound: right(at, bound + 1))
+    right = sliding_windows._above
+    patch(sliding_windows, "_above", lambda at, bound: right(at, bound + 1))
 
 
 def storage_outside_parallel_loops(patch: Patch) -> None:
@@ -198,7 +198,7 @@ def reduction_axis_ignores_its_start(patch: Patch) -> None:
 
 def slides_over_rows_it_skips(patch: Patch) -> None:
     """Slide by single rows, so that rows between two windows keep stale values."""
-    patch(sliding, "_step", lambda bound, var: 1)
+    patch(sliding_windows, "_step", lambda bound, var: 1)
 
 
 def hoisted_guard_lost(patch: Patch) -> None:

@@ -13,9 +13,9 @@ import pytest
 import schedlang as sl
 from schedlang.errors import VerifyError
 from schedlang.expr.nodes import Binary, Const
-from schedlang.gpu_lowering import lower, sync
+from schedlang.gpu_lowering import barriers, lower
+from schedlang.gpu_lowering.memory_requests import counted, decided_by_data
 from schedlang.gpu_lowering.program import Launch
-from schedlang.gpu_lowering.requests import counted, decided_by_data
 from schedlang.gpu_lowering.simt import simulate
 from schedlang.ir.nodes import Barrier, Block, If, Stmt, Store, walk
 from schedlang.ir.rewrite import deep
@@ -36,7 +36,7 @@ def test_a_missing_barrier_is_a_race(case: Any, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("number", range(2))
 def test_each_barrier_is_needed(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = sync.with_barriers
+    right = barriers.with_barriers
 
     def without_one(launch: Launch) -> Launch:
         count = iter(range(100))

@@ -18,8 +18,8 @@ from schedlang.codegen.cuda import KernelSource, memory_dtype
 from schedlang.errors import BuildError, CallError, CallTypeError
 from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import Buffer
-from schedlang.runtime import gpu, loaded
-from schedlang.runtime.loaded import Memory
+from schedlang.runtime import gpu, launch
+from schedlang.runtime.launch import Memory
 from schedlang.runtime.nvidia import Compiled
 from schedlang.runtime.simulator import launcher
 from tests.gpu_schedules import numbers, scaled
@@ -177,7 +177,7 @@ class Core:
 @pytest.fixture
 def core(monkeypatch: pytest.MonkeyPatch) -> Core:
     found = Core()
-    monkeypatch.setattr(loaded, "core", lambda: found)
+    monkeypatch.setattr(launch, "core", lambda: found)
     monkeypatch.setattr(gpu.nvidia, "compiled", found.compiled)
     return found
 
@@ -418,8 +418,8 @@ def test_machine_code_has_the_parameters_that_are_passed() -> None:
     bits = [int(b) for b in re.findall(r"\.param \.[a-z](\d+)", f.ptx)]
     passed: list[int] = []
     for p in source.parameters:
-        cast = loaded._cast(p)
-        passed += [64] * loaded.ARRAY if cast is None else [8 * ctypes.sizeof(cast)]
+        cast = launch._cast(p)
+        passed += [64] * launch.ARRAY if cast is None else [8 * ctypes.sizeof(cast)]
     assert bits == passed and len(bits) == 3 * 7 + 4
 
 

@@ -12,7 +12,7 @@ from schedlang.expr.nodes import Call, Select
 from schedlang.expr.visit import postorder
 from schedlang.ir.interpret import interpret
 from schedlang.ir.nodes import For, Load, Store, walk
-from schedlang.lowering.interior import MOST_COPIES
+from schedlang.lowering.loop_partitioning import MOST_COPIES
 
 ROWS, COLUMNS = 13, 72
 MODES = ("constant", "edge", "reflect", "wrap")

@@ -29,7 +29,7 @@ from schedlang.errors import (
 )
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.machine.names import RESERVED, SAVED
-from schedlang.runtime import threads
+from schedlang.runtime import thread_safety
 from schedlang.runtime.build import unwritten
 from schedlang.runtime.bundle import read_library
 
@@ -329,9 +329,9 @@ def test_four_threads_with_the_workqueue_layer() -> None:
 
 def test_concurrent_requests_return_the_same_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numba.config, "THREADING_LAYER", "workqueue")
-    monkeypatch.setattr(threads, "_running", lambda: "workqueue")
+    monkeypatch.setattr(thread_safety, "_running", lambda: "workqueue")
     # without the cache, as for two calls at once
-    first, second = threads.guard.__wrapped__(), threads.guard.__wrapped__()
+    first, second = thread_safety.guard.__wrapped__(), thread_safety.guard.__wrapped__()
     assert first is not None and first is second
 
 
@@ -341,8 +341,8 @@ def test_a_requested_threading_layer_is_kept(
 ) -> None:
     """The requested layer stays; "forksafe" needs a lock, since it may be workqueue."""
     monkeypatch.setattr(numba.config, "THREADING_LAYER", layer)
-    monkeypatch.setattr(threads, "_running", lambda: "")
-    assert (threads.guard.__wrapped__() is not None) is locks
+    monkeypatch.setattr(thread_safety, "_running", lambda: "")
+    assert (thread_safety.guard.__wrapped__() is not None) is locks
     assert numba.config.THREADING_LAYER == layer
 
 

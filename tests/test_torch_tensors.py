@@ -9,8 +9,8 @@ import pytest
 
 import schedlang as sl
 from schedlang.errors import CallError, CallTypeError
+from schedlang.runtime.fast_call import fast_call
 from schedlang.runtime.kernel import Kernel
-from schedlang.runtime.shortcut import shortcut
 
 torch = pytest.importorskip("torch")
 
@@ -34,7 +34,7 @@ def test_the_fast_path_accepts_any_shape_and_dtype(shape: tuple[int, ...], dtype
     A = sl.placeholder(shape, name="A", dtype=dtype)
     B = sl.compute(shape, lambda *i: A[i], name="B")
     f = sl.build(sl.schedule(B), target="python")
-    bind = shortcut(f.signature)
+    bind = fast_call(f.signature)
     x = torch.ones(shape, dtype=getattr(torch, dtype))
     assert bind is not None and bind((x,)) is not None and bind((x, x.clone())) is not None
     y = f(x)
@@ -43,7 +43,7 @@ def test_the_fast_path_accepts_any_shape_and_dtype(shape: tuple[int, ...], dtype
 
 def test_a_given_output_is_written_and_returned() -> None:
     f, x, out = double(), torch.ones(2, 3), torch.zeros(2, 3)
-    bind = shortcut(f.signature)
+    bind = fast_call(f.signature)
     assert bind is not None and bind((x, out)) is not None
     assert f(x, out) is out and bool((out == 2).all())
     # arguments of several libraries may be mixed

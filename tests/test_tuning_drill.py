@@ -22,10 +22,11 @@ from schedlang.autotune.database import Database
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.record import OUTCOMES, Trial, threads
 from schedlang.autotune.run import run
-from schedlang.autotune.runner import local, sandbox, turns
+from schedlang.autotune.runner import local, sandbox
+from schedlang.autotune.runner import machine_lock as locking
 from schedlang.autotune.runner.local import Local
+from schedlang.autotune.runner.machine_lock import machine_lock
 from schedlang.autotune.runner.task import Limits
-from schedlang.autotune.runner.turns import turn
 from schedlang.errors import TuningError
 from schedlang.schedule.schedule import Schedule
 from tests.hostile_worker import COMMAND, FAULTS
@@ -336,14 +337,14 @@ def test_a_turn_that_comes_later_than_a_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stopped process may hold the turn; the race then still runs one round."""
-    monkeypatch.setattr(turns, "PATIENCE", 0.2)
+    monkeypatch.setattr(locking, "PATIENCE", 0.2)
     monkeypatch.setattr(local, "ROUND", 0.1)
     task = task_of(plus_one(), LIMITS)
     measurer = Local(task, 1, COMMAND)
     search = search_of(
         task, measurer, of_faults(["ok"]), tmp_path / "db", deadline=time.monotonic() + 60
     )
-    with turn(alone=True):
+    with machine_lock(alone=True):
         result = run(search, resume=False, seed=0)
     assert [t.outcome for t in result.trials] == ["ok"]
 
@@ -368,11 +369,11 @@ def test_an_aborted_search_does_not_wait_for_builds(
 FULL = """
 import errno, sys
 from pathlib import Path
-from schedlang.autotune.runner.workbench import Workbench
+from schedlang.autotune.runner.candidate_runner import CandidateRunner
 from schedlang.autotune.runner.worker import serve
 from schedlang.errors import BuildError
 
-class Full(Workbench):
+class Full(CandidateRunner):
     def build(self, number, steps):
         try:
             if number:
@@ -415,7 +416,7 @@ def test_turns(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def hold(alone: bool) -> threading.Thread:
         def work() -> None:
-            with turn(alone):
+            with machine_lock(alone):
                 held.set()
 
         held.clear()
@@ -423,37 +424,37 @@ def test_turns(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         thread.start()
         return thread
 
-    with turn(alone=False):
+    with machine_lock(alone=False):
         hold(alone=False).join()
         waiting = hold(alone=True)
         assert not held.wait(0.2)
     waiting.join()
-    with turn(alone=True):
+    with machine_lock(alone=True):
         waiting = hold(alone=False)
         assert not held.wait(0.2)
     waiting.join()
     # a stopped process that holds a turn delays the others once
-    with turn(alone=True):
-        monkeypatch.setattr(turns, "PATIENCE", 0.1)
+    with machine_lock(alone=True):
+        monkeypatch.setattr(locking, "PATIENCE", 0.1)
         hold(alone=True).join(20)
         assert held.is_set()
-        monkeypatch.setattr(turns, "PATIENCE", 300.0)
+        monkeypatch.setattr(locking, "PATIENCE", 300.0)
         hold(alone=False).join(20)
         assert held.is_set()
     # later it takes turns like the others
-    with turn(alone=True):
+    with machine_lock(alone=True):
         waiting = hold(alone=True)
         assert not held.wait(0.2)
     waiting.join()
     # without a file there are no turns
     monkeypatch.setattr(tempfile, "tempdir", str(folder / "none"))
-    with turn(alone=True):
+    with machine_lock(alone=True):
         hold(alone=True).join(20)
         assert held.is_set()
     # nor on a system without locks or users
     monkeypatch.undo()
     monkeypatch.setattr(locks, "fcntl", None)
     monkeypatch.delattr(os, "getuid")
-    with turn(alone=True):
+    with machine_lock(alone=True):
         hold(alone=True).join(20)
         assert held.is_set()

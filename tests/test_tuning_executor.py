@@ -25,7 +25,7 @@ import schedlang as sl
 from schedlang.autotune.database import Database
 from schedlang.autotune.record import Trial, versions
 from schedlang.autotune.run import run
-from schedlang.autotune.runner import remote, site
+from schedlang.autotune.runner import machine, remote
 from schedlang.autotune.runner.measure import Job
 from schedlang.autotune.runner.remote import Remote, width
 from schedlang.autotune.runner.sandbox import Broken, OracleTimeout
@@ -115,7 +115,7 @@ class Elsewhere(ThreadPoolExecutor):
         self.said = said
 
     def submit(self, fn: Any, /, *args: Any, **named: Any) -> Future[Any]:
-        if fn is not site._describe:
+        if fn is not machine._describe:
             return super().submit(fn, *args, **named)
         found: Future[Any] = Future()
         if isinstance(self.said, BaseException):
@@ -183,10 +183,11 @@ def test_versions_of_the_workers_are_recorded(tmp_path: Path) -> None:
 def test_a_worker_tells_whether_there_is_a_gpu() -> None:
     target = sl.Target("cuda", arch="sm_80")
     with Elsewhere(said_of("NVIDIA H100")) as pool:
-        assert site.of_workers(pool, target).timed
+        assert machine.machine_of_workers(pool, target).timed
     with ThreadPoolExecutor(1) as pool:
-        assert site.of_workers(pool, sl.Target("cpu")) == site.here(sl.Target("cpu"))
-        assert not site.of_workers(pool, sl.Target("cuda-emulator")).timed
+        cpu = sl.Target("cpu")
+        assert machine.machine_of_workers(pool, cpu) == machine.this_machine(cpu)
+        assert not machine.machine_of_workers(pool, sl.Target("cuda-emulator")).timed
 
 
 def test_children_of_a_lost_worker_end(folder: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import schedlang as sl
 from schedlang.autotune.knobs import Rejected
 from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Space
-from tests.draws import AVX2, drawn, in_lanes
+from tests.cpu_candidates import AVX2, drawn, in_lanes
 
 N = M = 64
 Form = Callable[..., sl.Expr]

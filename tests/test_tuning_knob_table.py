@@ -17,7 +17,7 @@ from benchmarks.works.families import FAMILIES
 from schedlang.autotune.knobs import Decision, Rejected
 from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Space
-from tests.draws import AVX2
+from tests.cpu_candidates import AVX2
 from tests.graphs import product
 from tests.marks import slow_but
 

@@ -13,7 +13,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.autotune.run import run
-from schedlang.autotune.runner import remote, site
+from schedlang.autotune.runner import machine, remote
 from schedlang.autotune.runner.answers import InvalidAnswer, measured_of, raced_of
 from schedlang.autotune.runner.measure import Job
 from schedlang.autotune.runner.remote import Remote
@@ -75,8 +75,8 @@ class Lossy(ThreadPoolExecutor):
             turn = arguments[3]["number"]
 
         def answer() -> Any:
-            if work is site._describe or work is remote.race_in_worker:
-                found: Any = work(*arguments, **named) if work is site._describe else []
+            if work is machine._describe or work is remote.race_in_worker:
+                found: Any = work(*arguments, **named) if work is machine._describe else []
             else:
                 number = arguments[3]["number"]
                 found = {"number": number, "outcome": "ok", "seconds": 10.0 + number}

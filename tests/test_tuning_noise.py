@@ -12,15 +12,15 @@ import pytest
 
 import schedlang as sl
 from schedlang.autotune.database import Database
-from schedlang.autotune.noise import race_ratio, seen
+from schedlang.autotune.race_times import race_ratio, seconds_before_race
 from schedlang.autotune.record import DISTURBED, UNTUNED, Trial, Where
 from schedlang.autotune.report.effects import knob_effects
 from schedlang.autotune.result import TuningResult
 from schedlang.autotune.run import run
-from schedlang.autotune.runner import noise, workbench
+from schedlang.autotune.runner import candidate_runner, noise
+from schedlang.autotune.runner.candidate_runner import CandidateRunner
 from schedlang.autotune.runner.measure import Job, Measured
 from schedlang.autotune.runner.task import Limits
-from schedlang.autotune.runner.workbench import Workbench
 from schedlang.autotune.search import Random
 from schedlang.autotune.state import BASELINE
 from tests.tuning import InOrder, Pretended, faulty, plus_one, search_of, task_of
@@ -75,17 +75,19 @@ def test_a_few_interruptions_do_not_disturb_a_long_call(clock: Any) -> None:
 def test_one_delayed_call_does_not_make_a_kernel_slow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = Workbench(task_of(plus_one(), Limits()), tmp_path)
+    bench = CandidateRunner(task_of(plus_one(), Limits()), tmp_path)
     bench.build(0, sl.schedule(*bench.task.outputs).to_json())
-    monkeypatch.setattr(workbench, "one_call", lambda call, _: (call(), noise.Time(0.7, False))[1])
+    slow = noise.Time(0.7, False)
+    monkeypatch.setattr(candidate_runner, "one_call", lambda call, _: (call(), slow)[1])
     bench.check(0)
     # in a quiet moment
-    monkeypatch.setattr(workbench, "one_call", lambda call, lost: noise.Time(1e-4, True))
+    monkeypatch.setattr(candidate_runner, "one_call", lambda call, lost: noise.Time(1e-4, True))
     assert bench.time(0)["seconds"] < 0.1
     # slow by itself
     for again, told in (((0.9, True), (0.9, True)), ((0.9, False), (0.7, False))):
         bench._took[0] = noise.Time(0.7, False)
-        monkeypatch.setattr(workbench, "one_call", lambda *_, again=again: noise.Time(*again))
+        second = noise.Time(*again)
+        monkeypatch.setattr(candidate_runner, "one_call", lambda *_, second=second: second)
         assert bench.time(0) == dict(zip(("seconds", "quiet"), told))
 
 
@@ -208,7 +210,7 @@ def test_a_quiet_race_makes_a_disturbed_time_good(tmp_path: Path) -> None:
     assert (trial.seconds, trial.first) == (1e-3, 9e-3)
     assert (trial.disturbed, trial.first_disturbed) == (False, True)
     # charts show the quiet time; the first time does not count for the slowdown in a race
-    assert seen(trial) == 1e-3 and race_ratio([trial]) == 1.0
+    assert seconds_before_race(trial) == 1e-3 and race_ratio([trial]) == 1.0
 
 
 def test_a_disturbed_time_of_the_untuned_schedule_is_kept_as_one(tmp_path: Path) -> None:

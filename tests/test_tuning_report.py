@@ -20,7 +20,7 @@ from schedlang.autotune.record import OUTCOMES, UNCHECKED, Trial, Where
 from schedlang.autotune.report.charts import search_curve
 from schedlang.autotune.report.effects import explained, knob_effects
 from schedlang.autotune.report.facts import Facts, correlation, race_seconds, winner
-from schedlang.autotune.report.nothing import CONSTRAINED, why_nothing
+from schedlang.autotune.report.no_result import CONSTRAINED, no_result_message
 from schedlang.autotune.report.page import page, write_report
 from schedlang.autotune.report.ranks import spearman
 from schedlang.autotune.report.scale import Scale, scale_of
@@ -397,20 +397,20 @@ def test_numbers_are_readable() -> None:
 def test_why_a_search_found_nothing() -> None:
     trials = [Trial(n, "wrong answer", "", detail=f"C[0] is {n // 2}\nmore") for n in range(3)]
     trials += [Trial(3, "crashed", "", detail="\x1b[2J" + "x" * 500)]
-    lines = why_nothing(trials, 4, [], "all trials are done", CONSTRAINED).splitlines()
+    lines = no_result_message(trials, 4, [], "all trials are done", CONSTRAINED).splitlines()
     assert lines[:3] == [
         "none of 4 candidates worked", "  2 times wrong answer: C[0] is 0",
         "  1 time wrong answer: C[0] is 1",
     ]  # fmt: skip
     assert len(lines[3]) < 200 and "\x1b" not in lines[3] and "tolerance=" in lines[4]
     refused = [("the tile is too large", 9)]
-    none = why_nothing([], 0, refused, "no other candidates were found", CONSTRAINED)
+    none = no_result_message([], 0, refused, "no other candidates were found", CONSTRAINED)
     assert none.splitlines() == [
         "none of the drawn decisions make a candidate", "  9 times the tile is too large",
         "  Loosen the constraints of the template.",
     ]  # fmt: skip
     early = "the time is up before a candidate was measured: give more trials or more time"
-    assert why_nothing([], 1, refused, "the time is up", CONSTRAINED) == early
+    assert no_result_message([], 1, refused, "the time is up", CONSTRAINED) == early
 
 
 def test_a_report_is_in_the_order_of_trial_numbers() -> None:

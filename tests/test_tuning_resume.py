@@ -16,10 +16,10 @@ import pytest
 
 import schedlang as sl
 from schedlang.autotune.database import Database
-from schedlang.autotune.earlier import REPEATED_EACH, resume
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.record import UNTUNED, Trial, Where
 from schedlang.autotune.records.entry import from_line
+from schedlang.autotune.resume import REPEATED_EACH, resume
 from schedlang.autotune.run import MOST_REPEATED, SOME_REPEATED, run
 from schedlang.autotune.runner import local
 from schedlang.autotune.runner.measure import Job, Measured
@@ -197,10 +197,10 @@ def test_a_result_needs_no_room_for_its_source(
 def test_an_interrupt_after_the_race_keeps_the_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def keep_untuned(search: Search) -> None:
+    def record_untuned(search: Search) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("schedlang.autotune.run.keep_untuned", keep_untuned)
+    monkeypatch.setattr("schedlang.autotune.run.record_untuned", record_untuned)
     task = task_of(plus_one(), Limits())
     result = run(search_of(task, Ending(ok), Random(0), tmp_path / "db", 2, marked), False, 0)
     assert result.ended == "interrupted" and result.seconds == 1.0

@@ -28,9 +28,9 @@ from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Candidate, Space
 from schedlang.compute.work import flops
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.ir.sized import at_sizes
-from tests.draws import AVX2, AVX512, inner_guards
-from tests.draws import drawn as given_draws
+from schedlang.ir.specialize import at_sizes
+from tests.cpu_candidates import AVX2, AVX512, inner_guards
+from tests.cpu_candidates import drawn as given_draws
 from tests.fuzz.rules import run_case
 from tests.graphs import product
 from tests.marks import slow_but

@@ -28,12 +28,12 @@ from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.record import UNTUNED, Trial, Where
 from schedlang.autotune.report.progress import Silent
 from schedlang.autotune.run import MOST_REPEATED, run
+from schedlang.autotune.runner.candidate_runner import CandidateRunner
 from schedlang.autotune.runner.local import Local
+from schedlang.autotune.runner.machine import Machine
 from schedlang.autotune.runner.measure import Job, Measured
 from schedlang.autotune.runner.outputs import unequal
-from schedlang.autotune.runner.site import Site
 from schedlang.autotune.runner.task import Limits, Task
-from schedlang.autotune.runner.workbench import Workbench
 from schedlang.autotune.search import Evolve, Strategy, valid
 from schedlang.autotune.search import Random as RandomSearch
 from schedlang.autotune.space import Candidate, Space
@@ -161,7 +161,7 @@ def test_arrays_take_at_most_half_of_the_memory(memory: int, processes: int) -> 
     B = sl.compute((n, 8), lambda i, j: A[i, j] + 1, name="B")
     task = replace(task_of(B, Limits()), sizes={"n": 16})
     assert task.bytes == 1024 + 512
-    assert _processes(task, Site("", 4, memory, 4, True)) == processes
+    assert _processes(task, Machine("", 4, memory, 4, True)) == processes
 
 
 def lines(process: subprocess.Popen[str], count: int) -> list[str]:
@@ -741,7 +741,7 @@ def test_random_inputs_are_in_the_documented_range(
 ) -> None:
     A = sl.placeholder((4000,), name="A", dtype=dtype)
     B = sl.compute((4000,), lambda i: sl.select(A[i] == A[i], 1, 0), name="B")
-    (found,) = Workbench(task_of(B, Limits()), tmp_path).inputs
+    (found,) = CandidateRunner(task_of(B, Limits()), tmp_path).inputs
     assert np.isclose(float(found.min()), low, atol=0.01)
     assert np.isclose(float(found.max()), high, atol=0.01)
 

@@ -13,7 +13,7 @@ from schedlang.autotune.rules.access import accesses
 from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.search import valid
 from schedlang.autotune.space import Space
-from tests.draws import (
+from tests.cpu_candidates import (
     AVX2,
     AVX512,
     LEAST,

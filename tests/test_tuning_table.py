@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from tests.draws import AVX2, AVX512, LEAST, drawn, in_lanes, in_registers, reduced, shared
+from tests.cpu_candidates import AVX2, AVX512, LEAST, drawn, in_lanes, in_registers, reduced, shared
 from tests.graphs import product
 from tests.marks import slow_but
 

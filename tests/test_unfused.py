@@ -17,7 +17,7 @@ from schedlang.errors import UnprovenWarning, VerifyError
 from schedlang.ir.interpret import interpret
 from schedlang.ir.nodes import Store
 from schedlang.ir.rewrite import deep
-from schedlang.ir.unfused import unfused
+from schedlang.ir.unfuse import unfused
 from schedlang.ir.verify import report
 
 

@@ -11,7 +11,7 @@ import pytest
 import schedlang as sl
 from schedlang.errors import UnprovenWarning, VerifyError
 from schedlang.expr.nodes import Var
-from schedlang.ir import points
+from schedlang.ir import enumeration
 from schedlang.ir.verify import report, verify
 from schedlang.lowering.lower import lower_state
 from tests.nests import axis, buffer, guard, load, loop, nest, store
@@ -116,7 +116,7 @@ WAYS = [
 @pytest.mark.parametrize("way", WAYS)
 def test_usual_schedules_are_proven_at_any_size(way, sizes, monkeypatch):
     # with counting disabled, a nest that passes is proven
-    for module in ("points", "cover", "races"):
+    for module in ("enumeration", "cover", "races"):
         monkeypatch.setattr(f"schedlang.ir.{module}.MOST_POINTS", 1)
     tensors = product(*sizes)
     s = sl.schedule(tensors[-1])
@@ -248,7 +248,7 @@ def test_rows_that_are_read_within_a_tile():
 
 
 def test_a_nest_too_large_to_count_is_not_proven():
-    size = points.MOST_POINTS * 2
+    size = enumeration.MOST_POINTS * 2
     big, j = buffer("D", size), axis("j", size)
     for index in (j // 2, j * j // size):
         found = report(nest([], [big], loop(j, store(big, (index,), 0.0)))).open

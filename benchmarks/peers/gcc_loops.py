@@ -1,4 +1,4 @@
-"""The nests of ``plain.c``, which gcc compiles at run time, and the loops that it vectorizes."""
+"""The nests of ``scalar_nests.c``: gcc compiles them at run time and says what it vectorizes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SOURCE = Path(__file__).parent / "plain.c"
+SOURCE = Path(__file__).parent / "scalar_nests.c"
 OPTIONS = ("-O3", "-march=native", "-ffp-contract=fast")
 LOOP = re.compile(r"(\s*)for \(")
 FUNCTION = re.compile(r"void (\w+)\(")
@@ -46,7 +46,7 @@ def compiled(sizes: Mapping[str, Mapping[str, int]], folder: Path) -> Loops:
 
     Raise ``subprocess.CalledProcessError`` if gcc does not compile them.
     """
-    path = folder / "plain.so"
+    path = folder / "scalar_nests.so"
     defines = [f"-D{name}_{k}={v}" for name, own in sizes.items() for k, v in own.items()]
     done = subprocess.run(
         ["gcc", *OPTIONS, "-fopt-info-vec", "-shared", "-fPIC", *defines, str(SOURCE), "-o",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Union
 
-from schedlang.analysis.closed import bytes_of
+from schedlang.analysis.closed_forms import bytes_of
 from schedlang.analysis.points import Counter
 from schedlang.analysis.points_of_stage import stage_flops
 from schedlang.analysis.subject import subject_of
@@ -19,7 +19,7 @@ from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.symbolic import symbol
-from schedlang.ir.sized import at_sizes
+from schedlang.ir.specialize import at_sizes
 from schedlang.lowering.lower import lower_state
 
 if TYPE_CHECKING:

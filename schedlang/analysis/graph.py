@@ -8,7 +8,7 @@ from typing import Any
 
 import networkx as nx
 
-from schedlang.analysis.closed import bytes_of
+from schedlang.analysis.closed_forms import bytes_of
 from schedlang.analysis.points import Counter
 from schedlang.analysis.points_of_stage import (
     guarded_reads,
@@ -158,10 +158,10 @@ class _Graph:
     def _place(self, stage: Stage) -> dict[str, Any]:
         if self.attach is None:
             return {}
-        spot = self.attach[stage.name]
-        computed = "at" if isinstance(spot, At) else "root"
-        computed = "inline" if isinstance(spot, Inline) else computed
-        at = (spot.stage, spot.axis.name) if isinstance(spot, At) else None
+        location = self.attach[stage.name]
+        computed = "at" if isinstance(location, At) else "root"
+        computed = "inline" if isinstance(location, Inline) else computed
+        at = (location.stage, location.axis.name) if isinstance(location, At) else None
         made = not any(t in self.own for t in stage.outputs)
         return {"scope": stage.scope, "made": made, "computed": computed, "at": at}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import lcm, prod
 from typing import Any, TypeVar
 
-from schedlang.analysis.closed import (
+from schedlang.analysis.closed_forms import (
     Formula,
     as_sympy,
     closed_count,
@@ -29,7 +29,7 @@ from schedlang.analysis.conditions import (
     leaves_of,
     negated,
 )
-from schedlang.analysis.enumerated import enumerated
+from schedlang.analysis.enumeration import enumerated
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import ZERO, Div, Extreme, Lin, Mod, to_expr
 from schedlang.expr.nodes import Axis, Const, Var

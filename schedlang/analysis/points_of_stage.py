@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from schedlang.analysis.conditions import AtLeast, Held, Never, items_of, leaves_of
-from schedlang.analysis.evaluated import evaluations
+from schedlang.analysis.evaluated_nodes import evaluations
 from schedlang.analysis.points import Counter, Loops
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Extent, Tensor

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from schedlang.analysis.closed import bytes_of, where_positive
+from schedlang.analysis.closed_forms import bytes_of, where_positive
 from schedlang.analysis.conditions import Held
-from schedlang.analysis.evaluated import evaluations
+from schedlang.analysis.evaluated_nodes import evaluations
 from schedlang.analysis.points import Counter, Loops, largest_rows
 from schedlang.compute.work import of_step, operations_of
 from schedlang.expr.nodes import Expr

@@ -11,8 +11,8 @@ from typing import Any
 
 from schedlang.autotune.database import Database
 from schedlang.autotune.record import UNTUNED, Where
+from schedlang.autotune.records.distance import distance, kind
 from schedlang.autotune.records.entry import Entry
-from schedlang.autotune.records.nearness import distance, kind
 from schedlang.autotune.records.replay import replay
 from schedlang.autotune.records.warn import warn
 from schedlang.autotune.sizes import checked_sizes, size_values
@@ -22,8 +22,8 @@ from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import SchedlangError, TuningError
 from schedlang.runtime.evaluate import duration
-from schedlang.schedule.schedule import Schedule, plain_schedule
-from schedlang.schedule.starting import STARTER
+from schedlang.schedule.schedule import Schedule, empty_schedule
+from schedlang.schedule.starting_steps import STARTER
 from schedlang.target import Target
 
 # the most schedules of other extents that are replayed and lowered in search of one that fits
@@ -98,7 +98,7 @@ def best(
     >>> found.exact, found.seconds, found.schedule.steps[0].primitive
     (True, 2e-06, 'vectorize')
     """
-    outputs = plain_schedule(C, "best").outputs
+    outputs = empty_schedule(C, "best").outputs
     device, sources = Target.of(target), _sources(database)
     where = Where.here(outputs, device, checked_sizes("best", outputs, sizes))
     found = _find(outputs, where, sources)

@@ -7,8 +7,8 @@ from statistics import median
 from time import monotonic
 
 from schedlang.autotune.record import Trial
+from schedlang.autotune.runner.candidate_runner import PATIENCE, SLOW, WINDOW
 from schedlang.autotune.runner.noise import LEAST
-from schedlang.autotune.runner.workbench import PATIENCE, SLOW, WINDOW
 from schedlang.autotune.state import Search
 
 # parts of a timeout: the most for the untuned schedule, the most for the race, and the most by
@@ -25,7 +25,7 @@ UNKNOWN = 2.0
 def for_the_end(search: Search) -> float:
     """Return the seconds of a timeout to reserve for the race and the untuned schedule."""
     timeout = search.timeout or 0.0
-    untuned = UNTUNED_PART * timeout if search.times_plain and search.untuned is None else 0.0
+    untuned = UNTUNED_PART * timeout if search.times_untuned and search.untuned is None else 0.0
     most = RACE_PART * timeout
     if not search.task.timed:
         # for the emulator's check of a GPU kernel, whose duration is unknown
@@ -44,7 +44,7 @@ def finalists(search: Search) -> list[Trial]:
     if search.end is None or search.timeout is None or not search.task.timed:
         return good
     left = search.end + GRACE * search.timeout - monotonic()
-    if search.times_plain and search.untuned is None:
+    if search.times_untuned and search.untuned is None:
         left -= UNTUNED_PART * search.timeout
     fit = _fitting(good, left)
     return good[:fit] if fit >= min(LEAST_FINALISTS, len(good)) else []

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Union
 
 from schedlang.autotune.record import Trial, Where, tolerance_of
+from schedlang.autotune.records.distance import comparable, differences, preferred
 from schedlang.autotune.records.entry import LONGEST, Entry, from_line, to_line
 from schedlang.autotune.records.lines import append, opened, read_lines
-from schedlang.autotune.records.nearness import comparable, differences, preferred
 from schedlang.autotune.records.replay import decisions_for, sizes_in, steps_for
 from schedlang.autotune.records.warn import warn
 from schedlang.autotune.text import one_line

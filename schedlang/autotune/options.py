@@ -18,7 +18,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import TuningError, first_line
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr
-from schedlang.schedule.schedule import Schedule, plain_schedule
+from schedlang.schedule.schedule import Schedule, empty_schedule
 
 # bounds on the seconds of Limits.build and Limits.run
 SHORTEST, LONGEST = 0.01, 86400
@@ -36,7 +36,7 @@ def checked_outputs(outputs: Any) -> tuple[Tensor, ...]:
         raise TuningError(
             f"autotune({outputs!r}): give one or more tensors made by sl.compute or sl.scan"
         )
-    warn_of_float64(plain_schedule(list(wanted), "autotune").outputs)
+    warn_of_float64(empty_schedule(list(wanted), "autotune").outputs)
     return tuple(wanted)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from schedlang.autotune.record import Trial
 from schedlang.autotune.report.facts import Facts, correlation
-from schedlang.autotune.report.nothing import why_nothing
+from schedlang.autotune.report.no_result import no_result_message
 from schedlang.autotune.report.page import write_report
 from schedlang.autotune.report.remarks import hint, remark, untimed
 from schedlang.autotune.report.summary import summary
@@ -50,7 +50,7 @@ class TuningResult:
         best = search.best()
         task, space = search.task, search.space
         if best is None:
-            why = why_nothing(
+            why = no_result_message(
                 search.trials, space.counts["valid"], space.reasons.most_common(), search.ended,
                 hint(space),
             )  # fmt: skip

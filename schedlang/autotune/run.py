@@ -7,10 +7,10 @@ from time import monotonic
 from traceback import extract_tb
 
 from schedlang.autotune.budget import for_the_end
-from schedlang.autotune.earlier import resume as resume_earlier
-from schedlang.autotune.finals import finals, keep_untuned
+from schedlang.autotune.final_race import final_race, record_untuned
 from schedlang.autotune.record import DISTURBED, Trial
 from schedlang.autotune.result import TuningResult
+from schedlang.autotune.resume import resume as resume_earlier
 from schedlang.autotune.runner.measure import Job, Measured
 from schedlang.autotune.runner.sandbox import Broken
 from schedlang.autotune.search import Exhausted, name_of
@@ -35,7 +35,7 @@ def run(search: Search, resume: bool, seed: int) -> TuningResult:
                 resume_earlier(search)
             _measure_all(search)
             measured = monotonic()
-            finals(search)
+            final_race(search)
             search.finals_took = monotonic() - measured
         except KeyboardInterrupt:
             search.ended = "interrupted"
@@ -50,7 +50,7 @@ def run(search: Search, resume: bool, seed: int) -> TuningResult:
                     raise TuningError(str(error)) from None
                 raise
         try:
-            keep_untuned(search)
+            record_untuned(search)
         except KeyboardInterrupt:
             search.ended = "interrupted"
         except Exception as error:
@@ -73,7 +73,7 @@ def _broken(search: Search, error: Exception) -> None:
 def _measure_all(search: Search) -> None:
     """Propose, measure and learn until there is a reason to stop."""
     # with a timeout, the untuned schedule is timed last
-    untuned_first = search.times_plain and search.end is None
+    untuned_first = search.times_untuned and search.end is None
     while not _over(search):
         batch = _proposals(search)
         if not batch:
@@ -83,7 +83,7 @@ def _measure_all(search: Search) -> None:
         jobs = list(by_number.values())
         if untuned_first:
             # second: the first job shows that the workers can measure
-            jobs.insert(1, search.plain())
+            jobs.insert(1, search.untuned_job())
             untuned_first = False
         best = search.best()
         least = best.seconds if best else None
@@ -165,7 +165,7 @@ def _ended(search: Search, candidate: Candidate, job: Job, found: Measured) -> N
         limits=search.task.limited,
     )  # fmt: skip
     search.trials.append(trial)
-    search.keep(trial, found)
+    search.record(trial, found)
     search.strategy.learn(trial)
     search.progress.trial(trial)
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from random import Random
 from time import monotonic
 
-from schedlang.autotune.allowance import most_work
 from schedlang.autotune.costs.estimate import Estimate, estimate
 from schedlang.autotune.costs.estimate_gpu import estimate_gpu, registers
 from schedlang.autotune.knobs import Decision, Decisions, Knobs, Refused, Rejected, refusal
+from schedlang.autotune.work_bound import most_work
 from schedlang.codegen.budget import gpu_spills, spills
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
@@ -27,10 +27,10 @@ from schedlang.expr.nodes import Var
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.program import Program
 from schedlang.ir.nest import Nest
-from schedlang.ir.sized import at_sizes
+from schedlang.ir.specialize import at_sizes
 from schedlang.ir.verify import verify
 from schedlang.lowering.lower import lower_state
-from schedlang.schedule.schedule import Schedule, plain_schedule
+from schedlang.schedule.schedule import Schedule, empty_schedule
 from schedlang.state.state import At
 from schedlang.target import Target
 
@@ -108,7 +108,7 @@ class Space:
     def _candidate(self, rng: Random | None, given: Decisions | None) -> Candidate:
         """Apply the template, lower the schedule, and check the nest."""
         knobs = Knobs(given, rng)
-        s = plain_schedule(list(self.outputs))
+        s = empty_schedule(list(self.outputs))
         try:
             with warnings.catch_warnings():
                 if self.made:

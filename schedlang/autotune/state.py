@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from schedlang.autotune.database import Database
-from schedlang.autotune.noise import as_raced, race_ratio
+from schedlang.autotune.race_times import as_raced, race_ratio
 from schedlang.autotune.record import Trial, Where
 from schedlang.autotune.report.progress import Progress, Silent
 from schedlang.autotune.runner.measure import Job, Measured, Measurer, digest
 from schedlang.autotune.runner.task import Task
 from schedlang.autotune.search import Strategy
 from schedlang.autotune.space import Candidate, Space
-from schedlang.schedule.schedule import plain_schedule
+from schedlang.schedule.schedule import empty_schedule
 
 # a search stops after this part of its trials, at least 64, without a gain of one percent
 STALLED, LEAST_STALLED = 0.5, 64
@@ -75,7 +75,7 @@ class Search:
         return None if self.untuned is None else self.untuned.seconds
 
     @property
-    def times_plain(self) -> bool:
+    def times_untuned(self) -> bool:
         """True if the untuned schedule is timed too. On a GPU it is not, as it binds no threads."""
         return self.task.timed and not self.task.target.is_gpu
 
@@ -111,14 +111,14 @@ class Search:
         value = trial.seconds if self.task.timed else trial.estimate
         return np.inf if trial.outcome != "ok" or value is None else value
 
-    def keep(self, trial: Trial, found: Measured) -> None:
+    def record(self, trial: Trial, found: Measured) -> None:
         """Write a trial to the database, under the machine that measured it."""
         where = replace(self.where, machine=found.machine or self.where.machine)
         self.database.add(where, self.name, trial, self.task.outputs)
 
-    def plain(self) -> Job:
+    def untuned_job(self) -> Job:
         """Return the job that measures the untuned schedule."""
-        return Job(BASELINE, plain_schedule(list(self.task.outputs)).to_json(), self.end)
+        return Job(BASELINE, empty_schedule(list(self.task.outputs)).to_json(), self.end)
 
 
 def key_of(candidate: Candidate) -> str:

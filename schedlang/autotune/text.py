@@ -14,10 +14,10 @@ _UNSHOWN = re.compile(
 )
 
 
-def plain(text: str) -> str:
+def printable(text: str) -> str:
     """Return ``text`` with unprintable characters escaped as in Python.
 
-    >>> print(plain("a\\x1b[31mb"))
+    >>> print(printable("a\\x1b[31mb"))
     a\\x1b[31mb
     """
     return _UNSHOWN.sub(lambda found: ascii(found[0])[1:-1], text)
@@ -29,7 +29,7 @@ def one_line(text: str, most: int = 80) -> str:
     >>> print(one_line("AMD\\x1b[31m\\nEPYC"))
     AMD\\x1b[31m\\nEPYC
     """
-    shown = plain(text[: most + 1]).replace("\n", "\\n").replace("\t", "\\t")
+    shown = printable(text[: most + 1]).replace("\n", "\\n").replace("\t", "\\t")
     return shown if len(shown) <= most else f"{shown[: most - 3]}..."
 
 
@@ -48,4 +48,4 @@ def whole(value: Any) -> int | None:
         return None
 
 
-__all__ = ["one_line", "plain", "whole"]
+__all__ = ["one_line", "printable", "whole"]

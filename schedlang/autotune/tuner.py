@@ -27,9 +27,9 @@ from schedlang.autotune.result import TuningResult
 from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.run import run
 from schedlang.autotune.runner.local import Local
+from schedlang.autotune.runner.machine import Machine, machine_of_workers, this_machine
 from schedlang.autotune.runner.measure import Measurer
 from schedlang.autotune.runner.remote import Remote
-from schedlang.autotune.runner.site import Site, here, of_workers
 from schedlang.autotune.runner.task import Limits, Task, tolerance_for
 from schedlang.autotune.search import Strategy, strategy
 from schedlang.autotune.sizes import checked_sizes
@@ -138,20 +138,20 @@ def autotune(
         driver()
     records, chosen = Database.open(database), strategy(search, seed)
     records.check_writable()
-    site = here(where_to) if executor is None else of_workers(executor, where_to)
+    machine = this_machine(where_to) if executor is None else machine_of_workers(executor, where_to)
     task = Task(
         wanted, where_to, known_sizes, given, seed,
-        tolerance_for(wanted) if tolerance is None else tolerance, allowed.on(site.memory),
-        site.timed,
+        tolerance_for(wanted) if tolerance is None else tolerance, allowed.on(machine.memory),
+        machine.timed,
     )  # fmt: skip
-    rules = template or template_for(where_to, site.threads, task.values)
+    rules = template or template_for(where_to, machine.threads, task.values)
     end = None if timeout is None else started + timeout
-    space = Space(wanted, where_to, rules, site.threads, template is None, task.values, end)
-    where = Where.here(wanted, where_to, known_sizes, site.machine, site.versions)
+    space = Space(wanted, where_to, rules, machine.threads, template is None, task.values, end)
+    where = Where.here(wanted, where_to, known_sizes, machine.machine, machine.versions)
     most = trials if trials is not None else TRIALS if timeout is None else sys.maxsize
     shown = progress_for(progress, None if most == sys.maxsize else most, end)
     measurer: Measurer = (
-        Local(task, workers or _processes(task, site))
+        Local(task, workers or _processes(task, machine))
         if executor is None
         else Remote(task, executor)
     )
@@ -164,15 +164,15 @@ def autotune(
     return run(state, resume, seed)
 
 
-def _processes(task: Task, site: Site) -> int:
+def _processes(task: Task, machine: Machine) -> int:
     """Return the default number of build processes.
 
     It is one per core, or fewer if their arrays would take more than half of the memory.
     """
-    most = min(MOST_PROCESSES, site.cores)
-    if not site.memory:
+    most = min(MOST_PROCESSES, machine.cores)
+    if not machine.memory:
         return most
-    return max(1, min(most, site.memory // 2 // max(1, COPIES * task.bytes)))
+    return max(1, min(most, machine.memory // 2 // max(1, COPIES * task.bytes)))
 
 
 def _start(space: Space, where: Where, sources: Sequence[Database]) -> Candidate | None:

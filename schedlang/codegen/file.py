@@ -15,7 +15,7 @@ from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.printer import argument_text, header
-from schedlang.ir.sized import size_equations
+from schedlang.ir.specialize import size_equations
 
 _WIDTH = 98
 

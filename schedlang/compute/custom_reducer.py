@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.compute.laws import exceptions_of
+from schedlang.compute.combiner_laws import exceptions_of
 from schedlang.compute.read import Read
 from schedlang.compute.reduce import Reduction, reduction, source_of
 from schedlang.compute.reducer import Reducer

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.compute.flatten import FORMAT, VERSION, Writer, everything, expr_to_data
-from schedlang.compute.rebuild import rebuild, rebuild_expr
+from schedlang.compute.data_reader import rebuild, rebuild_expr
+from schedlang.compute.data_writer import FORMAT, VERSION, Writer, everything, expr_to_data
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Expr

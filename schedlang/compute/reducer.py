@@ -17,7 +17,7 @@ class Reducer:
     is not neutral, so that a reduction with ``init`` depends on how often a schedule starts from
     the identity. ``vouched`` says that the user vouches for the combiner, by ``trusted`` or
     ``samples``. Sources: TVM's ``comm_reducer``, which assumes commutativity and associativity;
-    here they are tested (:mod:`schedlang.compute.laws`).
+    here they are tested (:mod:`schedlang.compute.combiner_laws`).
     """
 
     name: str

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.compute.flatten import FORMAT, VERSION, Writer, everything
-from schedlang.compute.rebuild import rebuild
+from schedlang.compute.data_reader import rebuild
+from schedlang.compute.data_writer import FORMAT, VERSION, Writer, everything
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Var

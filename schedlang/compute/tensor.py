@@ -10,8 +10,8 @@ from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NoReturn, Union
 
+from schedlang.compute.partial_index import Row, wrong_count
 from schedlang.compute.read import Read, reads
-from schedlang.compute.row import Row, wrong_count
 from schedlang.errors import (
     BoundsError,
     ComputeError,

@@ -18,7 +18,7 @@ from schedlang.errors import CallError, VerifyError
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Expr, Var
-from schedlang.gpu_lowering.checked import Lanes, Memory
+from schedlang.gpu_lowering.checked_memory import Lanes, Memory
 from schedlang.gpu_lowering.counters import Counters
 from schedlang.gpu_lowering.lanes import lanes_at_once, lanes_differ, on_lanes
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
@@ -239,7 +239,9 @@ class _Blocks:
 
         return on_lanes(root, self.values, self.active, read)
 
-    def spot(self, memory: Memory, offsets: np.ndarray, active: np.ndarray, stage: str) -> Lanes:
+    def lanes_at(
+        self, memory: Memory, offsets: np.ndarray, active: np.ndarray, stage: str
+    ) -> Lanes:
         scope = memory.buffer.scope
         rows = self.rows if scope == "shared" else np.zeros_like(self.rows)
         if scope == "local":
@@ -257,7 +259,7 @@ class _Blocks:
         memory = self.memory(load.buffer)
         offsets = memory.offset(at, active, stage)
         self.count(memory, load.indices, offsets, active, False)
-        plain = self.spot(memory, offsets, active, stage)
+        plain = self.lanes_at(memory, offsets, active, stage)
         values = np.zeros(self.shape, memory.data.dtype)
         found, unset = memory.load(plain, self._times(plain))
         lanes = (plain.blocks - self.numbers[0, 0], plain.threads)
@@ -268,8 +270,8 @@ class _Blocks:
             self.unset[lanes] |= unset
         return values
 
-    def _times(self, spot: Lanes) -> np.ndarray:
-        times: np.ndarray = self.time[spot.blocks - self.numbers[0, 0], spot.threads]
+    def _times(self, accessed: Lanes) -> np.ndarray:
+        times: np.ndarray = self.time[accessed.blocks - self.numbers[0, 0], accessed.threads]
         return times
 
     def store(self, stmt: Store) -> None:
@@ -283,10 +285,10 @@ class _Blocks:
             memory = self.memory(buffer)
             offsets = memory.offset(at, self.active, stmt.stage)
             self.count(memory, plain.indices, offsets, self.active, True)
-            spot = self.spot(memory, offsets, self.active, stmt.stage)
-            lanes = (spot.blocks - self.numbers[0, 0], spot.threads)
+            accessed = self.lanes_at(memory, offsets, self.active, stmt.stage)
+            lanes = (accessed.blocks - self.numbers[0, 0], accessed.threads)
             given = value[lanes].astype(memory.data.dtype)
-            memory.store(spot, given, self.unset[lanes], self._times(spot))
+            memory.store(accessed, given, self.unset[lanes], self._times(accessed))
 
     def count(
         self, memory: Memory, indices: Sequence[Expr], offsets: np.ndarray, active: np.ndarray,
@@ -332,6 +334,7 @@ class _Blocks:
             unset = self.unset[:, inside]
             at = [np.broadcast_to(self.value(i, stmt), self.shape) for i in stmt.indices]
             memory = self.memory(into)
-            spot = self.spot(memory, memory.offset(at, self.active, stage), self.active, stage)
-            lanes = (spot.blocks - self.numbers[0, 0], spot.threads)
-            memory.store(spot, load[:, inside][lanes], unset[lanes], self._times(spot))
+            offsets = memory.offset(at, self.active, stage)
+            accessed = self.lanes_at(memory, offsets, self.active, stage)
+            lanes = (accessed.blocks - self.numbers[0, 0], accessed.threads)
+            memory.store(accessed, load[:, inside][lanes], unset[lanes], self._times(accessed))

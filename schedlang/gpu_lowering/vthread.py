@@ -24,7 +24,7 @@ from schedlang.ir.nodes import (
     expressions,
     walk,
 )
-from schedlang.ir.rewrite import deep, moved, with_rows
+from schedlang.ir.rewrite import deep, relocated, with_rows
 
 
 def without_vthreads(block: Block) -> Block:
@@ -59,13 +59,13 @@ def _spread(loop: For) -> list[Stmt]:
     own = _differing(loop)
     copies = {b: with_rows(b, loop.extent) for b in sorted(own, key=lambda b: b.name)}
 
-    def spot(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
+    def moved_to(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
         return (copies[buffer], (loop.axis, *at)) if buffer in copies else None
 
     def without(stmt: Stmt) -> Stmt:
         return Block() if isinstance(stmt, Alloc) and stmt.buffer in copies else stmt
 
-    body = deep(moved(loop.body, spot), without)
+    body = deep(relocated(loop.body, moved_to), without)
     spreader = _Spreader(replace(loop, kind="unroll", body=Block()), frozenset(copies.values()))
     return [*(Alloc(copy) for copy in copies.values()), *spreader.stmts(body)]
 

@@ -22,8 +22,8 @@ from schedlang.expr.nodes import Axis, Binary, Expr, Var
 from schedlang.expr.simplify import merge_div_mod, to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.digits import Digits, Span, radix, varies
+from schedlang.ir.enumeration import MOST_POINTS, grid
 from schedlang.ir.nodes import Buffer
-from schedlang.ir.points import MOST_POINTS, grid
 from schedlang.ir.sites import Site, flat, orders
 
 

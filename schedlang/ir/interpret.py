@@ -21,8 +21,8 @@ from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Alloc, Buffer, For, If, walk
+from schedlang.ir.predicate_threads import free_threads
 from schedlang.ir.scalars import HELPERS
-from schedlang.ir.threads import free_threads
 from schedlang.ir.transcribe import Transcript, transcribe
 
 ORDERS = ("forward", "reverse", "shuffle")

@@ -23,8 +23,8 @@ from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.rules import floordiv
 from schedlang.expr.simplify import merge_div_mod, to_lin
 from schedlang.ir.digits import coefficient
+from schedlang.ir.enumeration import MOST_POINTS, grid
 from schedlang.ir.nodes import Buffer, For, Load
-from schedlang.ir.points import MOST_POINTS, grid
 from schedlang.ir.sites import Site, flat, orders
 
 

@@ -63,13 +63,13 @@ def deep(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
     return change(stmt)
 
 
-Moved = Callable[[Buffer, tuple[Expr, ...]], "tuple[Buffer, tuple[Expr, ...]] | None"]
+Relocation = Callable[[Buffer, tuple[Expr, ...]], "tuple[Buffer, tuple[Expr, ...]] | None"]
 
 
 def with_buffers(block: Block, new: Mapping[Buffer, Buffer]) -> Block:
     """Return ``block`` with buffers replaced by ones of the same shape, allocations included."""
 
-    def spot(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
+    def moved_to(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
         return (new[buffer], at) if buffer in new else None
 
     def made(stmt: Stmt) -> Stmt:
@@ -77,21 +77,21 @@ def with_buffers(block: Block, new: Mapping[Buffer, Buffer]) -> Block:
             return replace(stmt, buffer=new[stmt.buffer])
         return stmt
 
-    changed = deep(moved(block, spot), made)
+    changed = deep(relocated(block, moved_to), made)
     assert isinstance(changed, Block)
     return changed
 
 
-def moved(stmt: Stmt, spot: Moved) -> Stmt:
+def relocated(stmt: Stmt, moved_to: Relocation) -> Stmt:
     """Return ``stmt``, its body included, with accesses moved to other buffers or indices.
 
-    ``spot`` maps a buffer and indices to the new ones, or to ``None`` to keep them.
+    ``moved_to`` maps a buffer and indices to the new ones, or to ``None`` to keep them.
     """
 
     def load(node: Expr) -> Expr | None:
         if not isinstance(node, Load):
             return None
-        found = spot(node.buffer, node.indices)
+        found = moved_to(node.buffer, node.indices)
         return None if found is None else Load(found[0], found[1], node.dtype)
 
     memo: dict[int, Expr] = {}
@@ -102,17 +102,17 @@ def moved(stmt: Stmt, spot: Moved) -> Stmt:
     def change(old: Stmt) -> Stmt:
         new = mapped(old, value)
         if isinstance(new, Store):
-            spots = [spot(b, new.indices) for b in new.buffers]
-            if any(s is not None for s in spots):
-                places = [s or (b, new.indices) for s, b in zip(spots, new.buffers)]
+            stored = [moved_to(b, new.indices) for b in new.buffers]
+            if any(s is not None for s in stored):
+                places = [s or (b, new.indices) for s, b in zip(stored, new.buffers)]
                 return replace(new, buffers=tuple(b for b, _ in places), indices=places[0][1])
         elif isinstance(new, Fetch):
-            found = spot(new.buffer, new.indices)
+            found = moved_to(new.buffer, new.indices)
             if found is not None:
                 return replace(new, buffer=found[0], indices=found[1])
         elif isinstance(new, Exchange):
-            into = [spot(b, new.indices) for b in new.into]
-            source = [spot(b, new.indices) for b in new.source]
+            into = [moved_to(b, new.indices) for b in new.into]
+            source = [moved_to(b, new.indices) for b in new.source]
             if any(s is not None for s in (*into, *source)):
                 first = next(s for s in (*into, *source) if s is not None)
                 return replace(

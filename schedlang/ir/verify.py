@@ -23,6 +23,7 @@ from schedlang.expr.rules import Interval
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.cover import check_finalised
+from schedlang.ir.enumeration import leaves_bounds
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     LOOP_KINDS,
@@ -37,12 +38,11 @@ from schedlang.ir.nodes import (
     Store,
     expressions,
 )
-from schedlang.ir.points import leaves_bounds
+from schedlang.ir.predicate_threads import BOUND, kernel_tags
 from schedlang.ir.printer import expr_text
 from schedlang.ir.races import check_races
 from schedlang.ir.sites import Site
-from schedlang.ir.threads import BOUND, kernel_tags
-from schedlang.ir.unfused import unfused
+from schedlang.ir.unfuse import unfused
 
 TOGETHER = ("parallel", "vectorize", "vthread", "thread")
 

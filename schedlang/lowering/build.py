@@ -28,7 +28,6 @@ from schedlang.lowering.guards import (
 )
 from schedlang.lowering.nesting import Job, Loop, Made, Nesting, Scope
 from schedlang.lowering.prefetch import prefetch, written_box
-from schedlang.lowering.private import rounded_up
 from schedlang.lowering.region import (
     Box,
     Pending,
@@ -39,12 +38,13 @@ from schedlang.lowering.region import (
     relax_box,
     union,
 )
+from schedlang.lowering.rounded_tiles import rounded_up
 from schedlang.lowering.scan_rows import rows_so_far
-from schedlang.lowering.sliding import Slide, find_slide
+from schedlang.lowering.sliding_windows import Slide, find_slide
 from schedlang.lowering.statement import statement
 from schedlang.lowering.storage import box_scope, scope_of
 from schedlang.lowering.tails import cut_at, lost_cuts, rest_of_cut
-from schedlang.lowering.threads import fetched, too_few_threads, wrong_threads
+from schedlang.lowering.thread_checks import fetched, too_few_threads, wrong_threads
 from schedlang.lowering.trampoline import Task
 from schedlang.state.placement import Problem
 from schedlang.state.plan import Dim, Guard, Peel, make_plan, thread_tag

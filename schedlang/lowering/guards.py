@@ -9,8 +9,8 @@ from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import If
 from schedlang.lowering.drafts import Draft, block
 from schedlang.lowering.nesting import Nesting
-from schedlang.lowering.sliding import new_rows_only
-from schedlang.lowering.threads import thread_variables
+from schedlang.lowering.sliding_windows import new_rows_only
+from schedlang.lowering.thread_checks import thread_variables
 from schedlang.state.plan import Guard
 
 
@@ -63,8 +63,8 @@ def _row(n: Nesting) -> Lin:
 def row_depth(n: Nesting) -> int:
     """Return the depth of the innermost loop along the sliding dimension, or -1."""
     moving = set() if n.slide is None else set(_row(n).leaves())
-    spots = (k for k, a in enumerate(n.leaf) if n.plan.variables.get(a) in moving)
-    return max(spots, default=-1)
+    positions = (k for k, a in enumerate(n.leaf) if n.plan.variables.get(a) in moving)
+    return max(positions, default=-1)
 
 
 def new_rows(n: Nesting, drafts: list[Draft]) -> list[Draft]:

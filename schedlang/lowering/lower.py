@@ -16,16 +16,16 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, Note
 from schedlang.lowering.build import nest_stage, place_child, store_child, take
 from schedlang.lowering.hoist import hoist
-from schedlang.lowering.interior import split_edges
+from schedlang.lowering.intermediate_arguments import not_whole, scan_rows
+from schedlang.lowering.loop_partitioning import split_edges
 from schedlang.lowering.names import loop_names
 from schedlang.lowering.nesting import Job, Scope
 from schedlang.lowering.region import Pending, merge
 from schedlang.lowering.resolve import resolve
-from schedlang.lowering.rolling import rolling
+from schedlang.lowering.rolling_storage import rolling
 from schedlang.lowering.scan import nest_scan
-from schedlang.lowering.threads import no_thread
+from schedlang.lowering.thread_checks import no_thread
 from schedlang.lowering.trampoline import Task, run
-from schedlang.lowering.whole import not_whole, scan_rows
 from schedlang.state.placement import Problem, place
 from schedlang.state.plan import whole
 from schedlang.state.relations import extent_of
@@ -207,9 +207,9 @@ def _roots(job: Job) -> Task:
         if isinstance(placement.store.get(name), Root):
             drafts = store_child(job, stage, drafts, pending, scope)
         wanted = any(t in job.given for t in stage.outputs)
-        spot = placement.attach[name]
+        location = placement.attach[name]
         # an inlined stage that is an argument is also computed at root
-        at_root = isinstance(spot, Root) or (isinstance(spot, Inline) and wanted)
+        at_root = isinstance(location, Root) or (isinstance(location, Inline) and wanted)
         if name in parts or not at_root:
             continue
         if stage.is_scan:

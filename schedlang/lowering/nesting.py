@@ -12,7 +12,7 @@ from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import Alloc
 from schedlang.lowering.drafts import Draft
 from schedlang.lowering.region import Pending
-from schedlang.lowering.sliding import Slide
+from schedlang.lowering.sliding_windows import Slide
 from schedlang.lowering.storage import allocate
 from schedlang.state.placement import Placement, Problem
 from schedlang.state.plan import Dim, Peel, Plan, Threads, make_plan

@@ -166,9 +166,9 @@ def _among_updates(stage: Stage, split: Split) -> bool:
     inner = set(axes_inside(stage, split.inner))
     if not any(stage.kinds.get(a) == "unroll" for a in inner):
         return False
-    spots = [k for k, a in enumerate(stage.leaf) if a in inner]
-    start = next((k for k, a in enumerate(stage.leaf) if a is split.outer), max(spots))
-    return any(a.is_reduce for a in stage.leaf[start : max(spots) + 1])
+    positions = [k for k, a in enumerate(stage.leaf) if a in inner]
+    start = next((k for k, a in enumerate(stage.leaf) if a is split.outer), max(positions))
+    return any(a.is_reduce for a in stage.leaf[start : max(positions) + 1])
 
 
 def _kinds_inside(stage: Stage, axis: Axis) -> set[str]:

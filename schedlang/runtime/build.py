@@ -22,7 +22,7 @@ from schedlang.errors import (
     UnprovenWarning,
 )
 from schedlang.expr.nodes import Var
-from schedlang.gpu_lowering.blocks import as_loops
+from schedlang.gpu_lowering.emulation import as_loops
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.printer import program_text
 from schedlang.gpu_lowering.program import Program

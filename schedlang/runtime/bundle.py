@@ -242,14 +242,14 @@ def rename(text: str, old: str, new: str) -> str:
     """Return `text` with the name `old` written as `new`; attributes and keywords stay."""
     lines = text.splitlines(keepends=True)
     tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
-    depth, spots = 0, []
+    depth, positions = 0, []
     for before, token, after in zip([tokens[0], *tokens], tokens, tokens[1:], strict=False):
         if token.type == tokenize.OP:
             depth += (token.string in "([{") - (token.string in ")]}")
         elif (token.string, token.type) == (old, tokenize.NAME) and before.string != ".":
             keyword = depth and after.string == "="
-            spots += [] if keyword else [token.start]
-    for row, column in reversed(spots):
+            positions += [] if keyword else [token.start]
+    for row, column in reversed(positions):
         line = lines[row - 1]
         lines[row - 1] = line[:column] + new + line[column + len(old) :]
     return "".join(lines)

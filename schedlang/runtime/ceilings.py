@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.runtime import threads
+from schedlang.runtime import thread_safety
 from schedlang.runtime.timing import samples
 from schedlang.target import Target
 
@@ -92,7 +92,7 @@ class Probe:
         """Return the best rate of several samples, in 10^9 a second."""
         best = _best(self.alone)
         # after a fork without its threads, a parallel launch would end the process
-        if not threads.left_behind():
+        if not thread_safety.left_behind():
             best = min(best, _best(self.together))
         return self.amount / best * 1e-9
 
@@ -101,7 +101,7 @@ class Probe:
 
         The two are timed in turns, since the threads of a team may share a core at first.
         """
-        if threads.left_behind():
+        if thread_safety.left_behind():
             return self.alone
         times = [(_best(self.together), _best(self.alone)) for _ in range(ROUNDS)]
         together, alone = map(min, zip(*times))
@@ -157,7 +157,7 @@ def copy_rates() -> tuple[float, float]:
 
 
 def _best(call: Callable[[], None]) -> float:
-    with threads.guard() or nullcontext():
+    with thread_safety.guard() or nullcontext():
         return min(samples(call, 7, SAMPLE_SECONDS))
 
 

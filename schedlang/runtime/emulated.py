@@ -12,8 +12,8 @@ from schedlang.errors import CallError
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
 from schedlang.gpu_lowering.counters import Counters
+from schedlang.gpu_lowering.memory_requests import counted, decided_by_data
 from schedlang.gpu_lowering.printer import program_text
-from schedlang.gpu_lowering.requests import counted, decided_by_data
 from schedlang.gpu_lowering.simt import Simulation, simulate
 from schedlang.ir.nest import Nest
 from schedlang.runtime import nvidia

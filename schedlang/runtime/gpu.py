@@ -23,11 +23,11 @@ from schedlang.runtime.device_arrays import (
     is_on_device,
     streams_of,
 )
+from schedlang.runtime.device_fast_call import Passed, device_fast_call
 from schedlang.runtime.device_file import DeviceFile
-from schedlang.runtime.device_shortcut import Passed, device_shortcut
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.runtime.kernel import Built
-from schedlang.runtime.loaded import Launcher, Memory
+from schedlang.runtime.launch import Launcher, Memory
 from schedlang.runtime.nvidia import Compiled
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import DEVICES, Target
@@ -63,7 +63,7 @@ class CudaKernel(GpuKernel):
         # launchers by the number of the GPU
         self._ready: dict[int, Launcher] = {}
         # the CPU's fast path takes NumPy arrays only
-        self._shortcut = None
+        self._fast_call = None
         # set by the first call, if this machine has one GPU
         self._quick: Quick | None = None
 
@@ -87,7 +87,7 @@ class CudaKernel(GpuKernel):
             code = self._code_for(tuple(here.compute_capability))
             found = Launcher(files.load(self._path), self._file.source.kernels, code)
             self._ready[here.id] = found
-            bind = device_shortcut(self.signature, self._file.source.alignment)
+            bind = device_fast_call(self.signature, self._file.source.alignment)
             if bind is not None and len(nvidia.driver().gpus) == 1:
                 self._quick = Quick(bind, found)
         return found

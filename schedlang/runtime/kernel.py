@@ -17,17 +17,17 @@ from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BoundsError, BuildError, CallError, CallTypeError, VerifyError
 from schedlang.expr.dtypes import LARGEST_BYTES
 from schedlang.ir.nest import Nest
-from schedlang.ir.sized import at_sizes, largest_storage
+from schedlang.ir.specialize import at_sizes, largest_storage
 from schedlang.ir.verify import verify
 from schedlang.machine.nest import MachineNest
-from schedlang.runtime import files, threads
+from schedlang.runtime import files, thread_safety
 from schedlang.runtime.advice import advice, short_scan
 from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.bundle import bundle
+from schedlang.runtime.fast_call import fast_call
+from schedlang.runtime.index_errors import with_array_name
 from schedlang.runtime.parameters import Binder, Signature, scalar
-from schedlang.runtime.shortcut import shortcut
 from schedlang.runtime.te_module import TeModule
-from schedlang.runtime.traced import with_array_name
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
@@ -66,7 +66,7 @@ class Kernel(TeModule):
         self.schedule = schedule
         self._nest = nest
         self._binder = Binder(built.signature)
-        self._shortcut = shortcut(built.signature)
+        self._fast_call = fast_call(built.signature)
         self._entry: Any = None
         self._lock: Lock | None = None
         self._start: Callable[..., None] | None = None
@@ -150,10 +150,10 @@ class Kernel(TeModule):
         if self._entry is None:
             path = self._path
             if self._built.parallel and self.target.kind != "python":
-                self._lock = threads.guard()
+                self._lock = thread_safety.guard()
                 _READY.add(self)
-                if threads.left_behind():
-                    threads.warn_forked()
+                if thread_safety.left_behind():
+                    thread_safety.warn_forked()
                     path = files.write(self._built.text.replace(_PARALLEL, ""), self.name)
             module = files.load(path)
             self._entry = getattr(module, self._built.entry)
@@ -201,8 +201,8 @@ class Kernel(TeModule):
         return self
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        if self._shortcut is not None and not named:
-            bound = self._shortcut(args)
+        if self._fast_call is not None and not named:
+            bound = self._fast_call(args)
             if bound is not None:
                 (self._start or self._starter())(*bound[0])
                 return bound[1]
@@ -360,13 +360,13 @@ class Kernel(TeModule):
 
 def _after_fork() -> None:
     """Reset the kernels in a child process if the threads of the parent were left behind."""
-    if threads.left_behind():
+    if thread_safety.left_behind():
         for kernel in list(_READY):
             kernel.forget_function()
 
 
 if hasattr(os, "register_at_fork"):
-    # registered after that of threads, which runs first and notes whether threads remain
+    # registered after that of thread_safety, which runs first and notes whether threads remain
     os.register_at_fork(after_in_child=_after_fork)
 
 

@@ -16,7 +16,7 @@ from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.solving import determined_by, solve
 from schedlang.ir.nest import Nest
-from schedlang.ir.sized import size_equations
+from schedlang.ir.specialize import size_equations
 
 Extent = Union[int, str]
 # a factor of a term: the name of a size, or an operator with its operands

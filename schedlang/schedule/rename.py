@@ -7,7 +7,7 @@ from typing import Any
 
 from schedlang.compute.graph import variables
 from schedlang.errors import ScheduleError
-from schedlang.schedule.schedule import Schedule, plain_schedule
+from schedlang.schedule.schedule import Schedule, empty_schedule
 from schedlang.schedule.steps import decode, inputs
 from schedlang.state.state import State
 
@@ -29,7 +29,7 @@ def renamed_steps(recorded: Schedule, outputs: Any) -> str:
     >>> sl.Schedule.from_json(renamed_steps(s, Y), Y)[Y].leaf_axes
     [j.outer, j.inner]
     """
-    made = plain_schedule(outputs)
+    made = empty_schedule(outputs)
     for position, step in enumerate(recorded.steps):
         before = recorded.at(position).state
         translation = _Translation(before, made.state)

@@ -20,11 +20,11 @@ from schedlang.expr.nodes import Axis, Expr
 from schedlang.ir.nest import Nest
 from schedlang.lowering.lower import lower_state
 from schedlang.schedule import trace
-from schedlang.schedule.hints import no_attribute_of_schedule
-from schedlang.schedule.order import warn_of_lost_order
+from schedlang.schedule.missing_attributes import no_attribute_of_schedule
+from schedlang.schedule.order_warning import warn_of_lost_order
 from schedlang.schedule.refuse import refuse
 from schedlang.schedule.stage import StageView
-from schedlang.schedule.starting import STARTER
+from schedlang.schedule.starting_steps import STARTER
 from schedlang.schedule.steps import Step, decode, encode, perform
 from schedlang.state.initial import initial_state
 from schedlang.state.primitives.arguments import names, shown
@@ -325,7 +325,7 @@ class Schedule:
         Raise :class:`~schedlang.errors.ScheduleError` if ``text`` is no schedule, or does not fit
         the computation.
         """
-        made = plain_schedule(outputs)
+        made = empty_schedule(outputs)
         for position, step in enumerate(trace.from_json(text), 1):
             where = f"step {position}, {step.primitive},"
             if step.stage not in (("",) if step.primitive in ON_SCHEDULE else made.state.stages):
@@ -361,13 +361,13 @@ def schedule(outputs: Any) -> Schedule:
     for i in 0..4:
       B[i] = A[i] * 2
     """
-    start = plain_schedule(outputs)
+    start = empty_schedule(outputs)
     warn_of_float64(start.outputs)
     starter = STARTER.get()
     return start if starter is None else starter(start) or start
 
 
-def plain_schedule(outputs: Any, call: str = "sl.schedule") -> Schedule:
+def empty_schedule(outputs: Any, call: str = "sl.schedule") -> Schedule:
     """Return a schedule without steps, even inside a context that adds starting steps.
 
     ``call`` is the function that the user called, for messages.
@@ -399,4 +399,4 @@ def plain_schedule(outputs: Any, call: str = "sl.schedule") -> Schedule:
     return Schedule(tensors)
 
 
-__all__ = ["Schedule", "plain_schedule", "schedule"]
+__all__ = ["Schedule", "empty_schedule", "schedule"]

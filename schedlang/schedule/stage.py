@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.errors import MissingNameError
 from schedlang.expr.nodes import Axis
-from schedlang.schedule.hints import no_attribute
+from schedlang.schedule.missing_attributes import no_attribute
 from schedlang.schedule.stage_methods import annotate, loops, placement, storage
 from schedlang.state.state import Stage
 

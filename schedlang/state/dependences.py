@@ -52,8 +52,8 @@ Attachments = PersistentMap[tuple[str, ...]]
 
 def owners(stage: Stage) -> set[str]:
     """Return the stages at whose loops ``stage`` is computed or stored."""
-    spots = (getattr(spot, "stage", None) for spot in (stage.attach, stage.store))
-    return {name for name in spots if name is not None}
+    loops = (getattr(loop, "stage", None) for loop in (stage.attach, stage.store))
+    return {name for name in loops if name is not None}
 
 
 def attachments_of(stages: Collection[Stage]) -> Attachments:

@@ -52,9 +52,9 @@ def place(state: State, given: Container[Tensor] = ()) -> Placement:
     readers = effective_readers(state, given)
     problems: list[Problem] = []
     for name in reversed(list(state.stages)):
-        stage, spot = state.stages[name], attach[name]
-        if isinstance(spot, At):
-            why = _refusal(state, attach, readers, stage, spot)
+        stage, loop = state.stages[name], attach[name]
+        if isinstance(loop, At):
+            why = _refusal(state, attach, readers, stage, loop)
             if why is not None:
                 problems.append(Problem(why, name))
                 attach[name] = scan_loops.get(name, Root())
@@ -63,10 +63,10 @@ def place(state: State, given: Container[Tensor] = ()) -> Placement:
     at: dict[tuple[str, Axis], list[Stage]] = {}
     inline: dict[Tensor, ComputeOp] = {}
     for name, stage in state.stages.items():
-        spot = attach[name]
-        if isinstance(spot, At) and name not in parts:
-            at.setdefault((spot.stage, spot.axis), []).append(stage)
-        elif isinstance(spot, Inline) and isinstance(stage.op, ComputeOp):
+        loop = attach[name]
+        if isinstance(loop, At) and name not in parts:
+            at.setdefault((loop.stage, loop.axis), []).append(stage)
+        elif isinstance(loop, Inline) and isinstance(stage.op, ComputeOp):
             inline.update((t, stage.op) for t in stage.outputs)
     placed = {key: tuple(stages) for key, stages in at.items()}
     return Placement(attach, placed, inline, tuple(problems), store, kept, scan_loops)
@@ -85,12 +85,12 @@ def _storage_places(
     store: dict[str, Union[At, Root]] = {}
     kept: Kept = {}
     for name, stage in state.stages.items():
-        spot, wanted = attach[name], stage.store
-        if wanted is None or not isinstance(spot, At) or spot is not stage.attach:
+        loop, wanted = attach[name], stage.store
+        if wanted is None or not isinstance(loop, At) or loop is not stage.attach:
             continue
-        if isinstance(wanted, At) and wanted.stage == spot.stage and wanted.axis is spot.axis:
+        if isinstance(wanted, At) and wanted.stage == loop.stage and wanted.axis is loop.axis:
             continue
-        why = _store_refusal(state, attach, stage, spot, wanted)
+        why = _store_refusal(state, attach, stage, loop, wanted)
         if why is not None:
             problems.append(Problem(why, name))
             continue
@@ -103,24 +103,24 @@ def _storage_places(
 
 def store_refusal(state: State, stage: Stage) -> str | None:
     """Return why ``stage`` cannot be stored at its place, given the present attachments."""
-    spot, wanted = stage.attach, stage.store
-    if wanted is None or not isinstance(spot, At):
+    loop, wanted = stage.attach, stage.store
+    if wanted is None or not isinstance(loop, At):
         return None
-    if isinstance(wanted, At) and wanted.stage == spot.stage and wanted.axis is spot.axis:
+    if isinstance(wanted, At) and wanted.stage == loop.stage and wanted.axis is loop.axis:
         return None
     attach = {name: other.attach for name, other in state.stages.items()}
-    return _store_refusal(state, attach, stage, spot, wanted)
+    return _store_refusal(state, attach, stage, loop, wanted)
 
 
 def _store_refusal(
-    state: State, attach: Mapping[str, Attach], stage: Stage, spot: At, wanted: At | Root
+    state: State, attach: Mapping[str, Attach], stage: Stage, loop: At, wanted: At | Root
 ) -> str | None:
     call = "store_root()"
     if isinstance(wanted, At):
         call = f"store_at({wanted.stage}, {wanted.axis.name})"
     asked = f"{call} on stage {stage.name}"
     found = False
-    for owner, axis in enclosing(state, attach, spot):
+    for owner, axis in enclosing(state, attach, loop):
         found = found or (isinstance(wanted, At) and wanted.stage == owner and wanted.axis is axis)
         kind = state.stages[owner].kinds.get(axis, "")
         if found and stage.scope != "shared":
@@ -141,15 +141,15 @@ def _store_refusal(
     if found or isinstance(wanted, Root):
         return None
     return explain(
-        asked, f"{stage.name} is computed at {spot.axis.name} of {spot.stage}, which is not inside "
+        asked, f"{stage.name} is computed at {loop.axis.name} of {loop.stage}, which is not inside "
         f"{wanted.axis.name} of {wanted.stage}",
-        f"Store it at {spot.axis.name} or at a loop around it.",
+        f"Store it at {loop.axis.name} or at a loop around it.",
     )  # fmt: skip
 
 
-def enclosing(state: State, attach: Mapping[str, Attach], spot: At) -> Iterator[tuple[str, Axis]]:
-    """Yield ``(stage, axis)`` of the loops around a stage computed at ``spot``, inner to outer."""
-    current: Attach = spot
+def enclosing(state: State, attach: Mapping[str, Attach], loop: At) -> Iterator[tuple[str, Axis]]:
+    """Yield ``(stage, axis)`` of the loops around a stage computed at ``loop``, inner to outer."""
+    current: Attach = loop
     while isinstance(current, At):
         leaf = state.stages[current.stage].leaf
         for axis in reversed(leaf[: position(leaf, current.axis) + 1]):
@@ -233,13 +233,13 @@ def inside(state: State, attach: Mapping[str, Attach], reader: str, stage: str, 
     if current == stage:
         return True
     while True:
-        spot = attach[current]
-        if not isinstance(spot, At):
+        loop = attach[current]
+        if not isinstance(loop, At):
             return False
-        leaf = state.stages[spot.stage].leaf
-        if spot.stage == stage:
-            return position(leaf, spot.axis) >= position(leaf, axis)
-        current = spot.stage
+        leaf = state.stages[loop.stage].leaf
+        if loop.stage == stage:
+            return position(leaf, loop.axis) >= position(leaf, axis)
+        current = loop.stage
 
 
 def _refusal(
@@ -247,16 +247,16 @@ def _refusal(
     attach: Mapping[str, Attach],
     readers: Mapping[str, list[str]],
     stage: Stage,
-    spot: At,
+    loop: At,
 ) -> str | None:
-    asked = f"compute_at({spot.stage}, {spot.axis.name}) on stage {stage.name}"
-    parent = state.stages.get(spot.stage)
-    if parent is None or not any(a is spot.axis for a in parent.leaf):
+    asked = f"compute_at({loop.stage}, {loop.axis.name}) on stage {stage.name}"
+    parent = state.stages.get(loop.stage)
+    if parent is None or not any(a is loop.axis for a in parent.leaf):
         return explain(
-            asked, f"{spot.axis.name} is no longer a loop of {spot.stage}",
+            asked, f"{loop.axis.name} is no longer a loop of {loop.stage}",
             "Attach it at one of the present loops.",
         )  # fmt: skip
-    around = (spot.stage, spot.axis)
+    around = (loop.stage, loop.axis)
     outside = [r for r in readers[stage.name] if not inside(state, attach, r, *around)]
     if outside:
         places = legal_places(state, attach, readers[stage.name], stage)
@@ -274,7 +274,7 @@ def _refusal(
             "that loop",
             places_text(places),
         )  # fmt: skip
-    if starts_from(state, parent, stage) and not ahead_of_init(parent, spot.axis):
+    if starts_from(state, parent, stage) and not ahead_of_init(parent, loop.axis):
         first = parent.reduce_leaves[0].name
         return explain(
             asked,
@@ -282,11 +282,11 @@ def _refusal(
             f"over {first}",
             f"Attach it outside {first}, or leave it at root.",
         )  # fmt: skip
-    kind = parent.kinds.get(spot.axis, "")
-    within = parent.leaf[: position(parent.leaf, spot.axis) + 1]
+    kind = parent.kinds.get(loop.axis, "")
+    within = parent.leaf[: position(parent.leaf, loop.axis) + 1]
     lanes = next((a for a in within if parent.kinds.get(a) == "vectorize"), None)
     if kind == "vectorize" or lanes is not None:
-        name = (spot.axis if lanes is None else lanes).name
+        name = (loop.axis if lanes is None else lanes).name
         return explain(
             asked, f"{name} is vectorized, and a stage has no storage per lane",
             f"Attach it outside {name}, or vectorize a loop of {stage.name} instead.",
@@ -333,10 +333,10 @@ def legal_places(
         leaf = state.stages[current].leaf
         end = len(leaf) if last is None else position(leaf, last) + 1
         chain = [(current, a) for a in leaf[:end]] + chain
-        spot = attach[current]
-        if not isinstance(spot, At):
+        loop = attach[current]
+        if not isinstance(loop, At):
             break
-        current, last = spot.stage, spot.axis
+        current, last = loop.stage, loop.axis
     kept = [(s, a) for s, a in chain if all(inside(state, attach, r, s, a) for r in readers)]
     if child is not None:
         started = {s for s, _ in kept if starts_from(state, state.stages[s], child)}

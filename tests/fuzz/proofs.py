@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from schedlang.ir.nest import Nest
-from schedlang.ir.sized import at_sizes
+from schedlang.ir.specialize import at_sizes
 from schedlang.ir.verify import report, verify
 from tests.fuzz.record import Case, Mismatch
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from schedlang.autotune.noise import seen
+from schedlang.autotune.race_times import seconds_before_race
 from schedlang.autotune.record import OUTCOMES, UNCHECKED, Trial, Where
 from schedlang.autotune.report.ranks import spearman
 from schedlang.runtime.evaluate import duration, number
@@ -67,7 +67,7 @@ def worth(facts: Facts, trial: Trial) -> float | None:
     It is the seconds of the trial from before a race, or the estimate if nothing was timed. Returns
     ``None`` if the trial has none.
     """
-    value = seen(trial) if facts.timed else trial.estimate
+    value = seconds_before_race(trial) if facts.timed else trial.estimate
     if trial.outcome != "ok" or value is None or not math.isfinite(value):
         return None
     # a time of 0 is an error of the clock
@@ -167,7 +167,7 @@ def compared(trials: Sequence[Trial]) -> list[tuple[float, float]]:
         if not t.disturbed
         and t.outcome == "ok"
         and t.estimate is not None
-        and (seconds := seen(t)) is not None
+        and (seconds := seconds_before_race(t)) is not None
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 
-from schedlang.autotune.text import plain
+from schedlang.autotune.text import printable
 
 
 def escape(text: object) -> str:
@@ -14,7 +14,7 @@ def escape(text: object) -> str:
     >>> escape('</pre><b title="x">')
     '&lt;/pre&gt;&lt;b title=&quot;x&quot;&gt;'
     """
-    return html.escape(plain(str(text)), quote=True)
+    return html.escape(printable(str(text)), quote=True)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], classes: Sequence[str]) -> str:
@@ -135,4 +135,4 @@ svg text.base {
 """
 
 
-__all__ = ["STYLE", "escape", "listing", "plain", "table"]
+__all__ = ["STYLE", "escape", "listing", "printable", "table"]

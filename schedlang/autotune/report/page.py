@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from schedlang.autotune.noise import seen
+from schedlang.autotune.race_times import seconds_before_race
 from schedlang.autotune.record import Trial
 from schedlang.autotune.report.charts import estimate_text, scatter, search_curve, value_label
 from schedlang.autotune.report.effects import knob_effects, value_text
@@ -232,7 +232,7 @@ def sentence(text: str) -> str:
 
 def _best(facts: Facts) -> str:
     won, again = winner(facts), race_seconds(facts)
-    value = seen(won) if facts.timed else won.estimate
+    value = seconds_before_race(won) if facts.timed else won.estimate
     text = f": {value_label(facts)(value)}" if value is not None else ""
     if facts.timed and again is not None:
         text += (
@@ -292,7 +292,7 @@ def _times(trial: Trial) -> str:
     """Return the time of a trial, and its time from before the race, if it has one."""
     if trial.seconds is None:
         return ""
-    first = seen(trial)
+    first = seconds_before_race(trial)
     before = "" if first is None or first is trial.seconds else f" (first {duration(first)})"
     return duration(trial.seconds) + before
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol, Union
 
 from schedlang.autotune.record import Trial
 from schedlang.autotune.report.facts import span
-from schedlang.autotune.text import plain
+from schedlang.autotune.text import printable
 from schedlang.errors import TuningError, missing_extra
 from schedlang.runtime.evaluate import duration, number
 
@@ -220,12 +220,12 @@ class Bar(Silent):
     def note(self, text: str) -> None:
         from rich.text import Text
 
-        self._lines.console.print(Text(plain(text)))
+        self._lines.console.print(Text(printable(text)))
         self._draw()
 
     def _draw(self) -> None:
         self._drawn = self._clock()
-        text = plain(self._tally.text(self._drawn))
+        text = printable(self._tally.text(self._drawn))
         # the untuned schedule is an extra trial if it is the best
         done, total = self._tally.done, self._tally.total
         total = None if total is None else max(total, done)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from schedlang.autotune.budget import UNTUNED_PART
 from schedlang.autotune.report.facts import span
-from schedlang.autotune.report.nothing import BY_RULES, CONSTRAINED, ILLEGAL, LATE
+from schedlang.autotune.report.no_result import BY_RULES, CONSTRAINED, ILLEGAL, LATE
 from schedlang.autotune.runner.measure import TIMED_OUT
 from schedlang.schedule.schedule import Schedule
 
@@ -32,7 +32,7 @@ def untimed(search: Search) -> str:
         return f"it takes longer than a tenth of the timeout, {allowed}"
     if search.untuned is not None:
         return ": ".join(filter(None, (search.untuned.outcome, search.untuned.detail)))
-    if not search.times_plain:
+    if not search.times_untuned:
         return "it binds no threads, which a GPU needs"
     up = "the time of the search was up" if search.space.late() else "the search ended"
     return f"{up} before it was timed"

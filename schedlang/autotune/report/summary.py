@@ -19,7 +19,7 @@ from schedlang.autotune.report.facts import (
     winner,
 )
 from schedlang.autotune.report.ranks import LEAST
-from schedlang.autotune.text import plain
+from schedlang.autotune.text import printable
 from schedlang.runtime.evaluate import duration
 
 MOST_LETTERS = 160
@@ -98,7 +98,7 @@ def summary(facts: Facts, code: str = CODE, page: str = PAGE) -> str:
         lines.append("estimate: " + correlation_text(facts))
     lines.append(f"best:     trial {won.number}; its schedule as code: {code}")
     lines.append(f"report:   {page}")
-    return "\n  ".join(_short(plain(line)) for line in lines if line)
+    return "\n  ".join(_short(printable(line)) for line in lines if line)
 
 
 def _found(facts: Facts) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from schedlang.autotune.allowance import most_work
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.rules.access import Access, accesses, points_read
+from schedlang.autotune.work_bound import most_work
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.compute.work import flops, of_point
 from schedlang.expr.dtypes import itemsize

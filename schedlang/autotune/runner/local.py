@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from time import monotonic
 
+from schedlang.autotune.runner.machine_lock import machine_lock
 from schedlang.autotune.runner.measure import (
     EACH,
     Job,
@@ -27,7 +28,6 @@ from schedlang.autotune.runner.measure import (
 from schedlang.autotune.runner.race import race
 from schedlang.autotune.runner.sandbox import COMMAND, Sandbox, new_folder
 from schedlang.autotune.runner.task import Task
-from schedlang.autotune.runner.turns import turn
 
 # seconds of building after which the candidates that are ready are run
 ROUND = 4.0
@@ -77,7 +77,7 @@ class Local:
                     if not made.in_process(box):
                         again.append(made.job)
                         continue
-                    with turn(alone=True):
+                    with machine_lock(alone=True):
                         result = run(box, made.job, made.found, self._task, best)
                     if given_up(made.job, result, best):
                         continue
@@ -98,7 +98,7 @@ class Local:
 
     def race(self, jobs: Sequence[Job]) -> list[Measured]:
         # without timing, a race needs the machine no more than a build does
-        with turn(alone=self._task.timed):
+        with machine_lock(alone=self._task.timed):
             return race(self._boxes[0], jobs, self._task)
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ class Local:
         generator is closed, no process takes another job.
         """
         ended: SimpleQueue[Measured | None] = SimpleQueue()
-        with turn(alone=False), ThreadPoolExecutor(len(self._boxes)) as pool:
+        with machine_lock(alone=False), ThreadPoolExecutor(len(self._boxes)) as pool:
             # the round starts after the turn, which may take long to come
             until = monotonic() + ROUND
             if deadline is not None:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from time import monotonic, perf_counter
 from typing import Any, Protocol
 
+from schedlang.autotune.runner.machine_lock import machine_lock
 from schedlang.autotune.runner.sandbox import Lost, Sandbox
 from schedlang.autotune.runner.task import Task
-from schedlang.autotune.runner.turns import turn
 
 # seconds for the answer to a trivial command
 PROMPT = 10.0
@@ -83,10 +83,10 @@ class Measurer(Protocol):
 
 def measure_one(box: Sandbox, job: Job, task: Task, best: float | None) -> Measured:
     """Build and run a candidate, waiting for a turn each time."""
-    with turn(alone=False):
+    with machine_lock(alone=False):
         found = build(box, job, within(task, job, best))
     if found.outcome == "ok":
-        with turn(alone=True):
+        with machine_lock(alone=True):
             found = run(box, job, found, task, best)
         forget(box, [job.number])
     return found

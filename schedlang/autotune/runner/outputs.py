@@ -72,11 +72,11 @@ def unequal(
     if not count or (neighbours and count <= max(1, off.size // FEW)):
         return ""
     at = tuple(int(n) for n in np.argwhere(off)[0])
-    spot = f"{name}[{', '.join(map(str, at))}]" if at else name
+    location = f"{name}[{', '.join(map(str, at))}]" if at else name
     values = f"{got[at].item()}, not {want[at].item()}"
     # 6 % more, as rounding to two digits may take off 5 %
     would = f"; tolerance={1.06 * needed:.2g} would accept them" if 0 < needed < PLAUSIBLE else ""
-    return f"{spot} is {values} ({count} of {off.size} elements differ{would})"
+    return f"{location} is {values} ({count} of {off.size} elements differ{would})"
 
 
 __all__ = ["Guarded", "unequal"]

@@ -21,6 +21,8 @@ from uuid import uuid4
 
 from schedlang.autotune.record import machine_for
 from schedlang.autotune.runner.answers import InvalidAnswer, kind_of, measured_of, raced_of
+from schedlang.autotune.runner.machine import needs
+from schedlang.autotune.runner.machine_lock import machine_lock
 from schedlang.autotune.runner.measure import (
     EACH,
     Job,
@@ -41,9 +43,7 @@ from schedlang.autotune.runner.sandbox import (
     Sandbox,
     new_folder,
 )
-from schedlang.autotune.runner.site import needs
 from schedlang.autotune.runner.task import Task, task_from_data
-from schedlang.autotune.runner.turns import turn
 from schedlang.errors import first_line
 
 # seconds after which an idle child process is ended
@@ -290,7 +290,8 @@ def race_in_worker(
     task: str, command: Sequence[str], token: str, jobs: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Run :func:`race` in a worker of an executor."""
-    with _as_broken(), _child(task, tuple(command)) as (box, known), turn(alone=known.timed):
+    child = _child(task, tuple(command))
+    with _as_broken(), child as (box, known), machine_lock(alone=known.timed):
         machine = machine_for(known.target)
         raced = race(box, [_from_data(job) for job in jobs], known)
         return [asdict(replace(found, machine=machine)) for found in raced]

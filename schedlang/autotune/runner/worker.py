@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from schedlang.autotune.record import threads
+from schedlang.autotune.runner.candidate_runner import CandidateRunner, Wrong
 from schedlang.autotune.runner.sandbox import DISK_FULL, PREFIX, WRITING
 from schedlang.autotune.runner.task import Limits, Task, task_from_data
-from schedlang.autotune.runner.workbench import Workbench, Wrong
 from schedlang.errors import SchedlangError, first_line
 
 COMMANDS = ("build", "check", "emulate", "time", "sample", "forget")
@@ -39,7 +39,10 @@ THREAD_BYTES = 72 << 20
 MOST_OPEN = 1 << 12
 
 
-def serve(folder: Path, bench_for: Callable[[Task, Path], Workbench] = Workbench) -> None:
+RunnerFor = Callable[[Task, Path], CandidateRunner]
+
+
+def serve(folder: Path, runner_for: RunnerFor = CandidateRunner) -> None:
     """Answer commands until the pipe closes. The output of candidates goes to the log."""
     end_with_parent(folder)
     commands = os.fdopen(os.dup(0), "r", encoding="utf-8")
@@ -48,7 +51,7 @@ def serve(folder: Path, bench_for: Callable[[Task, Path], Workbench] = Workbench
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    bench: Workbench | None = None
+    runner: CandidateRunner | None = None
     for line in commands:
         command = json.loads(line)
         what, command_id, limit = (command.pop(key) for key in ("do", "id", "limit"))
@@ -58,11 +61,11 @@ def serve(folder: Path, bench_for: Callable[[Task, Path], Workbench] = Workbench
         faulthandler.dump_traceback_later(limit + GRACE, exit=True)
         try:
             if what == "open":
-                bench = opened(task_from_data(command["task"]), folder, bench_for)
+                runner = opened(task_from_data(command["task"]), folder, runner_for)
                 reply: dict[str, Any] = {}
             else:
-                assert bench is not None and what in COMMANDS
-                reply = getattr(bench, what)(**command)
+                assert runner is not None and what in COMMANDS
+                reply = getattr(runner, what)(**command)
         except MemoryError as error:
             reply = {"failed": "out of memory", "detail": first_line(error)}
         except Wrong as error:
@@ -78,13 +81,13 @@ def serve(folder: Path, bench_for: Callable[[Task, Path], Workbench] = Workbench
     remove(folder)
 
 
-def opened(task: Task, folder: Path, bench_for: Callable[[Task, Path], Workbench]) -> Workbench:
-    """Limit the memory and files of this process, and return a workbench for ``task``."""
+def opened(task: Task, folder: Path, runner_for: RunnerFor) -> CandidateRunner:
+    """Limit the memory and files of this process, and return its candidate runner."""
     limit_memory(task.limits)
-    bench = bench_for(task, folder)
-    bench.expected()
+    runner = runner_for(task, folder)
+    runner.expected()
     limit_files()
-    return bench
+    return runner
 
 
 def end_with_parent(folder: Path) -> None:

@@ -160,8 +160,8 @@ def check_removable(state: State, stage: Stage, axis: Axis) -> None:
     """Refuse an axis with annotations or attached stages, which would be lost with it."""
     check_unannotated(state, stage, axis)
     for other in state.attached(stage):
-        for spot, what in ((other.attach, "computed"), (other.store, "stored")):
-            if getattr(spot, "axis", None) is axis:
+        for loop, what in ((other.attach, "computed"), (other.store, "stored")):
+            if getattr(loop, "axis", None) is axis:
                 refuse(
             f"stage {other.name} is {what} at {axis.name}, which this step removes",
                     f"Split and fuse first, then call {subscript(other.name)}.compute_at(...).",

@@ -63,12 +63,12 @@ def _check_lanes(state: State, stage: Stage, before: State, axis: Axis | None) -
                 f"Reorder first, so that {inner.name} is outside {lanes.name}.", before, axis,
             )  # fmt: skip
     for held in state.attached(stage):
-        spot = held.attach
-        if isinstance(spot, At) and spot.stage == stage.name:
-            if position(stage.leaf, spot.axis) >= place:
-                where = "" if spot.axis is lanes else f", inside the vectorized loop {lanes.name}"
+        loop = held.attach
+        if isinstance(loop, At) and loop.stage == stage.name:
+            if position(stage.leaf, loop.axis) >= place:
+                where = "" if loop.axis is lanes else f", inside the vectorized loop {lanes.name}"
                 refuse(
-                    f"stage {held.name} is computed at {spot.axis.name}{where}, and a stage "
+                    f"stage {held.name} is computed at {loop.axis.name}{where}, and a stage "
                     "has no storage per lane",
                     f"Attach {held.name} outside {lanes.name}, or vectorize a loop of "
                     f"{held.name}.", before, axis,

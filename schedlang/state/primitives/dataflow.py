@@ -126,8 +126,8 @@ def cache_write(state: State, stage: Stage, scope: str) -> Result:
 def _refuse_attached(state: State, axes: Sequence[Axis], primitive: str) -> None:
     """Refuse to remove loops at which other stages are computed or stored."""
     for other in state.stages.values():
-        for spot in (other.attach, other.store):
-            held = getattr(spot, "axis", None)
+        for loop in (other.attach, other.store):
+            held = getattr(loop, "axis", None)
             found = next((a for a in axes if a is held), None)
             if found is not None:
                 refuse(

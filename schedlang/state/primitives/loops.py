@@ -132,16 +132,16 @@ def reorder(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
     for place, axis in zip(sorted(positions), axes):
         leaf[place] = axis
     for other in state.attached(stage):
-        spot, store = other.attach, other.store
-        if not (isinstance(spot, At) and isinstance(store, At)):
+        loop, store = other.attach, other.store
+        if not (isinstance(loop, At) and isinstance(store, At)):
             continue
-        here = spot.stage == store.stage == stage.name
-        if here and position(leaf, store.axis) > position(leaf, spot.axis):
+        here = loop.stage == store.stage == stage.name
+        if here and position(leaf, store.axis) > position(leaf, loop.axis):
             refuse(
                 f"{other.name} is stored at {store.axis.name} and computed at "
-                f"{spot.axis.name}, which would then be outside {store.axis.name}",
+                f"{loop.axis.name}, which would then be outside {store.axis.name}",
                 f"Reorder first, then call {subscript(other.name)}.store_at(...).",
-                state, spot.axis,
+                state, loop.axis,
             )  # fmt: skip
     made = state.updated(stage.with_(leaf=tuple(leaf)))
     return without_conflict(made, state, stage.name, axes[0]), None

@@ -127,36 +127,36 @@ def compute_root(state: State, stage: Stage) -> Result:
 def store_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
     parent = _parent(parent)
     leaf_position(state, parent, axis)
-    spot = _compute_spot(stage)
+    loop = _compute_loop(stage)
     wanted = At(parent.name, axis)
-    if not _encloses(state, wanted, spot):
-        where = f"{stage.name} is computed at {spot.axis.name} of {spot.stage}"
-        if spot.stage == parent.name:
-            why = f"{where}, and {axis.name} is inside {spot.axis.name}"
+    if not _encloses(state, wanted, loop):
+        where = f"{stage.name} is computed at {loop.axis.name} of {loop.stage}"
+        if loop.stage == parent.name:
+            why = f"{where}, and {axis.name} is inside {loop.axis.name}"
         else:
             why = f"{where}, which is not inside {axis.name} of {parent.name}"
-        refuse(why, f"Store at {spot.axis.name} or at a loop around it.", state, axis)
+        refuse(why, f"Store at {loop.axis.name} or at a loop around it.", state, axis)
     made = state.updated(stage.with_(store=wanted))
     return without_conflict(made, state, stage.name, axis), None
 
 
 def _encloses(state: State, outer: At, inner: At) -> bool:
     """Return whether loop ``outer`` is ``inner`` or encloses it."""
-    spot: object = inner
-    while isinstance(spot, At):
-        leaf = state.stages[spot.stage].leaf
-        if spot.stage == outer.stage:
-            return position(leaf, outer.axis) <= position(leaf, spot.axis)
-        spot = state.stages[spot.stage].attach
+    loop: object = inner
+    while isinstance(loop, At):
+        leaf = state.stages[loop.stage].leaf
+        if loop.stage == outer.stage:
+            return position(leaf, outer.axis) <= position(leaf, loop.axis)
+        loop = state.stages[loop.stage].attach
     return False
 
 
-def _compute_spot(stage: Stage) -> At:
+def _compute_loop(stage: Stage) -> At:
     if not isinstance(stage.attach, At):
         refuse(f"{stage.name} is not attached to a loop", "Call compute_at first.")
     return stage.attach
 
 
 def store_root(state: State, stage: Stage) -> Result:
-    _compute_spot(stage)
+    _compute_loop(stage)
     return without_conflict(state.updated(stage.with_(store=Root())), state, stage.name), None

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import harness, plain
-from benchmarks.computations.plain import SIZES
+from benchmarks import autovectorization as benchmark
+from benchmarks import harness
+from benchmarks.computations.scalar_nests import SIZES
 from benchmarks.peers import gcc_loops
 
 # multiples of the tiles, as in the table
@@ -35,23 +36,23 @@ def loops(tmp_path_factory: pytest.TempPathFactory) -> gcc_loops.Loops:
 @pytest.mark.parametrize("name", NESTS)
 def test_a_twin_in_c_computes_the_same(name: str, loops: gcc_loops.Loops) -> None:
     nest = NESTS[name]
-    arrays = plain.arrays_of(nest)
-    plain.poison(nest, arrays)
-    assert not plain.right(nest, arrays)
+    arrays = benchmark.arrays_of(nest)
+    benchmark.poison(nest, arrays)
+    assert not benchmark.right(nest, arrays)
     loops.call(name, arrays)()
-    assert plain.right(nest, arrays)
+    assert benchmark.right(nest, arrays)
 
 
 @pytest.mark.parametrize("name", NESTS)
 def test_a_nest_is_plain_and_right(name: str) -> None:
     nest = NESTS[name]
-    assert not any(loop.kind == "vectorize" for loop in plain.sl.lower(nest.schedule).loops)
-    kernel = plain.sl.build(nest.schedule, nest.args, target="python")
-    arrays = plain.arrays_of(nest)
-    plain.poison(nest, arrays)
+    assert not any(loop.kind == "vectorize" for loop in benchmark.sl.lower(nest.schedule).loops)
+    kernel = benchmark.sl.build(nest.schedule, nest.args, target="python")
+    arrays = benchmark.arrays_of(nest)
+    benchmark.poison(nest, arrays)
     with np.errstate(all="ignore"):
         kernel(*arrays)
-    assert plain.right(nest, arrays)
+    assert benchmark.right(nest, arrays)
 
 
 def test_the_vectorization_report_of_gcc_is_read_by_loop() -> None:
@@ -73,7 +74,7 @@ void c(float *x)
     x[0] = 1;
 }
 """
-    said = "plain.c:%d:27: optimized: loop vectorized using 32 byte vectors\n"
+    said = "scalar_nests.c:%d:27: optimized: loop vectorized using 32 byte vectors\n"
     inner = gcc_loops.vectorized(source, said % 4 + said % 10)
     assert inner == {"a": "innermost", "b": "innermost", "c": "none"}
     outer = gcc_loops.vectorized(source, said % 3 + said % 4)
@@ -88,8 +89,8 @@ def test_rows_with_a_goal_are_separate() -> None:
     rows: list[Any] = []
     found = (("x", 1.0, "innermost"), ("y", 4.0, "innermost"), ("z", 9.0, "outer"))
     for work, seconds, kind in found:
-        rows += [row(work, plain.PEER, 2.0, kind), row(work, plain.OURS, seconds, kind)]
-    lines = plain.summary(rows).splitlines()
+        rows += [row(work, benchmark.PEER, 2.0, kind), row(work, benchmark.OURS, seconds, kind)]
+    lines = benchmark.summary(rows).splitlines()
     assert lines[0].startswith("gcc vectorizes the innermost loop: 1.000 of gcc")
     assert lines[1] == "below 0.95: y (0.50)"
     assert lines[2].startswith("an outer loop: 0.222 of gcc")
@@ -99,7 +100,7 @@ def test_the_command_times_one_nest(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     if reason := gcc_loops.missing():
         pytest.skip(reason)
     monkeypatch.setattr(harness, "LEAST", 0.0)
-    run = plain.Run(tmp_path)
+    run = benchmark.Run(tmp_path)
     cases = [c for c in run.cases() if c.work == "column_sum"]
     measured = list(harness.measure(cases, 3))
     assert all(isinstance(r, harness.Row) and r.correct for r in measured)

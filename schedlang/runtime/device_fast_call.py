@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schedlang.runtime.loaded import Memory
+from schedlang.runtime.launch import Memory
 from schedlang.runtime.parameters import Signature
 
 
@@ -19,7 +19,7 @@ class Passed(NamedTuple):
     interfaces: list[Mapping[str, Any]]
 
 
-def device_shortcut(
+def device_fast_call(
     signature: Signature, alignment: Sequence[int]
 ) -> Callable[[Sequence[Any]], Passed | None] | None:
     """Return a function that binds all arguments of a call, outputs too.
@@ -70,4 +70,4 @@ def device_shortcut(
     return bind
 
 
-__all__ = ["Passed", "device_shortcut"]
+__all__ = ["Passed", "device_fast_call"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from schedlang.autotune.record import Trial
 from schedlang.autotune.report.facts import failures
-from schedlang.autotune.text import plain
+from schedlang.autotune.text import printable
 
 MOST_REASONS, MOST_LETTERS = 5, 160
 HINTS = {
@@ -27,7 +27,7 @@ LATE = "The time was up before other decisions were drawn: give more time."
 BY_RULES = "No rule applies to this computation; give a template= that schedules it."
 
 
-def why_nothing(
+def no_result_message(
     trials: Sequence[Trial], valid: int, refused: Sequence[tuple[str, int]], ended: str,
     hint: str,
 ) -> str:  # fmt: skip
@@ -36,7 +36,8 @@ def why_nothing(
     It says how the ``trials`` failed. Without trials, and with no ``valid`` draw, it says why draws
     were ``refused`` and gives the ``hint``. Otherwise it says that the search ``ended`` too early.
 
-    >>> print(why_nothing([Trial(0, "out of memory", "", detail="1 TiB")], 1, [], "the end", LATE))
+    >>> trials = [Trial(0, "out of memory", "", detail="1 TiB")]
+    >>> print(no_result_message(trials, 1, [], "the end", LATE))
     none of 1 candidates worked
       1 time out of memory: 1 TiB
       Smaller sizes, or fewer stages at root, need less memory.
@@ -54,7 +55,7 @@ def why_nothing(
     else:
         lines = [f"{ended or 'it ended'} before a candidate was measured: give more trials or more "
                  "time"]  # fmt: skip
-    return "\n  ".join(plain(line) for line in lines)
+    return "\n  ".join(printable(line) for line in lines)
 
 
 def _line(count: int, why: str) -> str:
@@ -62,4 +63,4 @@ def _line(count: int, why: str) -> str:
     return f"{count} time{'s' * (count != 1)} {shown}"
 
 
-__all__ = ["BY_RULES", "CONSTRAINED", "ILLEGAL", "why_nothing"]
+__all__ = ["BY_RULES", "CONSTRAINED", "ILLEGAL", "no_result_message"]

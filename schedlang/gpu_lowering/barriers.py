@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from schedlang.errors import BuildError, explain
 from schedlang.expr.nodes import Expr
 from schedlang.expr.visit import postorder
-from schedlang.gpu_lowering.collide import Access, Between, collide
+from schedlang.gpu_lowering.collisions import Access, Between, collide
 from schedlang.gpu_lowering.program import Launch
 from schedlang.gpu_lowering.threads import uniform
+from schedlang.ir.accessed_buffers import stored
 from schedlang.ir.nodes import Barrier, Block, For, If, Load, Stmt, Store, expressions, walk
-from schedlang.ir.touched import stored
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,13 +1,14 @@
 """Compare nests that no schedule vectorizes with gcc on the same loops in C.
 
-    python -m benchmarks.plain [--only PATTERN] [--json FILE]
+    python -m benchmarks.autovectorization [--only PATTERN] [--json FILE]
 
 Both run warm, on one thread, in turns in one process. Every result is checked against NumPy. gcc's
 functions check no arguments, so kernels are called by ``unchecked``, which checks none either.
 
 ``of gcc`` is gcc's time over the row's own. ``gcc`` says which loops gcc vectorizes: the innermost
 ones, an outer one, or none. Only rows of the first kind have a goal, since choosing another loop
-is up to the schedule. Nests are in ``computations/plain.py``, the C loops in ``peers/plain.c``.
+is up to the schedule. Nests are in ``computations/scalar_nests.py``, the C loops in
+``peers/scalar_nests.c``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from zlib import crc32
 import numpy as np
 
 import schedlang as sl
-from benchmarks.computations.plain import SIZES, Plain
+from benchmarks.computations.scalar_nests import SIZES, ScalarNest
 from benchmarks.harness import Case, Column, Row, main
 from benchmarks.peers import gcc_loops
 from benchmarks.peers.gcc_loops import Loops
@@ -63,11 +64,13 @@ class Run:
             yield case(nest, arrays, PEER, self.gcc, facts, self.missing)
             yield case(nest, arrays, OURS, ours, facts, "")
 
-    def gcc(self, nest: Plain, arrays: list[Any], facts: dict[str, Any]) -> Callable[[], object]:
+    def gcc(
+        self, nest: ScalarNest, arrays: list[Any], facts: dict[str, Any]
+    ) -> Callable[[], object]:
         return self.library().call(nest.name, arrays)
 
 
-def ours(nest: Plain, arrays: list[Any], facts: dict[str, Any]) -> Callable[[], object]:
+def ours(nest: ScalarNest, arrays: list[Any], facts: dict[str, Any]) -> Callable[[], object]:
     start = perf_counter()
     kernel = sl.build(nest.schedule, nest.args).compile()
     facts["compile_seconds"] = perf_counter() - start
@@ -76,7 +79,7 @@ def ours(nest: Plain, arrays: list[Any], facts: dict[str, Any]) -> Callable[[], 
 
 
 def case(
-    nest: Plain, arrays: list[Any], who: str, prepare: Callable[..., Callable[[], object]],
+    nest: ScalarNest, arrays: list[Any], who: str, prepare: Callable[..., Callable[[], object]],
     facts: dict[str, Any], missing: str,
 ) -> Case:  # fmt: skip
     """Return a case of one implementation. Its check fills the outputs with NaN and runs again."""
@@ -95,7 +98,7 @@ def case(
     return Case(nest.name, who, prepared, check, missing=missing, facts=own)
 
 
-def arrays_of(nest: Plain) -> list[Any]:
+def arrays_of(nest: ScalarNest) -> list[Any]:
     """Return the arguments of ``nest``; inputs are the same in every run."""
     rng = np.random.default_rng(crc32(nest.name.encode()))
     made: list[Any] = []
@@ -109,14 +112,14 @@ def arrays_of(nest: Plain) -> list[Any]:
     return made
 
 
-def poison(nest: Plain, arrays: Sequence[Any]) -> None:
+def poison(nest: ScalarNest, arrays: Sequence[Any]) -> None:
     """Fill the outputs with NaN, so that the check finds elements that a call leaves unwritten."""
     for tensor, array in zip(nest.args, arrays):
         if not isinstance(tensor.op, PlaceholderOp):
             array.view("float32").fill(np.nan)
 
 
-def right(nest: Plain, arrays: Sequence[Any]) -> bool:
+def right(nest: ScalarNest, arrays: Sequence[Any]) -> bool:
     """Return True if the last array is NumPy's result, computed in float64 or int64."""
     inputs = [a for t, a in zip(nest.args, arrays) if isinstance(t.op, PlaceholderOp)]
     wide = {"f": "float64", "i": "int64"}
@@ -172,6 +175,6 @@ if __name__ == "__main__":
     with TemporaryDirectory() as scratch:
         run = Run(Path(scratch))
         status = main(
-            "Plain nests, one thread", run.cases(), _columns(), summary=summary, rounds=ROUNDS
+            "ScalarNest nests, one thread", run.cases(), _columns(), summary=summary, rounds=ROUNDS
         )
     sys.exit(status)

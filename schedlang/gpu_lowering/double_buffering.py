@@ -15,7 +15,8 @@ from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
-from schedlang.gpu_lowering.ahead import staged_fills
+from schedlang.gpu_lowering.register_staging import staged_fills
+from schedlang.ir.accessed_buffers import loaded, stored
 from schedlang.ir.nodes import (
     Alloc,
     Block,
@@ -28,8 +29,7 @@ from schedlang.ir.nodes import (
     expressions,
     walk,
 )
-from schedlang.ir.rewrite import deep, moved, substituted, with_buffers, with_rows
-from schedlang.ir.touched import loaded, stored
+from schedlang.ir.rewrite import deep, relocated, substituted, with_buffers, with_rows
 
 NOTE = "there is a next tile"
 
@@ -187,15 +187,15 @@ def _filling(
         return buffer, tuple(to_expr(to_lin(i)) for i in at)
 
     made = [substituted(s, {axis: to_expr(iteration)}) for s in stmts]
-    made = [moved(s, plain) for s in made] if iteration.const is not None else made
+    made = [relocated(s, plain) for s in made] if iteration.const is not None else made
     return [_with_copy_index(s, doubled, rows) for s in made]
 
 
 def _with_copy_index(stmt: Stmt, doubled: dict[Buffer, Buffer], rows: dict[Buffer, Expr]) -> Stmt:
-    def spot(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
+    def moved_to(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
         return (doubled[buffer], (rows[buffer], *at)) if buffer in rows else None
 
-    return moved(stmt, spot)
+    return relocated(stmt, moved_to)
 
 
 __all__ = ["no_next_tile", "with_two_copies"]

@@ -1,4 +1,4 @@
-/* The nests of computations/plain.py in C: the same loops in the same order, on restrict arrays.
+/* The nests of computations/scalar_nests.py in C: the same loops in the same order, on restrict arrays.
  *
  * Sizes come from the command line, as -Dblocked_n=512. Each `for` has a line of its own, so that
  * a message of the compiler about a line is about one loop.

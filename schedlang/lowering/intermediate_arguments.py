@@ -46,12 +46,12 @@ def not_whole(
 ) -> Iterator[Problem]:
     """Yield a problem for each attached argument that is not proven to be computed whole, once."""
     for stage in _given_stages(state, buffers):
-        spot = placement.attach[stage.name]
-        if not isinstance(spot, At):
+        loop = placement.attach[stage.name]
+        if not isinstance(loop, At):
             continue
-        asked = f"compute_at({spot.stage}, {spot.axis.name}) on stage {stage.name}"
-        if stage.attach is not spot:
-            asked = f"{stage.name} among the arguments, computed in the loop of scan {spot.stage}"
+        asked = f"compute_at({loop.stage}, {loop.axis.name}) on stage {stage.name}"
+        if stage.attach is not loop:
+            asked = f"{stage.name} among the arguments, computed in the loop of scan {loop.stage}"
         given = [t for t in stage.outputs if t in buffers]
         others = [t.name for t in stage.outputs if t not in buffers]
         if others:

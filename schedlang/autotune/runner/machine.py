@@ -22,7 +22,7 @@ ASKED = 4
 
 
 @dataclass(frozen=True)
-class Site:
+class Machine:
     """A machine that measures candidates.
 
     * ``machine``: its name in the database.
@@ -40,16 +40,16 @@ class Site:
     versions: tuple[tuple[str, str], ...] = ()
 
 
-def here(target: Target) -> Site:
-    """Return the site of this machine."""
+def this_machine(target: Target) -> Machine:
+    """Return this machine."""
     machine = machine_for(target)
     # the emulator's times say nothing of a GPU
     timed = machine != NO_GPU if target.kind == "cuda" else not target.is_gpu
-    return Site(machine, cores(), _memory(), threads(), timed, versions())
+    return Machine(machine, cores(), _memory(), threads(), timed, versions())
 
 
-def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -> Site:
-    """Return the site of the workers; all are assumed to be like the first that answers."""
+def machine_of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -> Machine:
+    """Return the machine of the workers; all are assumed to be like the first that answers."""
     found = None
     for left in reversed(range(ASKED)):
         try:
@@ -61,7 +61,7 @@ def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -
                 f"autotune: the executor accepts no jobs: {first_line(error)}"
             ) from None
         try:
-            found = _site_of(future.result(patience))
+            found = _machine_of(future.result(patience))
         except TimeoutError:
             future.cancel()
             raise TuningError(
@@ -86,9 +86,9 @@ def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -
     return found
 
 
-def _site_of(answer: Any) -> Site:
-    """Return the site that a worker describes; raise an exception for an invalid answer."""
-    found = Site(**{**answer, "versions": tuple((n, v) for n, v in answer["versions"])})
+def _machine_of(answer: Any) -> Machine:
+    """Return the machine that a worker describes; raise an exception for an invalid answer."""
+    found = Machine(**{**answer, "versions": tuple((n, v) for n, v in answer["versions"])})
     counts = (found.cores, found.memory, found.threads)
     if not isinstance(found.machine, str) or not all(type(n) is int and n >= 0 for n in counts):
         raise TypeError(f"it answered {one_line(repr(answer))}")
@@ -101,8 +101,8 @@ def needs(error: Exception) -> str:
 
 
 def _describe(target: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the site of this machine as data; runs in a worker of an executor."""
-    return asdict(here(target_from(target)))
+    """Return this machine as data; runs in a worker of an executor."""
+    return asdict(this_machine(target_from(target)))
 
 
 def _memory() -> int:
@@ -112,4 +112,4 @@ def _memory() -> int:
         return 0
 
 
-__all__ = ["Site", "here", "of_workers"]
+__all__ = ["Machine", "machine_of_workers", "this_machine"]

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from schedlang.compute.bounds import check_reads
+from schedlang.compute.combiner_laws import exceptions_of
+from schedlang.compute.data_writer import FORMAT, VERSION, expr_to_data
 from schedlang.compute.define import check_leaves
-from schedlang.compute.flatten import FORMAT, VERSION, expr_to_data
 from schedlang.compute.fold import ufunc_of
-from schedlang.compute.laws import exceptions_of
 from schedlang.compute.read import Read
 from schedlang.compute.reduce import Reducer, argmax, argmin, reduce_axis
 from schedlang.compute.scan import scan

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from schedlang.autotune.noise import as_raced, race_ratio
+from schedlang.autotune.race_times import as_raced, race_ratio
 from schedlang.autotune.record import Trial, Where
 from schedlang.autotune.records.entry import Entry
 from schedlang.autotune.text import one_line

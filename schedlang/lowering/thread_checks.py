@@ -8,7 +8,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import explain, subscript
 from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import Block, Store, walk
-from schedlang.ir.threads import unknown_threads
+from schedlang.ir.predicate_threads import unknown_threads
 from schedlang.state.placement import Problem
 from schedlang.state.plan import Plan, Threads, thread_tag
 from schedlang.state.state import At, Attach, Stage, State

@@ -79,57 +79,57 @@ class Memory:
             total = total + at * stride
         return np.where(active, total, 0)
 
-    def load(self, spot: Lanes, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def load(self, lanes: Lanes, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the elements and the mask of those never written; raise on a race."""
-        at = (spot.rows, spot.offsets)
+        at = (lanes.rows, lanes.offsets)
         unset: np.ndarray = ~self.written[at]
         if self.watched:
-            self._check_race(spot, time, self.writer, self.write_block, self.write_time, "written")
-            others = (self.reader[at] != NOBODY) & (self.reader[at] != spot.thread_ids)
-            elsewhere = others & (self.read_block[at] != spot.blocks)
+            self._check_race(lanes, time, self.writer, self.write_block, self.write_time, "written")
+            others = (self.reader[at] != NOBODY) & (self.reader[at] != lanes.thread_ids)
+            elsewhere = others & (self.read_block[at] != lanes.blocks)
             now = elsewhere | (others & (self.read_time[at] == time))
-            self.reader[at] = np.where(now, SEVERAL, spot.thread_ids)
-            self.read_block[at] = np.where(elsewhere, SEVERAL, spot.blocks)
+            self.reader[at] = np.where(now, SEVERAL, lanes.thread_ids)
+            self.read_block[at] = np.where(elsewhere, SEVERAL, lanes.blocks)
             self.read_time[at] = time
             # if several lanes read one element, only the last is recorded: mark the element
-            for last, own in ((self.reader, spot.thread_ids), (self.read_block, spot.blocks)):
+            for last, own in ((self.reader, lanes.thread_ids), (self.read_block, lanes.blocks)):
                 more = (last[at] != own) & (last[at] != SEVERAL)
-                last[spot.rows[more], spot.offsets[more]] = SEVERAL
+                last[lanes.rows[more], lanes.offsets[more]] = SEVERAL
         values: np.ndarray = self.data[at]
         return values, unset
 
-    def store(self, spot: Lanes, values: np.ndarray, unset: np.ndarray, time: np.ndarray) -> None:
+    def store(self, lanes: Lanes, values: np.ndarray, unset: np.ndarray, time: np.ndarray) -> None:
         """Write the values; raise if another thread accessed an element since the last barrier.
 
         A value computed from elements that were never written counts as never written.
         """
-        at = (spot.rows, spot.offsets)
+        at = (lanes.rows, lanes.offsets)
         if self.watched:
-            self._check_race(spot, time, self.writer, self.write_block, self.write_time, "written")
-            self._check_race(spot, time, self.reader, self.read_block, self.read_time, "read")
-            self.writer[at] = spot.thread_ids
-            twice = self.writer[at] != spot.thread_ids
+            self._check_race(lanes, time, self.writer, self.write_block, self.write_time, "written")
+            self._check_race(lanes, time, self.reader, self.read_block, self.read_time, "read")
+            self.writer[at] = lanes.thread_ids
+            twice = self.writer[at] != lanes.thread_ids
             if twice.any():
-                self._race(spot, int(spot.offsets[twice][0]), "written")
-            self.write_block[at], self.write_time[at] = spot.blocks, time
+                self._race(lanes, int(lanes.offsets[twice][0]), "written")
+            self.write_block[at], self.write_time[at] = lanes.blocks, time
         self.data[at] = values
         self.written[at] = ~unset
 
     def _check_race(
-        self, spot: Lanes, time: np.ndarray, thread_of: np.ndarray, block: np.ndarray,
+        self, lanes: Lanes, time: np.ndarray, thread_of: np.ndarray, block: np.ndarray,
         when: np.ndarray, what: str,
     ) -> None:  # fmt: skip
         """Raise if another thread accessed an element with no barrier in between."""
-        at = (spot.rows, spot.offsets)
-        other = (thread_of[at] != NOBODY) & (thread_of[at] != spot.thread_ids)
-        near = (block[at] != spot.blocks) | (when[at] == time)
+        at = (lanes.rows, lanes.offsets)
+        other = (thread_of[at] != NOBODY) & (thread_of[at] != lanes.thread_ids)
+        near = (block[at] != lanes.blocks) | (when[at] == time)
         if (other & near).any():
-            self._race(spot, int(spot.offsets[other & near][0]), what)
+            self._race(lanes, int(lanes.offsets[other & near][0]), what)
 
-    def _race(self, spot: Lanes, offset: int, what: str) -> None:
+    def _race(self, lanes: Lanes, offset: int, what: str) -> None:
         raise VerifyError(
             f"{self.buffer.name}{self.index(offset)} is {what} by one thread and accessed by "
-            f"another without a barrier in between (stage {spot.stage})"
+            f"another without a barrier in between (stage {lanes.stage})"
         )
 
     def index(self, offset: int) -> list[int]:

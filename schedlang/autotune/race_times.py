@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from schedlang.autotune.record import Trial
 
 
-def seen(trial: Trial) -> float | None:
+def seconds_before_race(trial: Trial) -> float | None:
     """Return the seconds from before any race, to compare with trials that were not raced.
 
     If other work disturbed that time and not the race, return the time from the race.
@@ -40,4 +40,4 @@ def as_raced(trial: Trial, factor: float) -> float:
     return (trial.seconds or 0.0) * (1.0 if trial.raced else factor)
 
 
-__all__ = ["as_raced", "race_ratio", "seen"]
+__all__ = ["as_raced", "race_ratio", "seconds_before_race"]

@@ -24,7 +24,7 @@ class _Kind(NamedTuple):
     needed: int
 
 
-def shortcut(signature: Signature) -> Bind | None:
+def fast_call(signature: Signature) -> Bind | None:
     """Return a function that maps a call's arguments to flat arrays and the call's result.
 
     It returns ``None`` for arguments that need the full checks, right or wrong: these go through
@@ -45,7 +45,7 @@ def shortcut(signature: Signature) -> Bind | None:
     pairs = [(i, k) for i in outputs for k in range(len(kinds)) if k != i]
     count, inputs = len(kinds), len(kinds) - len(outputs)
     ndarray, empty, may_share = np.ndarray, np.empty, np.may_share_memory
-    bind_tensors = _tensor_shortcut(kinds, outputs, pairs)
+    bind_tensors = _tensor_fast_call(kinds, outputs, pairs)
 
     def bind(args: Sequence[Any]) -> Bound | None:
         if args and type(args[0]) is not ndarray:
@@ -86,7 +86,7 @@ def shortcut(signature: Signature) -> Bind | None:
     return bind
 
 
-def _tensor_shortcut(
+def _tensor_fast_call(
     kinds: Sequence[_Kind], outputs: Sequence[int], pairs: Sequence[tuple[int, int]]
 ) -> Bind:
     """Return the fast path for plain tensors on the CPU.

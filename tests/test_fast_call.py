@@ -9,8 +9,8 @@ import pytest
 
 import schedlang as sl
 from schedlang.errors import CallError, CallTypeError
+from schedlang.runtime.fast_call import fast_call
 from schedlang.runtime.kernel import Kernel
-from schedlang.runtime.shortcut import shortcut
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def ones() -> np.ndarray:
 
 
 def test_plain_arrays_take_the_fast_path(kernel: Kernel) -> None:
-    bind = shortcut(kernel.signature)
+    bind = fast_call(kernel.signature)
     out = ones()
     assert bind is not None
     bound, made = bind((ones(), out)), bind((ones(),))
@@ -48,14 +48,14 @@ def test_plain_arrays_take_the_fast_path(kernel: Kernel) -> None:
     ],
 )
 def test_other_arguments_take_the_full_check(kernel: Kernel, args: tuple) -> None:
-    bind = shortcut(kernel.signature)
+    bind = fast_call(kernel.signature)
     assert bind is not None and bind(args) is None
     with pytest.raises((CallError, CallTypeError)):
         kernel(*args)
 
 
 def test_overlap_and_read_only_outputs_take_the_full_check(kernel: Kernel) -> None:
-    bind = shortcut(kernel.signature)
+    bind = fast_call(kernel.signature)
     a, frozen = ones(), ones()
     frozen.flags.writeable = False
     both = np.ones((3, 4), "float32")
@@ -66,7 +66,7 @@ def test_overlap_and_read_only_outputs_take_the_full_check(kernel: Kernel) -> No
 
 
 def test_views_that_do_not_overlap_take_the_fast_path(kernel: Kernel) -> None:
-    bind = shortcut(kernel.signature)
+    bind = fast_call(kernel.signature)
     both = np.ones((4, 4), "float32")
     assert bind is not None and bind((both[:2], both[2:])) is not None
     kernel(both[:2], both[2:])
@@ -80,4 +80,4 @@ def test_sizes_scalars_and_float16_have_no_fast_path() -> None:
     B = sl.compute((n,), lambda i: A[i] * 2, name="B")
     C = sl.compute((4,), lambda i: H[i] + 1, name="C")
     for out in (B, C):
-        assert shortcut(sl.build(sl.schedule(out), target="python").signature) is None
+        assert fast_call(sl.build(sl.schedule(out), target="python").signature) is None

@@ -18,19 +18,19 @@ PATIENCE = 300.0
 
 
 @contextmanager
-def turn(alone: bool) -> Iterator[None]:
+def machine_lock(alone: bool) -> Iterator[None]:
     """Hold a turn: ``alone`` for timing, otherwise shared with others that build.
 
     On systems without file locks it has no effect: run only one tuning process at a time there.
     """
     # Windows has no user ids
     own = os.getuid() if hasattr(os, "getuid") else 0
-    with held(Path(tempfile.gettempdir()) / f"schedlang-turns-{own}", alone):
+    with file_lock(Path(tempfile.gettempdir()) / f"schedlang-turns-{own}", alone):
         yield
 
 
 @contextmanager
-def held(path: Path, alone: bool) -> Iterator[None]:
+def file_lock(path: Path, alone: bool) -> Iterator[None]:
     """Hold a lock file, exclusively if ``alone``; hold nothing if it cannot be opened."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
@@ -55,4 +55,4 @@ def _leave(path: Path, handle: int) -> None:
             path.unlink()
 
 
-__all__ = ["held", "turn"]
+__all__ = ["file_lock", "machine_lock"]

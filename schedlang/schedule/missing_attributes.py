@@ -1,4 +1,4 @@
-"""Hints for error messages: names similar to a missing one, and statements to write instead."""
+"""Messages for attributes that a stage or a schedule does not have, with what to write instead."""
 
 from __future__ import annotations
 

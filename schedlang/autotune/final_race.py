@@ -9,7 +9,7 @@ from schedlang.autotune.budget import GRACE, finalists, untuned_until
 from schedlang.autotune.record import DISTURBED, UNRACED, UNTUNED, Trial
 from schedlang.autotune.runner.measure import Job, Measured
 from schedlang.autotune.state import BASELINE, Search, key_of
-from schedlang.schedule.schedule import plain_schedule
+from schedlang.schedule.schedule import empty_schedule
 
 # the most races, where all finalists of one fail
 MOST_RACES = 3
@@ -21,7 +21,7 @@ LITTLE = 0.2
 SLOW = ("build timed out", "run timed out")
 
 
-def finals(search: Search) -> None:
+def final_race(search: Search) -> None:
     """Race the fastest trials: measure them again, in turns. The medians of the race count.
 
     A finalist that the race does not measure in time keeps its first time. The untuned schedule is
@@ -29,9 +29,9 @@ def finals(search: Search) -> None:
     """
     if search.end is not None:
         _race(search)
-        _time_plain(search)
+        _time_untuned(search)
         return
-    _time_plain(search)
+    _time_untuned(search)
     _race(search)
 
 
@@ -40,7 +40,7 @@ def _race(search: Search) -> None:
     best = search.best()
     least = best.seconds if best else None
     rival = least and search.baseline and search.baseline < RIVAL * least
-    plain = [search.plain()] if rival else []
+    untuned = [search.untuned_job()] if rival else []
     for _ in range(MOST_RACES):
         if not search.good() or (not search.task.timed and not search.task.target.is_gpu):
             return
@@ -53,8 +53,8 @@ def _race(search: Search) -> None:
         if until is not None and search.timeout is not None:
             until += GRACE * search.timeout
         jobs = [Job(t.number, t.steps, until) for t in chosen]
-        again = {m.number: m for m in search.measurer.race([*jobs, *plain])}
-        _raced_plain(search, again.pop(BASELINE, None))
+        again = {m.number: m for m in search.measurer.race([*jobs, *untuned])}
+        _raced_untuned(search, again.pop(BASELINE, None))
         search.unraced = all(m.outcome in SLOW for m in again.values())
         if search.unraced:
             search.progress.note(UNRACED)
@@ -65,27 +65,27 @@ def _race(search: Search) -> None:
         # last: the times above count even if the disk is full
         for trial in search.trials:
             if trial.number in again:
-                search.keep(trial, again[trial.number])
+                search.record(trial, again[trial.number])
         if (best := search.best()) is not None:
             search.progress.raced(best)
         if search.finalists or search.unraced or search.space.late():
             return
 
 
-def _time_plain(search: Search) -> None:
+def _time_untuned(search: Search) -> None:
     """Time the untuned schedule, unless this run has done so or there is no time."""
-    if search.untuned is not None or not search.times_plain or not search.good():
+    if search.untuned is not None or not search.times_untuned or not search.good():
         return
     until = untuned_until(search)
     if search.space.late() if until is None else monotonic() + LITTLE > until:
         return
     deadline = search.space.deadline if until is None else None
-    job = replace(search.plain(), until=until)
+    job = replace(search.untuned_job(), until=until)
     for found in search.measurer.measure([job], None, deadline):
         search.untuned = found
 
 
-def _raced_plain(search: Search, found: Measured | None) -> None:
+def _raced_untuned(search: Search, found: Measured | None) -> None:
     """Store the time of the untuned schedule from the race, if it has one."""
     if found is None or found.seconds is None:
         return
@@ -94,7 +94,7 @@ def _raced_plain(search: Search, found: Measured | None) -> None:
     search.untuned = found if known is None else _better(found, known)
 
 
-def keep_untuned(search: Search) -> None:
+def record_untuned(search: Search) -> None:
     """Add the untuned schedule as a trial if it beats every candidate of the rules.
 
     With a user's template it is not added, since the result must have the template's decisions.
@@ -104,21 +104,21 @@ def keep_untuned(search: Search) -> None:
         return
     if found is None or found.seconds is None or found.seconds >= best.seconds:
         return
-    plain = space.of(plain_schedule(list(search.task.outputs)), {}, UNTUNED)
-    key = key_of(plain)
+    untuned = space.of(empty_schedule(list(search.task.outputs)), {}, UNTUNED)
+    key = key_of(untuned)
     if key in search.seen:
         return
     first = search.untuned_first
     trial = Trial(
-        1 + max(t.number for t in search.trials), "ok", search.plain().steps, {}, found.seconds,
-        plain.estimate.seconds, "" if found.quiet else DISTURBED, key, UNTUNED,
+        1 + max(t.number for t in search.trials), "ok", search.untuned_job().steps, {},
+        found.seconds, untuned.estimate.seconds, "" if found.quiet else DISTURBED, key, UNTUNED,
         raced=first is not None, first=first.seconds if first else None, disturbed=not found.quiet,
         first_disturbed=first is not None and not first.quiet, checked=search.task.checked,
         limits=search.task.limited,
     )  # fmt: skip
     search.trials.append(trial)
     search.finalists.add(trial.number)
-    search.keep(trial, found)
+    search.record(trial, found)
     search.progress.trial(trial)
 
 
@@ -149,4 +149,4 @@ def _better(found: Measured, known: Measured) -> Measured:
     return replace(found, seconds=seconds, quiet=known.quiet)
 
 
-__all__ = ["finals", "keep_untuned"]
+__all__ = ["final_race", "record_untuned"]

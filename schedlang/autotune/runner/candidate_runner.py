@@ -1,4 +1,4 @@
-"""The workbench of a child process: it builds, checks and times candidates."""
+"""The part of a child process that builds, checks and times candidates."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.autotune.runner.machine_lock import file_lock
 from schedlang.autotune.runner.noise import (
     Time,
     least_of_calls,
@@ -21,7 +22,6 @@ from schedlang.autotune.runner.noise import (
 )
 from schedlang.autotune.runner.outputs import Guarded, unequal
 from schedlang.autotune.runner.task import Task
-from schedlang.autotune.runner.turns import held
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import Tensor
@@ -49,7 +49,7 @@ class Wrong(Exception):
         self.spoiled = spoiled
 
 
-class Workbench:
+class CandidateRunner:
     """The arrays of a task, and the kernels built for it, by job number."""
 
     def __init__(self, task: Task, folder: Path) -> None:
@@ -167,7 +167,7 @@ class Workbench:
         if self._expected is None:
             paths = [self.folder / f"expected_{n}.npy" for n in range(len(self._outs))]
             # processes start together, and memory may not suffice for more than one oracle
-            with held(self.folder / "oracle", alone=True):
+            with file_lock(self.folder / "oracle", alone=True):
                 if not all(path.exists() for path in paths):
                     self._compute(paths)
             sizes = [out.array.size for out in self._outs]

@@ -27,7 +27,7 @@ from schedlang.ir.nodes import (
     Store,
     walk,
 )
-from schedlang.ir.rewrite import deep, moved, with_rows
+from schedlang.ir.rewrite import deep, relocated, with_rows
 
 
 def as_loops(program: Program) -> Nest:
@@ -149,12 +149,14 @@ class _Threads:
     def in_rows(self, stmt: Stmt) -> Stmt:
         """Return ``stmt`` with accesses to per-thread storage moved to the thread's row."""
 
-        def spot(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
+        def moved_to(
+            buffer: Buffer, at: tuple[Expr, ...]
+        ) -> tuple[Buffer, tuple[Expr, ...]] | None:
             if buffer not in self.rows:
                 return None
             return self.rows[buffer], (*(i.axis for i in self.threads), *at)
 
-        return moved(stmt, spot)
+        return relocated(stmt, moved_to)
 
     def in_thread_loops(self, stmts: Sequence[Stmt]) -> list[Stmt]:
         """Return ``stmts`` inside loops over the threads."""
