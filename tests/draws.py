@@ -7,8 +7,8 @@ from random import Random
 
 import schedlang as sl
 from schedlang.autotune.knobs import Decisions, Rejected
-from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Candidate, Space
+from schedlang.autotune.tactics.templates import template_for
 from schedlang.codegen.sums import kept_buffers, steps_of
 from schedlang.expr.nodes import Axis
 from schedlang.expr.visit import postorder

@@ -10,8 +10,8 @@ import pytest
 
 import schedlang as sl
 from schedlang.autotune.knobs import Rejected
-from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Space
+from schedlang.autotune.tactics.templates import template_for
 from tests.draws import AVX2, drawn, in_lanes
 
 N = M = 64

@@ -16,8 +16,8 @@ from schedlang.autotune.costs import devices
 from schedlang.autotune.costs.devices import Speed, _first, _here
 from schedlang.autotune.costs.estimate_gpu import estimate_gpu, registers
 from schedlang.autotune.knobs import Rejected
-from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Candidate, Space
+from schedlang.autotune.tactics.templates import template_for
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.program import Program
 from schedlang.runtime import nvidia

@@ -15,8 +15,8 @@ import schedlang as sl
 from benchmarks.computations import computation
 from benchmarks.works.families import FAMILIES
 from schedlang.autotune.knobs import Decision, Rejected
-from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Space
+from schedlang.autotune.tactics.templates import template_for
 from tests.draws import AVX2
 from tests.graphs import product
 from tests.marks import slow_but

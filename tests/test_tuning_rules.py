@@ -20,12 +20,12 @@ from benchmarks.works.families import FAMILIES
 from schedlang.autotune.costs.estimate import estimate, work_of
 from schedlang.autotune.costs.footprint import Footprint
 from schedlang.autotune.database import Database
-from schedlang.autotune.knobs import Knobs, Rejected
+from schedlang.autotune.knobs import Rejected
 from schedlang.autotune.record import UNTUNED, Trial, Where
-from schedlang.autotune.rules.access import accesses
-from schedlang.autotune.rules.sketch import Sketch
-from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Candidate, Space
+from schedlang.autotune.tactics.access import accesses
+from schedlang.autotune.tactics.facts import Dataflow, Problem
+from schedlang.autotune.tactics.templates import template_for
 from schedlang.compute.work import flops
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.ir.sized import at_sizes
@@ -412,8 +412,8 @@ def test_knobs_of_axes_of_one_name() -> None:
     S = sl.compute((64,), lambda i: sl.sum(A[i, k], axis=k), name="S")
     s = sl.schedule(S)
     partial = s.rfactor(S, k)
-    sketch = Sketch(s, Knobs(), AVX2, 2)
-    assert [sketch.axis_name(partial, at) for at in range(2)] == ["0", "1"]
+    stage = Dataflow(Problem((S,), AVX2), s.state).stage(partial)
+    assert [stage.axis_name(at) for at in range(2)] == ["0", "1"]
 
 
 def test_a_product_on_a_gpu_has_shared_tiles_and_threads() -> None:

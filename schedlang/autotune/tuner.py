@@ -24,7 +24,6 @@ from schedlang.autotune.record import UNTUNED, Where
 from schedlang.autotune.records.replay import decisions_for
 from schedlang.autotune.report.progress import progress_for
 from schedlang.autotune.result import TuningResult
-from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.run import run
 from schedlang.autotune.runner.local import Local
 from schedlang.autotune.runner.measure import Measurer
@@ -35,6 +34,7 @@ from schedlang.autotune.search import Strategy, strategy
 from schedlang.autotune.sizes import checked_sizes
 from schedlang.autotune.space import Candidate, Space, Template
 from schedlang.autotune.state import Search
+from schedlang.autotune.tactics.templates import template_for
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import SchedlangError
 from schedlang.runtime.nvidia import driver

@@ -17,8 +17,8 @@ from unittest.mock import patch
 
 import schedlang as sl
 from schedlang.autotune.knobs import Rejected
-from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Candidate, Space
+from schedlang.autotune.tactics.templates import template_for
 from schedlang.compute.graph import variables
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.simt import simulate
@@ -35,7 +35,9 @@ GPU = sl.Target("cuda")
 DRAWS = 4
 # thresholds of the rules for work in threads and in parts; every other case lowers them to FEWEST,
 # so that reductions as small as these are split into parts
-LEAST_STEPS = tuple(f"schedlang.autotune.rules.{file}.LEAST_STEPS" for file in ("nest", "parts"))
+LEAST_STEPS = tuple(
+    f"schedlang.autotune.tactics.cpu.{file}.LEAST_STEPS" for file in ("nest", "parallel_reduction")
+)
 FEWEST = 1
 
 

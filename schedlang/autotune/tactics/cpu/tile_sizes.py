@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from schedlang.autotune.rules.access import Access
-from schedlang.autotune.rules.sketch import Sketch
+from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.tactics.access import Access
+from schedlang.autotune.tactics.facts import StageFacts, is_long
+from schedlang.autotune.tactics.knob import Knob
 from schedlang.codegen.tiles import registers
-from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.compute.tensor import ComputeOp
 from schedlang.expr.nodes import Axis
 from schedlang.expr.simplify import to_lin
 
@@ -23,6 +25,11 @@ MOST_TRANSPOSED, LEAST_TRANSPOSED = 2, 4
 LEAST_SUMS = 8
 # bytes of a cache line
 LINE = 64
+TILE = Knob(
+    "C.tile", "tiles that fit the registers",
+    "the tile: the number of vectors along the vectorized axis, then each other axis with its "
+    "extent. `[2, [0, 5]]` is 2 vectors by 5 rows of axis 0",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -49,15 +56,14 @@ class Tile:
     rows: tuple[tuple[int, int], ...]
 
 
-def lane_axes(sketch: Sketch, tensor: Tensor, last: int) -> list[Lane]:
+def lane_axes(stage: StageFacts, last: int) -> list[Lane]:
     """Return the data axes of a reduction that can be lanes; ``last`` is the contiguous one."""
-    op, reads = sketch.op(tensor), sketch.reads(tensor)
-    width = sketch.width(tensor)
+    op, reads, width = stage.op, stage.reads, stage.width
     found = []
-    for at, (axis, extent) in enumerate(zip(op.axis, sketch.sizes_of(tensor))):
+    for at, (axis, extent) in enumerate(zip(op.axis, stage.lengths)):
         if extent == 1:
             continue
-        others = [a for a in op.axis if a is not axis and sketch.long(a)]
+        others = [a for a in op.axis if a is not axis and is_long(a)]
         lanes = min(width, extent)
         packed, packable, fits = [], [], True
         for read in reads:
@@ -73,10 +79,10 @@ def lane_axes(sketch: Sketch, tensor: Tensor, last: int) -> list[Lane]:
             else:
                 fits = False
         transposed = at != last
-        if transposed and not any(r == last for r in row_axes(sketch, tensor, at)):
+        if transposed and not any(r == last for r in row_axes(stage, at)):
             fits = False
         lane = Lane(at, tuple(packed), tuple(packable), transposed)
-        if fits and tiles(sketch, tensor, lane, last):
+        if fits and tiles(stage, lane, last):
             found.append(lane)
     return found
 
@@ -93,55 +99,55 @@ def _copied(op: ComputeOp, read: Access, reads: Sequence[Access], axis: Axis, la
     )
 
 
-def row_axes(sketch: Sketch, tensor: Tensor, lane: int) -> list[int]:
+def row_axes(stage: StageFacts, lane: int) -> list[int]:
     """Return the data axes, other than the lanes, that read some element again."""
-    op, reads, held = sketch.op(tensor), sketch.reads(tensor), sketch.time_axes(tensor)
+    reads, held = stage.reads, stage.time_axes
     return [
-        at for at, axis in enumerate(op.axis)
-        if at >= held and at != lane and sketch.long(axis) and any(r.fixed(axis) for r in reads)
+        at for at, axis in enumerate(stage.op.axis)
+        if at >= held and at != lane and is_long(axis) and any(r.fixed(axis) for r in reads)
     ]  # fmt: skip
 
 
 def tiles(
-    sketch: Sketch, tensor: Tensor, lane: Lane, last: int, sizes: Sequence[int] = ()
+    stage: StageFacts, lane: Lane, last: int, sizes: Sequence[int] = ()
 ) -> list[Tile]:
     """Return the tiles whose sums and operands fit the target's vector registers, largest first.
 
-    ``sizes`` are the points along each data axis, by default those of ``tensor``.
+    ``sizes`` are the points along each data axis, by default those of the stage.
     """
-    own = sketch.sizes_of(tensor)
-    found = _best(_fitting(sketch, tensor, lane, last, sizes or own))
-    valid = [t for t in found if _rest_fits(sketch, tensor, lane, t)]
+    own = stage.lengths
+    found = _best(_fitting(stage, lane, last, sizes or own))
+    valid = [t for t in found if _rest_fits(stage, lane, t)]
     if found and not sizes and (not valid or 2 * sums(found[0]) <= LEAST_SUMS):
         # on short axes, or those of prime extent, allow a smaller last tile
-        short = _fitting(sketch, tensor, lane, last, own, short=True)
-        more = _best([t for t in short if _rest_fits(sketch, tensor, lane, t)])
+        short = _fitting(stage, lane, last, own, short=True)
+        more = _best([t for t in short if _rest_fits(stage, lane, t)])
         if more and (not valid or sums(more[0]) >= LEAST_SUMS):
             return more
     if valid and not sizes:
-        valid += _whole_lines(sketch, tensor, lane, last, valid)
+        valid += _whole_lines(stage, lane, last, valid)
     return sorted(valid, key=_largest) or found
 
 
 def _whole_lines(
-    sketch: Sketch, tensor: Tensor, lane: Lane, last: int, known: Sequence[Tile]
+    stage: StageFacts, lane: Lane, last: int, known: Sequence[Tile]
 ) -> list[Tile]:
     """Return tiles that read whole cache lines, if no ``known`` one with enough sums does.
 
     Their last tiles may be smaller, if they use the core at least as well as the known ones.
     """
-    width, most = sketch.target.vector_bytes, max(map(sums, known))
+    width, most = stage.problem.target.vector_bytes, max(map(sums, known))
 
     def better(tile: Tile) -> bool:
         return tile.vectors * width >= LINE and sums(tile) > min(most, LEAST_SUMS)
 
     if width >= LINE or any(map(better, known)):
         return []
-    sizes = sketch.sizes_of(tensor)
+    sizes = stage.lengths
     best_use = max(_utilization(t, sizes) for t in known)
     return [
-        t for t in _fitting(sketch, tensor, lane, last, sizes, short=True)
-        if better(t) and _utilization(t, sizes) >= best_use and _rest_fits(sketch, tensor, lane, t)
+        t for t in _fitting(stage, lane, last, sizes, short=True)
+        if better(t) and _utilization(t, sizes) >= best_use and _rest_fits(stage, lane, t)
     ]  # fmt: skip
 
 
@@ -168,23 +174,23 @@ def _largest(tile: Tile) -> tuple[int, int, tuple[tuple[int, int], ...]]:
     return -sums(tile), tile.vectors, tile.rows
 
 
-def _rest_fits(sketch: Sketch, tensor: Tensor, lane: Lane, tile: Tile) -> bool:
+def _rest_fits(stage: StageFacts, lane: Lane, tile: Tile) -> bool:
     """Return whether registers also hold the sums and an operand of a last tile of fewer lanes."""
-    extent, width = sketch.op(tensor).axis[lane.at].extent, sketch.width(tensor)
+    extent, width = stage.op.axis[lane.at].extent, stage.width
     rest = extent % (tile.vectors * width) if isinstance(extent, int) else 0
     copies = sums(tile) // tile.vectors
-    return registers(rest, width) * (copies + 1) < sketch.target.vector_registers
+    return registers(rest, width) * (copies + 1) < stage.problem.target.vector_registers
 
 
 def _fitting(
-    sketch: Sketch, tensor: Tensor, lane: Lane, last: int, sizes: Sequence[int],
+    stage: StageFacts, lane: Lane, last: int, sizes: Sequence[int],
     short: bool = False,
 ) -> list[Tile]:  # fmt: skip
     """Return the tiles that fit; if ``short``, the last tile of any axis may be smaller."""
-    width = sketch.width(tensor)
-    rows = row_axes(sketch, tensor, lane.at)
-    length, extent = sizes[lane.at], sketch.op(tensor).axis[lane.at].extent
-    if not isinstance(extent, int) and not sketch.little_padding(tensor, length, width):
+    width = stage.width
+    rows = row_axes(stage, lane.at)
+    length, extent = sizes[lane.at], stage.op.axis[lane.at].extent
+    if not isinstance(extent, int) and not stage.little_padding(length, width):
         return []
     least = 1 if short else LEAST_TILES
     most = max(1, min(MOST_VECTORS, -(-length // width)))
@@ -194,7 +200,7 @@ def _fitting(
         # cutting rows as well as lanes makes four copies of the code: only for long axes
         cut = short or bool(whole) or length >= LEAST_TILES * vectors * width
         taken = registers(min(vectors * width, length), width)
-        room = (sketch.target.vector_registers - taken - 1) // taken
+        room = (stage.problem.target.vector_registers - taken - 1) // taken
         for chosen in _subsets(rows):
             if lane.transposed and (last not in chosen or vectors > MOST_TRANSPOSED):
                 continue
@@ -209,11 +215,11 @@ def _fitting(
     return found
 
 
-def choose_tile(sketch: Sketch, tensor: Tensor, shapes: Sequence[Tile]) -> Tile:
+def choose_tile(stage: StageFacts, shapes: Sequence[Tile], knobs: Knobs) -> Tile:
     """Choose one of ``shapes`` with a knob."""
     # readable in a recorded decision: the vectors, then the axis and count of each kind of rows
     labels = [[t.vectors, *(list(r) for r in t.rows)] for t in shapes]
-    chosen = sketch.knobs.choice(f"{sketch.name(tensor)}.tile", labels)
+    chosen = knobs.choice(f"{stage.name}.tile", labels)
     return shapes[labels.index(list(chosen))]
 
 

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, product
 
-from schedlang.autotune.rules.access import Access
-from schedlang.autotune.rules.scan_steps import data_axes
-from schedlang.autotune.rules.sketch import Sketch
+from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.tactics.access import Access
+from schedlang.autotune.tactics.cuda.occupancy import THREADS
+from schedlang.autotune.tactics.facts import StageFacts, is_long
+from schedlang.autotune.tactics.knob import Knob
 from schedlang.codegen.budget import registers_of
-from schedlang.compute.tensor import Tensor
 
-# threads of a block
-THREADS = (64, 128, 256, 512)
 # elements of a thread along an axis; the most registers for its sums, and those for everything else
 EACH, MOST_SUMS, OTHERS = (2, 4, 8), 128, 32
 # threads of a block along an axis, and more if there is only one axis
@@ -27,6 +26,17 @@ SHORT, WHOLE = 16, 8
 FEW_POINTS = 1024
 # the most points of all tiles, those beyond the edge included, for each point of the result
 MOST_PADDED = 1.5
+KNOBS = (
+    Knob(
+        "C.axes", "axes, from 0",
+        "the axes of a block's tile: two axes along which some operand is read again, or the only "
+        f"axis. If they have at most {FEW_POINTS:,} points together, another axis may add threads, "
+        "with one element each",
+    ),
+    Knob("C.i.each", "1 to 8", "along `i`: the number of elements per thread"),
+    Knob("C.i.threads", "1 to 256", "along `i`: the number of threads"),
+    Knob("C.i.vthreads", VIRTUAL, "along `i`: the number of virtual threads"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,38 +58,35 @@ Shape = tuple[Part, ...]
 Length = tuple[int, int]
 
 
-def reused(sketch: Sketch, tensor: Tensor, read: Access) -> bool:
+def reused(stage: StageFacts, read: Access) -> bool:
     """Return whether some data axis reads the same elements again."""
-    return any(read.fixed(a) for a in data_axes(sketch, tensor) if sketch.long(a))
+    return any(read.fixed(a) for a in stage.data_axes if is_long(a))
 
 
-def shapes(
-    sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[int]
-) -> tuple[Shape, ...]:
-    """Return the tiles of ``tensor`` inside ``head``, along axes that read elements again.
+def shapes(stage: StageFacts, head: StageFacts, positions: Sequence[int]) -> tuple[Shape, ...]:
+    """Return the tiles of a stage inside ``head``, along axes that read elements again.
 
-    ``positions`` gives for each data axis of ``head`` the corresponding axis of ``tensor``, or -1.
+    ``positions`` gives for each data axis of ``head`` the corresponding axis of the stage, or -1.
     """
-    axes, own = sketch.op(head).axis, sketch.op(tensor).axis
-    sizes, reads = sketch.extents(axes), sketch.reads(tensor)
-    moving = data_axes(sketch, head)
+    axes, own = head.op.axis, stage.op.axis
+    sizes, reads = stage.extents(axes), stage.reads
+    moving = head.data_axes
     free = [at for at, p in enumerate(positions) if p >= 0 and axes[at] in moving and sizes[at] > 1]
     rows = [at for at in free if any(read.fixed(own[positions[at]]) for read in reads)]
     if not rows:
         return ()
-    own_registers = sum(registers_of(t.dtype) for t in sketch.op(tensor).outputs)
-    room = sketch.target.device.registers_per_sm
+    own_registers = sum(registers_of(t.dtype) for t in stage.op.outputs)
+    room = stage.problem.target.device.registers_per_sm
     lengths = (tuple((at, sizes[at]) for at in some) for some in (rows, free))
     return _shapes(*lengths, own_registers, room)
 
 
-def choose_shape(sketch: Sketch, name: str, head: Tensor, found: Sequence[Shape]) -> Shape:
+def choose_shape(name: str, head: StageFacts, found: Sequence[Shape], knobs: Knobs) -> Shape:
     """Choose one of the tiles, with one knob for each number; each knob narrows the next."""
-    knobs = sketch.knobs
     chosen = knobs.choice(f"{name}.axes", list(dict.fromkeys(_positions(s) for s in found)))
     left = [s for s in found if _positions(s) == chosen]
     for n, at in enumerate(chosen):
-        label = f"{name}.{sketch.axis_name(head, at)}"
+        label = f"{name}.{head.axis_name(at)}"
         for field, knob in (("each", "each"), ("threads", "threads"), ("virtual", "vthreads")):
             options = sorted({getattr(s[n], field) for s in left})
             value = knobs.choice(f"{label}.{knob}", options)
@@ -145,4 +152,4 @@ def _thread_counts(size: int, alone: bool) -> list[int]:
     return sorted({n for n in known if n <= size} | ({size} if size <= max(known) else set()))
 
 
-__all__ = ["THREADS", "Part", "Shape", "choose_shape", "reused", "shapes"]
+__all__ = ["KNOBS", "Part", "Shape", "choose_shape", "reused", "shapes"]
