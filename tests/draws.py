@@ -1,4 +1,4 @@
-"""Helpers for tests of the tuner's CPU rules: draw candidates and inspect their loop nests."""
+"""Helpers for tests of the tactics for CPUs: draw candidates and inspect their loop nests."""
 
 from __future__ import annotations
 

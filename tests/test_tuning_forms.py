@@ -1,4 +1,4 @@
-"""For every form of a read, the rules make vectorized candidates."""
+"""For every form of a read, the tactics make vectorized candidates."""
 
 from __future__ import annotations
 

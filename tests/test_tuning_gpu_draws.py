@@ -1,4 +1,4 @@
-"""Tests of the candidates that the GPU rules draw: ways to compute a stage, tiles, lanes."""
+"""Tests of the candidates that the GPU tactics draw: ways to compute a stage, tiles, lanes."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ def test_tiles_fit_the_registers_of_a_thread(dtype: str) -> None:
 
 
 def test_a_tile_too_large_for_a_thread_is_refused() -> None:
-    """The rules refuse a too large tile; a template of the user may have one."""
+    """The tactics refuse a too large tile; a template of the user may have one."""
     D = product(512, 512, 64, "float64")
 
     def large(s: Any, knobs: Knobs) -> None:

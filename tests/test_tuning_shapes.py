@@ -1,4 +1,4 @@
-"""Tests of the CPU rules on computations of odd and symbolic sizes, few results, and scans."""
+"""Tests of the CPU tactics on computations of odd and symbolic sizes, few results, and scans."""
 
 from __future__ import annotations
 

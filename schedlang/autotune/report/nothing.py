@@ -24,7 +24,7 @@ ILLEGAL = (
     "named, or the options of its knobs."
 )
 LATE = "The time was up before other decisions were drawn: give more time."
-BY_RULES = "No rule applies to this computation; give a template= that schedules it."
+BY_TACTICS = "No tactic applies to this computation; give a template= that schedules it."
 
 
 def why_nothing(
@@ -62,4 +62,4 @@ def _line(count: int, why: str) -> str:
     return f"{count} time{'s' * (count != 1)} {shown}"
 
 
-__all__ = ["BY_RULES", "CONSTRAINED", "ILLEGAL", "why_nothing"]
+__all__ = ["BY_TACTICS", "CONSTRAINED", "ILLEGAL", "why_nothing"]

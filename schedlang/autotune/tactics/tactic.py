@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.facts import StageFacts
@@ -95,6 +96,7 @@ class Applicable:
         assert answer is not None, f"tactic {name} depends on itself through another one"
         return answer
 
-    def besides(self, name: str) -> list[str]:
-        """Return the names of those that apply, other than ``name``, in order."""
-        return [known for known in self._tactics if known != name and known in self]
+    def before(self, name: str) -> list[str]:
+        """Return the names of those that apply among the tactics listed before ``name``."""
+        earlier = takewhile(lambda known: known != name, self._tactics)
+        return [known for known in earlier if known in self]

@@ -22,14 +22,14 @@ ROW = 4
 
 
 def applies(stage: StageFacts, others: Applicable) -> bool:
-    """Return whether no other tactic applies, or only one that may be worse.
+    """Return whether the stage is no reduction, or no tactic listed before is surely better.
 
     Parts may be worse if there are enough results for all threads. Lanes along reduction steps may
     be worse if they would read with a stride or a remainder, and lanes over results would not.
     """
-    if stage.is_scan_step:
+    if stage.is_scan_step or not stage.is_reduction:
         return True
-    known = others.besides("points")
+    known = others.before("points")
     if known == ["parts"]:
         return not parallel_reduction.too_few(stage)
     if known == ["rows"]:

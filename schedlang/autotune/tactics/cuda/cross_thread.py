@@ -13,7 +13,7 @@ from schedlang.autotune.tactics.cuda.occupancy import (
     needs_parts,
     results,
 )
-from schedlang.autotune.tactics.cuda.per_thread import LANES
+from schedlang.autotune.tactics.cuda.per_thread import ACCESS_LANES
 from schedlang.autotune.tactics.cuda.tile_shapes import reused
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.loops import fused
@@ -77,5 +77,5 @@ def _coalesced(stage: StageFacts) -> bool:
 
 TACTIC = Tactic(
     "across", "the threads of a block reduce each result together", applies, apply,
-    knobs=(BLOCK_THREADS, LANES),
+    knobs=(BLOCK_THREADS, ACCESS_LANES),
 )  # fmt: skip

@@ -13,5 +13,7 @@ def applies(stage: StageFacts, others: Applicable) -> bool:
 
 
 TACTIC = Tactic(
-    "elements", "each thread computes whole elements", applies, per_thread, KNOBS, implied=True
-)
+    "elements",
+    "each thread computes whole elements; without this knob, for stages that are no reductions",
+    applies, per_thread, KNOBS, implied=True,
+)  # fmt: skip

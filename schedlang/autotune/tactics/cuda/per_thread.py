@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.attach import attach
-from schedlang.autotune.tactics.cuda.access_widths import lane_counts, lanes_of_rows
+from schedlang.autotune.tactics.cuda.access_widths import LANES, lane_counts, lanes_of_rows
 from schedlang.autotune.tactics.cuda.occupancy import BLOCK_THREADS, THREADS
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob
@@ -22,11 +22,11 @@ from schedlang.autotune.tactics.scheduled import (
 from schedlang.expr.nodes import Axis
 from schedlang.schedule.schedule import Schedule
 
-LANES = Knob(
-    "C.lanes", "1, 2, 4, 8 or 16",
+ACCESS_LANES = Knob(
+    "C.lanes", LANES,
     "the number of neighbouring elements, or of reduction steps, in one access of a thread",
 )  # fmt: skip
-KNOBS = (BLOCK_THREADS, LANES, Knob("C.rows", (True, False), "give each block one row"))
+KNOBS = (BLOCK_THREADS, ACCESS_LANES, Knob("C.rows", (True, False), "give each block one row"))
 
 
 def per_thread(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:

@@ -6,7 +6,7 @@ from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.cuda import cross_thread
 from schedlang.autotune.tactics.cuda.block_tile import all_reused
 from schedlang.autotune.tactics.cuda.occupancy import FEW, FEW_BLOCKS, WARP, results
-from schedlang.autotune.tactics.cuda.per_thread import per_thread
+from schedlang.autotune.tactics.cuda.per_thread import KNOBS, per_thread
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob
 from schedlang.autotune.tactics.loops import first, fused
@@ -80,5 +80,6 @@ TACTIC = Tactic(
             "C.count", COUNTS,
             "the number of partial results per result; they are the stage `C.rf`",
         ),
+        *KNOBS,
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Tests of the GPU rules: schedules and estimated costs."""
+"""Tests of the GPU tactics: schedules and estimated costs."""
 
 from __future__ import annotations
 

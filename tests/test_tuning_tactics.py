@@ -1,4 +1,4 @@
-"""Tests of the rules: right schedules for any computation, like those written by hand."""
+"""Tests of the tactics: right schedules for any computation, like those written by hand."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from schedlang.expr.nodes import Axis, Expr
 from schedlang.ir.sized import at_sizes
 from tests.draws import AVX2, AVX512, inner_guards
 from tests.draws import drawn as given_draws
-from tests.fuzz.rules import run_case
+from tests.fuzz.tactics import run_case
 from tests.graphs import product
 from tests.marks import slow_but
 
@@ -293,7 +293,7 @@ def test_too_much_recomputation_is_refused() -> None:
     made = space(C)
     for candidate in drawn(made, 20):
         assert candidate.estimate.flops <= 1.6 * flops([C])
-    # the rules do not offer it, and a template that does it is refused
+    # the tactics do not offer it, and a template that does it is refused
     assert made.counts["drawn"] == made.counts["valid"]
     inlined = Space((C,), AVX2, lambda s, knobs: s[B].compute_inline(), 2)
     with pytest.raises(Rejected, match="recomputes too much"):

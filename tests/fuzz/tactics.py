@@ -1,4 +1,4 @@
-"""``python -m tests.fuzz.rules --cases N``: the tuner's rules on random computations.
+"""``python -m tests.fuzz.tactics --cases N``: the tuner's tactics on random computations.
 
 Each candidate, for a CPU and for a GPU, must give the results of the oracle. Its steps as JSON and
 its decisions must give the same nest.
@@ -33,8 +33,8 @@ from tests.fuzz.record import Mismatch
 CPU = sl.Target("cpu", vector_bytes=16, vector_registers=16)
 GPU = sl.Target("cuda")
 DRAWS = 4
-# thresholds of the rules for work in threads and in parts; every other case lowers them to FEWEST,
-# so that reductions as small as these are split into parts
+# thresholds for work in threads and in parts; every other case lowers them to FEWEST, so that
+# reductions as small as these are split into parts
 LEAST_STEPS = tuple(
     f"schedlang.autotune.tactics.cpu.{file}.LEAST_STEPS" for file in ("nest", "parallel_reduction")
 )
@@ -102,7 +102,7 @@ def _check(
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.rules", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.tactics", description=__doc__)
     parser.add_argument("--cases", type=int, default=200)
     parser.add_argument("--seed", default="0")
     parser.add_argument("--start", type=int, default=0)
