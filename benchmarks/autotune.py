@@ -4,7 +4,7 @@
                                   [--search NAME] [--timeout S] [--only PATTERN] [--json FILE]
                                   [--keep FILE] [--kept FILE] [--plot FILE]
 
-Every search starts from an empty database. No rule of the search knows an operator by name.
+Every search starts from an empty database. No tactic of the search knows an operator by name.
 
 * ``products`` compares sgemm 1024^3 with OpenBLAS, and C1 to C12 with the schedules of
   ``benchmarks/schedules``. The median over the seeds counts.

@@ -44,7 +44,7 @@ with tempfile.TemporaryDirectory() as folder:
         print(f"  {trial.decisions}: {trial.outcome}")
     print(f"\n{ours}")
 
-    # Without a template, general rules generate the space from the stages of the computation.
+    # Without a template, general tactics generate the space from the stages of the computation.
     found = sl.autotune(C, trials=4, database=database, resume=False)
     print(f"\n2. the generated space\n\n{found}")
     print(f"\n3. the best schedule, as Python code\n\n{found.schedule.as_python()}")

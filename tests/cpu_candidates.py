@@ -1,4 +1,4 @@
-"""Helpers for tests of the tuner's CPU rules: draw candidates and inspect their loop nests."""
+"""Helpers for tests of the tactics for CPUs: draw candidates and inspect their loop nests."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from random import Random
 
 import schedlang as sl
 from schedlang.autotune.knobs import Decisions, Rejected
-from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Candidate, Space
+from schedlang.autotune.tactics.templates import template_for
 from schedlang.expr.nodes import Axis
 from schedlang.expr.visit import postorder
 from schedlang.host import USUAL_CACHES

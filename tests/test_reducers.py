@@ -177,8 +177,8 @@ def test_the_tuner_keeps_the_order() -> None:
     from random import Random
 
     from schedlang.autotune.knobs import Rejected
-    from schedlang.autotune.rules.templates import template_for
     from schedlang.autotune.space import Space
+    from schedlang.autotune.tactics.templates import template_for
 
     C = best(argmax(), 64)
     target = sl.Target("cpu")

@@ -1,4 +1,4 @@
-"""For every form of a read, the rules make vectorized candidates."""
+"""For every form of a read, the tactics make vectorized candidates."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 import schedlang as sl
 from schedlang.autotune.knobs import Rejected
-from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Space
+from schedlang.autotune.tactics.templates import template_for
 from tests.cpu_candidates import AVX2, drawn, in_lanes
 
 N = M = 64

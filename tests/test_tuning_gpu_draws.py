@@ -1,4 +1,4 @@
-"""Tests of the candidates that the GPU rules draw: ways to compute a stage, tiles, lanes."""
+"""Tests of the candidates that the GPU tactics draw: ways to compute a stage, tiles, lanes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import schedlang as sl
 from schedlang.autotune.costs.estimate_gpu import registers
 from schedlang.autotune.costs.warp import work_of_warp
 from schedlang.autotune.knobs import Knobs, Rejected
-from schedlang.autotune.rules.scan_steps import scan_stages
-from schedlang.autotune.rules.sketch import Sketch
-from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Candidate, Space
+from schedlang.autotune.tactics.facts import Dataflow, Problem, StageFacts
+from schedlang.autotune.tactics.scan_stages import scan_stages
+from schedlang.autotune.tactics.templates import template_for
 from schedlang.expr.nodes import Var
 from schedlang.gpu_lowering.lower import device_program
 from tests.gpu_schedules import numbers
@@ -289,7 +289,7 @@ def test_tiles_fit_the_registers_of_a_thread(dtype: str) -> None:
 
 
 def test_a_tile_too_large_for_a_thread_is_refused() -> None:
-    """The rules refuse a too large tile; a template of the user may have one."""
+    """The tactics refuse a too large tile; a template of the user may have one."""
     D = product(512, 512, 64, "float64")
 
     def large(s: Any, knobs: Knobs) -> None:
@@ -354,17 +354,17 @@ def test_the_stages_of_a_scan_are_analyzed_once(monkeypatch: pytest.MonkeyPatch)
     first = sl.compute((2, 8), lambda t, i: X[t, i], name="first")
     step = sl.compute((6, 8), lambda t, i: at[t + 1, i] + X[t, i], name="step")
     N = sl.scan(first, step, S, inputs=[X], name="N")
-    sketch = Sketch(sl.schedule(N), Knobs(), GPU, 1)
+    flow = Dataflow(Problem((N,), GPU), sl.schedule(N).state)
     asked = Counter[str]()
-    consumers = Sketch.consumers
+    consumers = StageFacts.consumers.func
 
-    def counted(self: Sketch, tensor: sl.Tensor) -> list[sl.Tensor]:
-        asked[tensor.name] += 1
-        return consumers(self, tensor)
+    def counted(self: StageFacts) -> list[sl.Tensor]:
+        asked[self.name] += 1
+        return consumers(self)
 
-    monkeypatch.setattr(Sketch, "consumers", counted)
-    assert scan_stages(sketch) == set(sketch.stages())
-    assert asked.total() <= 3 * len(sketch.stages())
+    monkeypatch.setattr(StageFacts, "consumers", property(counted))
+    assert scan_stages(flow) == set(flow.stages)
+    assert asked.total() <= 3 * len(flow.stages)
 
 
 @pytest.mark.parametrize("width", [1, 3, 32, 60, 65, 100])

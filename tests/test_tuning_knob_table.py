@@ -1,10 +1,9 @@
-"""docs/knobs.md names exactly the knobs of the rules and the ways to compute a stage."""
+"""The tactics declare exactly the knobs that they ask for, and docs/knobs.md lists these."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
-from itertools import takewhile
 from operator import attrgetter
 from pathlib import Path
 from random import Random
@@ -15,8 +14,10 @@ import schedlang as sl
 from benchmarks.computations import computation
 from benchmarks.works.families import FAMILIES
 from schedlang.autotune.knobs import Decision, Rejected
-from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Space
+from schedlang.autotune.tactics.knob_table import SHARED, declared, sections
+from schedlang.autotune.tactics.registries import CPU, CUDA, registry_for
+from schedlang.autotune.tactics.templates import template_for
 from tests.cpu_candidates import AVX2
 from tests.graphs import product
 from tests.marks import slow_but
@@ -27,12 +28,10 @@ DOCUMENT = Path(__file__).parents[1] / "docs" / "knobs.md"
 DRAWS = 24
 # GPU candidates take longer to draw
 KIND = attrgetter("kind")
-# the targets in headings of tables
-WHERE = {"cpu": "on a CPU", "cuda": 'for `"cuda"`'}
 
 
 def outputs() -> list[sl.Tensor]:
-    """Return one computation of each kind that the rules distinguish."""
+    """Return one computation of each kind that the tactics distinguish."""
     kinds = {w.kind: computation(w)[-1] for w in FAMILIES}
     A = sl.placeholder((8, 512), name="A")
     k = sl.reduce_axis(512, name="k")
@@ -64,22 +63,14 @@ def asked(target: sl.Target) -> dict[str, set[str]]:
     return found
 
 
-def rows(heading: str) -> list[str]:
-    """Return the code in the first column of a table."""
-    lines = iter(DOCUMENT.read_text(encoding="utf-8").splitlines())
-    assert any(line == f"| {heading} | meaning |" for line in lines), heading
-    firsts = [line.split(" | ")[0] for line in takewhile(lambda line: line.startswith("|"), lines)]
-    return [name for first in firsts for name in re.findall(r"`([^`]+)`", first)]
-
-
-def pattern(row: str) -> re.Pattern[str]:
-    """Return the pattern of a row: a capital letter is a stage or a tensor, ``i`` an axis.
+def pattern(name: str) -> re.Pattern[str]:
+    """Return the pattern of a knob: a capital letter is a stage or a tensor, ``i`` an axis.
 
     The knobs of ``C.local`` are those of ``C`` if the sum has no stage of its own.
     """
     parts = []
-    for place, part in enumerate(row.split(".")):
-        last = place == row.count(".")
+    for place, part in enumerate(name.split(".")):
+        last = place == name.count(".")
         if re.fullmatch("[A-Z]", part):
             parts.append(r"\w+(\.rf)?" if place == 0 else r"\.\w+")
         elif part == "i":
@@ -92,16 +83,38 @@ def pattern(row: str) -> re.Pattern[str]:
 
 
 @pytest.mark.parametrize("target", slow_but(["cpu"], [AVX2, GPU], KIND))
-def test_every_knob_of_the_rules_is_documented(target: sl.Target) -> None:
+def test_every_knob_is_declared_with_its_values(target: sl.Target) -> None:
     found = asked(target)
-    known = [pattern(row) for row in (*rows("knob"), *rows(f"knob {WHERE[target.kind]}"))]
+    known = {pattern(knob.name): knob for knob in (*SHARED, *declared(registry_for(target)))}
     assert not [name for name in found if not any(row.fullmatch(name) for row in known)]
     assert not [row.pattern for row in known if not any(map(row.fullmatch, found))]
+    for name, values in found.items():
+        # several declarations may fit a name: C.local.unroll is also C.unroll
+        allowed = [known[row].values for row in known if row.fullmatch(name)]
+        assert any(isinstance(v, str) or values <= {*map(str, v)} for v in allowed), (name, values)
 
 
 @pytest.mark.parametrize("target", slow_but(["cpu"], [AVX2, GPU], KIND))
-def test_every_way_to_compute_a_stage_is_documented(target: sl.Target) -> None:
-    ways = {
-        way for name, values in asked(target).items() if name.endswith(".how") for way in values
+def test_every_tactic_is_drawn(target: sl.Target) -> None:
+    drawn = {
+        name for knob, values in asked(target).items() if knob.endswith(".how") for name in values
     }
-    assert set(rows(f"`C.how` {WHERE[target.kind]}")) == ways
+    assert {t.name for t in registry_for(target).tactics if not t.implied} == drawn
+
+
+def test_docs_architecture_lists_every_tactic() -> None:
+    text = (DOCUMENT.parent / "architecture.md").read_text(encoding="utf-8")
+    for registry in (CPU, CUDA):
+        for tactic in registry.tactics:
+            file = f"{registry.kind}/{tactic.applies.__module__.rpartition('.')[2]}.py"
+            assert re.search(rf"^\| `{file}` \| .* \| `{tactic.name}` \|$", text, re.M), tactic.name
+
+
+def test_the_tables_are_made_from_the_registries(request: pytest.FixtureRequest) -> None:
+    """``--update-golden`` writes them anew."""
+    start = "## On all targets"
+    introduction, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(start)
+    if request.config.getoption("--update-golden"):
+        DOCUMENT.write_text(introduction + sections(), encoding="utf-8", newline="\n")
+    else:
+        assert start + rest == sections(), "a tactic changed: run this test with --update-golden"

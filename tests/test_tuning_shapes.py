@@ -1,4 +1,4 @@
-"""Tests of the CPU rules on computations of odd and symbolic sizes, few results, and scans."""
+"""Tests of the CPU tactics on computations of odd and symbolic sizes, few results, and scans."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.autotune.rules.access import accesses
-from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.search import valid
 from schedlang.autotune.space import Space
+from schedlang.autotune.tactics.access import accesses
+from schedlang.autotune.tactics.templates import template_for
 from tests.cpu_candidates import (
     AVX2,
     AVX512,
@@ -390,7 +390,7 @@ def test_a_large_matrix_may_be_added_up_row_by_row(weighted: bool) -> None:
 def test_a_product_in_a_scan_accumulates_in_its_output(
     batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("schedlang.autotune.rules.steps.LARGE", 0)
+    monkeypatch.setattr("schedlang.autotune.tactics.cpu.blocked_reduction.LARGE", 0)
     inputs, R = rolled(batch, 64, 4, "product")
     rng = np.random.default_rng(0)
     x, w = rng.random((4, batch, 64), "float32"), rng.random((64, 64), "float32") / 64
@@ -405,7 +405,7 @@ def test_a_product_in_a_scan_accumulates_in_its_output(
 def test_columns_added_up_row_by_row_are_right(
     columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("schedlang.autotune.rules.steps.LARGE", 0)
+    monkeypatch.setattr("schedlang.autotune.tactics.cpu.blocked_reduction.LARGE", 0)
     inputs, Y = column_sums(72, columns, True)
     rng = np.random.default_rng(0)
     a, x = rng.random((72, columns), "float32"), rng.random(72, "float32")

@@ -1,4 +1,4 @@
-"""Tests of the CPU rules on a table of computations, for few and for many threads."""
+"""Tests of the CPU tactics on a table of computations, for few and for many threads."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_every_schedule_has_lanes_and_large_ones_have_threads(case: Case, thread
 
 
 @pytest.mark.parametrize("case", slow_but(COMPILED, TABLE))
-def test_the_rules_agree_with_numpy(case: str) -> None:
+def test_the_tactics_agree_with_numpy(case: str) -> None:
     *inputs, Y = TABLE[case].make()
     rng = np.random.default_rng(0)
     given: list[Any] = [rng.random(t.shape, "float32") for t in inputs]

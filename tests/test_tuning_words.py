@@ -131,7 +131,7 @@ def test_the_reason_why_all_candidates_of_a_template_are_refused(
     assert hint in told.splitlines()[-1] and ("Loosen" in told) == (hint == "Loosen")
 
 
-def test_the_advice_is_not_to_change_the_rules(tmp_path: Path) -> None:
+def test_the_advice_is_not_to_change_the_tactics(tmp_path: Path) -> None:
     search = made_up(tmp_path, with_a_reason)
     search.space.made = True
     with pytest.raises(TuningError) as error:
@@ -139,7 +139,7 @@ def test_the_advice_is_not_to_change_the_rules(tmp_path: Path) -> None:
     assert "Loosen" not in str(error.value) and "give a template=" in str(error.value)
 
 
-def test_rules_without_enough_time_are_advised_more_time(
+def test_tactics_without_enough_time_are_advised_more_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     search = made_up(tmp_path, with_a_reason, deadline=0.0)

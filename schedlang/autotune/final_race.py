@@ -95,7 +95,7 @@ def _raced_untuned(search: Search, found: Measured | None) -> None:
 
 
 def record_untuned(search: Search) -> None:
-    """Add the untuned schedule as a trial if it beats every candidate of the rules.
+    """Add the untuned schedule as a trial if it beats every candidate of the search.
 
     With a user's template it is not added, since the result must have the template's decisions.
     """

@@ -39,7 +39,7 @@ class Knobs:
 
     ``decisions`` holds every decision so far. A decision in ``given`` is used if it is still one of
     the options. Any other is drawn from ``rng``. Without ``rng`` it is the first option, which the
-    rules make the safest one.
+    tactics make the safest one.
 
     >>> knobs = Knobs({"rows": [8, 4]})
     >>> knobs.split("rows", 32), knobs.choice("lanes", [16, 32]), knobs.permutation("order", "ij")

@@ -56,7 +56,7 @@ class Trial:
     * ``estimate``: the estimated cost, without a unit; less is better.
     * ``took``: the seconds that building, checking and timing took.
     * ``strategy``: the name of the strategy that proposed it. ``template``: the name of the user's
-      template, empty for the rules. ``source``: a hash of the loop nest.
+      template, empty for the tactics. ``source``: a hash of the loop nest.
     * ``resumed``: the trial comes from the database. ``checked``: the tolerance and inputs of its
       check. ``limits``: its limits of seconds and memory.
     """

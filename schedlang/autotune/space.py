@@ -57,8 +57,8 @@ class Candidate:
 class Space:
     """The schedules of ``outputs`` that ``template`` makes.
 
-    * ``made``: the template is one of schedlang's rules. Its candidates must also keep their tiles
-      of sums in registers and recompute little.
+    * ``made``: the template is that of schedlang's tactics. Its candidates must also keep their
+      tiles of sums in registers and recompute little.
     * ``counts``: how many candidates were "drawn", and how many of these are "valid" and "invalid".
     * ``reasons``: why draws were invalid, counted. ``illegal``: those reasons that are errors of a
       schedule step and not of a constraint.

@@ -24,7 +24,6 @@ from schedlang.autotune.record import UNTUNED, Where
 from schedlang.autotune.records.replay import decisions_for
 from schedlang.autotune.report.progress import progress_for
 from schedlang.autotune.result import TuningResult
-from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.run import run
 from schedlang.autotune.runner.local import Local
 from schedlang.autotune.runner.machine import Machine, machine_of_workers, this_machine
@@ -35,6 +34,7 @@ from schedlang.autotune.search import Strategy, strategy
 from schedlang.autotune.sizes import checked_sizes
 from schedlang.autotune.space import Candidate, Space, Template
 from schedlang.autotune.state import Search
+from schedlang.autotune.tactics.templates import template_for
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import SchedlangError
 from schedlang.runtime.nvidia import driver
@@ -60,13 +60,13 @@ def autotune(
 ) -> TuningResult:  # fmt: skip
     """Search for a fast schedule of ``outputs``, a tensor or a list of them.
 
-    Return the best schedule so far, also after Ctrl-C. Candidates come from rules over the
+    Return the best schedule so far, also after Ctrl-C. Candidates come from tactics for the
     computation, or from ``template(s, knobs)``, which applies steps to a schedule ``s`` and asks
     ``knobs`` (:class:`~schedlang.autotune.knobs.Knobs`) for each decision. A child process builds
     each candidate, checks it against the NumPy oracle and times it, so that one that crashes, hangs
     or takes all memory costs one trial. At the end the fastest four race in turns, and the winner
     is the result. On a CPU the untuned schedule, which has no steps, is timed too: if it beats all
-    candidates of the rules, it is one more trial, and the result.
+    candidates of the tactics, it is one more trial, and the result.
 
     * ``target``: as :func:`~schedlang.runtime.build.build` takes it. What it leaves out, such as
       the vector width, is this machine's, also with an ``executor``.
@@ -83,7 +83,7 @@ def autotune(
       ``tuning.jsonl`` in the cache folder. Every trial is written as it ends.
     * ``resume``: count the trials in ``database`` and measure none of them again, except those of
       another template, tolerance or input, those that failed under other limits, and those that
-      other processes disturbed. The rules then try the schedule of ``sl.best`` first.
+      other processes disturbed. Without a template, the schedule of ``sl.best`` then comes first.
     * ``executor``: any ``concurrent.futures.Executor``, whose workers measure. They need this
       version of schedlang. The search asks one of them for its cores, threads, memory and GPU, and
       tunes for these. A job whose worker is lost is sent once more; one whose worker cannot measure
@@ -144,9 +144,9 @@ def autotune(
         tolerance_for(wanted) if tolerance is None else tolerance, allowed.on(machine.memory),
         machine.timed,
     )  # fmt: skip
-    rules = template or template_for(where_to, machine.threads, task.values)
+    steps = template or template_for(where_to, machine.threads, task.values)
     end = None if timeout is None else started + timeout
-    space = Space(wanted, where_to, rules, machine.threads, template is None, task.values, end)
+    space = Space(wanted, where_to, steps, machine.threads, template is None, task.values, end)
     where = Where.here(wanted, where_to, known_sizes, machine.machine, machine.versions)
     most = trials if trials is not None else TRIALS if timeout is None else sys.maxsize
     shown = progress_for(progress, None if most == sys.maxsize else most, end)

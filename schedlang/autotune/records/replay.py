@@ -38,7 +38,7 @@ def steps_for(entry: Entry, outputs: Sequence[Tensor]) -> str:
 def decisions_for(entry: Entry, outputs: Sequence[Tensor]) -> Mapping[str, Decision]:
     """Return the decisions of ``entry``, empty if their knobs are named after other stages.
 
-    The rules name a knob after its stage. A user's template names knobs freely, so its decisions
+    Tactics name a knob after its stage. A user's template names knobs freely, so its decisions
     are kept.
     """
     same = entry.trial.template or entry.names in (Names(), names_of(outputs))

@@ -24,7 +24,7 @@ ILLEGAL = (
     "named, or the options of its knobs."
 )
 LATE = "The time was up before other decisions were drawn: give more time."
-BY_RULES = "No rule applies to this computation; give a template= that schedules it."
+BY_TACTICS = "No tactic applies to this computation; give a template= that schedules it."
 
 
 def no_result_message(
@@ -63,4 +63,4 @@ def _line(count: int, why: str) -> str:
     return f"{count} time{'s' * (count != 1)} {shown}"
 
 
-__all__ = ["BY_RULES", "CONSTRAINED", "ILLEGAL", "no_result_message"]
+__all__ = ["BY_TACTICS", "CONSTRAINED", "ILLEGAL", "no_result_message"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from schedlang.autotune.budget import UNTUNED_PART
 from schedlang.autotune.report.facts import span
-from schedlang.autotune.report.no_result import BY_RULES, CONSTRAINED, ILLEGAL, LATE
+from schedlang.autotune.report.no_result import BY_TACTICS, CONSTRAINED, ILLEGAL, LATE
 from schedlang.autotune.runner.measure import TIMED_OUT
 from schedlang.schedule.schedule import Schedule
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def hint(space: Space) -> str:
     """Return what to do if no draw makes a candidate."""
     if space.made:
-        return LATE if space.late() else BY_RULES
+        return LATE if space.late() else BY_TACTICS
     why = space.reasons.most_common(1)
     return ILLEGAL if why and why[0][0] in space.illegal else CONSTRAINED
 

@@ -1,1 +1,0 @@
-"""Rules that generate the search space of any computation, without knowledge of operators."""

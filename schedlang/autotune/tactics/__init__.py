@@ -1,0 +1,1 @@
+"""Tactics, which generate the search space of any computation without knowledge of operators."""

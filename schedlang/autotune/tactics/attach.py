@@ -1,0 +1,142 @@
+"""The choice of where a stage is computed: at root, or at a loop of the nest that reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.tactics.access import Access
+from schedlang.autotune.tactics.facts import StageFacts
+from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.scheduled import AttachPoint, OuterLoops, Placement, Scheduled
+from schedlang.expr.nodes import Axis
+from schedlang.expr.simplify import to_lin
+from schedlang.schedule.schedule import Schedule
+
+# the most times that the same elements may be computed, as by each of a few threads
+MOST_COPIES = 2
+KNOBS = (
+    Knob(
+        "C.at", "loops, from 0; −1",
+        "the loop of its reader at which the stage is computed; −1 is root",
+    ),
+)  # fmt: skip
+
+
+def attach_point(stage: StageFacts, knobs: Knobs) -> Scheduled:
+    """Choose the loop at which a stage is computed, or root.
+
+    A loop is possible only if one nest has all readers.
+    """
+    readers, placed = stage.consumers, stage.flow.decided.placements
+    places = [placed[r] for r in readers if r in placed]
+    nests = {id(place.nest) for place in places}
+    if stage.is_output or len(places) < len(readers) or len(nests) != 1:
+        return Scheduled()
+    if not places[0].nest.levels:
+        return Scheduled()
+    reads = [
+        (read, place)
+        for reader, place in zip(readers, places) for read in stage.flow.stage(reader).reads
+        if read.tensor in stage.stage.outputs
+    ]  # fmt: skip
+    return attach_inside(stage, reads, places[0].nest, knobs)
+
+
+def attach_inside(
+    stage: StageFacts, reads: Sequence[tuple[Access, Placement]], nest: OuterLoops, knobs: Knobs,
+    recomputed: float = 0,
+) -> Scheduled:  # fmt: skip
+    """Choose a loop of ``nest``, which has the readers, for a stage, or root.
+
+    ``recomputed`` are operations repeated in addition to those of the decisions so far.
+    """
+    legal = set(range(len(nest.levels)))
+    for read, place in reads:
+        legal &= set(_legal_levels(read, place))
+    before = stage.flow.decided.recomputed + recomputed
+    more = {at: _recomputed(stage, reads, nest, at) for at in legal}
+    options = [at for at in sorted(legal) if stage.problem.worth_measuring(before + more[at])]
+    at = knobs.choice(f"{stage.name}.at", [-1, *options])
+    if at < 0:
+        return Scheduled()
+    point = AttachPoint(nest, nest.levels[at])
+    return Scheduled(attached={stage.tensor: point}, recomputed=more[at])
+
+
+def attach(s: Schedule, stage: StageFacts, point: AttachPoint | None) -> None:
+    """Compute a stage at a loop, if one is given."""
+    if point is not None:
+        s[stage.tensor].compute_at(s[point.nest.head], point.level.loop)
+
+
+def _recomputed(
+    stage: StageFacts, reads: Sequence[tuple[Access, Placement]], nest: OuterLoops, at: int
+) -> float:
+    """Return the operations repeated because neighbouring iterations of a level read the same.
+
+    For example, if a reader of 100 rows is split into 10 iterations, and each of them also reads
+    one row above and one below its own, then 10 * 12 rows are computed instead of 102.
+    """
+    iterations = nest.iterations(nest.levels[at])
+    # the lengths of the readers' axes, and the part of each in one iteration
+    lengths: dict[Axis, int] = {}
+    shares: dict[Axis, int] = {}
+    for read, place in reads:
+        for axis in read.axes():
+            lengths[axis] = shares[axis] = stage.extents([axis])[0]
+        for along, axis in place.along.items():
+            lengths[axis] = stage.extents([axis])[0]
+            shares[axis] = -(-lengths[axis] // iterations.get(along, 1))
+    # reads by several stages have different axes and count as no repetition here; the lowered
+    # candidate shows all of its work
+    read, place = reads[0]
+    points = 1.0
+    for dimension in range(stage.tensor.ndim):
+        each, total = (_box_extent(reads, dimension, known) for known in (shares, lengths))
+        if each is not None and total is not None:
+            count = prod(
+                iterations.get(along, 1) for along, axis in place.along.items()
+                if read.depends(dimension, [axis])
+            )  # fmt: skip
+            points *= max(1.0, count * each / total)
+    return stage.work(stage.flow.decided.inlined) * (points - 1)
+
+
+def _box_extent(
+    reads: Sequence[tuple[Access, Placement]], dimension: int, lengths: Mapping[Axis, int]
+) -> int | None:
+    """Return the extent of the box of all reads in a dimension.
+
+    Returns ``None`` unless the indices differ only by constants.
+    """
+    found = [to_lin(read.indices[dimension]) for read, _ in reads]
+    moving = [{p: n for p, n in lin.terms.items() if p} for lin in found]
+    if any(m != moving[0] for m in moving):
+        return None
+    ends = [lin.terms.get((), 0) for lin in found]
+    extent = max(ends) - min(ends) + 1
+    for product, step in moving[0].items():
+        axis = product[0]
+        if len(product) != 1 or not isinstance(axis, Axis) or axis not in lengths:
+            return None
+        extent += abs(step) * (lengths[axis] - 1)
+    return extent
+
+
+def _legal_levels(read: Access, place: Placement) -> list[int]:
+    """Return the levels at which a read tensor can be computed without repeating most of it."""
+    inside = place.nest.levels[: place.depth]
+    if not place.along:
+        # the axes are unknown: the lowered candidate shows its repeated work
+        return list(range(len(inside)))
+    found, copies = [], 1
+    for at, level in enumerate(inside):
+        axes = [place.along[p] for p in level.along if p in place.along]
+        if all(read.fixed(axis) for axis in axes):
+            copies *= level.extent
+        if copies > MOST_COPIES:
+            break
+        found.append(at)
+    return found

@@ -1,0 +1,121 @@
+"""Each element on its own: neighbouring ones in vector lanes if possible, blocks and threads."""
+
+from __future__ import annotations
+
+from math import prod
+
+from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.tactics.cpu import nest as outer_loops
+from schedlang.autotune.tactics.cpu import parallel_reduction
+from schedlang.autotune.tactics.cpu.lanes import LANES, in_lanes, lanes_along
+from schedlang.autotune.tactics.cpu.nest import blocks, in_threads, split_tile
+from schedlang.autotune.tactics.facts import StageFacts
+from schedlang.autotune.tactics.loops import in_order
+from schedlang.autotune.tactics.scheduled import OuterLoops, Placement, Scheduled
+from schedlang.autotune.tactics.tactic import Applicable, Tactic
+from schedlang.compute.read import reads
+from schedlang.expr.nodes import Axis
+from schedlang.expr.visit import postorder
+from schedlang.schedule.schedule import Schedule
+
+# the most vectors in a row that is vectorized as a whole
+ROW = 4
+
+
+def applies(stage: StageFacts, others: Applicable) -> bool:
+    """Return whether the stage is no reduction, or no tactic listed before is surely better.
+
+    Parts may be worse if there are enough results for all threads. Lanes along reduction steps may
+    be worse if they would read with a stride or a remainder, and lanes over results would not.
+    """
+    if stage.is_scan_step or not stage.is_reduction:
+        return True
+    known = others.before("points")
+    if known == ["parts"]:
+        return not parallel_reduction.too_few(stage)
+    if known == ["rows"]:
+        over_results = bool(stage.op.axis) and not _contiguous_steps(stage)
+        return over_results and not _scattered(stage)
+    return not known
+
+
+def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
+    """Schedule the loops of a stage, with its contiguous data axis vectorized if possible."""
+    tensor, op, width = stage.tensor, stage.op, stage.width
+    found = Scheduled(frozenset({tensor}))
+    if len(op.axis) == stage.time_axes:
+        return found
+    last, root = stage.last, stage.attached is None
+    joined = _joined_axes(stage, last) if root else [last]
+    length = prod(stage.extents([op.axis[at] for at in joined]))
+    lanes = 0
+    if length > 1 and not _scattered(stage):
+        whole = all(isinstance(op.axis[at].extent, int) for at in joined)
+        # a mostly masked vector is slower than scalar code
+        if whole or stage.little_padding(length, width):
+            lanes = knobs.choice(f"{stage.name}.lanes", lanes_along(length, width, ROW, whole))
+    if not root:
+        if lanes:
+            in_lanes(s, stage, lanes)
+        return found
+    outer, inner = split_tile(s, stage, {last: lanes} if lanes else {}, joined)
+    loops = blocks(s, stage, outer, knobs)
+    in_order(s, tensor, [*(x.axis for x in loops), *op.reduce_axis, *inner.values()])
+    levels = in_threads(s, stage, loops, stage.evaluations, knobs) if loops else []
+    if lanes:
+        s[tensor].vectorize(inner[last])
+    nest = OuterLoops(tensor, tuple(levels))
+    return found.joined(Scheduled(placements={tensor: Placement(nest, dict(enumerate(op.axis)))}))
+
+
+def _joined_axes(stage: StageFacts, last: int) -> list[int]:
+    """Return the data axes to fuse into one loop: usually only the ``last`` one.
+
+    If that fills no vector, axes before it are added as long as all reads stay contiguous.
+    """
+    axes = stage.op.axis
+    short = isinstance(axes[last].extent, int) and axes[last].extent < stage.width
+    first, found = last, stage.reads
+    if not short or _uses_axis_value(stage):
+        return [last]
+    while first > stage.time_axes:
+        row = axes[first - 1 : last + 1]
+        if not all(r.element_by_element(row) or all(map(r.fixed, row)) for r in found):
+            break
+        first -= 1
+    return list(range(first, last + 1))
+
+
+def _uses_axis_value(stage: StageFacts) -> bool:
+    """Return whether the body uses the value of a data axis, not only as an index."""
+    waiting = [stage.tensor]
+    for made in waiting:
+        roots = stage.flow.stage(made).op.roots
+        found = list(reads(roots))
+        rest = postorder(roots, {id(read) for read in found})
+        if any(isinstance(node, Axis) and not node.is_reduce for node in rest):
+            return True
+        waiting += [r.tensor for r in found if r.tensor in stage.flow.decided.inlined]
+    return False
+
+
+def _contiguous_steps(stage: StageFacts) -> bool:
+    """Return whether steps of the last reduction axis read adjacent elements or the same one."""
+    axis = stage.op.reduce_axis[-1]
+    return all(r.fixed(axis) or r.contiguous(axis) for r in stage.reads)
+
+
+def _scattered(stage: StageFacts) -> bool:
+    """Return whether adjacent lanes read elements that are far apart, in every read that moves."""
+    axis, width = stage.op.axis[stage.last], stage.width
+    found = [r for r in stage.reads if not r.fixed(axis)]
+    return bool(found) and not any(
+        r.steps(axis)[r.innermost] or r.near(axis, width) for r in found if r.indices
+    )
+
+
+TACTIC = Tactic(
+    "points", "compute each element on its own, with neighbouring elements in lanes",
+    applies, apply,
+    knobs=(LANES, *outer_loops.KNOBS),
+)  # fmt: skip

@@ -1,0 +1,30 @@
+"""A reduction in the loops of its elementwise reader, a register tile at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.tactics.cpu.register_tile import tiled
+from schedlang.autotune.tactics.cpu.tile_sizes import lane_axes
+from schedlang.autotune.tactics.facts import StageFacts
+from schedlang.autotune.tactics.scheduled import Scheduled
+from schedlang.autotune.tactics.tactic import Fusion
+from schedlang.schedule.schedule import Schedule
+
+
+def fits(reader: StageFacts, reduction: StageFacts, last: int) -> bool:
+    """Return whether a reduction has a tile inside its reader, with ``last`` contiguous."""
+    # both or neither must be computed in each time step of a scan
+    same = reader.time_axes == reduction.time_axes
+    return same and not reader.is_scan_step and bool(lane_axes(reduction, last))
+
+
+def apply(
+    s: Schedule, reader: StageFacts, reduction: StageFacts, positions: Sequence[int], knobs: Knobs
+) -> Scheduled:
+    """Compute a tile of the sums, and then the same tile of the reader."""
+    return tiled(s, reduction, reader, positions, knobs)
+
+
+FUSION = Fusion(fits, apply)

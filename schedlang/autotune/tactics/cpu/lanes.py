@@ -1,0 +1,93 @@
+"""Vectorization of the contiguous data axis of a stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from schedlang.autotune.tactics.facts import StageFacts
+from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.loops import in_order
+from schedlang.expr.nodes import Axis
+from schedlang.schedule.schedule import Schedule
+
+# numbers of vectors side by side
+VECTORS = (1, 2, 4, 8)
+LANES = Knob(
+    "C.lanes", "whole vectors, or all elements", "the number of neighbouring elements in lanes"
+)
+PARTIAL_VECTORS = Knob("C.vectors", VECTORS, "the number of vectors of partial sums")
+# no reduction loop is cut
+NONE: Mapping[int, int] = MappingProxyType({})
+
+
+def vector_counts(length: int, width: int) -> list[int]:
+    """Return the numbers of vectors side by side that fit into ``length``."""
+    return [n for n in VECTORS if n * width <= length]
+
+
+def lanes_along(length: int, width: int, most: int, whole: bool) -> list[int]:
+    """Return the possible numbers of lanes along ``length`` elements: whole vectors, or all.
+
+    All elements may be lanes if they are at most ``most`` vectors and if ``length`` is constant,
+    as ``whole`` says.
+
+    >>> lanes_along(40, 16, 4, True), lanes_along(3, 16, 4, True), lanes_along(3, 16, 4, False)
+    ([16, 32, 40], [3], [16])
+    """
+    found = [n * width for n in VECTORS if n <= most and n * width < length]
+    if whole and length <= most * width:
+        found.append(length)
+    return found or [width]
+
+
+def whole_steps(s: Schedule, stage: StageFacts, whole: Mapping[int, int]) -> list[Axis]:
+    """Cut reduction loops of a stage after their ``whole`` steps, and return all of them in order.
+
+    ``whole`` gives the number of full steps by the position of the axis. The last step has a test
+    for missing points. In a loop of its own, it does not keep the sums of the others out of
+    registers.
+    """
+    axes = stage.op.reduce_axis
+    found: list[Axis] = []
+    for at, (axis, extent) in enumerate(zip(axes, stage.extents(axes))):
+        if 1 < whole.get(at, 0) < extent:
+            found += s[stage.tensor].split(axis, factor=whole[at], tail="cut")
+        else:
+            found.append(axis)
+    return found
+
+
+def in_lanes(
+    s: Schedule, stage: StageFacts, lanes: int, whole: Mapping[int, int] = NONE
+) -> list[Axis]:
+    """Vectorize ``lanes`` elements along the contiguous data axis, as the innermost loop.
+
+    ``whole`` is as for :func:`whole_steps`. Returns the other loops over data, which are outermost.
+    """
+    tensor = stage.tensor
+    others = list(stage.op.axis)
+    lane = others.pop(stage.last)
+    if lanes < stage.extents([lane])[0] or not isinstance(lane.extent, int):
+        over, lane = s[tensor].split(lane, factor=lanes)
+        others.insert(stage.last, over)
+    in_order(s, tensor, [*others, *whole_steps(s, stage, whole), lane])
+    s[tensor].vectorize(lane)
+    return others
+
+
+def partial_in_lanes(
+    s: Schedule, partial: StageFacts, row: int | None = None, whole: Mapping[int, int] = NONE
+) -> None:
+    """Vectorize the last axis of partial results, and unroll the data axis ``row`` if given.
+
+    ``whole`` is as for :func:`whole_steps`.
+    """
+    op, tensor = partial.op, partial.tensor
+    lane = op.axis[-1]
+    unrolled = [op.axis[row]] if row is not None else []
+    rest = [a for a in op.axis if a is not lane and a not in unrolled]
+    in_order(s, tensor, [*rest, *whole_steps(s, partial, whole), *unrolled, lane])
+    for axis in unrolled:
+        s[tensor].unroll(axis)
+    s[tensor].vectorize(lane)

@@ -1,0 +1,224 @@
+"""A reduction with reused operands: a tile of sums in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.tactics.access import labels
+from schedlang.autotune.tactics.cpu import nest as outer_loops
+from schedlang.autotune.tactics.cpu import pack as packing
+from schedlang.autotune.tactics.cpu.nest import blocks, in_threads, split_tile
+from schedlang.autotune.tactics.cpu.pack import pack
+from schedlang.autotune.tactics.cpu.tile_sizes import (
+    TILE,
+    Lane,
+    Tile,
+    choose_tile,
+    lane_axes,
+    sums,
+    tiles,
+)
+from schedlang.autotune.tactics.facts import StageFacts, is_long
+from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.loops import in_order
+from schedlang.autotune.tactics.scheduled import Level, OuterLoops, Placement, Scheduled
+from schedlang.autotune.tactics.tactic import Applicable, Tactic
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Axis
+from schedlang.expr.visit import postorder
+from schedlang.schedule.schedule import Schedule
+
+# the most steps of a reduction loop that may be unrolled, and the most multiply-adds then
+SHORT, MOST_UPDATES = 8, 128
+# the most unrolled steps with a condition: one that is false costs nothing there
+MOST_TESTED = 512
+# steps ahead of its use that an operand is prefetched
+AHEAD = 16
+
+
+def applies(stage: StageFacts, others: Applicable) -> bool:
+    """Return whether a data axis can be in lanes, with operands that are read again."""
+    one = stage.is_reduction and len(stage.op.outputs) == 1 and bool(stage.op.axis)
+    return one and bool(lane_axes(stage, stage.last))
+
+
+def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
+    """Compute a tile of sums at a time."""
+    return tiled(s, stage, stage, range(len(stage.op.axis)), knobs)
+
+
+def tiled(
+    s: Schedule, stage: StageFacts, head: StageFacts, positions: Sequence[int], knobs: Knobs
+) -> Scheduled:
+    """Compute a stage a tile at a time inside ``head``: its reader, or the stage itself.
+
+    ``positions`` gives for each data axis of ``head`` the corresponding axis of the stage, or -1.
+    """
+    tensor, name = stage.tensor, stage.name
+    last = positions[head.last]
+    lanes = lane_axes(stage, last)
+    lane = lanes[knobs.choice(f"{name}.lane", list(range(len(lanes))))]
+    tile = choose_tile(stage, tiles(stage, lane, last), knobs)
+    inside = {lane.at: tile.vectors * stage.width, **dict(tile.rows)}
+    local = s.cache_write(tensor, "local") if head is stage else tensor
+    if head is not stage:
+        s[tensor].set_scope("local")
+    # only a nest at root starts threads
+    work = stage.evaluations if head.attached is None else None
+    reader = head.after(s)
+    nest = _outer(s, reader, positions, inside, lane, work, knobs)
+    if nest.levels:
+        s[local].compute_at(s[head.tensor], nest.levels[-1].loop)
+    sum_stage = stage.after(s, local)
+    axes = sum_stage.op.axis
+    place = Placement(nest, {at: axes[p] for at, p in enumerate(positions) if p >= 0})
+    _sums(s, sum_stage, lane, tile, inside[lane.at], knobs)
+    packed = _pack_operands(s, sum_stage, name, lane, inside[lane.at], place, knobs)
+    placed = {head.tensor: Placement(nest, dict(enumerate(reader.op.axis))), local: place}
+    return Scheduled(frozenset({head.tensor, local}), placements=placed).joined(packed)
+
+
+def _outer(
+    s: Schedule, head: StageFacts, positions: Sequence[int], inside: Mapping[int, int], lane: Lane,
+    work: int | None, knobs: Knobs,
+) -> OuterLoops:  # fmt: skip
+    """Schedule the loops of ``head``: blocks and threads outside, a tile inside.
+
+    ``work`` is the number of evaluations in all loops, or ``None`` if the nest is not at root, so
+    that it starts no threads. Returns the outer loops.
+    """
+    tensor = head.tensor
+    tile = {at: inside[p] for at, p in enumerate(positions) if p in inside}
+    outer, inner = split_tile(s, head, tile)
+    loops = blocks(s, head, outer, knobs)
+    in_tile = [inner[at] for at in sorted(inner)]
+    lane_loop = next(inner[at] for at, p in enumerate(positions) if p == lane.at)
+    in_tile.remove(lane_loop)
+    order = [lane_loop, *in_tile] if lane.transposed else [*in_tile, lane_loop]
+    in_order(s, tensor, [*(x.axis for x in loops), *order])
+    if lane.transposed:
+        s[tensor].unroll(lane_loop)
+        s[tensor].vectorize(order[-1])
+    else:
+        s[tensor].vectorize(lane_loop)
+    if work is not None:
+        return OuterLoops(tensor, tuple(in_threads(s, head, loops, work, knobs)))
+    return OuterLoops(tensor, tuple(Level(x.axis, (x.along,), x.extent) for x in loops))
+
+
+def _sums(
+    s: Schedule, stage: StageFacts, lane: Lane, tile: Tile, lanes: int, knobs: Knobs
+) -> None:
+    """Schedule the tile: the reduction loops outside, then unrolled rows, then lanes."""
+    local, name, op = stage.tensor, stage.name, stage.op
+    if lane.transposed:
+        s[local].transform_layout(
+            lambda *dims: (*(d for n, d in enumerate(dims) if n != lane.at), dims[lane.at])
+        )
+    reduce = list(op.reduce_axis)
+    long = [a for a in reduce if is_long(a)]
+    if len(long) > 1:
+        order = knobs.permutation(f"{name}.reduce_order", long)
+        reduce = [a for a in reduce if not is_long(a)] + list(order)
+    tested = _tested(stage, sums(tile))
+    if tested and not knobs.choice(f"{name}.tested", [True, False]):
+        tested = []
+    reduce = [a for a in reduce if a not in tested] + tested
+    inner = list(op.axis)
+    outer = []
+    for at, size in ((lane.at, lanes), *tile.rows):
+        if not isinstance(op.axis[at].extent, int):
+            # split, so that the tile of a symbolic axis has a constant extent
+            over, inner[at] = s[local].split(op.axis[at], factor=size)
+            outer.append(over)
+    rows = [inner[at] for at, _ in tile.rows]
+    across = inner[lane.at]
+    rest = [*outer, *(a for a in inner if a is not across and a not in rows)]
+    in_order(s, local, [*rest, *reduce, *rows, across])
+    for row in rows:
+        s[local].unroll(row)
+    s[local].vectorize(across)
+    for axis in tested:
+        s[local].unroll(axis)
+    steps = stage.extents(reduce[-1:])[0] if isinstance(reduce[-1].extent, int) else 1
+    if (
+        not tested
+        and 1 < steps <= SHORT
+        and steps * sums(tile) <= MOST_UPDATES
+        and knobs.choice(f"{name}.unroll", [False, True])
+    ):
+        s[local].unroll(reduce[-1])
+
+
+def _tested(stage: StageFacts, copies: int) -> list[Axis]:
+    """Return the reduction axes in the stage's condition, if unrolling them is not too long."""
+    op = stage.op
+    if op.where is None:
+        return []
+    inside = set(postorder([op.where]))
+    found = [a for a in op.reduce_axis if a in inside and isinstance(a.extent, int)]
+    return found if prod(stage.extents(found)) * copies <= MOST_TESTED else []
+
+
+def _pack_operands(
+    s: Schedule, local: StageFacts, name: str, lane: Lane, lanes: int, place: Placement,
+    knobs: Knobs,
+) -> Scheduled:  # fmt: skip
+    """Pack the operands that must be packed for the lanes, and those that knobs choose.
+
+    ``local`` is the stage of the sums, ``name`` begins the names of the knobs.
+    """
+    found = Scheduled()
+    axis = local.op.axis[lane.at]
+    must, may = ({r.tensor for r in some} for some in (lane.packed, lane.packable))
+    label = labels(dict.fromkeys(r.tensor for r in local.reads))
+    for read in local.reads:
+        if read.fixed(axis, local.width):
+            continue
+        if read.tensor in must or (
+            read.tensor in may
+            and knobs.choice(f"{name}.pack.{label[read.tensor]}", [False, True])
+        ):
+            # earlier copies have replaced operands
+            reader = local.after(s)
+            copy, packed = pack(s, reader, read, axis, lanes, place, knobs, found.recomputed)
+            found = found.joined(packed)
+            _prefetch(s, local.after(s), copy, knobs)
+    return found
+
+
+def _prefetch(s: Schedule, local: StageFacts, packed: Tensor, knobs: Knobs) -> None:
+    """Prefetch a packed operand if a knob chooses to and the innermost loop is long."""
+    inner = local.op.reduce_axis[-1]
+    if local.extents([inner])[0] >= 4 * AHEAD and knobs.choice(
+        f"{s[packed].name}.prefetch", [False, True]
+    ):
+        s[local.tensor].prefetch(packed, inner, AHEAD)
+
+
+TACTIC = Tactic(
+    "tile", "keep the sums of a tile in registers", applies, apply,
+    knobs=(
+        Knob(
+            "C.lane", "numbers, from 0",
+            "the data axis that is vectorized, numbered among those that can be",
+        ),
+        TILE,
+        *outer_loops.KNOBS,
+        Knob("C.local.reduce_order", "permutations", "the order of a tile's reduction loops"),
+        Knob("C.local.unroll", (False, True), "unroll the innermost of these loops"),
+        Knob(
+            "C.local.tested", (True, False),
+            "unroll the reduction loops that a condition depends on",
+        ),
+        Knob(
+            "C.pack.B", (False, True),
+            "pack `B`: copy it into the order in which the tile reads it. There is no knob if `B` "
+            "must be packed",
+        ),
+        *packing.KNOBS,
+        Knob("B.global.prefetch", (False, True), "prefetch the copy"),
+    ),
+)  # fmt: skip

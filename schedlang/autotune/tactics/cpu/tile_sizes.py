@@ -1,0 +1,255 @@
+"""Tiles of sums that fit vector registers: one data axis in lanes, others unrolled as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.tactics.access import Access
+from schedlang.autotune.tactics.facts import StageFacts, is_long
+from schedlang.autotune.tactics.knob import Knob
+from schedlang.codegen.tiles import registers
+from schedlang.compute.tensor import ComputeOp
+from schedlang.expr.nodes import Axis
+from schedlang.expr.simplify import to_lin
+
+MOST_VECTORS = 4
+# the fewest tiles along an axis whose last tile may be smaller: that one needs a copy of the code
+LEAST_TILES = 16
+# of a tile that is stored transposed: the most vectors, as each lane is compiled, and the fewest
+# rows, which are the contiguous elements of a store
+MOST_TRANSPOSED, LEAST_TRANSPOSED = 2, 4
+# the fewest sums that keep a core's multiply-adds busy: their latency times their rate
+LEAST_SUMS = 8
+# bytes of a cache line
+LINE = 64
+TILE = Knob(
+    "C.tile", "tiles that fit the registers",
+    "the tile: the number of vectors along the vectorized axis, then each other axis with its "
+    "extent. `[2, [0, 5]]` is 2 vectors by 5 rows of axis 0",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A data axis, by position, that can be vectorized.
+
+    * ``packed``: the reads whose operands must be packed for that.
+    * ``packable``: the reads whose operands may be packed.
+    * ``transposed``: the axis is not the contiguous one of the result, so that a tile is stored
+      transposed.
+    """
+
+    at: int
+    packed: tuple[Access, ...]
+    packable: tuple[Access, ...]
+    transposed: bool
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile of sums: vectors along the lanes, and rows along other data axes."""
+
+    vectors: int
+    rows: tuple[tuple[int, int], ...]
+
+
+def lane_axes(stage: StageFacts, last: int) -> list[Lane]:
+    """Return the data axes of a reduction that can be lanes; ``last`` is the contiguous one."""
+    op, reads, width = stage.op, stage.reads, stage.width
+    found = []
+    for at, (axis, extent) in enumerate(zip(op.axis, stage.lengths)):
+        if extent == 1:
+            continue
+        others = [a for a in op.axis if a is not axis and is_long(a)]
+        lanes = min(width, extent)
+        packed, packable, fits = [], [], True
+        for read in reads:
+            if read.fixed(axis, lanes):
+                continue
+            # packing pays only for elements that are read again
+            reused = any(read.fixed(a) for a in others)
+            direct = read.tensor in op.input_tensors and _copied(op, read, reads, axis, lanes)
+            if read.contiguous(axis, lanes):
+                packable += [read] if reused and direct else []
+            elif reused and direct:
+                packed.append(read)
+            else:
+                fits = False
+        transposed = at != last
+        if transposed and not any(r == last for r in row_axes(stage, at)):
+            fits = False
+        lane = Lane(at, tuple(packed), tuple(packable), transposed)
+        if fits and tiles(stage, lane, last):
+            found.append(lane)
+    return found
+
+
+def _copied(op: ComputeOp, read: Access, reads: Sequence[Access], axis: Axis, lanes: int) -> bool:
+    """Return whether a copy in panels along ``axis`` serves all reads of a tensor.
+
+    Any other read must be of one element for all lanes, in a panel that no reduction step changes.
+    """
+    dimension = read.own_dimension(axis)
+    others = [r for r in reads if r.tensor is read.tensor and r is not read]
+    return dimension is not None and all(
+        r.fixed(axis, lanes) and not r.depends(dimension, op.reduce_axis) for r in others
+    )
+
+
+def row_axes(stage: StageFacts, lane: int) -> list[int]:
+    """Return the data axes, other than the lanes, that read some element again."""
+    reads, held = stage.reads, stage.time_axes
+    return [
+        at for at, axis in enumerate(stage.op.axis)
+        if at >= held and at != lane and is_long(axis) and any(r.fixed(axis) for r in reads)
+    ]  # fmt: skip
+
+
+def tiles(
+    stage: StageFacts, lane: Lane, last: int, sizes: Sequence[int] = ()
+) -> list[Tile]:
+    """Return the tiles whose sums and operands fit the target's vector registers, largest first.
+
+    ``sizes`` are the points along each data axis, by default those of the stage.
+    """
+    own = stage.lengths
+    found = _best(_fitting(stage, lane, last, sizes or own))
+    valid = [t for t in found if _rest_fits(stage, lane, t)]
+    if found and not sizes and (not valid or 2 * sums(found[0]) <= LEAST_SUMS):
+        # on short axes, or those of prime extent, allow a smaller last tile
+        short = _fitting(stage, lane, last, own, short=True)
+        more = _best([t for t in short if _rest_fits(stage, lane, t)])
+        if more and (not valid or sums(more[0]) >= LEAST_SUMS):
+            return more
+    if valid and not sizes:
+        valid += _whole_lines(stage, lane, last, valid)
+    return sorted(valid, key=_largest) or found
+
+
+def _whole_lines(
+    stage: StageFacts, lane: Lane, last: int, known: Sequence[Tile]
+) -> list[Tile]:
+    """Return tiles that read whole cache lines, if no ``known`` one with enough sums does.
+
+    Their last tiles may be smaller, if they use the core at least as well as the known ones.
+    """
+    width, most = stage.problem.target.vector_bytes, max(map(sums, known))
+
+    def better(tile: Tile) -> bool:
+        return tile.vectors * width >= LINE and sums(tile) > min(most, LEAST_SUMS)
+
+    if width >= LINE or any(map(better, known)):
+        return []
+    sizes = stage.lengths
+    best_use = max(_utilization(t, sizes) for t in known)
+    return [
+        t for t in _fitting(stage, lane, last, sizes, short=True)
+        if better(t) and _utilization(t, sizes) >= best_use and _rest_fits(stage, lane, t)
+    ]  # fmt: skip
+
+
+def _utilization(tile: Tile, sizes: Sequence[int]) -> float:
+    """Return the part of a core's multiply-adds that tiles use, smaller last tiles included."""
+    # pairs of a number of tiles and the sums of each
+    tiles = [(1, tile.vectors)]
+    for at, rows in tile.rows:
+        whole, rest = divmod(sizes[at], rows)
+        tiles = [(n * m, s * r) for n, s in tiles for m, r in ((whole, rows), (1, rest)) if r]
+    return sum(n * s for n, s in tiles) / sum(n * max(s, LEAST_SUMS) for n, s in tiles)
+
+
+def _best(found: Sequence[Tile]) -> list[Tile]:
+    """Return the tiles with enough sums, or else those with the most sums, largest first."""
+    enough = [t for t in found if sums(t) >= LEAST_SUMS]
+    if found and not enough:
+        most = max(map(sums, found))
+        enough = [t for t in found if sums(t) == most]
+    return sorted(enough, key=_largest)
+
+
+def _largest(tile: Tile) -> tuple[int, int, tuple[tuple[int, int], ...]]:
+    return -sums(tile), tile.vectors, tile.rows
+
+
+def _rest_fits(stage: StageFacts, lane: Lane, tile: Tile) -> bool:
+    """Return whether registers also hold the sums and an operand of a last tile of fewer lanes."""
+    extent, width = stage.op.axis[lane.at].extent, stage.width
+    rest = extent % (tile.vectors * width) if isinstance(extent, int) else 0
+    copies = sums(tile) // tile.vectors
+    return registers(rest, width) * (copies + 1) < stage.problem.target.vector_registers
+
+
+def _fitting(
+    stage: StageFacts, lane: Lane, last: int, sizes: Sequence[int],
+    short: bool = False,
+) -> list[Tile]:  # fmt: skip
+    """Return the tiles that fit; if ``short``, the last tile of any axis may be smaller."""
+    width = stage.width
+    rows = row_axes(stage, lane.at)
+    length, extent = sizes[lane.at], stage.op.axis[lane.at].extent
+    if not isinstance(extent, int) and not stage.little_padding(length, width):
+        return []
+    least = 1 if short else LEAST_TILES
+    most = max(1, min(MOST_VECTORS, -(-length // width)))
+    whole = [v for v in range(1, most + 1) if length % (v * width) == 0]
+    found = []
+    for vectors in whole or range(1, most + 1):
+        # cutting rows as well as lanes makes four copies of the code: only for long axes
+        cut = short or bool(whole) or length >= LEAST_TILES * vectors * width
+        taken = registers(min(vectors * width, length), width)
+        room = (stage.problem.target.vector_registers - taken - 1) // taken
+        for chosen in _subsets(rows):
+            if lane.transposed and (last not in chosen or vectors > MOST_TRANSPOSED):
+                continue
+            # a transposed store unrolls the lanes, so that their number must be constant
+            if lane.transposed and to_lin(extent % (vectors * width)).const is None:
+                continue
+            for counts in _row_counts([sizes[r] for r in chosen], room, cut, least):
+                rows_ = dict(zip(chosen, counts))
+                if lane.transposed and rows_[last] < min(LEAST_TRANSPOSED, sizes[last]):
+                    continue
+                found.append(Tile(vectors, tuple(rows_.items())))
+    return found
+
+
+def choose_tile(stage: StageFacts, shapes: Sequence[Tile], knobs: Knobs) -> Tile:
+    """Choose one of ``shapes`` with a knob."""
+    # readable in a recorded decision: the vectors, then the axis and count of each kind of rows
+    labels = [[t.vectors, *(list(r) for r in t.rows)] for t in shapes]
+    chosen = knobs.choice(f"{stage.name}.tile", labels)
+    return shapes[labels.index(list(chosen))]
+
+
+def sums(tile: Tile) -> int:
+    """Return the number of vectors of a tile's sums, partly filled ones included."""
+    found = tile.vectors
+    for _, count in tile.rows:
+        found *= count
+    return found
+
+
+def _subsets(rows: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    yield ()
+    for count in (1, 2):
+        yield from combinations(rows, count)
+
+
+def _row_counts(
+    sizes: Sequence[int], room: int, cut: bool, least: int
+) -> Iterator[tuple[int, ...]]:  # fmt: skip
+    """Yield numbers of rows along each axis, at least 2 each, with a product of at most ``room``.
+
+    They divide the extents of their axes. With ``cut``, one of them need not, if its axis has
+    ``least`` tiles: its last tile is compiled separately.
+    """
+    if not sizes:
+        yield ()
+        return
+    for count in range(2, min(room, sizes[0]) + 1):
+        whole = sizes[0] % count == 0
+        if whole or (cut and sizes[0] >= least * count):
+            for rest in _row_counts(sizes[1:], room // count, cut and whole, least):
+                yield (count, *rest)

@@ -1,0 +1,127 @@
+"""A reduction along contiguous memory: partial results in vector lanes."""
+
+from __future__ import annotations
+
+from math import prod
+
+from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.tactics.attach import attach
+from schedlang.autotune.tactics.cpu import nest as outer_loops
+from schedlang.autotune.tactics.cpu import parallel_reduction
+from schedlang.autotune.tactics.cpu.lanes import PARTIAL_VECTORS, partial_in_lanes, vector_counts
+from schedlang.autotune.tactics.cpu.nest import Loop, blocks, in_threads, split_tile
+from schedlang.autotune.tactics.cpu.runs import LEAST_RUN, fills_lanes, run_of, whole_vectors
+from schedlang.autotune.tactics.facts import StageFacts
+from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.loops import first, fused, in_order
+from schedlang.autotune.tactics.scheduled import AttachPoint, OuterLoops, Placement, Scheduled
+from schedlang.autotune.tactics.tactic import Applicable, Tactic
+from schedlang.schedule.schedule import Schedule
+
+# the most results computed together
+MOST_ROWS = 4
+
+
+def applies(stage: StageFacts, others: Applicable) -> bool:
+    """Return whether the lanes may go along reduction steps.
+
+    Short runs of several axes are worth it only if no other tactic has lanes.
+    """
+    if not stage.is_reduction or stage.is_scan_step:
+        return False
+    if _along_memory(stage):
+        return True
+    lanes = "tile" in others or "steps" in others
+    return not lanes and not _among_threads(stage) and _along_run(stage)
+
+
+def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
+    """Factor the reduction into vector lanes with rfactor, and compute the partial results nearby.
+
+    With fewer results than threads, these share the reduction too.
+    """
+    if _among_threads(stage):
+        return parallel_reduction.apply(s, stage, knobs)
+    tensor, name, width = stage.tensor, stage.name, stage.width
+    *_, along = stage.op.reduce_axis
+    least_steps = 1
+    if not _along_memory(stage):
+        # a fused run: each lane needs several steps to be worth the step that combines it
+        along, least_steps = fused(s, tensor, run_of(stage)), LEAST_RUN
+    length, fixed = stage.extents([along])[0], isinstance(along.extent, int)
+    counts = whole_vectors(stage, along, vector_counts(length // least_steps, width))
+    lanes = width * knobs.choice(f"{name}.vectors", counts)
+    _, lane = s[tensor].split(along, factor=lanes)
+    partial = stage.after(s, first(s.rfactor(tensor, lane, factor_axis=len(stage.op.axis))))
+    s[partial.tensor].set_scope("local")
+    combined = stage.after(s)
+    whole = {len(partial.op.reduce_axis) - 1: length // lanes} if fixed else {}
+    if stage.attached is not None:
+        return _attached(s, partial, combined, stage.attached, whole)
+    at = combined.last
+    points = combined.lengths[at:][:1] or (1,)
+    together = [n for n in range(1, MOST_ROWS + 1) if points[0] % n == 0]
+    strip = knobs.choice(f"{name}.rows", together)
+    fits = strip * (lanes // width) < stage.problem.target.vector_registers
+    knobs.require(fits, "more partial results than registers")
+    outer, inner = split_tile(s, combined, {at: strip} if strip > 1 else {})
+    # a single result has no loop: make one, at which partial results are computed
+    loops = blocks(s, combined, outer, knobs) or [Loop(fused(s, tensor, []), at, 1)]
+    in_order(s, tensor, [*(x.axis for x in loops), *inner.values()])
+    levels = in_threads(s, combined, loops, stage.evaluations, knobs)
+    nest = OuterLoops(tensor, tuple(levels))
+    if levels:
+        s[partial.tensor].compute_at(s[tensor], levels[-1].loop)
+    partial_in_lanes(s, partial, at if strip > 1 else None, whole)
+    return Scheduled(
+        frozenset({tensor, partial.tensor}),
+        placements={
+            tensor: Placement(nest, dict(enumerate(combined.op.axis))),
+            partial.tensor: Placement(nest, dict(enumerate(partial.op.axis[:-1]))),
+        },
+    )
+
+
+def _attached(
+    s: Schedule, partial: StageFacts, combined: StageFacts, point: AttachPoint,
+    whole: dict[int, int],
+) -> Scheduled:  # fmt: skip
+    """Compute the partial results and their combination at a loop of their reader."""
+    for stage in (partial, combined):
+        attach(s, stage, point)
+    partial_in_lanes(s, partial, whole=whole)
+    place = Placement(point.nest, {}, point.nest.levels.index(point.level) + 1)
+    both = (partial.tensor, combined.tensor)
+    return Scheduled(frozenset(both), placements=dict.fromkeys(both, place))
+
+
+def _among_threads(stage: StageFacts) -> bool:
+    """Return whether threads share the steps, as there are fewer results than threads."""
+    return parallel_reduction.too_few(stage) and parallel_reduction.splits(stage)
+
+
+def _along_memory(stage: StageFacts) -> bool:
+    """Return whether the innermost reduction axis is long and vector loads serve its reads."""
+    if not stage.op.reduce_axis:
+        return False
+    axis = stage.op.reduce_axis[-1]
+    return fills_lanes(stage, axis) and stage.extents([axis])[0] >= LEAST_RUN * stage.width
+
+
+def _along_run(stage: StageFacts) -> bool:
+    """Return whether the last reduction axes, fused, are a long contiguous run."""
+    return prod(stage.extents(run_of(stage))) >= LEAST_RUN * stage.width
+
+
+TACTIC = Tactic(
+    "rows",
+    "vectorize the reduction along contiguous memory, with partial sums in the lanes; with fewer "
+    "results than threads, split the reduction among threads too",
+    applies, apply,
+    knobs=(
+        PARTIAL_VECTORS,
+        Knob("C.rows", tuple(range(1, MOST_ROWS + 1)), "the number of results computed together"),
+        parallel_reduction.PARTS_PER_THREAD,
+        *outer_loops.KNOBS,
+    ),
+)  # fmt: skip

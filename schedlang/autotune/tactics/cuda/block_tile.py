@@ -1,0 +1,182 @@
+"""A reduction with reused operands: a tile of each block in shared memory, sums in each thread."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.tactics.access import labels
+from schedlang.autotune.tactics.cuda import tile_shapes
+from schedlang.autotune.tactics.cuda.access_widths import LANES, lanes_of_rows
+from schedlang.autotune.tactics.cuda.tile_shapes import Shape, choose_shape, reused, shapes
+from schedlang.autotune.tactics.facts import StageFacts
+from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.loops import fused
+from schedlang.autotune.tactics.scheduled import OuterLoops, Placement, Scheduled
+from schedlang.autotune.tactics.tactic import Applicable, Tactic
+from schedlang.expr.nodes import Axis
+from schedlang.schedule.schedule import Schedule
+
+DEPTHS = (4, 8, 16, 32)
+# the most unrolled multiply-adds of a thread in one step of the outer reduction loop
+MOST_UNROLLED = 1024
+# how many times a tile is among the options if all operands are reused
+WEIGHT = 3
+
+
+def applies(stage: StageFacts, others: Applicable) -> bool:
+    """Return whether a block at root has a tile."""
+    return stage.is_reduction and stage.attached is None and has_tile(stage)
+
+
+def has_tile(stage: StageFacts) -> bool:
+    """Return whether a reduction has a tile."""
+    whole = range(len(stage.op.axis))
+    return len(stage.op.outputs) == 1 and bool(shapes(stage, stage, whole))
+
+
+def all_reused(stage: StageFacts) -> bool:
+    """Return whether all operands are read again."""
+    return all(reused(stage, read) for read in stage.reads)
+
+
+def weight(stage: StageFacts, others: Applicable) -> int:
+    """Return how often a tile is listed: more often if it is likely the fastest."""
+    return WEIGHT if all_reused(stage) and "parts" not in others else 1
+
+
+def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
+    """Compute one tile per block."""
+    return blocked(s, stage, stage, range(len(stage.op.axis)), knobs)
+
+
+def blocked(
+    s: Schedule, stage: StageFacts, head: StageFacts, positions: Sequence[int], knobs: Knobs
+) -> Scheduled:
+    """Compute one tile of a stage per block, inside ``head``: its reader, or the stage itself.
+
+    ``positions`` gives for each data axis of ``head`` the corresponding axis of the stage, or -1.
+    """
+    tensor, name = stage.tensor, stage.name
+    reread = {r.tensor for r in stage.reads if reused(stage, r)}
+    found = shapes(stage, head, positions)
+    knobs.require(bool(found), "no tile has the number of threads of a block")
+    parts = choose_shape(name, head, found, knobs)
+    operands = list(dict.fromkeys(
+        r.tensor for r in stage.reads
+        if r.tensor in reread and r.tensor in stage.op.input_tensors
+    ))  # fmt: skip
+    shared = []
+    for operand, label in labels(operands).items():
+        if knobs.choice(f"{name}.shared.{label}", [True, False]):
+            shared.append(s.cache_read(operand, "shared", [tensor]))
+    local = s.cache_write(tensor, "local") if head is stage else tensor
+    local_copies = []
+    if bool(shared) and knobs.choice(f"{name}.local", [True, False]):
+        local_copies = [s.cache_read(t, "local", [local]) for t in shared]
+    reader = head.after(s)
+    thread, count = _loops(s, reader, parts)
+    if head is not stage:
+        s[local].set_scope("local")
+    s[local].compute_at(s[head.tensor], thread)
+    outer, inner = _reduction(s, stage.after(s, local), parts, knobs)
+    for copy in local_copies:
+        s[copy].compute_at(s[local], inner)
+        for axis in s[copy].op.axis:
+            s[copy].unroll(axis)
+    for tile in shared:
+        s[tile].compute_at(s[local], outer)
+        _fetch(s, stage.after(s, tile), count, stage.extents([outer])[0] > 1, knobs)
+    place = Placement(OuterLoops(head.tensor, (), count), dict(enumerate(reader.op.axis)))
+    made = frozenset({head.tensor, local, *local_copies, *shared})
+    return Scheduled(made, placements={head.tensor: place})
+
+
+def _loops(s: Schedule, stage: StageFacts, parts: Shape) -> tuple[Axis, int]:
+    """Split a stage into blocks, virtual threads and threads; return the thread loop."""
+    head, moving = stage.tensor, stage.data_axes
+    blocks: dict[int, Axis] = {n: a for n, a in enumerate(stage.op.axis) if a in moving}
+    virtual, threads, each = [], [], []
+    for part in parts:
+        axis = blocks[part.at]
+        blocks[part.at], inside = s[head].split(axis, factor=part.size)
+        if part.virtual > 1:
+            over, inside = s[head].split(inside, nparts=part.virtual)
+            virtual.append(over)
+        thread, mine = s[head].split(inside, factor=part.each)
+        threads.append(thread)
+        each.append(mine)
+    s[head].reorder(*blocks.values(), *virtual, *threads, *each)
+    block = fused(s, head, list(blocks.values()))
+    thread = fused(s, head, threads)
+    s[head].bind(block, "blockIdx.x")
+    for axis in virtual:
+        s[head].bind(axis, "vthread")
+    s[head].bind(thread, "threadIdx.x")
+    for axis in each:
+        s[head].unroll(axis)
+    return thread, math.prod(p.threads for p in parts)
+
+
+def _reduction(s: Schedule, stage: StageFacts, parts: Shape, knobs: Knobs) -> tuple[Axis, Axis]:
+    """Split the longest reduction axis; return the outer loop and the inner loop.
+
+    Shared tiles are computed at the outer loop, local copies at the inner one.
+    """
+    local, name, op = stage.tensor, stage.name, stage.op
+    sizes = stage.extents(op.reduce_axis)
+    longest = sizes.index(max(sizes))
+    depth = knobs.choice(
+        f"{name}.depth", [d for d in DEPTHS if d <= sizes[longest]] or [sizes[longest]]
+    )
+    outer, inner = s[local].split(op.reduce_axis[longest], factor=depth)
+    others = [a for n, a in enumerate(op.reduce_axis) if n != longest]
+    s[local].reorder(outer, *others, inner, *op.axis)
+    sums = math.prod(p.each * p.virtual for p in parts)
+    for axis in op.axis:
+        s[local].unroll(axis)
+    if sums * depth <= MOST_UNROLLED and knobs.choice(f"{name}.unroll", [True, False]):
+        s[local].unroll(inner)
+    return outer, inner
+
+
+def _fetch(s: Schedule, stage: StageFacts, threads: int, repeated: bool, knobs: Knobs) -> None:
+    """Make all threads of a block fetch a shared tile together.
+
+    A ``repeated`` fetch may gain from double buffering.
+    """
+    tile, name, op = stage.tensor, stage.name, stage.op
+    if len(op.axis) > 1 and knobs.choice(f"{name}.transposed", [False, True]):
+        s[tile].transform_layout(lambda *dims: (*dims[1:], dims[0]))
+    if repeated and knobs.choice(f"{name}.double_buffer", [False, True]):
+        s[tile].double_buffer()
+    element = fused(s, tile, list(op.axis))
+    lanes = knobs.choice(f"{name}.lanes", lanes_of_rows([tile]))
+    if lanes > 1:
+        element, lane = s[tile].split(element, factor=lanes)
+        s[tile].vectorize(lane)
+    _, thread = s[tile].split(element, factor=threads)
+    s[tile].bind(thread, "threadIdx.x")
+
+
+TACTIC = Tactic(
+    "tile", "the threads of a block compute a tile together", applies, apply,
+    knobs=(
+        *tile_shapes.KNOBS,
+        Knob("C.shared.A", (True, False), "copy `A` to shared memory"),
+        Knob("C.local", (True, False), "copy shared operands to registers"),
+        Knob(
+            "C.local.depth", "4, 8, 16, 32, or all",
+            "the number of steps of the longest reduction axis that are fetched at once",
+        ),
+        Knob("C.local.unroll", (True, False), "unroll these steps"),
+        Knob(
+            "A.shared.transposed", (False, True),
+            "store the copy transposed, with its first dimension last",
+        ),
+        Knob("A.shared.double_buffer", (False, True), "double-buffer the copy"),
+        Knob("A.shared.lanes", LANES, "the number of elements in one access of the fetch"),
+    ),
+    weight=weight,
+)  # fmt: skip

@@ -1,0 +1,65 @@
+"""The driver of the search space: for each stage, one of the tactics that apply."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.tactics.attach import attach, attach_point
+from schedlang.autotune.tactics.epilogue import fusible
+from schedlang.autotune.tactics.facts import Dataflow, Problem, StageFacts
+from schedlang.autotune.tactics.inline import inline
+from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.scan_stages import scan_stages
+from schedlang.autotune.tactics.scheduled import Scheduled
+from schedlang.autotune.tactics.tactic import Registry, Tactic
+from schedlang.schedule.schedule import Schedule
+from schedlang.stage.state import At
+
+KNOBS = (Knob("C.how", "tactics", "the tactic that computes the stage: see the tables below"),)
+
+
+def schedule_stages(registry: Registry, s: Schedule, problem: Problem, knobs: Knobs) -> Scheduled:
+    """Schedule all stages, consumers before producers, and return what was decided."""
+    flow = Dataflow(problem, s.state)
+    flow = flow.then(s, inline(s, flow, knobs))
+    flow = replace(flow, scan_stages=scan_stages(flow))
+    for tensor in reversed(flow.stages):
+        if tensor in flow.decided.inlined or tensor in flow.decided.stages:
+            continue
+        flow = flow.then(s, attach_point(flow.stage(tensor), knobs))
+        stage = flow.stage(tensor)
+        decided = _fused(registry, s, stage, knobs) or _chosen(registry, s, stage, knobs)
+        _attach(s, stage)
+        flow = flow.then(s, decided)
+    return flow.decided
+
+
+def _fused(registry: Registry, s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled | None:
+    """Compute a reduction inside the stage, its reader, if there is one and its knob says so."""
+    if registry.fusion is None:
+        return None
+    for reduction, positions in fusible(stage, registry.fusion.fits):
+        if knobs.choice(f"{reduction.name}.fuse", [True, False]):
+            return registry.fusion.apply(s, stage, reduction, positions, knobs)
+    return None
+
+
+def _chosen(registry: Registry, s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
+    """Compute the stage by one of the tactics that apply."""
+    options = registry.options(stage)
+    assert options, f"no tactic for {registry.kind} applies to {stage.name}"
+    return _choice(options, stage, knobs).apply(s, stage, knobs)
+
+
+def _choice(options: list[Tactic], stage: StageFacts, knobs: Knobs) -> Tactic:
+    if len(options) == 1 and options[0].implied:
+        return options[0]
+    names = [tactic.name for tactic in options]
+    return options[names.index(knobs.choice(f"{stage.name}.how", names))]
+
+
+def _attach(s: Schedule, stage: StageFacts) -> None:
+    """Compute the stage at its loop, unless its tactic did that in between its own steps."""
+    if not isinstance(s.state.stages[stage.name].attach, At):
+        attach(s, stage, stage.attached)

@@ -1,0 +1,241 @@
+"""The facts that a tactic may ask for, all immutable: about a computation, and about its stages.
+
+They follow from the state of a schedule and from what is decided so far. Steps change the schedule
+and not the facts: :meth:`StageFacts.after` returns those of the schedule after the steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from schedlang.autotune.tactics.access import Access, accesses, points_read
+from schedlang.autotune.tactics.scheduled import AttachPoint, Scheduled
+from schedlang.autotune.work_bound import most_work
+from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.compute.work import flops, of_point
+from schedlang.expr.dtypes import itemsize
+from schedlang.expr.evaluate import evaluate
+from schedlang.expr.nodes import Axis, Call, Var
+from schedlang.expr.visit import postorder
+from schedlang.schedule.schedule import Schedule
+from schedlang.stage.state import Stage, State
+from schedlang.target import Target
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is scheduled: the computation of ``outputs``, for ``threads`` cores of a target.
+
+    ``sizes`` are the values of symbolic sizes to tune for.
+    """
+
+    outputs: tuple[Tensor, ...]
+    target: Target
+    threads: int = 1
+    sizes: Mapping[Var, int] = field(default_factory=dict)
+
+    def extents(self, axes: Sequence[Axis]) -> tuple[int, ...]:
+        """Return the extents of axes, at least 1; symbolic ones at the sizes to tune for."""
+        return tuple(
+            max(1, a.extent if isinstance(a.extent, int) else int(evaluate(a.extent, self.sizes)))
+            for a in axes
+        )
+
+    def bytes(self, tensor: Tensor) -> int:
+        """Return the size of a tensor in bytes."""
+        shape = (n if isinstance(n, int) else int(evaluate(n, self.sizes)) for n in tensor.shape)
+        return math.prod(shape) * itemsize(tensor.dtype)
+
+    @cached_property
+    def least(self) -> int:
+        """The operations of all outputs, each stage computed once."""
+        return flops(self.outputs, self.sizes)
+
+    def worth_measuring(self, more: float) -> bool:
+        """Return whether a candidate with ``more`` operations than the least is worth measuring."""
+        return self.least + more <= most_work(self.least)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataflow:
+    """The stages of a schedule at one moment, and what is decided about them.
+
+    ``scan_stages`` are the stages whose first axis is the time axis of a scan.
+    """
+
+    problem: Problem
+    state: State
+    decided: Scheduled = field(default_factory=Scheduled)
+    scan_stages: frozenset[Tensor] = frozenset()
+
+    def then(self, s: Schedule, *decided: Scheduled) -> Dataflow:
+        """Return the dataflow after some steps, with what else is ``decided`` by then."""
+        return replace(self, state=s.state, decided=self.decided.joined(*decided))
+
+    @cached_property
+    def stages(self) -> tuple[Tensor, ...]:
+        """The first output of each stage but scans, producers before consumers."""
+        known = self.state.stages.values()
+        return tuple(stage.outputs[0] for stage in known if isinstance(stage.op, ComputeOp))
+
+    def stage(self, tensor: Tensor) -> StageFacts:
+        """Return the facts about the stage that defines ``tensor``."""
+        found = self._facts.get(tensor)
+        if found is None:
+            found = self._facts[tensor] = StageFacts(self, tensor)
+        return found
+
+    @cached_property
+    def _facts(self) -> dict[Tensor, StageFacts]:
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class StageFacts:
+    """The facts about the stage of ``tensor`` in a dataflow."""
+
+    flow: Dataflow
+    tensor: Tensor
+
+    def after(self, s: Schedule, tensor: Tensor | None = None) -> StageFacts:
+        """Return the facts about this stage, or that of ``tensor``, after some steps."""
+        return self.flow.then(s).stage(self.tensor if tensor is None else tensor)
+
+    @cached_property
+    def stage(self) -> Stage:
+        found = self.flow.state.of(self.tensor)
+        assert found is not None, f"{self.tensor.name} has no stage"
+        return found
+
+    @property
+    def problem(self) -> Problem:
+        return self.flow.problem
+
+    @property
+    def name(self) -> str:
+        return self.stage.name
+
+    @property
+    def op(self) -> ComputeOp:
+        """The operation, as cache stages and rfactor left it."""
+        op = self.stage.op
+        assert isinstance(op, ComputeOp)
+        return op
+
+    @property
+    def is_reduction(self) -> bool:
+        return self.op.reducer is not None
+
+    @property
+    def is_output(self) -> bool:
+        """Whether the stage computes a result, which is at root."""
+        return self.flow.state.is_output(self.stage)
+
+    @property
+    def attached(self) -> AttachPoint | None:
+        """The loop at which the stage is computed; ``None`` at root."""
+        return self.flow.decided.attached.get(self.tensor)
+
+    def axis_name(self, at: int) -> str:
+        """Return the name of a data axis in knobs: its own, or its position if ambiguous."""
+        names = [axis.name for axis in self.op.axis]
+        is_stage = f"{self.name}.{names[at]}" in self.flow.state.stages
+        return names[at] if names.count(names[at]) == 1 and not is_stage else str(at)
+
+    @property
+    def time_axes(self) -> int:
+        """The number of leading time axes: 1 for a stage of a scan, otherwise 0."""
+        return int(self.tensor in self.flow.scan_stages)
+
+    @property
+    def data_axes(self) -> list[Axis]:
+        """The data axes without the time axis of a scan."""
+        return list(self.op.axis[self.time_axes :])
+
+    @cached_property
+    def last(self) -> int:
+        """The position of the contiguous data axis: the last one longer than 1."""
+        axes = self.op.axis
+        own = range(self.time_axes, len(axes))
+        return next((at for at in reversed(own) if is_long(axes[at])), len(axes) - 1)
+
+    @property
+    def width(self) -> int:
+        """How many elements of every output a vector holds."""
+        return min(self.problem.target.vector_width(t.dtype) for t in self.stage.outputs)
+
+    def extents(self, axes: Sequence[Axis]) -> tuple[int, ...]:
+        """Return the extents of axes, see :meth:`Problem.extents`."""
+        return self.problem.extents(axes)
+
+    @cached_property
+    def lengths(self) -> tuple[int, ...]:
+        """The points along each data axis, in one time step of a scan."""
+        axes, times = self.op.axis, self.time_axes
+        return (*(1 for _ in axes[:times]), *self.extents(axes[times:]))
+
+    @property
+    def results(self) -> int:
+        """The number of points of all data axes."""
+        return math.prod(self.extents(self.op.axis))
+
+    @property
+    def reduction_steps(self) -> int:
+        """The number of reduction steps of one result."""
+        return math.prod(self.extents(self.op.reduce_axis))
+
+    @property
+    def evaluations(self) -> int:
+        """How many times the body is evaluated."""
+        return self.results * self.reduction_steps
+
+    @cached_property
+    def reads(self) -> list[Access]:
+        """The reads of the stage, including those of stages inlined into it."""
+        return accesses(self.op, self.flow.decided.inlined)
+
+    @cached_property
+    def consumers(self) -> list[Tensor]:
+        """The stages that read this one, directly or through inlined ones."""
+        inlined = self.flow.decided.inlined
+        found: dict[Tensor, None] = {self.tensor: None}
+        for made in (waiting := [self.tensor]):
+            outputs = self.flow.stage(made).stage.outputs
+            for stage in self.flow.state.stages.values():
+                reader = stage.outputs[0]
+                if reader in found or not any(t in outputs for t in stage.op.input_tensors):
+                    continue
+                found[reader] = None
+                if reader in inlined:
+                    waiting.append(reader)
+        return [t for t in found if t is not self.tensor and t not in inlined]
+
+    @property
+    def is_scan_step(self) -> bool:
+        """Whether the stage is the start or the update of a scan."""
+        readers = (self.flow.state.of(reader) for reader in self.consumers)
+        return any(reader is not None and reader.is_scan for reader in readers)
+
+    def work(self, inlined: Collection[Tensor]) -> int:
+        """Return the operations of the stage, including those of stages ``inlined`` into it."""
+        made = (a.tensor.op for a in points_read(self.op, inlined) if a.tensor in inlined)
+        each = of_point(self.op) + sum(of_point(x) for x in made if isinstance(x, ComputeOp))
+        return self.evaluations * each
+
+    def little_padding(self, length: int, size: int) -> bool:
+        """Return whether padding ``length`` points to whole pieces of ``size`` is little work."""
+        padding = -(-length // size) * size / length - 1
+        return self.problem.worth_measuring(self.work(self.flow.decided.inlined) * padding)
+
+    @property
+    def math_calls(self) -> int:
+        """The number of math function calls in the body."""
+        return sum(isinstance(node, Call) for node in postorder(self.op.roots))
+
+
+def is_long(axis: Axis) -> bool:
+    """Return whether the extent of an axis is not known to be 1."""
+    return not isinstance(axis.extent, int) or axis.extent != 1

@@ -1,0 +1,30 @@
+"""Steps on the loops of a stage that tactics share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Axis
+from schedlang.schedule.schedule import Schedule
+
+
+def in_order(s: Schedule, tensor: Tensor, loops: Sequence[Axis]) -> None:
+    """Reorder loops from outer to inner; a single loop needs no step."""
+    if len(loops) > 1:
+        s[tensor].reorder(*loops)
+
+
+def fused(s: Schedule, tensor: Tensor, axes: Sequence[Axis]) -> Axis:
+    """Fuse adjacent loops into one; without any, make a loop of a single iteration."""
+    if not axes:
+        return s[tensor].fuse()
+    whole = axes[0]
+    for axis in axes[1:]:
+        whole = s[tensor].fuse(whole, axis)
+    return whole
+
+
+def first(made: Tensor | list[Tensor]) -> Tensor:
+    """Return the first output of a stage made by rfactor or cache_write."""
+    return made[0] if isinstance(made, list) else made

@@ -1,0 +1,126 @@
+"""``python -m tests.fuzz.tactics --cases N``: the tuner's tactics on random computations.
+
+Each candidate, for a CPU and for a GPU, must give the results of the oracle. Its steps as JSON and
+its decisions must give the same nest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import traceback
+from collections import Counter
+from contextlib import ExitStack
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import schedlang as sl
+from schedlang.autotune.knobs import Rejected
+from schedlang.autotune.space import Candidate, Space
+from schedlang.autotune.tactics.templates import template_for
+from schedlang.compute.graph import variables
+from schedlang.gpu_lowering.lower import device_program
+from schedlang.gpu_lowering.simt import simulate
+from schedlang.ir.interpret import cooperative, interpret
+from tests.fuzz.case import MOST_ITERATIONS, _given, iterations
+from tests.fuzz.compare import compare, expected
+from tests.fuzz.graphs import build, random_graph
+from tests.fuzz.inputs import arrays
+from tests.fuzz.record import Mismatch
+
+# vectors of 4 floats, so that small computations have tiles, tails and packed operands
+CPU = sl.Target("cpu", vector_bytes=16, vector_registers=16)
+GPU = sl.Target("cuda")
+DRAWS = 4
+# thresholds for work in threads and in parts; every other case lowers them to FEWEST, so that
+# reductions as small as these are split into parts
+LEAST_STEPS = tuple(
+    f"schedlang.autotune.tactics.cpu.{file}.LEAST_STEPS" for file in ("nest", "parallel_reduction")
+)
+FEWEST = 1
+
+
+def run_case(seed: str, index: int, counts: Counter[str]) -> str:
+    """Run a case and return its failure, or an empty string."""
+    with ExitStack() as stack:
+        for name in LEAST_STEPS if index % 2 else ():
+            stack.enter_context(patch(name, FEWEST))
+        return _run_case(seed, index, counts)
+
+
+def _run_case(seed: str, index: int, counts: Counter[str]) -> str:
+    rng = Random(f"rules:{seed}:{index}")
+    g = random_graph(rng)
+    space = build(g)
+    outputs = [space[n] for n in g.outputs]
+    known = {v: g.sizes[v.name] for v in variables(outputs) if v.name in g.sizes}
+    for target in (CPU, GPU):
+        made = Space(outputs, target, template_for(target, 2, known), 2, sizes=known)
+        for _ in range(DRAWS):
+            candidate = None
+            try:
+                candidate = made.draw(rng)
+                _check(rng, g, outputs, target, made, candidate, counts)
+            except Rejected as refused:
+                counts[f"{target.kind}: {str(refused)[:60]}"] += 1
+            except Exception as error:
+                steps = candidate.schedule.as_python() if candidate is not None else ""
+                trace = "".join(traceback.format_exception(error)[-6:])
+                return f"--- {seed}:{index} {target.kind}\n{g.source}\n{steps}\n{trace}"
+    return ""
+
+
+def _check(
+    rng: Random, g: Any, outputs: list[Any], target: sl.Target, made: Space, found: Candidate,
+    counts: Counter[str],
+) -> None:  # fmt: skip
+    nest = found.nest
+    again = made.draw(None, found.decisions)
+    if str(again.nest) != str(nest):
+        raise Mismatch("the same decisions make another nest")
+    replayed = sl.Schedule.from_json(found.schedule.to_json(), outputs)
+    if str(sl.lower(replayed)) != str(nest):
+        raise Mismatch("the steps as JSON make another nest")
+    counts[f"{target.kind}: valid"] += 1
+    if iterations(nest, g.sizes) > MOST_ITERATIONS:
+        counts["too large to run"] += 1
+        return
+    values = arrays(g, rng.randrange(2**31), g.sizes)
+    wanted = expected(outputs, values, g.sizes)
+    given = _given(nest, values, g.sizes)
+    if target.is_gpu:
+        known = {v: g.sizes[v.name] for v in nest.sizes}
+        program = device_program(nest, target)
+        run: Any = simulate(program, given, known, rng.choice(("forward", "reverse")), 0)
+    elif cooperative(nest):
+        return
+    else:
+        run = interpret(nest, given, rng.choice(("forward", "reverse")), 0)
+    compare(nest, run.outputs, wanted, g.terms, f"{target.kind}")
+    counts[f"{target.kind}: right"] += 1
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.tactics", description=__doc__)
+    parser.add_argument("--cases", type=int, default=200)
+    parser.add_argument("--seed", default="0")
+    parser.add_argument("--start", type=int, default=0)
+    parser.add_argument("--failures", type=int, default=1)
+    options = parser.parse_args(argv)
+    counts: Counter[str] = Counter()
+    failed = 0
+    for index in range(options.start, options.start + options.cases):
+        failure = run_case(options.seed, index, counts)
+        if failure:
+            print(failure, flush=True)
+            failed += 1
+            if failed >= options.failures:
+                break
+    for what, count in sorted(counts.items(), key=lambda item: -item[1])[:40]:
+        print(f"{count:6} {what}")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

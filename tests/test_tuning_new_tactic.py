@@ -1,0 +1,122 @@
+"""How to add a tactic: the file of one, and the test that draws it and searches with it."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.space import Candidate, Space
+from schedlang.autotune.tactics.facts import Dataflow, Problem, StageFacts
+from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.registries import CPU, CUDA, registry_for
+from schedlang.autotune.tactics.scheduled import Scheduled
+from schedlang.autotune.tactics.tactic import Applicable, Registry, Tactic
+from schedlang.autotune.tactics.templates import template_for
+from schedlang.schedule.schedule import Schedule
+from tests.draws import AVX2
+from tests.graphs import product
+
+STRIPS = (2, 4)
+
+
+# the file of a tactic, such as schedlang/autotune/tactics/cpu/strips.py, has these three
+def applies(stage: StageFacts, others: Applicable) -> bool:
+    """Return whether the stage is elementwise, at root, and divides into strips."""
+    elementwise = stage.attached is None and not stage.is_reduction and bool(stage.op.axis)
+    return elementwise and stage.lengths[stage.last] % max(STRIPS) == 0
+
+
+def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
+    """Unroll strips of the contiguous axis."""
+    strip = knobs.choice(f"{stage.name}.strip", list(STRIPS))
+    _, inner = s[stage.tensor].split(stage.op.axis[stage.last], factor=strip)
+    s[stage.tensor].unroll(inner)
+    return Scheduled(frozenset({stage.tensor}))
+
+
+TACTIC = Tactic(
+    "strips", "unroll strips of the contiguous axis", applies, apply,
+    knobs=(Knob("C.strip", STRIPS, "the number of elements in a strip"),),
+)  # fmt: skip
+# and the tactic is listed in schedlang/autotune/tactics/registries.py
+WITH_STRIPS = replace(CPU, tactics=(*CPU.tactics, TACTIC))
+
+
+def plus_one() -> tuple[sl.Tensor, sl.Tensor]:
+    A = sl.placeholder((64, 64), name="A")
+    return A, sl.compute((64, 64), lambda i, j: A[i, j] + 1, name="B")
+
+
+def drawn(output: sl.Tensor, registry: Registry, count: int) -> list[Candidate]:
+    space, rng = Space((output,), AVX2, template_for(AVX2, 2, registry=registry), 2), Random(0)
+    return [space.draw(rng) for _ in range(count)]
+
+
+def test_a_new_tactic_is_drawn() -> None:
+    *_, B = plus_one()
+    found = drawn(B, WITH_STRIPS, 20)
+    assert {c.decisions["B.how"] for c in found} == {"points", "strips"}
+    strips = [c for c in found if c.decisions["B.how"] == "strips"]
+    assert {c.decisions["B.strip"] for c in strips} == set(STRIPS)
+    assert all("unroll j.inner" in str(c.nest) for c in strips)
+    # the registry of all other searches is as before
+    assert {c.decisions["B.how"] for c in drawn(B, CPU, 5)} == {"points"}
+
+
+def test_a_search_uses_a_new_tactic(tmp_path: Path) -> None:
+    A, B = plus_one()
+    only = replace(CPU, tactics=(TACTIC,))
+    template = template_for(sl.Target(), 2, registry=only)
+    found = sl.autotune(B, trials=2, template=template, database=tmp_path / "tuning.jsonl")
+    assert {t.decisions["B.strip"] for t in found.trials if t.decisions} == set(STRIPS)
+    a = np.random.default_rng(0).random(A.shape, "float32")
+    np.testing.assert_array_equal(found.kernel(a), a + 1)
+
+
+def test_decisions_name_the_tactic_and_make_the_same_schedule() -> None:
+    *_, B = plus_one()
+    (found,) = drawn(B, WITH_STRIPS, 1)
+    again = sl.schedule(B)
+    template_for(AVX2, 2, registry=WITH_STRIPS)(again, Knobs(found.decisions))
+    assert again.as_python() == found.schedule.as_python()
+
+
+def test_a_tactic_may_ask_for_others_but_not_for_itself() -> None:
+    *_, C = product(64, 64, 64)
+    stage = Dataflow(Problem((C,), AVX2, 2), sl.schedule(C).state).stage(C)
+    asked = []
+
+    def alone(stage: StageFacts, others: Applicable) -> bool:
+        asked.append(others.before("alone"))
+        return "no such tactic" not in others and "tile" in others
+
+    tactics = (*CPU.tactics, replace(TACTIC, name="alone", applies=alone))
+    assert [t.name for t in Registry("cpu", tactics).options(stage)] == ["tile", "alone"]
+    assert asked == [["tile"]]
+    circular = replace(TACTIC, applies=lambda stage, others: "strips" in others)
+    with pytest.raises(AssertionError, match="strips depends on itself"):
+        Registry("cpu", (circular,)).options(stage)
+
+
+def test_facts_do_not_change_with_the_schedule() -> None:
+    *_, C = product(64, 64, 64)
+    s = sl.schedule(C)
+    stage = Dataflow(Problem((C,), AVX2, 2), s.state).stage(C)
+    before = [read.tensor.name for read in stage.reads]
+    made = registry_for(AVX2).tactics[0].apply(s, stage, Knobs())
+    assert C in made.stages and C not in stage.flow.decided.stages
+    assert [read.tensor.name for read in stage.reads] == before == ["A", "B"]
+    assert [read.tensor.name for read in stage.after(s).reads] == ["C.local"]
+    with pytest.raises(FrozenInstanceError):
+        stage.flow.decided.recomputed = 1  # type: ignore[misc]
+
+
+def test_names_of_tactics_are_unique() -> None:
+    with pytest.raises(AssertionError, match="not unique"):
+        Registry("cuda", (*CUDA.tactics, *CUDA.tactics))
