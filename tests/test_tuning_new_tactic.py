@@ -19,7 +19,7 @@ from schedlang.autotune.tactics.scheduled import Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Registry, Tactic
 from schedlang.autotune.tactics.templates import template_for
 from schedlang.schedule.schedule import Schedule
-from tests.draws import AVX2
+from tests.cpu_candidates import AVX2
 from tests.graphs import product
 
 STRIPS = (2, 4)
