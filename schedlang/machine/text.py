@@ -52,6 +52,8 @@ class Printer:
 
     def __init__(self) -> None:
         self.used: set[str] = set()
+        # the text of each value by its identity, and the value, so that the identity stays its own
+        self._known: dict[int, tuple[Value, Text]] = {}
 
     def use(self, name: str) -> str:
         self.used.add(name)
@@ -64,6 +66,12 @@ class Printer:
         """Return the text of ``value``."""
         if isinstance(value, Reg):
             return Text(value.name)
+        known = self._known.get(id(value))
+        if known is None:
+            known = self._known[id(value)] = value, self._text(value)
+        return known[1]
+
+    def _text(self, value: Value) -> Text:
         if isinstance(value, Num):
             return self._number(value)
         if isinstance(value, Op):

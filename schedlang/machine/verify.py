@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from schedlang.errors import VerifyError
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
+    INDEX,
     Alloc,
     Array,
     Body,
-    Both,
     Cast,
     Choice,
-    Column,
     Fn,
     For,
     Function,
@@ -42,6 +41,7 @@ from schedlang.machine.text import Printer
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 SHIFTS = ("<<", ">>")
+_BOOL = Type("bool")
 
 
 @dataclass
@@ -85,34 +85,15 @@ def _body(body: Body, scope: _Scope, known: Mapping[str, Function]) -> None:
 
 def _statement(stmt: Stmt, scope: _Scope, known: Mapping[str, Function]) -> None:
     if isinstance(stmt, For):
-        _need(stmt.index.type == Type("int64") and stmt.step > 0, "a loop has an int64 index", stmt)
-        inside = scope.inner()
-        inside.regs[stmt.index.name] = stmt.index.type
-        _need(
-            all(not isinstance(s, Let) or s.reg.name != stmt.index.name for s in stmt.body),
-            f"{stmt.index.name} is the index of a loop and is not assigned", stmt,
-        )  # fmt: skip
-        _body(stmt.body, inside, known)
+        _loop(stmt, scope, known)
     elif isinstance(stmt, If):
-        _need(stmt.cond.type == Type("bool"), "a branch tests a scalar bool", stmt)
-        for side in (stmt.body, stmt.orelse):
-            inside = scope.inner()
-            _body(side, inside, known)
-            result = stmt.result
-            _need(
-                result is None or inside.regs.get(result.name) == result.type,
-                "both sides of a choice assign its result", stmt,
-            )  # fmt: skip
-        if stmt.result is not None:
-            scope.regs[stmt.result.name] = stmt.result.type
+        _branch(stmt, scope, known)
     elif isinstance(stmt, Let):
-        made = stmt.value.type
-        _need(stmt.reg.type == made or _is_held(stmt.reg.type, made),
-              f"{stmt.reg.name} is {stmt.reg.type}, but its value is {made}", stmt)  # fmt: skip
-        before = scope.regs.get(stmt.reg.name, stmt.reg.type)
-        _need(before == stmt.reg.type, f"{stmt.reg.name} has the types {before} and "
-              f"{stmt.reg.type}", stmt)  # fmt: skip
-        scope.regs[stmt.reg.name] = stmt.reg.type
+        made, reg = stmt.value.type, stmt.reg
+        if reg.type != made and not _is_held(reg.type, made):
+            raise _broken(f"{reg.name} is {reg.type}, but its value is {made}", stmt)
+        if scope.regs.setdefault(reg.name, reg.type) != reg.type:
+            raise _broken(f"{reg.name} is {reg.type} and {scope.regs[reg.name]}", stmt)
     elif isinstance(stmt, Thread):
         scope.regs[stmt.reg.name] = stmt.reg.type
     elif isinstance(stmt, Alloc):
@@ -130,87 +111,121 @@ def _statement(stmt: Stmt, scope: _Scope, known: Mapping[str, Function]) -> None
         _call(stmt, scope, known)
 
 
+def _loop(stmt: For, scope: _Scope, known: Mapping[str, Function]) -> None:
+    if stmt.index.type != INDEX or stmt.step < 1:
+        raise _broken("a loop has an int64 index and a step of 1 or more", stmt)
+    if any(isinstance(s, Let) and s.reg.name == stmt.index.name for s in stmt.body):
+        raise _broken(f"{stmt.index.name} is the index of a loop and is not assigned", stmt)
+    inside = scope.inner()
+    inside.regs[stmt.index.name] = INDEX
+    _body(stmt.body, inside, known)
+
+
+def _branch(stmt: If, scope: _Scope, known: Mapping[str, Function]) -> None:
+    if stmt.cond.type != _BOOL:
+        raise _broken("a branch tests a scalar bool", stmt)
+    for side in (stmt.body, stmt.orelse):
+        inside = scope.inner()
+        _body(side, inside, known)
+        if stmt.result is not None and inside.regs.get(stmt.result.name) != stmt.result.type:
+            raise _broken("both sides of a choice assign its result", stmt)
+    if stmt.result is not None:
+        scope.regs[stmt.result.name] = stmt.result.type
+
+
 def _call(stmt: Run, scope: _Scope, known: Mapping[str, Function]) -> None:
     called = known.get(stmt.function)
-    _need(called is not None, f"{stmt.function} is not defined before it is called", stmt)
-    assert called is not None
-    _need(len(called.parameters) == len(stmt.args), "each parameter is given", stmt)
+    if called is None:
+        raise _broken(f"{stmt.function} is not defined before it is called", stmt)
+    if len(called.parameters) != len(stmt.args):
+        raise _broken("each parameter is given", stmt)
     for parameter, given in zip(called.parameters, stmt.args):
         if isinstance(given, Array):
             _array(given, scope, stmt)
             fits = isinstance(parameter, Array) and parameter.dtype == given.dtype
         else:
             fits = isinstance(parameter, Reg) and parameter.type == given.type
-        _need(fits, f"{parameter.name} does not fit what is given for it", stmt)
+        if not fits:
+            raise _broken(f"{parameter.name} does not fit what is given for it", stmt)
 
 
 def _store(stmt: Store) -> None:
     made, lanes = stmt.value.type, stmt.value.type.lanes
-    _need(made.dtype == stmt.array.dtype, f"{stmt.array.name} holds {stmt.array.dtype}, but "
-          f"{made.dtype} is stored", stmt)  # fmt: skip
-    _need((lanes > 0) == stmt.how.startswith("v"), "a vector is stored as one", stmt)
-    scattered = "scatter" in stmt.how
-    _need(stmt.at.type == Type("int64", lanes if scattered and stmt.at.type.lanes else 0),
-          "offsets are int64", stmt)  # fmt: skip
-    if stmt.mask is not None:
-        _need(stmt.mask.type == Type("bool", lanes), "a mask has a bool for each lane", stmt)
+    if made.dtype != stmt.array.dtype:
+        raise _broken(f"{stmt.array.name} holds {stmt.array.dtype}, not {made.dtype}", stmt)
+    if (lanes > 0) != stmt.how.startswith("v"):
+        raise _broken("a vector is stored as one", stmt)
+    if stmt.at.type != INDEX and not ("scatter" in stmt.how and stmt.at.type == _offsets(lanes)):
+        raise _broken("offsets are int64", stmt)
+    if stmt.mask is not None and stmt.mask.type != Type("bool", lanes):
+        raise _broken("a mask has a bool for each lane", stmt)
 
 
 def _value(root: Value, scope: _Scope, stmt: Stmt) -> None:
     for value in parts(root):
         if isinstance(value, Reg):
             known = scope.regs.get(value.name)
-            _need(known is not None, f"{value.name} is used before it is defined", stmt)
-            _need(known == value.type, f"{value.name} is {known}, not {value.type}", stmt)
+            if known is None:
+                raise _broken(f"{value.name} is used before it is defined", stmt)
+            if known != value.type:
+                raise _broken(f"{value.name} is {known}, not {value.type}", stmt)
         elif isinstance(value, Load):
             _array(value.array, scope, stmt)
             _load(value, stmt)
         elif isinstance(value, Op):
             _operation(value, stmt)
         elif isinstance(value, Splat):
-            fits = value.type == Type(value.a.type.dtype, value.type.lanes) and value.type.lanes
-            _need(bool(fits) and not value.a.type.lanes, "a splat repeats a scalar", stmt)
-        elif isinstance(value, (Choice, Both, Cast, Fn, Column)):
-            _lanes(value, stmt)
+            if value.a.type.lanes or value.type != Type(value.a.type.dtype, value.type.lanes):
+                raise _broken("a splat repeats a scalar", stmt)
+        elif isinstance(value, (Choice, Cast, Fn)):
+            _operands(value, stmt)
 
 
 def _operation(value: Op, stmt: Stmt) -> None:
-    lanes = (value.a.type.lanes, value.b.type.lanes)
-    _need(value.type.lanes == max(lanes) and all(n in (0, value.type.lanes) for n in lanes),
-          f"{_text(value)} has {value.type.lanes} lanes", stmt)  # fmt: skip
+    lanes, others = value.type.lanes, (value.a.type.lanes, value.b.type.lanes)
+    if lanes != max(others) or any(n not in (0, lanes) for n in others):
+        raise _broken(f"{_text(value)} has {lanes} lanes", stmt)
     a, b = value.a.type.dtype, value.b.type.dtype
     if value.op in SHIFTS:
         return
-    _need(a == b or "int64" in (a, b), f"{_text(value)} has operands of {a} and {b}", stmt)
-    if value.op not in COMPARISONS:
-        _need(value.type.dtype in (a, b), f"{_text(value)} is {value.type.dtype}", stmt)
+    if a != b and "int64" not in (a, b):
+        raise _broken(f"{_text(value)} has operands of {a} and {b}", stmt)
+    if value.op not in COMPARISONS and value.type.dtype not in (a, b):
+        raise _broken(f"{_text(value)} is {value.type.dtype}", stmt)
 
 
-def _lanes(value: Choice | Both | Cast | Fn | Column, stmt: Stmt) -> None:
-    given: tuple[Value, ...] = ()
+def _operands(value: Choice | Cast | Fn, stmt: Stmt) -> None:
+    """Check that a choice, a cast or a call has the lanes of its operands."""
     if isinstance(value, Choice):
-        given = (value.a, value.b)
+        given: tuple[Value, ...] = (value.a, value.b)
     elif isinstance(value, Cast):
         given = (value.a,)
-    elif isinstance(value, Fn):
-        given = value.args if value.name != "exchange" else value.args[:1]
-    _need(all(v.type.lanes == value.type.lanes for v in given),
-          f"{_text(value)} has {value.type.lanes} lanes", stmt)  # fmt: skip
+    else:
+        given = value.args[:1] if value.name == "exchange" else value.args
+    if any(v.type.lanes != value.type.lanes for v in given):
+        raise _broken(f"{_text(value)} has {value.type.lanes} lanes", stmt)
 
 
 def _load(value: Load, stmt: Stmt) -> None:
-    lanes, gathered = value.type.lanes, "gather" in value.how
-    _need(value.type.dtype == value.array.dtype, f"{value.array.name} holds "
-          f"{value.array.dtype}, but {value.type.dtype} is loaded", stmt)  # fmt: skip
-    _need((lanes > 0) == (value.how != "load"), "a vector is loaded as one", stmt)
-    _need(value.at.type == Type("int64", lanes if gathered else 0), "offsets are int64", stmt)
-    if value.mask is not None:
-        under = Type("bool", 0 if value.how == "vload_if" else lanes)
-        _need(value.mask.type == under, "a mask has a bool for each lane", stmt)
+    lanes, made = value.type.lanes, value.type.dtype
+    if made != value.array.dtype:
+        raise _broken(f"{value.array.name} holds {value.array.dtype}, not {made}", stmt)
+    if (lanes > 0) != (value.how != "load"):
+        raise _broken("a vector is loaded as one", stmt)
+    if value.at.type != (_offsets(lanes) if "gather" in value.how else INDEX):
+        raise _broken("offsets are int64", stmt)
+    under = Type("bool", 0 if value.how == "vload_if" else lanes)
+    if value.mask is not None and value.mask.type != under:
+        raise _broken("a mask has a bool for each lane", stmt)
+
+
+def _offsets(lanes: int) -> Type:
+    return Type("int64", lanes)
 
 
 def _array(array: Array, scope: _Scope, stmt: Stmt) -> None:
-    _need(array.name in scope.arrays, f"{array.name} is used before it is allocated", stmt)
+    if array.name not in scope.arrays:
+        raise _broken(f"{array.name} is used before it is allocated", stmt)
 
 
 def _is_held(reg: Type, value: Type) -> bool:
@@ -222,10 +237,10 @@ def _text(value: Value) -> str:
     return Printer()(value)
 
 
-def _need(holds: bool, rule: str, stmt: Stmt) -> None:
-    if not holds:
-        where = " ".join(_text(v) for v in values(stmt))
-        raise VerifyError(f"machine nest: {rule} (in {type(stmt).__name__} {where[:200]})")
+def _broken(rule: str, stmt: Stmt) -> VerifyError:
+    """Return the error for a ``rule`` that does not hold in ``stmt``."""
+    where = " ".join(_text(v) for v in values(stmt))
+    return VerifyError(f"machine nest: {rule} (in {type(stmt).__name__} {where[:200]})")
 
 
 __all__ = ["verify_machine"]
