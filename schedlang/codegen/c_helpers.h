@@ -35,7 +35,12 @@ SL void sl_free(void *p) { free(*(void **)p); }
 SL sl_f16 sl_half_from_f64(double x) { return (sl_f16)(_Float16)x; }
 SL sl_f16 sl_half(float x) { return (sl_f16)(_Float16)x; }
 SL sl_f16 sl_half_get(uint16_t bits) { _Float16 h; memcpy(&h, &bits, 2); return (sl_f16)h; }
-SL uint16_t sl_half_put(float x) { _Float16 h = (_Float16)x; uint16_t u; memcpy(&u, &h, 2); return u; }
+SL uint16_t sl_half_put(float x) {
+  _Float16 h = (_Float16)x;
+  uint16_t bits;
+  memcpy(&bits, &h, 2);
+  return bits;
+}
 
 /* Casts from floats to integers, by way of a wider signed type. */
 
@@ -153,11 +158,7 @@ SL_BITS(i32, f32) SL_BITS(i64, f64) SL_BITS(f32, i32) SL_BITS(f64, i64)
 
 #define SL_VECTOR(T, N)                                                                           \
   typedef sl_##T sl_##T##_##N __attribute__((vector_size(sizeof(sl_##T) * N)));                   \
-  SL sl_##T##_##N sl_splat_##T##_##N(sl_##T x) {                                                  \
-    sl_##T##_##N v;                                                                               \
-    for (int l = 0; l < N; l++) v[l] = x;                                                         \
-    return v;                                                                                     \
-  }
+  SL sl_##T##_##N sl_splat_##T##_##N(sl_##T x) { return x - (sl_##T##_##N){}; }
 #define SL_IOTA(N)                                                                                \
   SL sl_i64_##N sl_iota_##N(void) {                                                               \
     sl_i64_##N v;                                                                                 \
@@ -165,23 +166,15 @@ SL_BITS(i32, f32) SL_BITS(i64, f64) SL_BITS(f32, i32) SL_BITS(f64, i64)
     return v;                                                                                     \
   }
 #define SL_SAME(x) (x)
-#define SL_ADJACENT(T, N)                                                                         \
-  SL sl_##T##_##N sl_vload_##T##_##N(const sl_##T *a) {                                           \
+#define SL_MEMORY(T, M, N, GET, PUT)                                                              \
+  SL sl_##T##_##N sl_vload_##T##_##N(const M *a) {                                                \
     sl_##T##_##N v;                                                                               \
-    memcpy(&v, a, sizeof v);                                                                      \
+    for (int l = 0; l < N; l++) v[l] = GET(a[l]);                                                 \
     return v;                                                                                     \
   }                                                                                               \
-  SL void sl_vstore_##T##_##N(sl_##T *a, sl_##T##_##N v) { memcpy(a, &v, sizeof v); }
-#define SL_ADJACENT_HALF(N)                                                                       \
-  SL sl_f16_##N sl_vload_f16_##N(const uint16_t *a) {                                             \
-    sl_f16_##N v;                                                                                 \
-    for (int l = 0; l < N; l++) v[l] = sl_half_get(a[l]);                                         \
-    return v;                                                                                     \
+  SL void sl_vstore_##T##_##N(M *a, sl_##T##_##N v) {                                             \
+    for (int l = 0; l < N; l++) a[l] = PUT(v[l]);                                                 \
   }                                                                                               \
-  SL void sl_vstore_f16_##N(uint16_t *a, sl_f16_##N v) {                                          \
-    for (int l = 0; l < N; l++) a[l] = sl_half_put(v[l]);                                         \
-  }
-#define SL_SCATTERED(T, M, N, GET, PUT)                                                           \
   SL sl_##T##_##N sl_vload_masked_##T##_##N(const M *a, sl_b8_##N m) {                            \
     sl_##T##_##N v;                                                                               \
     for (int l = 0; l < N; l++) v[l] = m[l] ? GET(a[l]) : 0;                                      \

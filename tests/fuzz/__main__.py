@@ -33,7 +33,7 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.replay:
         seed, index = options.replay.rsplit(":", 1)
-        case = run_case(seed, int(index), [] if options.interpret_only else ["python", "cpu"])
+        case = run_case(seed, int(index), [] if options.interpret_only else ["python", "cpu", "c"])
         print(described(case))
         return int(case.outcome == "failed")
     return fuzz(options)
@@ -53,7 +53,7 @@ def fuzz(options: argparse.Namespace) -> int:
     ):
         targets = [] if options.interpret_only else ["python"]
         if not options.interpret_only and index % 1000 < 1000 * options.compiled_share:
-            targets.append("cpu")
+            targets += ["cpu", "c"]
         case = run_case(options.seed, index, targets)
         index += 1
         outcomes[case.outcome] += 1

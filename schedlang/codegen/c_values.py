@@ -1,0 +1,215 @@
+"""Values of a machine nest as C expressions, in the vector extensions of GCC and Clang."""
+
+from __future__ import annotations
+
+from schedlang.expr.printer import number, paren
+from schedlang.machine import nodes as m
+from schedlang.machine.nodes import Num, Op, Reg, Type, Value, wide
+from schedlang.machine.text import CALLED, UNROUNDED
+
+TAGS = {
+    "bool": "b8", "float16": "f16", "float32": "f32", "float64": "f64", "int8": "i8",
+    "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16",
+    "uint32": "u32", "uint64": "u64",
+}  # fmt: skip
+_LEVELS = {
+    "*": 10, "/": 10, "+": 9, "-": 9, "<": 7, "<=": 7, ">": 7, ">=": 7, "==": 6, "!=": 6,
+    "&": 5, "^": 4, "|": 3,
+}  # fmt: skip
+_AND, _CONDITIONAL, _UNARY, _ATOM = 2, 1, 11, 12
+_COMPARE = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+_LOGICAL = ("isnan", "isinf", "isfinite")
+Text = tuple[str, int]
+
+
+class ValuePrinter:
+    """Printer of values; ``made`` are the types and functions of vectors that they use."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, None] = {}
+
+    def type(self, type_: Type) -> str:
+        """Return the C type of a value; a vector's is made where it is first used."""
+        name = f"sl_{TAGS[type_.dtype]}"
+        if not type_.lanes:
+            return name
+        for dtype in dict.fromkeys((type_.dtype, "bool", "int64")):
+            self.made[f"SL_VECTOR({TAGS[dtype]}, {type_.lanes})"] = None
+        return f"{name}_{type_.lanes}"
+
+    def vector(self, macro: str, type_: Type, *args: str) -> None:
+        """Make a function of vectors of ``type_``, and the type itself first."""
+        self.type(type_)
+        self.made[f"{macro}({', '.join([*args, str(type_.lanes)])})"] = None
+
+    def memory_function(self, how: str, access: m.Load | m.Store) -> str:
+        """Return the name of a vector load or store."""
+        type_ = access.type if isinstance(access, m.Load) else access.value.type
+        kind, dtype = TAGS[access.array.dtype], access.array.dtype
+        get, put = ("sl_half_get", "sl_half_put") if dtype == "float16" else ("SL_SAME",) * 2
+        self.type(type_)
+        self.made[f"SL_MEMORY({kind}, {memory(dtype)}, {type_.lanes}, {get}, {put})"] = None
+        return f"sl_{how}_{kind}_{type_.lanes}"
+
+    def text(self, value: Value) -> str:
+        return self.value(value)[0]
+
+    def at(self, value: Value, least: int) -> str:
+        return paren(*self.value(value), least)
+
+    def value(self, value: Value) -> Text:
+        """Return the text of a value, and its precedence."""
+        if isinstance(value, Reg):
+            return value.name, _ATOM
+        if isinstance(value, Num):
+            return self._number(value)
+        if isinstance(value, Op):
+            return self._operation(value)
+        if isinstance(value, m.Load):
+            return self._load(value), _ATOM
+        if isinstance(value, m.Neg):
+            return self._negated(value)
+        if isinstance(value, m.Cast):
+            return self._cast(value)
+        if isinstance(value, m.Splat):
+            self.type(value.type)
+            name = f"sl_splat_{TAGS[value.type.dtype]}_{value.type.lanes}"
+            return f"{name}({self.text(value.a)})", _ATOM
+        if isinstance(value, m.Iota):
+            self.vector("SL_IOTA", value.type)
+            return f"sl_iota_{value.type.lanes}()", _ATOM
+        if isinstance(value, m.Fn):
+            return self._call(value), _ATOM
+        if isinstance(value, m.Column):
+            return f"{value.columns.name}[{value.at}]", _ATOM
+        if isinstance(value, m.Both):
+            return f"{self.at(value.a, _AND)} && {self.at(value.b, _AND)}", _AND
+        assert isinstance(value, m.Choice)
+        parts = self.at(value.cond, _AND), self.at(value.a, _AND), self.at(value.b, 1)
+        return f"{parts[0]} ? {parts[1]} : {parts[2]}", _CONDITIONAL
+
+    def _number(self, value: Num) -> Text:
+        literal, dtype = number(value.value), value.type.dtype
+        for word, name in (("inf", "INFINITY"), ("nan", "NAN")):
+            if literal.lstrip("-") == word:
+                literal = literal.replace(word, name)
+        if dtype == "bool":
+            return str(int(bool(value.value))), _ATOM
+        if dtype == "int64" and abs(value.value) < 2**31:
+            return literal, _UNARY if literal.startswith("-") else _ATOM
+        if dtype == "uint64":
+            literal += "ULL"
+        elif dtype == "int64":
+            # C has no literal for the lowest integer
+            literal = f"{value.value + 1}LL - 1" if value.value < 0 else f"{literal}LL"
+        literal = f"({literal})" if literal.startswith("-") else literal
+        return f"(sl_{TAGS[dtype]}){literal}", _UNARY
+
+    def _operation(self, value: Op) -> Text:
+        lanes, dtype, op = value.type.lanes, value.type.dtype, value.op
+        a, b = wide(value.a, lanes), wide(value.b, lanes)
+        if value.index and op in ("//", "%"):
+            name = "quotient" if op == "//" else "remainder"
+            if lanes:
+                self.vector("SL_QUOTIENT", value.type, name)
+                name = f"{name}_{lanes}"
+            return f"sl_{name}({self.text(a)}, {self.text(b)})", _ATOM
+        if op in CALLED:
+            return self._rounded(self._function(CALLED[op], value.type, (a, b)), value.type), _ATOM
+        if op in _COMPARE and lanes:
+            kind, name = TAGS[a.type.dtype], _COMPARE[op]
+            self.type(a.type)
+            self.made[f"SL_COMPARE({name}, {op}, {kind}, {lanes})"] = None
+            return f"sl_{name}_{kind}_{lanes}({self.text(a)}, {self.text(b)})", _ATOM
+        level = _LEVELS[op]
+        text = f"{self.at(a, level)} {op} {self.at(b, level + 1)}"
+        if op in _COMPARE or dtype == "bool" or lanes or dtype in ("int64", "float32", "float64"):
+            return (text, level) if dtype != "float16" else (self._rounded(text, value.type), _ATOM)
+        if dtype == "float16":
+            return self._rounded(text, value.type), _ATOM
+        return f"(sl_{TAGS[dtype]})({text})", _UNARY
+
+    def _rounded(self, text: str, type_: Type) -> str:
+        """Return ``text`` rounded to half precision, if it is a float16."""
+        if type_.dtype != "float16":
+            return text
+        if type_.lanes:
+            self.vector("SL_HALF", type_)
+        return f"sl_half{f'_{type_.lanes}' if type_.lanes else ''}({text})"
+
+    def _negated(self, value: m.Neg) -> Text:
+        a, dtype = self.at(value.a, _UNARY), value.type.dtype
+        if dtype == "bool":
+            return (f"{a} ^ 1", _LEVELS["^"]) if value.type.lanes else (f"!{a}", _UNARY)
+        text = f"{value.op}{a}" if not a.startswith(value.op) else f"{value.op}({a})"
+        return (text, _UNARY) if value.type.lanes else (f"(sl_{TAGS[dtype]})({text})", _UNARY)
+
+    def _cast(self, value: m.Cast) -> Text:
+        source, dtype, lanes = value.a.type.dtype, value.type.dtype, value.type.lanes
+        if source == "float16" and dtype == "float32":
+            return self.value(value.a)
+        how = f"(sl_{TAGS[dtype]})"
+        if dtype == "bool":
+            how = "0 != "
+        elif dtype == "float16":
+            how = "sl_half" if source == "float32" else "sl_half_from_f64"
+        elif source.startswith("float") and not dtype.startswith("float"):
+            how = f"sl_{TAGS[dtype]}_of_float"
+        if not lanes:
+            return f"{how}({self.text(value.a)})", _UNARY if dtype != "bool" else _LEVELS["=="]
+        kinds = TAGS[dtype], TAGS[source]
+        self.type(value.a.type)
+        self.type(value.type)
+        self.made[f"SL_CAST({kinds[0]}, {kinds[1]}, {lanes}, {how})"] = None
+        return f"sl_{kinds[0]}_of_{kinds[1]}_{lanes}({self.text(value.a)})", _ATOM
+
+    def _call(self, value: m.Fn) -> str:
+        name = {"min": "minimum", "max": "maximum"}.get(value.name, value.name)
+        found = self._function(name, value.type, value.args)
+        return found if name in UNROUNDED else self._rounded(found, value.type)
+
+    def _function(self, name: str, type_: Type, args: tuple[Value, ...]) -> str:
+        """Return a call of a function of the helpers, lane by lane for vectors."""
+        lanes, kind = type_.lanes, TAGS[args[-1].type.dtype]
+        scalar = "f32" if kind == "f16" else kind
+        if name.startswith("bits_"):
+            name, scalar = "bits", TAGS[type_.dtype]
+        listed = ", ".join(self.text(a) for a in args)
+        if not lanes:
+            return f"sl_{name}_{scalar}({listed})"
+        if name == "select":
+            self.vector("SL_SELECT", type_, kind)
+        elif len(args) == 1:
+            self.type(args[0].type)
+            result = "b8" if name in _LOGICAL else scalar if name == "bits" else kind
+            self.vector("SL_MAP1", type_, name, result, kind, scalar)
+        else:
+            self.vector(f"SL_MAP{len(args)}", type_, name, kind, scalar)
+        return f"sl_{name}_{kind}_{lanes}({listed})"
+
+    def _load(self, value: m.Load) -> str:
+        if value.how == "load":
+            text = f"{value.array.name}[{self.text(value.at)}]"
+            return f"sl_half_get({text})" if value.array.dtype == "float16" else text
+        args = [self.place(value)]
+        if value.how == "vload_if":
+            assert value.mask is not None and value.other is not None
+            args = [self.text(value.mask), *args, self.text(value.other)]
+        else:
+            args += [] if value.step == 1 else [str(value.step)]
+            args += [self.text(v) for v in (value.order, value.mask) if v is not None]
+        return f"{self.memory_function(value.how, value)}({', '.join(args)})"
+
+    def place(self, value: m.Load) -> str:
+        """Return the address of the first lane, or the array and the offsets of all."""
+        if "gather" in value.how:
+            return f"{value.array.name}, {self.text(value.at)}"
+        return f"{value.array.name} + {self.at(value.at, 9)}"
+
+
+def memory(dtype: str) -> str:
+    """Return the C type of an element of an array."""
+    return "uint16_t" if dtype == "float16" else f"sl_{TAGS[dtype]}"
+
+
+__all__ = ["Text", "ValuePrinter", "memory"]

@@ -1,0 +1,173 @@
+"""Kernels for target="c": the same machine nests, printed as C and compiled by the C compiler."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.codegen.c_source import helpers
+from schedlang.compute.graph import placeholders
+from schedlang.errors import BuildError
+from tests import test_golden_programs
+from tests.fuzz.case import run_case
+from tests.graphs import product
+
+pytestmark = pytest.mark.skipif(
+    not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler"
+)
+DTYPES = (
+    "float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16",
+    "uint32", "uint64", "bool",
+)  # fmt: skip
+
+
+def in_lanes(C: sl.Tensor, lanes: int) -> sl.Schedule:
+    s = sl.schedule(C)
+    if lanes:
+        s[C].vectorize(s[C].split(C.op.axis[-1], factor=lanes)[1])
+    return s
+
+
+def test_a_product_in_parallel_tiles() -> None:
+    A, B, C = product(50, 61, 33)
+    s = sl.schedule(C)
+    io, _, ii, ji = s[C].tile(*C.op.axis, 4, 16)
+    s[C].reorder(C.op.reduce_axis[0], ii, ji)
+    s[C].unroll(ii)
+    s[C].vectorize(ji)
+    s[C].parallel(io)
+    f = sl.build(s, [A, B, C], target="c")
+    assert "#pragma omp parallel for" in f.source and f.path.endswith(".c")
+    assert Path(f.path).read_text() == f.source
+    a, b = (np.random.default_rng(0).random(n, "float32") for n in ((50, 33), (33, 61)))
+    np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-5)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(f))(a, b), f(a, b))
+
+
+@pytest.mark.parametrize("lanes", [0, 8])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_arithmetic_of_each_dtype(dtype: str, lanes: int) -> None:
+    n = 27
+    A, B = (sl.placeholder((n,), dtype, name=name) for name in "AB")
+    rng = np.random.default_rng(1)
+    if dtype == "bool":
+        a, b = rng.random((2, n)) < 0.5
+        C = sl.compute((n,), lambda i: (A[i] & ~B[i]) | (A[i] != B[i]), name="C")
+    elif dtype.startswith("float"):
+        a, b = ((rng.random((2, n)) - 0.5) * 9).astype(dtype)
+        C = sl.compute((n,), lambda i: sl.max(A[i] * B[i] - A[i], A[i] / B[i]) // B[i] % A[i],
+                       name="C")  # fmt: skip
+    else:
+        low, high = (-100 if dtype[0] == "i" else 0), 100
+        a, b = rng.integers(low, high, (2, n)).astype(dtype)
+        C = sl.compute((n,), lambda i: (A[i] * B[i] - A[i] ^ B[i]) // B[i] + A[i] % B[i], name="C")
+    f = sl.build(in_lanes(C, lanes), [A, B, C], target="c")
+    tolerance = {"float16": 2e-3, "float32": 1e-5}.get(dtype, 1e-12)
+    np.testing.assert_allclose(f(a, b), sl.reference(C)(a, b), rtol=tolerance)
+
+
+@pytest.mark.parametrize("lanes", [0, 8])
+@pytest.mark.parametrize("name", [
+    "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos",
+    "atan", "sinh", "cosh", "tanh", "sqrt", "rsqrt", "sigmoid", "erf", "floor", "ceil", "trunc",
+    "round", "abs",
+])  # fmt: skip
+def test_functions(name: str, lanes: int) -> None:
+    A = sl.placeholder((20,), "float32", name="A")
+    C = sl.compute((20,), lambda i: getattr(sl, name)(A[i]), name="C")
+    a = np.linspace(0.02, 0.98, 20, dtype="float32")
+    f = sl.build(in_lanes(C, lanes), [A, C], target="c")
+    np.testing.assert_allclose(f(a), sl.reference(C)(a), rtol=1e-5)
+
+
+@pytest.mark.parametrize("lanes", [0, 4])
+def test_special_values(lanes: int) -> None:
+    special = np.array([0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-40], "float32")
+    a, b = (x.ravel().copy() for x in np.meshgrid(special, special))
+    A, B = (sl.placeholder((64,), "float32", name=name) for name in "AB")
+    C = sl.compute(
+        (64,),
+        lambda i: (sl.max(A[i], B[i]), sl.min(A[i], B[i]), A[i] // B[i], A[i] % B[i],
+                   sl.isnan(A[i]).astype("float32")),
+        name="C",
+    )  # fmt: skip
+    s = sl.schedule(C)
+    if lanes:
+        s[C[0]].vectorize(s[C[0]].split(C[0].op.axis[0], factor=lanes)[1])
+    found = sl.build(s, [A, B, *C], target="c")(a, b)
+    for got, wanted in zip(found, sl.reference(C)(a, b)):
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_symbolic_sizes_scalars_and_half_precision() -> None:
+    n, alpha = sl.var("n"), sl.var("alpha", dtype="float32")
+    A = sl.placeholder((n,), "float16", name="A")
+    C = sl.compute((n,), lambda i: A[i] * alpha.astype("float16"), name="C")
+    s = sl.schedule(C)
+    outer, inner = s[C].split(C.op.axis[0], factor=8)
+    s[C].vectorize(inner)
+    f = sl.build(s, [A, alpha, C], target="c")
+    a = np.arange(21, dtype="float16") / 4
+    np.testing.assert_array_equal(f(a, 3.0), a * np.float16(3))
+
+
+def test_names_that_c_reserves() -> None:
+    A = sl.placeholder((5,), name="int")
+    C = sl.compute((5,), lambda register: A[register] + 1, name="double")
+    f = sl.build(sl.schedule(C), target="c")
+    np.testing.assert_array_equal(f(np.zeros(5, "f")), np.ones(5))
+
+
+def test_random_schedules() -> None:
+    for index in range(6):
+        case = run_case("c", index, ["c"], texts=False)
+        assert case.outcome in ("passed", "too large", "shared by threads"), case.failure
+
+
+def golden_schedules() -> list[sl.Schedule]:
+    """Return the schedules of the golden programs."""
+    found: list[sl.Schedule] = []
+    for name, test in vars(test_golden_programs).items():
+        if name.startswith("test_"):
+            test(found.append)
+    return [s for s in found if isinstance(s, sl.Schedule)]
+
+
+@pytest.mark.slow
+def test_golden_programs_give_what_numba_gives() -> None:
+    schedules = golden_schedules()
+    assert len(schedules) > 5
+    for s in schedules:
+        inputs = placeholders(s.outputs)
+        rng = np.random.default_rng(0)
+        arrays = [rng.random([int(e) for e in t.shape], t.dtype) for t in inputs]
+        found, wanted = (sl.build(s, target=target)(*arrays) for target in ("c", "cpu"))
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_the_helpers_are_short() -> None:
+    assert len(helpers().splitlines()) <= 400
+
+
+def test_what_a_c_kernel_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    A, B, C = product(4, 4, 4)
+    f = sl.build(sl.schedule(C), target="c")
+    with pytest.raises(BuildError, match="is C; copy its file"):
+        f.save(tmp_path / "k.py")
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
+    a = np.ones((4, 4), "float32")
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(BuildError, match="no-such-compiler does not run .*: set CC"):
+        sl.build(sl.schedule(C), target="c")(a, a)
+    monkeypatch.setenv("CC", "false")
+    with pytest.raises(BuildError, match=r"(?s)false refuses .*GCC 12"):
+        sl.build(sl.schedule(C), target="c")(a, a)
+    monkeypatch.delenv("CC")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BuildError, match='target="c" needs a C compiler'):
+        sl.build(sl.schedule(C), target="c")(a, a)
