@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import shutil
 from pathlib import Path
@@ -13,6 +14,9 @@ import schedlang as sl
 from schedlang.codegen.c_source import helpers
 from schedlang.compute.graph import placeholders
 from schedlang.errors import BuildError
+from schedlang.expr.evaluate import evaluate
+from schedlang.expr.nodes import Var
+from schedlang.expr.visit import postorder
 from tests import test_golden_programs
 from tests.fuzz.case import run_case
 from tests.graphs import product
@@ -133,21 +137,33 @@ def golden_schedules() -> list[sl.Schedule]:
     """Return the schedules of the golden programs."""
     found: list[sl.Schedule] = []
     for name, test in vars(test_golden_programs).items():
-        if name.startswith("test_"):
+        if name.startswith("test_") and "golden" in inspect.signature(test).parameters:
             test(found.append)
     return [s for s in found if isinstance(s, sl.Schedule)]
 
 
 @pytest.mark.slow
 def test_golden_programs_give_what_numba_gives() -> None:
-    schedules = golden_schedules()
-    assert len(schedules) > 5
-    for s in schedules:
+    compared = 0
+    for s in golden_schedules():
         inputs = placeholders(s.outputs)
+        if not any(loop.kind in ("vectorize", "unroll") for loop in s.nest().loops):
+            continue
         rng = np.random.default_rng(0)
-        arrays = [rng.random([int(e) for e in t.shape], t.dtype) for t in inputs]
+        arrays = [rng.random(shape_of(t), t.dtype) for t in inputs]
         found, wanted = (sl.build(s, target=target)(*arrays) for target in ("c", "cpu"))
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+        compared += 1
+    assert compared > 5
+
+
+def shape_of(tensor: sl.Tensor) -> list[int]:
+    """Return the shape of a tensor, where each symbolic size is 37."""
+    return [
+        e if isinstance(e, int)
+        else int(evaluate(e, {v: 37 for v in postorder([e]) if isinstance(v, Var)}))
+        for e in tensor.shape
+    ]  # fmt: skip
 
 
 def test_the_helpers_are_short() -> None:
