@@ -21,11 +21,11 @@ import numpy as np
 
 import schedlang as sl
 from benchmarks.harness import Case, Column, Row, main
-from schedlang.codegen.cpu import source_of
-from schedlang.codegen.file import HELPERS, render
+from schedlang.codegen.numba_cpu import source_of
+from schedlang.codegen.numba_file import HELPERS, render
 from schedlang.compute.tensor import Tensor
 from schedlang.intrinsics.dialect import NAMES
-from schedlang.machine.cpu import machine_nest
+from schedlang.machine.lower import machine_nest
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 

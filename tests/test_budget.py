@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.codegen.budget import guarded
+from schedlang.diagnostics.spills import guarded
 from schedlang.errors import SpillWarning
 from tests.test_sums import inside_loops
 

@@ -6,7 +6,7 @@ import pytest
 
 import schedlang as sl
 from benchmarks.cliffs import Case, across, by_rows, cases, product, quantized, row_sums
-from schedlang.codegen.strides import strided
+from schedlang.diagnostics.strides import strided
 
 ROWS = [c for c in cases(256, 32, trials=1) if c.implementation != "a search"]
 

@@ -25,7 +25,7 @@ from schedlang.lowering import (
     storage,
 )
 from schedlang.lowering.tails import Cut
-from schedlang.machine import statements, stores, truth, values
+from schedlang.machine.select import expressions, known_conditions, statements, stores
 from schedlang.runtime import kernel
 from schedlang.state import placement, plan
 from schedlang.state.primitives import dataflow
@@ -250,13 +250,13 @@ def later_lanes_start_over(patch: Patch) -> None:
 
 
 def open_tests_taken_to_hold(patch: Patch) -> None:
-    right = truth._comparison
+    right = known_conditions._comparison
 
     def wrong(node: Any, context: Any) -> bool:
         found = right(node, context)
         return True if found is None else found
 
-    patch(truth, "_comparison", wrong)
+    patch(known_conditions, "_comparison", wrong)
 
 
 def kernel_keeps_its_first_sizes(patch: Patch) -> None:
@@ -269,7 +269,7 @@ def kernel_keeps_its_first_sizes(patch: Patch) -> None:
 
 
 def what_was_read_before_is_taken_to_be_under_a_mask(patch: Patch) -> None:
-    right = values.Evaluation._masked_sides
+    right = expressions.Evaluation._masked_sides
 
     def wrong(self: Any, node: Any, cond: Any) -> Any:
         before = self.done.get(id(node.a))
@@ -277,7 +277,7 @@ def what_was_read_before_is_taken_to_be_under_a_mask(patch: Patch) -> None:
             return before
         return right(self, node, cond)
 
-    patch(values.Evaluation, "_masked_sides", wrong)
+    patch(expressions.Evaluation, "_masked_sides", wrong)
 
 
 def maximum_forgets_nan(patch: Patch) -> None:

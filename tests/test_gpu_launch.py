@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.codegen.cuda import KernelSource, memory_dtype
+from schedlang.codegen.numba_cuda import KernelSource, memory_dtype
 from schedlang.errors import BuildError, CallError, CallTypeError
 from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import Buffer

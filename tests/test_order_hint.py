@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import schedlang as sl
-from schedlang.codegen.order_hint import order_hints
+from schedlang.diagnostics.order_hint import order_hints
 
 PRODUCT = (
     "Hint for stage C: its innermost loop k accesses B[k, j] 512 elements apart. In the order "

@@ -11,7 +11,7 @@ import pytest
 import schedlang as sl
 from benchmarks import schedules
 from benchmarks.works import ALL
-from schedlang.codegen.strides import strided
+from schedlang.diagnostics.strides import strided
 from schedlang.errors import StrideWarning
 from tests.test_sums import inside_loops
 

@@ -7,7 +7,7 @@ import schedlang as sl
 from schedlang.expr.linear import Lin
 from schedlang.ir.nodes import Buffer
 from schedlang.machine.nodes import Array, Let, Load, Num, Reg, Store, Type
-from schedlang.machine.sums import Sum, Sums, starts_of
+from schedlang.machine.select.sums import Sum, Sums, starts_of
 from tests.marks import slow_but
 
 DTYPES = ("float32", "float64", "float16", "int32", "uint8", "int64")

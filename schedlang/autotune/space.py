@@ -13,9 +13,9 @@ from schedlang.autotune.costs.estimate import Estimate, estimate
 from schedlang.autotune.costs.estimate_gpu import estimate_gpu, registers
 from schedlang.autotune.knobs import Decision, Decisions, Knobs, Refused, Rejected, refusal
 from schedlang.autotune.work_bound import most_work
-from schedlang.codegen.budget import gpu_spills, spills
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
+from schedlang.diagnostics.spills import gpu_spills, spills
 from schedlang.errors import (
     BuildError,
     LoweringError,

@@ -6,14 +6,14 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from schedlang.codegen.budget import gpu_spills, guarded, spills
 from schedlang.codegen.c_source import RESERVED as C_RESERVED
 from schedlang.codegen.c_source import c_source
-from schedlang.codegen.cpu import source_of
-from schedlang.codegen.file import HELPERS, header_lines, render
-from schedlang.codegen.order_hint import order_hints
-from schedlang.codegen.strides import strided
+from schedlang.codegen.numba_cpu import source_of
+from schedlang.codegen.numba_file import HELPERS, header_lines, render
 from schedlang.compute.tensor import Tensor, check_name
+from schedlang.diagnostics.order_hint import order_hints
+from schedlang.diagnostics.spills import gpu_spills, guarded, spills
+from schedlang.diagnostics.strides import strided
 from schedlang.errors import (
     BuildError,
     ComputeTypeError,
@@ -31,9 +31,8 @@ from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
 from schedlang.ir.verify import report
 from schedlang.lowering.lower import lower_state
-from schedlang.machine.cpu import machine_nest
+from schedlang.machine.lower import machine_nest
 from schedlang.machine.names import RESERVED, SAVED, identifier
-from schedlang.machine.verify import verify_machine
 from schedlang.runtime.c_kernel import CKernel
 from schedlang.runtime.device_file import DeviceFile
 from schedlang.runtime.emulated import GpuKernel
@@ -180,7 +179,6 @@ def unwritten(
     host = Target("cpu") if where.is_gpu else where
     taken = [*NAMES, *HELPERS, *(C_RESERVED if where.kind == "c" else ())]
     machine = machine_nest(loops, host, public, taken, fastmath)
-    verify_machine(machine)
     if where.kind == "c":
         text = header_lines(nest, steps, str(nest), order_hints(nest), "//") + c_source(machine)
         parallel = any(f.parallel for f in machine.functions)

@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from schedlang.codegen.cuda import GpuSource, emit_program
-from schedlang.codegen.cuda_file import render_program
+from schedlang.codegen.numba_cuda import GpuSource, emit_program
+from schedlang.codegen.numba_cuda_file import render_program
 from schedlang.errors import BuildError
 from schedlang.gpu_lowering.program import Program
 from schedlang.runtime import files, nvidia

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schedlang.codegen.cuda import KernelSource
+from schedlang.codegen.numba_cuda import KernelSource
 from schedlang.errors import BuildError
 from schedlang.expr.nodes import Axis, Var
 from schedlang.ir.nodes import Buffer

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.codegen.cuda import KernelSource, memory_dtype
+from schedlang.codegen.numba_cuda import KernelSource, memory_dtype
 from schedlang.errors import BuildError, explain, missing_extra
 from schedlang.expr.nodes import Axis, Var
 from schedlang.ir.nodes import Buffer

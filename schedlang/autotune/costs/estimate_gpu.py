@@ -14,7 +14,7 @@ from math import prod
 from schedlang.autotune.costs.devices import speed_of
 from schedlang.autotune.costs.estimate import Estimate, work_of
 from schedlang.autotune.costs.warp import Work, size_of, work_of_warp
-from schedlang.codegen.budget import registers_of
+from schedlang.diagnostics.spills import registers_of
 from schedlang.gpu_lowering.counters import SECTOR, WARP
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Step, When
 from schedlang.ir.nodes import Buffer, Stmt, Store, walk

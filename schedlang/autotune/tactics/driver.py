@@ -14,7 +14,7 @@ from schedlang.autotune.tactics.scan_stages import scan_stages
 from schedlang.autotune.tactics.scheduled import Scheduled
 from schedlang.autotune.tactics.tactic import Registry, Tactic
 from schedlang.schedule.schedule import Schedule
-from schedlang.stage.state import At
+from schedlang.state.state import At
 
 KNOBS = (Knob("C.how", "tactics", "the tactic that computes the stage: see the tables below"),)
 

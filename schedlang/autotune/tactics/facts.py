@@ -21,7 +21,7 @@ from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Call, Var
 from schedlang.expr.visit import postorder
 from schedlang.schedule.schedule import Schedule
-from schedlang.stage.state import Stage, State
+from schedlang.state.state import Stage, State
 from schedlang.target import Target
 
 

@@ -1,1 +1,1 @@
-"""Passes over machine nests, one in each file."""
+"""Passes over machine nests: each is a function of a nest and its :class:`Job`, in its own file."""

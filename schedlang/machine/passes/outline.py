@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
     INDEX,
     Alloc,
@@ -31,6 +32,7 @@ from schedlang.machine.nodes import (
     values,
     walk,
 )
+from schedlang.machine.passes.job import Job
 
 DEEPEST_LOOPS = 16
 MOST_NESTS = 25
@@ -38,12 +40,10 @@ MOST_NESTS = 25
 Named = Array | Reg
 
 
-def outline(entry: Function, public: str, fresh: Callable[[str], str]) -> tuple[Function, ...]:
-    """Return ``entry`` and the functions that it calls, callees first.
-
-    ``fresh`` returns an unused name for a function; ``public`` begins those of parts of blocks.
-    """
-    return _Outliner(public, fresh, tuple(entry.parameters)).function(entry)
+def outline(nest: MachineNest, job: Job) -> MachineNest:
+    """Return ``nest``, which is one function, with the functions that it calls, callees first."""
+    outliner = _Outliner(job.public, job.fresh, nest.entry.parameters)
+    return MachineNest(outliner.function(nest.entry))
 
 
 @dataclass

@@ -7,18 +7,24 @@ from dataclasses import replace
 
 from schedlang.expr.dtypes import itemsize
 from schedlang.ir.nodes import Buffer
+from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Alloc, Array, Body, For, Function, If, Num, Stmt, walk
+from schedlang.machine.passes.job import Job
 
 STACK_BYTES = 64 * 1024
 STACK_TOTAL = 512 * 1024
 
 
-def place_storage(function: Function) -> Function:
-    """Return ``function`` with each array that fits there on the stack, and the others on the heap.
+def place_storage(nest: MachineNest, job: Job) -> MachineNest:
+    """Return ``nest`` with each array that fits there on the stack, and the others on the heap.
 
     An array of the stack that several statements allocate is allocated once, around them.
     Otherwise the function's stack frame would hold the storage of every copy.
     """
+    return MachineNest(tuple(_in_function(f) for f in nest.functions))
+
+
+def _in_function(function: Function) -> Function:
     found = [s.array for s, _ in walk(function.body) if isinstance(s, Alloc)]
     times = Counter(found)
     buffers: dict[str, set[Buffer]] = {}

@@ -10,8 +10,8 @@ from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.access import Access
 from schedlang.autotune.tactics.facts import StageFacts, is_long
 from schedlang.autotune.tactics.knob import Knob
-from schedlang.codegen.tiles import registers
 from schedlang.compute.tensor import ComputeOp
+from schedlang.diagnostics.tiles import registers
 from schedlang.expr.nodes import Axis
 from schedlang.expr.simplify import to_lin
 

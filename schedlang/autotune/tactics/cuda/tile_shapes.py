@@ -13,7 +13,7 @@ from schedlang.autotune.tactics.access import Access
 from schedlang.autotune.tactics.cuda.occupancy import THREADS
 from schedlang.autotune.tactics.facts import StageFacts, is_long
 from schedlang.autotune.tactics.knob import Knob
-from schedlang.codegen.budget import registers_of
+from schedlang.diagnostics.spills import registers_of
 
 # elements of a thread along an axis; the most registers for its sums, and those for everything else
 EACH, MOST_SUMS, OTHERS = (2, 4, 8), 128, 32

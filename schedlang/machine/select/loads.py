@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from schedlang.expr.linear import Lin, to_expr
 from schedlang.ir.nodes import Load as LoadExpr
 from schedlang.ir.offsets import CLOSE, gathers, lane_step
-from schedlang.machine.context import Context
 from schedlang.machine.nodes import Load, Order, Reg, Type, Value, wide
+from schedlang.machine.select.context import Context
 
 if TYPE_CHECKING:
-    from schedlang.machine.evaluator import Evaluator
+    from schedlang.machine.select.evaluator import Evaluator
 
 # the most lanes whose order fits on a line
 MOST_SHUFFLED = 16

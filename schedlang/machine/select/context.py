@@ -11,7 +11,7 @@ from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import Buffer
 from schedlang.machine.nodes import Reg, Value
-from schedlang.machine.sums import Sums
+from schedlang.machine.select.sums import Sums
 
 
 @dataclass(frozen=True)

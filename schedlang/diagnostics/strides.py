@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import gcd, prod
 
-from schedlang.codegen.sites import Site, extent_of, name_of, sites
+from schedlang.diagnostics.sites import Site, extent_of, name_of, sites
 from schedlang.expr.linear import Div, Extreme, Lin, Mod
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.simplify import has_mod, merge_div_mod, to_lin
@@ -15,8 +15,8 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer, For, Load
 from schedlang.ir.offsets import CLOSE, flat, gathers, lane_step, uses
 from schedlang.ir.printer import expr_text
-from schedlang.machine.columns import FEWEST
-from schedlang.machine.sums import kept_buffers, steps_of
+from schedlang.machine.select.sums import kept_buffers, steps_of
+from schedlang.machine.select.transposes import FEWEST
 from schedlang.target import Target
 
 # a warning needs this many accesses, and this share of all that the kernel computes: the copy of

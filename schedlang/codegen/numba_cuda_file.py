@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schedlang.codegen.cuda import GpuSource
-from schedlang.codegen.file import header_lines, wrapped
+from schedlang.codegen.numba_cuda import GpuSource
+from schedlang.codegen.numba_file import header_lines, wrapped
 from schedlang.gpu_lowering.printer import program_text
 from schedlang.gpu_lowering.program import Program
 

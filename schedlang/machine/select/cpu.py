@@ -1,8 +1,8 @@
-"""The machine nest of a CPU kernel."""
+"""The statements of a CPU kernel, as one function."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from schedlang.errors import BuildError, explain
@@ -11,13 +11,11 @@ from schedlang.expr.simplify import to_lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, For
 from schedlang.machine import nodes as machine
-from schedlang.machine.context import Context
-from schedlang.machine.names import Names, name_all
-from schedlang.machine.nest import MachineNest
+from schedlang.machine.names import Names
 from schedlang.machine.nodes import Function, Hint, Num
-from schedlang.machine.passes.outline import DEEPEST_LOOPS, outline
-from schedlang.machine.passes.storage import place_storage
-from schedlang.machine.plain_loops import (
+from schedlang.machine.passes.outline import DEEPEST_LOOPS
+from schedlang.machine.select.context import Context
+from schedlang.machine.select.llvm_hints import (
     is_latency_bound,
     is_plain,
     needs_overlap_test,
@@ -25,20 +23,19 @@ from schedlang.machine.plain_loops import (
     unaliased_arrays,
     vectors_at_once,
 )
-from schedlang.machine.statements import Frame, Statements, label_of
+from schedlang.machine.select.statements import Frame, Statements, label_of
 from schedlang.state.state import NONTEMPORAL
 from schedlang.target import Target
 
 
-def machine_nest(
-    nest: Nest, target: Target, public: str, reserved: Sequence[str], fastmath: bool = False
-) -> MachineNest:
-    """Return the functions that run ``nest`` on flat arrays.
+def select_cpu(
+    nest: Nest, names: Names, target: Target, public: str, fastmath: bool
+) -> tuple[Function, Callable[[str], str]]:
+    """Return the kernel of ``nest`` as one function, and a function that makes unused names.
 
-    No name is one of ``reserved``. ``fastmath`` allows the compiler to reorder sums. Raises
+    ``fastmath`` allows the compiler to reorder sums. Raises
     :class:`~schedlang.errors.BuildError` for what a CPU cannot run, such as thread loops.
     """
-    names = name_all(nest, reserved)
     builder = _Entry(nest, names, target, public, fastmath)
     entry = builder.entry()
     for loop in nest.loops:
@@ -52,8 +49,7 @@ def machine_nest(
                     "tail='cut', since lanes under a test are stored one by one.",
                 )
             )  # fmt: skip
-    functions = outline(entry, public, builder.function_name)
-    return MachineNest(tuple(place_storage(f) for f in functions))
+    return entry, builder.function_name
 
 
 class _Entry(Statements):
@@ -146,4 +142,4 @@ class _Entry(Statements):
         self.emit(machine.Alloc(array, self.evaluator.index(total, context), ""))
 
 
-__all__ = ["machine_nest"]
+__all__ = ["select_cpu"]

@@ -11,11 +11,11 @@ from schedlang.ir.nodes import Buffer
 from schedlang.ir.nodes import Store as StoreNode
 from schedlang.ir.offsets import lane_step
 from schedlang.ir.updates import combined
-from schedlang.machine.context import Context
-from schedlang.machine.evaluator import SHORT, Evaluator
 from schedlang.machine.nodes import Fn, Let, Load, Reg, Store, Value, wide
-from schedlang.machine.plain_loops import unfused
-from schedlang.machine.sums import Spot, Sums
+from schedlang.machine.select.context import Context
+from schedlang.machine.select.evaluator import SHORT, Evaluator
+from schedlang.machine.select.llvm_hints import unfused
+from schedlang.machine.select.sums import Spot, Sums
 
 # columns of a line kept free for the names of the intrinsic and the buffer, and the offset
 CALL = 32

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 
-from schedlang.codegen.cpu import Source
-from schedlang.codegen.order_hint import order_hints
+from schedlang.codegen.numba_cpu import Source
+from schedlang.diagnostics.order_hint import order_hints
 from schedlang.errors import BuildError
 from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Expr, Var

@@ -15,7 +15,7 @@ from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.ir.nodes import Load
 from schedlang.ir.offsets import lane_step
-from schedlang.machine.context import Context
+from schedlang.machine.select.context import Context
 
 _COMPARE = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
 # (sign, shift): the comparison of ``x`` with 0 holds where ``x * sign + shift >= 0``

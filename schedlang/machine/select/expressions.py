@@ -22,9 +22,6 @@ from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.nodes import Load as LoadExpr
 from schedlang.ir.offsets import gathers, lane_step
-from schedlang.machine.columns import column
-from schedlang.machine.context import Context, Lanes
-from schedlang.machine.loads import load
 from schedlang.machine.nodes import (
     Both,
     Cast,
@@ -42,10 +39,13 @@ from schedlang.machine.nodes import (
     Value,
     wide,
 )
+from schedlang.machine.select.context import Context, Lanes
+from schedlang.machine.select.loads import load
+from schedlang.machine.select.transposes import column
 from schedlang.machine.text import CALLED
 
 if TYPE_CHECKING:
-    from schedlang.machine.evaluator import Evaluator
+    from schedlang.machine.select.evaluator import Evaluator
 
 LONGEST = 72
 WIDEST = 76

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from schedlang.codegen.file import HELPERS
+from schedlang.codegen.numba_file import HELPERS
 from schedlang.codegen.numba_source import INDENT, StatementPrinter
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.linear import Lin
@@ -15,13 +15,13 @@ from schedlang.expr.simplify import to_lin
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
 from schedlang.intrinsics.dialect import GPU_NAMES
 from schedlang.ir.nodes import Buffer
-from schedlang.machine.context import Context
-from schedlang.machine.evaluator import Evaluator
-from schedlang.machine.gpu import ALIGNMENT, MachineKernel, kernel_names, machine_kernels
+from schedlang.machine.lower import machine_kernels
 from schedlang.machine.names import Names
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Alloc
-from schedlang.machine.verify import verify_machine
+from schedlang.machine.select.context import Context
+from schedlang.machine.select.evaluator import Evaluator
+from schedlang.machine.select.gpu import ALIGNMENT, MachineKernel, kernel_names
 from schedlang.target import Target
 
 
@@ -68,7 +68,6 @@ def emit_program(program: Program, target: Target, public: str) -> GpuSource:
     widest: dict[Buffer, int] = {}
     made_kernels = machine_kernels(program, target, public, names)
     machine = MachineNest(tuple(k.function for k in made_kernels))
-    verify_machine(machine)
     for made in made_kernels:
         text, intrinsics = kernel_text(made)
         kernels.append(

@@ -33,14 +33,14 @@ from schedlang.ir.nodes import (
     walk,
 )  # fmt: skip
 from schedlang.machine import nodes as machine
-from schedlang.machine.context import Context, Lanes
-from schedlang.machine.evaluator import Evaluator
 from schedlang.machine.names import Names, short_name
 from schedlang.machine.nodes import Array, Function, Num, Op, Prefetch, Reg, Value
 from schedlang.machine.passes.outline import DEEPEST_LOOPS
-from schedlang.machine.stores import Stores
-from schedlang.machine.sums import Sums, kept_buffers, starts_of, steps_of, vectors
-from schedlang.machine.truth import condition, first_lane
+from schedlang.machine.select.context import Context, Lanes
+from schedlang.machine.select.evaluator import Evaluator
+from schedlang.machine.select.known_conditions import condition, first_lane
+from schedlang.machine.select.stores import Stores
+from schedlang.machine.select.sums import Sums, kept_buffers, starts_of, steps_of, vectors
 from schedlang.target import Target
 
 DEEPEST_BLOCKS = 96

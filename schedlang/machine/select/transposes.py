@@ -8,11 +8,11 @@ from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import Load as LoadExpr
 from schedlang.ir.offsets import CLOSE, lane_step
-from schedlang.machine.context import Context
 from schedlang.machine.nodes import Column, Let, Load, Reg, Type
+from schedlang.machine.select.context import Context
 
 if TYPE_CHECKING:
-    from schedlang.machine.evaluator import Evaluator
+    from schedlang.machine.select.evaluator import Evaluator
 
 FEWEST, MOST = 4, 16
 

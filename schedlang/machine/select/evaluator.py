@@ -10,13 +10,13 @@ from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.simplify import has_mod, merge_div_mod, to_lin
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.offsets import flat, lane_step, strides
-from schedlang.machine.builder import Builder
-from schedlang.machine.context import Context
 from schedlang.machine.names import Names
 from schedlang.machine.nodes import INDEX, Num, Op, Reg, Type, Value
-from schedlang.machine.sums import Sum
-from schedlang.machine.truth import always_read, settled
-from schedlang.machine.values import Evaluation
+from schedlang.machine.select.builder import Builder
+from schedlang.machine.select.context import Context
+from schedlang.machine.select.expressions import Evaluation
+from schedlang.machine.select.known_conditions import always_read, settled
+from schedlang.machine.select.sums import Sum
 
 # an offset shorter than this gets no register
 SHORT = 16

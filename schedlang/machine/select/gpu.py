@@ -1,4 +1,4 @@
-"""The machine nest of a GPU kernel."""
+"""The statements of GPU kernels."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from schedlang.ir.nodes import Barrier, Buffer, Exchange, For
 from schedlang.ir.offsets import one_access
 from schedlang.ir.printer import expr_text
 from schedlang.machine import nodes as machine
-from schedlang.machine.context import Context
 from schedlang.machine.names import Names
 from schedlang.machine.nodes import Fn, Function, Hint, Load, Num, Reg, Store, Thread, Type
-from schedlang.machine.statements import MOST_COPIES, Frame, Statements
-from schedlang.machine.sums import kept_by_thread
+from schedlang.machine.select.context import Context
+from schedlang.machine.select.statements import MOST_COPIES, Frame, Statements
+from schedlang.machine.select.sums import kept_by_thread
 from schedlang.target import Target
 
 ALIGNMENT = 16
@@ -42,7 +42,7 @@ class MachineKernel:
     access_bytes: dict[Buffer, int]
 
 
-def machine_kernels(
+def select_gpu(
     program: Program, target: Target, public: str, names: Names
 ) -> tuple[MachineKernel, ...]:
     """Return the kernels of ``program``."""
@@ -191,4 +191,4 @@ class _Kernel(Statements):
         self.emit(machine.Alloc(array, Num(size), buffer.scope, start))
 
 
-__all__ = ["ALIGNMENT", "MachineKernel", "kernel_names", "machine_kernels"]
+__all__ = ["ALIGNMENT", "MachineKernel", "kernel_names", "select_gpu"]

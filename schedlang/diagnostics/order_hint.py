@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schedlang.codegen.sites import Site, extent_of, name_of, sites
-from schedlang.codegen.strides import LEAST
+from schedlang.diagnostics.sites import Site, extent_of, name_of, sites
+from schedlang.diagnostics.strides import LEAST
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Expr
 from schedlang.expr.visit import postorder

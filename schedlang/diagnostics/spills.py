@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from schedlang.codegen.tiles import Tile, Update, need, size, tile_of, updates
+from schedlang.diagnostics.tiles import Tile, Update, need, size, tile_of, updates
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Var
 from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.program import Program
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, For, If, Stmt, Store, walk
-from schedlang.machine.sums import kept_buffers, steps_of
+from schedlang.machine.select.sums import kept_buffers, steps_of
 from schedlang.target import Target
 
 # bytes of a GPU register

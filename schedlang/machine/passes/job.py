@@ -1,0 +1,17 @@
+"""What a pass over a machine nest may ask beside the nest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from schedlang.target import Target
+
+
+@dataclass(frozen=True)
+class Job:
+    """The target, the name of the public function, and ``fresh``, which makes unused names."""
+
+    target: Target
+    public: str
+    fresh: Callable[[str], str]

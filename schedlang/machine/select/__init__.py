@@ -1,0 +1,1 @@
+"""Selection: a loop nest becomes machine functions, with vectors, registers and flat offsets."""
