@@ -106,9 +106,9 @@ def build(
 
     ``args``: the tensors (and scalars) in calling order; by default the placeholders in order of
     first appearance, then scalars, then outputs. ``target``: ``"cpu"``, ``"python"`` (the same
-    source, not compiled), ``"cuda"``, ``"cuda-emulator"`` (the CUDA kernels on the CPU), or a
-    :class:`~schedlang.target.Target`; by default that of the enclosing ``with Target(...)``, else
-    the CPU. ``fastmath`` lets the compiler reassociate floating-point operations. With
+    source, not compiled), ``"c"`` (C, compiled by the system's ``cc``), ``"cuda"``,
+    ``"cuda-emulator"`` (the CUDA kernels on the CPU), or a :class:`~schedlang.target.Target`; by
+    default that of the enclosing ``with Target(...)``, else the CPU. ``fastmath`` lets the compiler reassociate floating-point operations. With
     ``SCHEDLANG_CUDA=emulator`` in the environment, ``"cuda"`` means the emulator.
 
     Raises :class:`~schedlang.errors.LoweringError` if the schedule does not fit together. Raises
