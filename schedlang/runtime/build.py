@@ -33,6 +33,8 @@ from schedlang.ir.verify import report
 from schedlang.lowering.lower import lower_state
 from schedlang.machine.lower import machine_nest
 from schedlang.machine.names import RESERVED, SAVED, identifier
+from schedlang.machine.nest import MachineNest
+from schedlang.machine.passes.serial import serial
 from schedlang.runtime.c_kernel import CKernel
 from schedlang.runtime.device_file import DeviceFile
 from schedlang.runtime.emulated import GpuKernel
@@ -108,8 +110,9 @@ def build(
     first appearance, then scalars, then outputs. ``target``: ``"cpu"``, ``"python"`` (the same
     source, not compiled), ``"c"`` (C, compiled by the system's ``cc``), ``"cuda"``,
     ``"cuda-emulator"`` (the CUDA kernels on the CPU), or a :class:`~schedlang.target.Target`; by
-    default that of the enclosing ``with Target(...)``, else the CPU. ``fastmath`` lets the compiler reassociate floating-point operations. With
-    ``SCHEDLANG_CUDA=emulator`` in the environment, ``"cuda"`` means the emulator.
+    default that of the enclosing ``with Target(...)``, else the CPU. ``fastmath`` lets the compiler
+    reassociate floating-point operations. With ``SCHEDLANG_CUDA=emulator`` in the environment,
+    ``"cuda"`` means the emulator.
 
     Raises :class:`~schedlang.errors.LoweringError` if the schedule does not fit together. Raises
     :class:`~schedlang.errors.BuildError` if the target cannot run it, or if the source cannot be
@@ -173,7 +176,7 @@ def unwritten(
     if file is not None and where.kind == "cuda":
         kernels = file.source.machine
         built = Built(
-            signature, where, "launch", public, file.text, kernels, False, checked, open_
+            signature, where, "launch", public, file.text, kernels, "", checked, open_
         )  # fmt: skip
         return CudaKernel(built, schedule.copy(), nest, file)
     host = Target("cpu") if where.is_gpu else where
@@ -181,16 +184,21 @@ def unwritten(
     machine = machine_nest(loops, host, public, taken, fastmath)
     if where.kind == "c":
         text = header_lines(nest, steps, str(nest), order_hints(nest), "//") + c_source(machine)
-        parallel = any(f.parallel for f in machine.functions)
         built = Built(
-            signature, where, machine.entry.name, public, text, machine, parallel, checked, open_
+            signature, where, machine.entry.name, public, text, machine, "", checked, open_
         )  # fmt: skip
         return CKernel(built, schedule.copy(), nest, fastmath)
-    source = source_of(machine, public)
     shown = str(nest) if program is None else program_text(program)
-    text = render(loops, source, steps, fastmath, where.kind != "python", shown)
+
+    def printed(made: MachineNest) -> str:
+        source = source_of(made, public)
+        return render(loops, source, steps, fastmath, where.kind != "python", shown)
+
+    parallel = any(f.parallel for f in machine.functions)
+    serial_text = printed(serial(machine)) if parallel else ""
     built = Built(
-        signature, where, source.entry, public, text, machine, source.parallel, checked, open_
+        signature, where, machine.entry.name, public, printed(machine), machine, serial_text,
+        checked, open_,
     )  # fmt: skip
     if file is not None:
         return GpuKernel(built, schedule.copy(), nest, file)

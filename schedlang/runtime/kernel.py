@@ -31,15 +31,17 @@ from schedlang.runtime.te_module import TeModule
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
-# the option of parallel functions in emitted files: without it prange is range
-_PARALLEL = "parallel=True, "
 # the parallel kernels of this process that have loaded their function
 _READY: WeakSet[Kernel] = WeakSet()
 
 
 @dataclass(frozen=True)
 class Built:
-    """The data that a kernel is made from."""
+    """The data that a kernel is made from.
+
+    ``serial_text`` is the source without parallel loops, for a forked process. It is empty if there
+    are none.
+    """
 
     signature: Signature
     target: Target
@@ -47,7 +49,7 @@ class Built:
     public: str
     text: str
     machine: MachineNest
-    parallel: bool
+    serial_text: str = ""
     checked_by_size: bool = False
     unproven: tuple[str, ...] = ()
 
@@ -149,12 +151,12 @@ class Kernel(TeModule):
     def _function(self) -> Any:
         if self._entry is None:
             path = self._path
-            if self._built.parallel and self.target.kind != "python":
+            if self._built.serial_text and self.target.kind != "python":
                 self._lock = thread_safety.guard()
                 _READY.add(self)
                 if thread_safety.left_behind():
                     thread_safety.warn_forked()
-                    path = files.write(self._built.text.replace(_PARALLEL, ""), self.name)
+                    path = files.write(self._built.serial_text, self.name)
             module = files.load(path)
             self._entry = getattr(module, self._built.entry)
         return self._entry

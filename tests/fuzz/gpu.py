@@ -15,6 +15,8 @@ from collections import Counter
 from random import Random
 from typing import Any
 
+import numpy as np
+
 import schedlang as sl
 from schedlang.compute.tensor import ComputeOp, ScanOp
 from schedlang.errors import BuildError, LoweringError, SchedlangError
@@ -22,8 +24,11 @@ from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.program import Program
 from schedlang.gpu_lowering.simt import ORDERS, simulate
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Barrier, Exchange, walk
+from schedlang.ir.nodes import Barrier, Buffer, Exchange, walk
 from schedlang.lowering.lower import lower_state
+from schedlang.machine.interpret_program import interpret_program
+from schedlang.machine.lower import machine_kernels
+from schedlang.machine.select.gpu import kernel_names
 from schedlang.target import Target
 from tests.fuzz.case import _given, iterations
 from tests.fuzz.compare import compare, expected
@@ -243,6 +248,8 @@ def _run(rng: Random, case: Case, compiled: bool, simulated: bool, features: Cou
     for order in ("forward", rng.choice(ORDERS[1:])):
         found = simulate(program, given, known, order, rng.randrange(1000))
         compare(nest, found.outputs, wanted, case.graph.terms, f"in lockstep, {order}")
+    compare(nest, _in_machine_nests(s, nest, given, known, wanted), wanted, case.graph.terms,
+            "machine nests")  # fmt: skip
     if compiled:
         results = _emulated(s, nest, given, wanted)
         compare(nest, results, wanted, case.graph.terms, "emulated")
@@ -255,9 +262,30 @@ def _run(rng: Random, case: Case, compiled: bool, simulated: bool, features: Cou
     case.outcome = "passed"
 
 
-def _emulated(s: Any, nest: Nest, given: list[Any], wanted: Any) -> tuple[Any, ...]:
-    import numpy as np
+def _in_machine_nests(
+    s: Any, nest: Nest, given: list[Any], known: Any, wanted: Any
+) -> tuple[Any, ...]:
+    """Return the outputs of the kernels' machine nests, in the interpreter."""
+    program = device_program(nest, TARGET)
+    names = kernel_names(program, [])
+    inputs, values, outputs = iter(given), dict(known), []
+    for arg in nest.args:
+        if isinstance(arg, Buffer) and arg in nest.outputs and arg.tensor is not None:
+            outputs.append(np.zeros_like(wanted[arg.tensor.name]))
+            value = outputs[-1]
+        else:
+            value = next(inputs)
+        if isinstance(arg, Buffer):
+            flat = np.ascontiguousarray(value).reshape(-1)
+            values[arg] = flat.view("uint16") if arg.dtype == "float16" else flat
+        else:
+            values[arg] = np.dtype(arg.dtype).type(value)
+    kernels = machine_kernels(program, TARGET, nest.name, names)
+    interpret_program(program, kernels, values)
+    return tuple(outputs)
 
+
+def _emulated(s: Any, nest: Nest, given: list[Any], wanted: Any) -> tuple[Any, ...]:
     outputs = [np.zeros_like(wanted[b.tensor.name]) for b in nest.outputs if b.tensor is not None]
     results = sl.build(s, target="cuda-emulator")(*given, *outputs)
     return results if isinstance(results, tuple) else (results,)

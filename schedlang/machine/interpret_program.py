@@ -1,0 +1,73 @@
+"""The interpreter of GPU programs: the host's steps in order, and the kernels that they launch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from schedlang.expr.evaluate import evaluate
+from schedlang.expr.linear import Lin, to_expr
+from schedlang.expr.nodes import Expr
+from schedlang.expr.simplify import to_lin
+from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
+from schedlang.intrinsics import twins
+from schedlang.ir.nodes import Buffer
+from schedlang.machine.interpret import Work, interpret_kernel
+from schedlang.machine.select.gpu import MachineKernel
+
+
+def interpret_program(
+    program: Program, kernels: Sequence[MachineKernel], given: Mapping[Any, Any]
+) -> Work:
+    """Run ``program`` with its machine ``kernels``; return the elements that all of them access.
+
+    ``given`` maps each argument and size of the nest to its value: flat arrays and numbers. A
+    float16 array is given as uint16. Raises :class:`IndexError` for an access outside of an array.
+    """
+    work = Work()
+    _run(program.steps, {kernel.launch: kernel for kernel in kernels}, dict(given), work)
+    return work
+
+
+def _run(
+    steps: Sequence[Step], kernels: Mapping[Launch, MachineKernel], values: dict[Any, Any],
+    work: Work,
+) -> None:  # fmt: skip
+    for step in steps:
+        if isinstance(step, Launch):
+            _launch(kernels[step], values, work)
+        elif isinstance(step, Scratch):
+            values[step.buffer] = _scratch(step.buffer, values)
+        elif isinstance(step, Repeat):
+            for iteration in range(_number(step.extent, values)):
+                values[step.axis] = iteration
+                _run(step.body, kernels, values, work)
+        elif evaluate(step.cond, values):
+            _run(step.body, kernels, values, work)
+
+
+def _launch(kernel: MachineKernel, values: Mapping[Any, Any], work: Work) -> None:
+    grid, block = ([_number(e, values) for e in kernel.launch.dims(kind)]
+                   for kind in ("grid", "block"))  # fmt: skip
+    done = interpret_kernel(kernel.function, [values[p] for p in kernel.parameters], grid, block)
+    for total, more in ((work.loads, done.loads), (work.stores, done.stores)):
+        assert isinstance(total, Counter)
+        total.update(more)
+
+
+def _scratch(buffer: Buffer, values: Mapping[Any, Any]) -> np.ndarray:
+    total = Lin.of(1)
+    for extent in buffer.shape:
+        total = total * to_lin(extent)
+    size = buffer.size if buffer.size is not None else _number(to_expr(total), values)
+    return twins.heap_array(size, "uint16" if buffer.dtype == "float16" else buffer.dtype)
+
+
+def _number(extent: int | Expr, values: Mapping[Any, Any]) -> int:
+    return extent if isinstance(extent, int) else int(evaluate(extent, values))
+
+
+__all__ = ["interpret_program"]
