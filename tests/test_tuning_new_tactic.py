@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.knobs import Knobs, Rejected
 from schedlang.autotune.space import Candidate, Space
 from schedlang.autotune.tactics.facts import Dataflow, Problem, StageFacts
 from schedlang.autotune.tactics.knob import Knob
@@ -77,6 +77,12 @@ def test_a_search_uses_a_new_tactic(tmp_path: Path) -> None:
     assert {t.decisions["B.strip"] for t in found.trials if t.decisions} == set(STRIPS)
     a = np.random.default_rng(0).random(A.shape, "float32")
     np.testing.assert_array_equal(found.kernel(a), a + 1)
+
+
+def test_a_stage_to_which_no_tactic_applies_is_named() -> None:
+    *_, C = product(64, 64, 64)
+    with pytest.raises(Rejected, match="^no tactic for cpu applies to C$"):
+        drawn(C, replace(CPU, tactics=(TACTIC,)), 1)
 
 
 def test_decisions_name_the_tactic_and_make_the_same_schedule() -> None:

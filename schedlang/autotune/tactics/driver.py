@@ -12,7 +12,7 @@ from schedlang.autotune.tactics.inline import inline
 from schedlang.autotune.tactics.knob import Knob
 from schedlang.autotune.tactics.scan_stages import scan_stages
 from schedlang.autotune.tactics.scheduled import Scheduled
-from schedlang.autotune.tactics.tactic import Registry, Tactic
+from schedlang.autotune.tactics.tactic import Registry
 from schedlang.schedule.schedule import Schedule
 from schedlang.state.state import At
 
@@ -48,15 +48,13 @@ def _fused(registry: Registry, s: Schedule, stage: StageFacts, knobs: Knobs) -> 
 def _chosen(registry: Registry, s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     """Compute the stage by one of the tactics that apply."""
     options = registry.options(stage)
-    assert options, f"no tactic for {registry.kind} applies to {stage.name}"
-    return _choice(options, stage, knobs).apply(s, stage, knobs)
-
-
-def _choice(options: list[Tactic], stage: StageFacts, knobs: Knobs) -> Tactic:
-    if len(options) == 1 and options[0].implied:
-        return options[0]
-    names = [tactic.name for tactic in options]
-    return options[names.index(knobs.choice(f"{stage.name}.how", names))]
+    knobs.require(bool(options), f"no tactic for {registry.kind} applies to {stage.name}")
+    if len(options) > 1 or not options[0].implied:
+        by_name = {tactic.name: tactic for tactic in options}
+        chosen = by_name[knobs.choice(f"{stage.name}.how", [t.name for t in options])]
+    else:
+        chosen = options[0]
+    return chosen.apply(s, stage, knobs)
 
 
 def _attach(s: Schedule, stage: StageFacts) -> None:
