@@ -214,6 +214,7 @@ def _ours(work: Work, sets: Sets, clock: Clock) -> list[Call]:
 def _eager(work: Work, sets: Sets, _: Clock) -> list[Call]:
     from benchmarks.peers import torch_peer
 
+    torch_peer.start_worker()
     make = getattr(torch_peer, f"eager_{work.kind}")
     return [make(work.sizes, *given) for given in sets.each()]
 
@@ -221,6 +222,7 @@ def _eager(work: Work, sets: Sets, _: Clock) -> list[Call]:
 def _compiled(work: Work, sets: Sets, _: Clock) -> list[Call]:
     from benchmarks.peers import torch_peer
 
+    torch_peer.start_worker()
     call = torch_peer.compiled(work)
     inputs = len(work.inputs)
     return [partial(call, given[:inputs], given[inputs:]) for given in sets.each()]

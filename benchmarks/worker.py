@@ -126,6 +126,8 @@ class Server:
         chosen = self.work = ALL[work]
         self.outs = chosen.empty()
         peer = import_module(f"benchmarks.peers.{self.module}")
+        if hasattr(peer, "start_worker"):
+            peer.start_worker()
         made = peer.prepare(self.implementation, chosen, chosen.arrays(), self.outs)
         self.call, facts = made if isinstance(made, tuple) else (made, {})
         self.call()

@@ -18,9 +18,13 @@ from benchmarks.peers import Call
 from benchmarks.works import Arrays, Work
 from benchmarks.works.memory import EPSILON, GAUSS, KAPPA, LUMA
 
-def prepare(implementation: str, work: Work, arrays: Arrays, outs: Arrays) -> Call:
-    # of the worker, which is a process of its own
+
+def start_worker() -> None:
+    """Turn gradients off in the process of a worker."""
     torch.set_grad_enabled(False)
+
+
+def prepare(implementation: str, work: Work, arrays: Arrays, outs: Arrays) -> Call:
     given = [torch.from_numpy(a) for a in arrays.values()]
     results = [torch.from_numpy(a) for a in outs.values()]
     if implementation == "torch eager":
