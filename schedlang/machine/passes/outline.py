@@ -68,8 +68,7 @@ class _Outliner:
         for stmt in body:
             found.append(self.statement(stmt, loops, inside))
             inside |= _defined([stmt])
-        nests = sum(isinstance(s, (For, If)) for s in found)
-        return self.in_parts(found, known) if nests > MOST_NESTS else tuple(found)
+        return self.in_parts(found, known) if _nests(found) > MOST_NESTS else tuple(found)
 
     def statement(self, stmt: Stmt, loops: int, known: set[str]) -> Stmt:
         if isinstance(stmt, If):
@@ -104,6 +103,8 @@ class _Outliner:
         def flush(later: Sequence[Stmt]) -> None:
             if part:
                 closed = not _defined(part) & {v.name for v in free(later)}
+                # a part that could end nowhere is too long for a function, too
+                closed = closed and _nests(part) <= MOST_NESTS
                 name = f"{self.public}_part"
                 result.extend([self.called(name, tuple(part), [])] if closed else part)
                 part.clear()
@@ -116,13 +117,16 @@ class _Outliner:
                 result.append(stmt)
             else:
                 part.append(stmt)
-                nests = sum(isinstance(s, (For, If)) for s in part)
-                if nests >= MOST_NESTS and not _defined(part) & {
+                if _nests(part) >= MOST_NESTS and not _defined(part) & {
                     v.name for v in free(body[position + 1 :])
                 }:
                     flush(())
         flush(())
         return tuple(result)
+
+
+def _nests(body: Iterable[Stmt]) -> int:
+    return sum(isinstance(stmt, (For, If)) for stmt in body)
 
 
 def free(body: Iterable[Stmt]) -> list[Named]:
