@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import os
 import pickle
 import shutil
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +21,7 @@ from schedlang.errors import BuildError
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
 from schedlang.expr.visit import postorder
+from schedlang.runtime.c_kernel import compiler
 from tests import test_golden_programs
 from tests.fuzz.case import run_case
 from tests.graphs import product
@@ -120,11 +125,87 @@ def test_symbolic_sizes_scalars_and_half_precision() -> None:
     np.testing.assert_array_equal(f(a, 3.0), a * np.float16(3))
 
 
-def test_names_that_c_reserves() -> None:
-    A = sl.placeholder((5,), name="int")
-    C = sl.compute((5,), lambda register: A[register] + 1, name="double")
-    f = sl.build(sl.schedule(C), target="c")
-    np.testing.assert_array_equal(f(np.zeros(5, "f")), np.ones(5))
+@pytest.mark.parametrize("lanes", [0, 8])
+@pytest.mark.parametrize("of", [
+    lambda a: (a * 333).astype("float32"), lambda a: (a * 3 + 1).astype("int32"),
+    lambda a: (a.astype("float32") * 1.37).astype("float16").astype("int32"),
+])  # fmt: skip
+def test_float16_is_rounded_even_if_it_is_not_stored(of: Any, lanes: int) -> None:
+    A = sl.placeholder((8,), "float16", name="A")
+    C = sl.compute((8,), lambda i: of(A[i]), name="C")
+    a = np.array([1.001, 249, 3.33, 654, 100.3, 5.5, 7.77, 2047], "float16")
+    f = sl.build(in_lanes(C, lanes), [A, C], target="c")
+    np.testing.assert_array_equal(f(a), sl.reference(C)(a))
+
+
+@pytest.mark.parametrize(("tensor", "axis", "result"), [
+    ("int", "register", "double"), ("HUGE_VAL", "EOF", "M_PI"), ("linux", "errno", "posix"),
+    ("sl_i64", "memalign", "sl_half"), ("asm", "exp", "sl"), ("x", "half", "stdout"),
+])  # fmt: skip
+def test_names_that_c_reserves(tensor: str, axis: str, result: str) -> None:
+    A = sl.placeholder((5,), name=tensor)
+    space: dict[str, Any] = {"A": A}
+    body = eval(f"lambda {axis}: A[{axis}] + 1", space)
+    C = sl.compute((5,), body, name=result)
+    s = sl.schedule(C)
+    s[C].parallel(C.op.axis[0])
+    np.testing.assert_array_equal(sl.build(s, target="c")(np.zeros(5, "f")), np.ones(5))
+
+
+@pytest.mark.parametrize("width", [64, 32768, sl.var("n")])
+def test_copies_of_storage_in_an_unrolled_loop(width: Any) -> None:
+    A = sl.placeholder((2, width), name="A")
+    B = sl.compute((2, width), lambda y, x: A[y, x] * 2, name="B")
+    C = sl.compute((2, width), lambda y, x: B[y, x] + 1, name="C")
+    s = sl.schedule(C)
+    s[B].compute_at(s[C], C.op.axis[0])
+    s[C].unroll(C.op.axis[0])
+    a = np.random.default_rng(0).random((2, width if isinstance(width, int) else 50), "float32")
+    np.testing.assert_array_equal(sl.build(s, [A, C], target="c")(a), a * 2 + 1)
+
+
+def test_fastmath_leaves_the_process_as_it_is() -> None:
+    A = sl.placeholder((64,), name="A")
+    C = sl.compute((64,), lambda i: A[i] * 2, name="C")
+    small = np.full(64, 1e-40, "float32")
+    sl.build(sl.schedule(C), target="c", fastmath=True)(small)
+    assert (small * np.float32(1) == small).all() and small[0] > 0
+    with pytest.raises(BuildError, match="neither True nor False"):
+        sl.build(sl.schedule(C), target="c", fastmath="yes")
+
+
+FORK = """
+import os, sys
+import numpy as np
+import schedlang as sl
+A = sl.placeholder((256,), name="A")
+C = sl.compute((256,), lambda i: A[i] * 2, name="C")
+s = sl.schedule(C)
+s[C].parallel(s[C].split(C.op.axis[0], factor=8)[0])
+f = sl.build(s, target="c")
+a = np.ones(256, "float32")
+f(a)
+child = os.fork()
+if child == 0:
+    os._exit(0 if (f(a) == 2).all() else 3)
+sys.exit(os.waitpid(child, 0)[1] >> 8)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_runs_a_parallel_kernel() -> None:
+    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], timeout=120)
+    assert ran.returncode == 0
+
+
+def test_a_pragma_that_c_does_not_have() -> None:
+    A = sl.placeholder((64,), name="A")
+    C = sl.compute((64,), lambda i: A[i] * 2, name="C")
+    s = sl.schedule(C)
+    s[C].vectorize(s[C].split(C.op.axis[0], factor=16)[1])
+    s[C].pragma(s[C].leaf_axes[0], "nontemporal")
+    with pytest.raises(BuildError, match="'nontemporal', and C has no"):
+        sl.build(s, target="c")
 
 
 def test_random_schedules() -> None:
@@ -183,6 +264,11 @@ def test_what_a_c_kernel_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setenv("CC", "false")
     with pytest.raises(BuildError, match=r"(?s)false refuses .*GCC 12"):
         sl.build(sl.schedule(C), target="c")(a, a)
+    monkeypatch.setenv("CC", "gcc 'x")
+    with pytest.raises(BuildError, match="is no command"):
+        sl.build(sl.schedule(C), target="c")(a, a)
+    monkeypatch.setenv("CC", " ")
+    assert compiler()
     monkeypatch.delenv("CC")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BuildError, match='target="c" needs a C compiler'):

@@ -32,8 +32,25 @@ SL void sl_free(void *p) { free(*(void **)p); }
 
 /* Half precision: an element of an array is 16 bits; a value is a float that holds one. */
 
-SL sl_f16 sl_half_from_f64(double x) { return (sl_f16)(_Float16)x; }
-SL sl_f16 sl_half(float x) { return (sl_f16)(_Float16)x; }
+/* the bits pass through a barrier, or GCC leaves out both conversions */
+SL sl_f16 sl_half_of_bits(uint16_t bits) {
+  _Float16 h;
+  __asm__("" : "+r"(bits));
+  memcpy(&h, &bits, 2);
+  return (sl_f16)h;
+}
+SL sl_f16 sl_half_from_f64(double x) {
+  _Float16 h = (_Float16)x;
+  uint16_t bits;
+  memcpy(&bits, &h, 2);
+  return sl_half_of_bits(bits);
+}
+SL sl_f16 sl_half(float x) {
+  _Float16 h = (_Float16)x;
+  uint16_t bits;
+  memcpy(&bits, &h, 2);
+  return sl_half_of_bits(bits);
+}
 SL sl_f16 sl_half_get(uint16_t bits) { _Float16 h; memcpy(&h, &bits, 2); return (sl_f16)h; }
 SL uint16_t sl_half_put(float x) {
   _Float16 h = (_Float16)x;
@@ -110,6 +127,16 @@ SL sl_b8 sl_minimum_b8(sl_b8 a, sl_b8 b) { return a & b; }
 SL sl_b8 sl_maximum_b8(sl_b8 a, sl_b8 b) { return a | b; }
 SL sl_b8 sl_select_b8(sl_b8 c, sl_b8 a, sl_b8 b) { return c ? a : b; }
 
+/* A value that passes a barrier is not fused with the addition after it. */
+
+#if defined(__x86_64__)
+#define SL_BARRIER(x) __asm__("" : "+x"(x))
+#elif defined(__aarch64__)
+#define SL_BARRIER(x) __asm__("" : "+w"(x))
+#else
+#define SL_BARRIER(x) __asm__("" : "+m"(x))
+#endif
+
 /* Arithmetic on floats: NaN wins in minimum and maximum, and // and % round down. */
 
 #define SL_FLOAT(T, F)                                                                            \
@@ -137,7 +164,7 @@ SL sl_b8 sl_select_b8(sl_b8 c, sl_b8 a, sl_b8 b) { return c ? a : b; }
   SL sl_##T sl_round_even_##T(sl_##T a) { return rint##F(a); }                                    \
   SL sl_##T sl_rsqrt_##T(sl_##T a) { return 1 / sqrt##F(a); }                                     \
   SL sl_##T sl_sigmoid_##T(sl_##T a) { return 1 / (1 + exp##F(-a)); }                             \
-  SL sl_##T sl_rounded_##T(sl_##T a) { volatile sl_##T r = a; return r; }                         \
+  SL sl_##T sl_rounded_##T(sl_##T a) { SL_BARRIER(a); return a; }                                 \
   SL sl_b8 sl_isnan_##T(sl_##T a) { return a != a; }                                              \
   SL sl_b8 sl_isinf_##T(sl_##T a) { return isinf(a) != 0; }                                       \
   SL sl_b8 sl_isfinite_##T(sl_##T a) { return isfinite(a) != 0; }

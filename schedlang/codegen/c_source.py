@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from importlib.resources import files
 
@@ -13,13 +14,33 @@ from schedlang.machine.nodes import Array, Body, Function, Reg, Stmt, wide
 INDENT = "    "
 # names that a C file cannot give to its variables
 RESERVED = tuple(
-    "auto break case char const continue default do double else enum extern float for goto if "
+    "asm auto break case char const continue default do double else enum extern float for goto if "
     "inline int long register restrict return short signed sizeof static struct switch typedef "
-    "typeof union unsigned void volatile while SL SL_HEAP NULL INFINITY NAN".split()
+    "typeof union unsigned void volatile while linux unix i386 "
+    # macros of the headers that are not all capitals and underscores
+    "fpclassify isfinite isgreater isgreaterequal isinf isless islessequal islessgreater isnan "
+    "isnormal isunordered signbit math_errhandling stderr stdin stdout errno".split()
 )
+
+
+def reserved(wanted: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that a C file cannot give, among them those of ``wanted``.
+
+    The helpers' names begin with ``sl_``. A name in capitals may be a macro of a header.
+    """
+    unsafe = (n for n in wanted if n.lower().startswith(("sl_", "_")) or _may_be_macro(n))
+    return (*RESERVED, *unsafe)
+
+
+def _may_be_macro(name: str) -> bool:
+    return len(name) > 2 and name.upper() == name
+
+
 def c_source(nest: MachineNest) -> str:
     """Return ``nest`` as the text of a C file; only the entry is visible outside of it."""
     printer = _Printer()
+    # no function of the C library begins like this
+    printer.names = {f.name: f"run_{f.name}" for f in nest.functions[:-1]}
     functions = [printer.function(f, f is nest.entry) for f in nest.functions]
     vectors = "\n".join(printer.made)
     return "\n\n".join([helpers(), *([vectors] if vectors else []), *functions]) + "\n"
@@ -32,14 +53,17 @@ def helpers() -> str:
 
 
 class _Printer(ValuePrinter):
-    """Printer of statements and functions."""
+    """Printer of statements and functions; ``names`` are those of the static functions in C."""
+
+    names: dict[str, str]
 
     def function(self, function: Function, public: bool) -> str:
         apart = {a.name for s in function.body if isinstance(s, m.Hint) and s.name == "apart"
                  for a in s.args if isinstance(a, Array)}  # fmt: skip
         listed = [self._parameter(p, apart) for p in function.parameters]
         static = "" if public else "static "
-        head = f"{static}void {function.name}({', '.join(listed) or 'void'}) {{"
+        name = self.names.get(function.name, function.name)
+        head = f"{static}void {name}({', '.join(listed) or 'void'}) {{"
         return "\n".join([head, *self.body(function.body, 1, set()), "}"])
 
     def _parameter(self, parameter: Array | Reg, apart: set[str]) -> str:
@@ -50,7 +74,16 @@ class _Printer(ValuePrinter):
 
     def body(self, body: Body, depth: int, known: set[str]) -> list[str]:
         inside = set(known)
-        return [line for stmt in body for line in self.statement(stmt, depth, inside)]
+        lines: list[str] = []
+        for position, stmt in enumerate(body):
+            if isinstance(stmt, m.Alloc):
+                if stmt.array.name in inside:
+                    # a second array of that name hides the first one, in a block of its own
+                    rest = self.body(body[position:], depth + 1, inside - {stmt.array.name})
+                    return [*lines, INDENT * depth + "{", *rest, INDENT * depth + "}"]
+                inside.add(stmt.array.name)
+            lines += self.statement(stmt, depth, inside)
+        return lines
 
     def statement(self, stmt: Stmt, depth: int, known: set[str]) -> list[str]:
         """Return the lines of a statement; ``known`` are the registers declared so far."""
@@ -91,7 +124,7 @@ class _Printer(ValuePrinter):
             return f"__builtin_prefetch({stmt.array.name} + {self.at(stmt.at, 9)})"
         assert isinstance(stmt, m.Run)
         given = (a.name if isinstance(a, Array) else self.text(a) for a in stmt.args)
-        return f"{stmt.function}({', '.join(given)})"
+        return f"{self.names[stmt.function]}({', '.join(given)})"
 
     def _let(self, stmt: m.Let, known: set[str]) -> str:
         reg, value = stmt.reg, stmt.value
@@ -125,4 +158,4 @@ def _note(note: str) -> str:
     return f"  // {note}" if note else ""
 
 
-__all__ = ["RESERVED", "c_source", "helpers"]
+__all__ = ["c_source", "helpers", "reserved"]

@@ -7,7 +7,6 @@ from textwrap import wrap
 
 from schedlang.codegen.numba_cpu import Source
 from schedlang.diagnostics.order_hint import order_hints
-from schedlang.errors import BuildError
 from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.printer import text
@@ -61,11 +60,6 @@ def render(
 
     ``shown`` is the loop nest that its header shows.
     """
-    if not isinstance(fastmath, bool):
-        raise BuildError(
-            f"fastmath={fastmath!r} is neither True nor False: True lets the compiler reassociate "
-            "operations and assume that there are no NaNs and infinities"
-        )
     parts = [header_lines(nest, steps, shown, order_hints(nest)), _imports(source, compiled), ""]
     if compiled:
         flags = "True" if fastmath else '{"contract"}'

@@ -36,6 +36,7 @@ from schedlang.machine.nodes import (
     Value,
     parts,
     values,
+    walk,
 )
 from schedlang.machine.text import Printer
 
@@ -97,6 +98,8 @@ def _statement(stmt: Stmt, scope: _Scope, known: Mapping[str, Function]) -> None
     elif isinstance(stmt, Thread):
         scope.regs[stmt.reg.name] = stmt.reg.type
     elif isinstance(stmt, Alloc):
+        if stmt.count.type != INDEX or (stmt.place == "stack" and stmt.array.buffer.size is None):
+            raise _broken(f"the size of {stmt.array.name} is an int64, fixed on the stack", stmt)
         scope.arrays[stmt.array.name] = stmt.array
     elif isinstance(stmt, Store):
         _array(stmt.array, scope, stmt)
@@ -112,10 +115,13 @@ def _statement(stmt: Stmt, scope: _Scope, known: Mapping[str, Function]) -> None
 
 
 def _loop(stmt: For, scope: _Scope, known: Mapping[str, Function]) -> None:
-    if stmt.index.type != INDEX or stmt.step < 1:
-        raise _broken("a loop has an int64 index and a step of 1 or more", stmt)
-    if any(isinstance(s, Let) and s.reg.name == stmt.index.name for s in stmt.body):
+    if stmt.index.type != INDEX or stmt.stop.type != INDEX or stmt.step < 1:
+        raise _broken("a loop has an int64 index and end, and a step of 1 or more", stmt)
+    assigned = {s.reg.name for s, _ in walk(stmt.body) if isinstance(s, Let)}
+    if stmt.index.name in assigned:
         raise _broken(f"{stmt.index.name} is the index of a loop and is not assigned", stmt)
+    if stmt.parallel and assigned & set(scope.regs):
+        raise _broken("a parallel loop assigns no register from outside of it", stmt)
     inside = scope.inner()
     inside.regs[stmt.index.name] = INDEX
     _body(stmt.body, inside, known)
@@ -197,6 +203,8 @@ def _operation(value: Op, stmt: Stmt) -> None:
 def _operands(value: Choice | Cast | Fn, stmt: Stmt) -> None:
     """Check that a choice, a cast or a call has the lanes of its operands."""
     if isinstance(value, Choice):
+        if value.cond.type != _BOOL:
+            raise _broken(f"{_text(value)} tests a scalar bool", stmt)
         given: tuple[Value, ...] = (value.a, value.b)
     elif isinstance(value, Cast):
         given = (value.a,)
@@ -224,7 +232,8 @@ def _offsets(lanes: int) -> Type:
 
 
 def _array(array: Array, scope: _Scope, stmt: Stmt) -> None:
-    if array.name not in scope.arrays:
+    known = scope.arrays.get(array.name)
+    if known is None or known.dtype != array.dtype:
         raise _broken(f"{array.name} is used before it is allocated", stmt)
 
 

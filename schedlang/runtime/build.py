@@ -6,8 +6,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from schedlang.codegen.c_source import RESERVED as C_RESERVED
-from schedlang.codegen.c_source import c_source
+from schedlang.codegen.c_source import c_source, reserved
 from schedlang.codegen.numba_cpu import source_of
 from schedlang.codegen.numba_file import HELPERS, header_lines, render
 from schedlang.compute.tensor import Tensor, check_name
@@ -42,6 +41,7 @@ from schedlang.runtime.gpu import CudaKernel
 from schedlang.runtime.kernel import Built, Kernel
 from schedlang.runtime.parameters import signature_of
 from schedlang.schedule.schedule import Schedule
+from schedlang.state.state import NONTEMPORAL
 from schedlang.target import Target, or_emulator
 
 
@@ -69,7 +69,8 @@ def _spilled(nest: Nest, program: Program | None, target: Target) -> list[str]:
     """Return a warning for each tile of accumulators that does not stay in registers."""
     if program is not None:
         return gpu_spills(program, target) if target.kind == "cuda" else []
-    return [*spills(nest, target), *guarded(nest, target)] if target.kind == "cpu" else []
+    on_cpu = target.kind in ("cpu", "c")
+    return [*spills(nest, target), *guarded(nest, target)] if on_cpu else []
 
 
 _TE_OPTIONS = frozenset({"simple_mode", "binds", "target_host", "runtime"})
@@ -111,8 +112,8 @@ def build(
     source, not compiled), ``"c"`` (C, compiled by the system's ``cc``), ``"cuda"``,
     ``"cuda-emulator"`` (the CUDA kernels on the CPU), or a :class:`~schedlang.target.Target`; by
     default that of the enclosing ``with Target(...)``, else the CPU. ``fastmath`` lets the compiler
-    reassociate floating-point operations. With ``SCHEDLANG_CUDA=emulator`` in the environment,
-    ``"cuda"`` means the emulator.
+    reassociate floating-point operations and assume that there are no NaNs and infinities. With
+    ``SCHEDLANG_CUDA=emulator`` in the environment, ``"cuda"`` means the emulator.
 
     Raises :class:`~schedlang.errors.LoweringError` if the schedule does not fit together. Raises
     :class:`~schedlang.errors.BuildError` if the target cannot run it, or if the source cannot be
@@ -146,7 +147,17 @@ def unwritten(
     fastmath: bool = False,
 ) -> Kernel:  # fmt: skip
     """Return the kernel of :func:`build`; its source is written when a file is first needed."""
+    if not isinstance(fastmath, bool):
+        raise BuildError(
+            f"fastmath={fastmath!r} is neither True nor False: True lets the compiler reassociate "
+            "operations and assume that there are no NaNs and infinities"
+        )
     nest = lower_state(schedule.state, args, name=name)
+    if where.kind == "c" and any(n == NONTEMPORAL for loop in nest.loops for n, _ in loop.pragmas):
+        raise BuildError(
+            f"building {nest.name} for C: a loop has the pragma {NONTEMPORAL!r}, and C has no "
+            'store that bypasses the cache; leave it out, or build for target="cpu"'
+        )
     public = identifier(check_name(name, "a kernel") if name is not None else nest.name)
     if public in RESERVED or public in NAMES or public in SAVED:
         # the file imports something under that name
@@ -162,7 +173,7 @@ def unwritten(
     steps = schedule.as_python()
     for warning in _spilled(nest, program, where):
         warnings.warn(warning, SpillWarning, stacklevel=3)
-    if where.kind == "cpu":
+    if where.kind in ("cpu", "c"):
         for warning in strided(nest, where):
             warnings.warn(warning, StrideWarning, stacklevel=3)
     loops, open_ = nest, found.open
@@ -180,17 +191,17 @@ def unwritten(
         )  # fmt: skip
         return CudaKernel(built, schedule.copy(), nest, file)
     host = Target("cpu") if where.is_gpu else where
-    taken = [*NAMES, *HELPERS, *(C_RESERVED if where.kind == "c" else ())]
-    machine = machine_nest(loops, host, public, taken, fastmath)
+    taken = [*NAMES, *HELPERS]
     if where.kind == "c":
-        text = header_lines(nest, steps, str(nest), order_hints(nest), "//") + c_source(machine)
-        built = Built(
-            signature, where, machine.entry.name, public, text, machine, "", checked, open_
-        )  # fmt: skip
-        return CKernel(built, schedule.copy(), nest, fastmath)
+        things = (*loops.args, *loops.sizes, *loops.buffers)
+        taken += reserved(identifier(n) for n in (*loops.names.values(), *(t.name for t in things)))
+    machine = machine_nest(loops, host, public, taken, fastmath)
     shown = str(nest) if program is None else program_text(program)
 
     def printed(made: MachineNest) -> str:
+        if where.kind == "c":
+            head = header_lines(nest, steps, str(nest), order_hints(nest), "//")
+            return head + c_source(made)
         source = source_of(made, public)
         return render(loops, source, steps, fastmath, where.kind != "python", shown)
 
@@ -200,6 +211,8 @@ def unwritten(
         signature, where, machine.entry.name, public, printed(machine), machine, serial_text,
         checked, open_,
     )  # fmt: skip
+    if where.kind == "c":
+        return CKernel(built, schedule.copy(), nest, fastmath)
     if file is not None:
         return GpuKernel(built, schedule.copy(), nest, file)
     return Kernel(built, schedule.copy(), nest)

@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import shlex
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from llvmlite import binding as llvm
 
 from schedlang.errors import BuildError
 from schedlang.ir.nest import Nest
-from schedlang.runtime import files
+from schedlang.runtime import files, thread_safety
 from schedlang.runtime.kernel import Built, Kernel
 from schedlang.schedule.schedule import Schedule
 
 COMPILERS = ("cc", "gcc", "clang")
 # integers wrap around, and a product may be fused with an addition, as in numba's kernels
 OPTIONS = (
-    "-std=gnu11", "-O3", "-march=native", "-fwrapv", "-ffp-contract=fast", "-fno-math-errno",
-    "-fopenmp", "-shared", "-fPIC", "-w",
+    "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O3", "-march=native", "-fwrapv",
+    "-ffp-contract=fast", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC", "-w",
 )  # fmt: skip
+# -ffast-math would also flush denormals to zero in the whole process
+FASTMATH = (
+    "-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-fno-trapping-math",
+    "-ffinite-math-only",
+)  # fmt: skip
+SECONDS = 300
 
 
 class CKernel(Kernel):
@@ -53,12 +61,12 @@ class CKernel(Kernel):
         self._function()
         return self
 
-    def _function(self) -> Any:
-        if self._entry is None:
-            options = (*OPTIONS, *(("-ffast-math",) if self.fastmath else ()))
-            library = ctypes.CDLL(str(compiled(self._path, options)))
-            self._entry = _called(getattr(library, self._built.entry), self._types())
-        return self._entry
+    def _loaded(self, path: Path) -> Any:
+        options = (*OPTIONS, *(FASTMATH if self.fastmath else ()))
+        library = _library(path, options)
+        if self._built.serial_text:
+            thread_safety.note_openmp()
+        return _called(getattr(library, self._built.entry), self._types())
 
     def _types(self) -> list[Any]:
         """Return the C types of the parameters: pointers, scalars and sizes."""
@@ -67,10 +75,6 @@ class CKernel(Kernel):
             dtype = "float32" if p.dtype == "float16" else p.dtype
             found.append(np.ctypeslib.as_ctypes_type(dtype) if p.is_scalar else ctypes.c_void_p)
         return found + [ctypes.c_int64] * len(self._built.signature.sizes)
-
-    def _starter(self) -> Callable[..., None]:
-        self._start = self._function()
-        return self._start
 
     def save(self, path: str | Path) -> Path:
         """Refuse: a C kernel has no Python file. Its source is ``source``, in the file ``path``."""
@@ -88,9 +92,15 @@ def compiler() -> list[str]:
 
     Raises :class:`~schedlang.errors.BuildError` if there is none.
     """
-    given = os.environ.get("CC")
-    if given:
-        return shlex.split(given)
+    given = os.environ.get("CC", "")
+    try:
+        command = shlex.split(given)
+    except ValueError as error:
+        raise BuildError(
+            f"CC={given!r} is no command ({error}): set CC to that of GCC or Clang"
+        ) from None
+    if command:
+        return command
     found = next((path for name in COMPILERS if (path := shutil.which(name))), None)
     if found is None:
         raise BuildError(
@@ -100,37 +110,69 @@ def compiler() -> list[str]:
     return [found]
 
 
+@lru_cache(maxsize=8)
+def version(command: tuple[str, ...]) -> str:
+    """Return what a compiler says of its version, or an empty text."""
+    try:
+        ran = subprocess.run([*command, "--version"], capture_output=True, timeout=SECONDS)
+    except OSError:
+        return ""
+    return ran.stdout.decode(errors="replace")
+
+
+def _library(source: Path, options: tuple[str, ...]) -> ctypes.CDLL:
+    """Return the library of a C file; a damaged one is compiled again."""
+    path = compiled(source, options)
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError:
+        path.unlink(missing_ok=True)
+        return ctypes.CDLL(str(compiled(source, options)))
+
+
 def compiled(source: Path, options: tuple[str, ...]) -> Path:
     """Return the shared library of a C file, in the same folder.
 
-    The library appears complete or not at all. Raises :class:`~schedlang.errors.BuildError` if the
-    compiler fails.
+    Another compiler, version, option or processor makes another library. It appears complete or not
+    at all. Raises :class:`~schedlang.errors.BuildError` if the compiler fails.
     """
     command = compiler()
-    key = "_".join(o.strip("-") for o in options if o == "-ffast-math")
-    library = source.with_suffix(f".{Path(command[0]).name}{key and '.'}{key}.so")
+    facts = [*command, version(tuple(command)), *options, llvm.get_host_cpu_name()]
+    key = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:12]
+    library = source.with_suffix(f".{key}.so")
     if library.exists():
         return library
-    handle, temporary = tempfile.mkstemp(dir=source.parent, suffix=".so")
+    handle, temporary = tempfile.mkstemp(dir=source.parent, suffix=".tmp")
     os.close(handle)
-    asked = [*command, *options, "-o", temporary, str(source), "-lm"]
     try:
-        ran = subprocess.run(asked, capture_output=True, text=True, check=False)
-    except OSError as error:
+        _compile([*command, *options, "-o", temporary, str(source), "-lm"], source)
+        os.replace(temporary, library)
+    finally:
         Path(temporary).unlink(missing_ok=True)
-        raise BuildError(
-            f"the C compiler {command[0]} does not run ({error.strerror}): set CC to the command "
-            "of GCC or Clang"
-        ) from None
-    if ran.returncode:
-        Path(temporary).unlink(missing_ok=True)
-        first = next((line for line in ran.stderr.splitlines() if "error" in line), ran.stderr)
-        raise BuildError(
-            f"{command[0]} refuses {source}: {first.strip()[:300]}\n  Use GCC or Clang with "
-            "OpenMP and _Float16 (GCC 12, Clang 15 or later), or target=\"cpu\"."
-        )
-    os.replace(temporary, library)
     return library
+
+
+def _compile(command: list[str], source: Path) -> None:
+    """Run the compiler; raise an error with its first message if it fails."""
+    name = command[0]
+    try:
+        ran = subprocess.run(
+            command, capture_output=True, timeout=SECONDS, env={**os.environ, "LC_ALL": "C"}
+        )
+    except OSError as error:
+        raise BuildError(
+            f"the C compiler {name} does not run ({error.strerror}): set CC to the command of GCC "
+            "or Clang"
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise BuildError(f"{name} took more than {SECONDS} s for {source}") from None
+    if ran.returncode:
+        said = ran.stderr.decode(errors="replace")
+        first = next((line for line in said.splitlines() if "error" in line), said)
+        raise BuildError(
+            f"{name} refuses {source}: {first.strip()[:300]}\n  Use GCC or Clang with OpenMP and "
+            '_Float16 (GCC 12, Clang 15 or later), or target="cpu".'
+        )
 
 
 def _called(function: Any, kinds: list[Any]) -> Callable[..., None]:

@@ -156,10 +156,13 @@ class Kernel(TeModule):
                 _READY.add(self)
                 if thread_safety.left_behind():
                     thread_safety.warn_forked()
-                    path = files.write(self._built.serial_text, self.name)
-            module = files.load(path)
-            self._entry = getattr(module, self._built.entry)
+                    path = files.write(self._built.serial_text, self.name, self._path.suffix)
+            self._entry = self._loaded(path)
         return self._entry
+
+    def _loaded(self, path: Path) -> Any:
+        """Return the function of the file at ``path``."""
+        return getattr(files.load(path), self._built.entry)
 
     @property
     def unchecked(self) -> Callable[..., None]:

@@ -20,6 +20,8 @@ FORKED = (
     'method "spawn" or "forkserver" of multiprocessing (for a DataLoader, '
     'multiprocessing_context="spawn"), or set NUMBA_THREADING_LAYER=tbb or workqueue'
 )
+# whether a kernel in C may have started threads of OpenMP
+_openmp = False
 # whether this process was forked from one whose threads it lacks
 _left_behind = False
 
@@ -58,6 +60,12 @@ def guard() -> threading.Lock | None:
     return _LOCK
 
 
+def note_openmp() -> None:
+    """Record that a kernel in C may start threads of OpenMP, which do not survive a fork."""
+    global _openmp
+    _openmp = True
+
+
 def left_behind() -> bool:
     """Return whether a parallel launch would end this process, as after a fork."""
     return _left_behind
@@ -82,6 +90,7 @@ def _after_fork() -> None:
     _warned.clear()
     # a thread of the parent that held the lock does not exist here to release it
     getattr(_LOCK, "_at_fork_reinit", lambda: None)()
+    _left_behind = _left_behind or _openmp
     omp = sys.modules.get("numba.np.ufunc.omppool")
     if "numba.np.ufunc.parallel" in sys.modules and _running() == "omp":
         _left_behind = _left_behind or getattr(omp, "openmp_vendor", "GNU") == "GNU"

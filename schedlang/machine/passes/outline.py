@@ -36,6 +36,8 @@ from schedlang.machine.passes.job import Job
 
 DEEPEST_LOOPS = 16
 MOST_NESTS = 25
+# hints about the loop before them
+OF_A_LOOP = ("rolled", "unrolled")
 
 Named = Array | Reg
 
@@ -110,17 +112,24 @@ class _Outliner:
                 part.clear()
 
         for position, stmt in enumerate(body):
-            if isinstance(stmt, (Alloc, Hint)):
+            later = body[position + 1 :]
+            if isinstance(stmt, Alloc):
+                if any(v.name in _defined(part) for v in free([stmt])):
+                    flush(body[position:])
                 result.append(stmt)
-            elif _assigned(stmt) & known:
+            elif isinstance(stmt, Hint) and stmt.name in OF_A_LOOP and part:
+                part.append(stmt)
+            elif isinstance(stmt, Hint) or _assigned(stmt) & (known | _defined(result)):
                 flush(body[position:])
                 result.append(stmt)
             else:
                 part.append(stmt)
-                if _nests(part) >= MOST_NESTS and not _defined(part) & {
-                    v.name for v in free(body[position + 1 :])
-                }:
-                    flush(())
+            following = later[0] if later else None
+            if isinstance(following, Hint) and following.name in OF_A_LOOP:
+                # a hint stays behind its loop
+                continue
+            if _nests(part) >= MOST_NESTS and not _defined(part) & {v.name for v in free(later)}:
+                flush(())
         flush(())
         return tuple(result)
 

@@ -1,0 +1,120 @@
+"""Passes over machine nests keep what a kernel computes, and the order of what must be in order."""
+
+from __future__ import annotations
+
+import re
+from itertools import count
+
+import numpy as np
+
+import schedlang as sl
+from schedlang.expr.nodes import Var
+from schedlang.ir.nodes import Buffer
+from schedlang.machine.interpret import interpret_machine
+from schedlang.machine.nest import MachineNest
+from schedlang.machine.nodes import (
+    Alloc,
+    Array,
+    For,
+    Function,
+    If,
+    Let,
+    Load,
+    Num,
+    Op,
+    Reg,
+    Stmt,
+    Store,
+    Type,
+)
+from schedlang.machine.passes.job import Job
+from schedlang.machine.passes.outline import outline
+from schedlang.machine.passes.serial import serial
+from schedlang.machine.verify import verify_machine
+
+FLOAT = Type("float32")
+
+
+def job() -> Job:
+    numbers = count()
+    return Job(sl.Target("cpu"), "C", lambda wanted: f"{wanted}_{next(numbers)}")
+
+
+def added(reg: Reg, array: Array, element: int) -> For:
+    """Return a loop of two iterations that add an element to a register."""
+    value = Op("+", reg, Load("load", array, Num(element), FLOAT), FLOAT)
+    return For(Reg("i"), Num(2), (Let(reg, value),))
+
+
+def test_a_part_assigns_no_register_of_its_block() -> None:
+    A = Array("A", Buffer("A", "float32", (64,)))
+    acc, other = Reg("acc", FLOAT), Reg("other", FLOAT)
+    loops: list[Stmt] = [added(acc, A, n) for n in range(24)]
+    test = If(Op("<", Num(0), Num(1), Type("bool"), index=True), (Let(other, Num(1.0, FLOAT)),))
+    block = (Let(acc, Num(0.0, FLOAT)), *loops, test, *(added(acc, A, n) for n in range(24, 60)),
+             Store("store", A, Num(0), acc))  # fmt: skip
+    outer = For(Reg("o"), Num(1), block)
+    body = (Let(other, Num(0.0, FLOAT)), outer, Store("store", A, Num(1), other))
+    entry = Function("K", (A,), body)
+    nests = [MachineNest((entry,)), outline(MachineNest((entry,)), job())]
+    found = []
+    for nest in nests:
+        verify_machine(nest)
+        a = np.ones(64, "float32")
+        interpret_machine(nest, [a])
+        found.append(a)
+    np.testing.assert_array_equal(found[0], found[1])
+    assert found[0][0] == 120
+
+
+def test_storage_comes_after_its_size() -> None:
+    A = Array("A", Buffer("A", "float32", (64,)))
+    S = Array("S", Buffer("S", "float32", (Var("n"),)))
+    n, t, x = Reg("n"), Reg("t"), Reg("x", FLOAT)
+    one = Num(1.0, FLOAT)
+    loops = [For(Reg("i"), Num(1), (Store("store", A, Num(k), one),)) for k in range(60)]
+    body = (*loops[:30], Let(t, Op("*", n, Num(2), index=True)), Alloc(S, t, "heap"),
+            Let(x, Num(3.0, FLOAT)), Store("store", S, Num(1), x), *loops[30:])  # fmt: skip
+    nest = outline(MachineNest((Function("K", (A, n), body),)), job())
+    verify_machine(nest)
+    assert len(nest.functions) > 1
+    interpret_machine(nest, [np.zeros(64, "float32"), 4])
+
+
+def chain(length: int, last: str) -> sl.Schedule:
+    """Return stages that each copy the previous one, with a pragma on the last."""
+    tensor = sl.placeholder((64,), name="A")
+    for k in range(length):
+        source = tensor
+        tensor = sl.compute((64,), lambda i, source=source: source[i] + 1, name=f"T{k}")
+    s = sl.schedule(tensor)
+    if last:
+        outer, lanes = s[tensor].split(tensor.op.axis[0], factor=16)
+        s[tensor].vectorize(lanes)
+        s[tensor].pragma(outer, last)
+    return s
+
+
+def test_a_fence_comes_after_the_stores() -> None:
+    f = sl.build(chain(27, "nontemporal"))
+    entry = f.source[f.source.index(f"def {f.machine_nest.entry.name}") :]
+    lines = [line.strip() for line in entry.partition("def _array")[0].splitlines() if line.strip()]
+    streams = [n for n, line in enumerate(lines) if "vstore_stream" in line or "_part" in line]
+    assert lines.index("stream_fence()") > max(streams)
+
+
+def test_a_hint_stays_behind_its_loop() -> None:
+    source = sl.build(chain(30, "")).source
+    hints = [m.start() for m in re.finditer(r"rolled\(\d", source)]
+    assert len(hints) == 30 and "_part" in source
+    for function in source.split("@njit")[1:]:
+        lines = [line for line in function.splitlines() if line.strip()]
+        for before, line in zip(lines, lines[1:]):
+            assert "    rolled(" not in line or "store(" in before
+
+
+def test_a_serial_nest_has_no_parallel_loop() -> None:
+    s = chain(2, "")
+    s[s.outputs[0]].parallel(s.outputs[0].op.axis[0])
+    nest = sl.build(s).machine_nest
+    assert "parallel" in str(nest) and "parallel" not in str(serial(nest))
