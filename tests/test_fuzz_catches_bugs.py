@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schedlang.expr.linear import ZERO, Lin, to_expr
 from schedlang.expr.nodes import Binary, Const
+from schedlang.index.linear import ZERO, Lin, to_expr
 from schedlang.intrinsics import twins
 from schedlang.ir.nodes import For
 from schedlang.lowering import (

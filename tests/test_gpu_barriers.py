@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 import schedlang as sl
-from schedlang.expr.linear import to_expr
 from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Var
-from schedlang.expr.simplify import to_lin
 from schedlang.gpu_lowering import collisions
 from schedlang.gpu_lowering.barriers import with_barriers
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.program import Index, Launch
+from schedlang.index.linear import to_expr
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Barrier, Block, Buffer, For, Load, Stmt, Store, walk
 from tests.gpu_schedules import gemm
 

@@ -11,8 +11,8 @@ import pytest
 import schedlang as sl
 from schedlang.errors import BoundsError, BuildError, CallError, OutOfBoundsError, VerifyError
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.interval import Ranges
 from schedlang.expr.nodes import Binary, Cast, Const, Select, Var
+from schedlang.index.ranges import Ranges
 from schedlang.ir.nodes import Store
 from schedlang.ir.verify import quick_interval, verify
 from schedlang.lowering.lower import lower_state

@@ -9,12 +9,12 @@ from math import gcd, prod
 from typing import Any
 
 from schedlang.expr.dtypes import itemsize
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ONE, ZERO, Div, Lin, to_expr
 from schedlang.expr.nodes import Axis, Var
-from schedlang.expr.rules import floordiv
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.symbolic import to_sympy
+from schedlang.index.linear import ONE, ZERO, Div, Lin, to_expr
+from schedlang.index.ranges import Ranges
+from schedlang.index.rules import floordiv
+from schedlang.index.simplify import to_lin
 
 Extents = Mapping[Axis, Lin]
 

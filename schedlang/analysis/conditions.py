@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Union
 
 from schedlang.compute.read import Read
-from schedlang.expr.interval import Ranges
 from schedlang.expr.lazy import is_both
-from schedlang.expr.linear import Lin, Opaque
 from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Const, Expr, Unary, Var
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
+from schedlang.index.linear import Lin, Opaque
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Load
 from schedlang.lowering.drafts import DraftRead
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from schedlang.analysis.conditions import AtLeast, Either, Item, Never, Other, items_of, leaves_of
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ZERO, Atom, Div, Extreme, Lin, Mod, Opaque
 from schedlang.expr.nodes import Axis
+from schedlang.index.linear import ZERO, Atom, Div, Extreme, Lin, Mod, Opaque
+from schedlang.index.ranges import Ranges
 
 MOST_POINTS = 1 << 24
 BLOCK = 1 << 18

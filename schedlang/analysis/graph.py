@@ -20,11 +20,11 @@ from schedlang.analysis.subject import Subject, subject_of
 from schedlang.compute.graph import first_rows, operations
 from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Extent, PlaceholderOp, ScanOp, Tensor
-from schedlang.expr.interval import Ranges, lower, upper
-from schedlang.expr.linear import ZERO, Lin, Opaque
 from schedlang.expr.nodes import Expr
-from schedlang.expr.rules import extreme
-from schedlang.expr.simplify import to_lin
+from schedlang.index.linear import ZERO, Lin, Opaque
+from schedlang.index.ranges import Ranges, lower, upper
+from schedlang.index.rules import extreme
+from schedlang.index.simplify import to_lin
 from schedlang.state.initial import initial_state
 from schedlang.state.placement import place
 from schedlang.state.state import At, Inline, Stage, State

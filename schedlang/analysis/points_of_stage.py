@@ -11,12 +11,12 @@ from schedlang.analysis.points import Counter, Loops
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Extent, Tensor
 from schedlang.compute.work import of_point, of_start
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ONE, ZERO, Lin, to_expr
 from schedlang.expr.nodes import Axis, Expr, Var
-from schedlang.expr.rules import extreme, floordiv
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import rewrite
+from schedlang.index.linear import ONE, ZERO, Lin, to_expr
+from schedlang.index.ranges import Ranges
+from schedlang.index.rules import extreme, floordiv
+from schedlang.index.simplify import to_lin
 from schedlang.lowering.drafts import DraftRead
 from schedlang.lowering.instantiate import instantiate
 

@@ -12,12 +12,12 @@ from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, shape_text
 from schedlang.errors import BoundsError, explain
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.interval import Ranges, lower, occupied, upper
 from schedlang.expr.lazy import is_both
-from schedlang.expr.linear import Lin, Opaque, to_expr
 from schedlang.expr.nodes import Axis, Binary, Expr, Select, Unary, Var
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
+from schedlang.index.linear import Lin, Opaque, to_expr
+from schedlang.index.ranges import Ranges, lower, occupied, upper
+from schedlang.index.simplify import to_lin
 
 # the conditions around a node, outer to inner, each with its truth value
 Path = tuple[tuple[Expr, bool], ...]

@@ -9,11 +9,11 @@ from schedlang.compute.graph import operations
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Operation, ScanOp, Tensor
 from schedlang.errors import ComputeError, UnprovenWarning, explain, warn_user
-from schedlang.expr.construct import binary
-from schedlang.expr.interval import Interval, Ranges, occupied
-from schedlang.expr.linear import Lin
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
+from schedlang.index.linear import Lin
+from schedlang.index.ranges import Interval, Ranges, occupied
+from schedlang.index.simplify import to_lin
+from schedlang.language.construct import binary
 
 
 def check_recurrence(scan: ScanOp) -> None:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import gcd, prod
 
 from schedlang.diagnostics.sites import Site, extent_of, name_of, sites
-from schedlang.expr.linear import Div, Extreme, Lin, Mod
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.expr.simplify import has_mod, merge_div_mod, to_lin
 from schedlang.expr.visit import postorder
+from schedlang.index.linear import Div, Extreme, Lin, Mod
+from schedlang.index.simplify import has_mod, merge_div_mod, to_lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer, For, Load
 from schedlang.ir.offsets import CLOSE, flat, gathers, lane_step, uses

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ZERO, Div, Lin, Mod, Product
 from schedlang.expr.nodes import Axis, Expr, Var
-from schedlang.expr.simplify import merge_div_mod, to_lin
 from schedlang.gpu_lowering.enumeration import reached, share_element
 from schedlang.gpu_lowering.program import Launch
+from schedlang.index.linear import ZERO, Div, Lin, Mod, Product
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import merge_div_mod, to_lin
 from schedlang.ir.nodes import Buffer, For
 from schedlang.ir.offsets import flat
 

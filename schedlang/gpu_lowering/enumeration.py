@@ -8,9 +8,9 @@ from math import prod
 import numpy as np
 
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder
+from schedlang.index.linear import Lin, to_expr
 from schedlang.ir.nodes import For, Load
 
 # the most pairs of threads and elements that are enumerated

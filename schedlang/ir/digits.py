@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ONE, ZERO, Lin
 from schedlang.expr.nodes import Axis
+from schedlang.index.linear import ONE, ZERO, Lin
+from schedlang.index.ranges import Ranges
 
 Span = tuple[Lin, Lin]
 

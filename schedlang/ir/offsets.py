@@ -7,10 +7,10 @@ from functools import lru_cache
 from typing import Any
 
 from schedlang.expr.dtypes import itemsize
-from schedlang.expr.linear import ZERO, Lin, Opaque
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
+from schedlang.index.linear import ZERO, Lin, Opaque
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Buffer, Load
 
 # lanes at most this far apart are extracted from whole vectors

@@ -17,11 +17,11 @@ import numpy as np
 from schedlang.compute.bounds import facts_of
 from schedlang.errors import VerifyError
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ZERO, Lin, Mod
 from schedlang.expr.nodes import Axis, Expr, Var
-from schedlang.expr.rules import floordiv
-from schedlang.expr.simplify import merge_div_mod, to_lin
+from schedlang.index.linear import ZERO, Lin, Mod
+from schedlang.index.ranges import Ranges
+from schedlang.index.rules import floordiv
+from schedlang.index.simplify import merge_div_mod, to_lin
 from schedlang.ir.digits import coefficient
 from schedlang.ir.enumeration import MOST_POINTS, grid
 from schedlang.ir.nodes import Buffer, For, Load

@@ -8,9 +8,9 @@ from functools import cached_property
 from itertools import permutations
 from typing import Any
 
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ZERO, Lin
-from schedlang.expr.simplify import has_mod, merge_div_mod, to_lin
+from schedlang.index.linear import ZERO, Lin
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import has_mod, merge_div_mod, to_lin
 from schedlang.ir.nodes import Block, Buffer, For, If, Stmt, Store
 
 # the most dimensions of a buffer of which all orders are tried

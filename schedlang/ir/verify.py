@@ -15,13 +15,13 @@ from schedlang.compute.read import Read
 from schedlang.errors import OutOfBoundsError, VerifyError, explain
 from schedlang.expr.choices import in_parts
 from schedlang.expr.dtypes import LARGEST_BYTES
-from schedlang.expr.interval import Ranges, occupied
 from schedlang.expr.lazy import regions_of
-from schedlang.expr.linear import Div, Lin, Opaque
 from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Select, Unary, Var
-from schedlang.expr.rules import Interval
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
+from schedlang.index.linear import Div, Lin, Opaque
+from schedlang.index.ranges import Ranges, occupied
+from schedlang.index.rules import Interval
+from schedlang.index.simplify import to_lin
 from schedlang.ir.cover import check_finalised
 from schedlang.ir.enumeration import leaves_bounds
 from schedlang.ir.nest import Nest

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
+from schedlang.index.linear import Lin
 from schedlang.ir.nodes import If
 from schedlang.lowering.drafts import Draft, block
 from schedlang.lowering.nesting import Nesting

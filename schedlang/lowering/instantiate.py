@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Tensor
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import Lin, Opaque, to_expr
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Select
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder, with_children
+from schedlang.index.linear import Lin, Opaque, to_expr
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
 from schedlang.lowering.drafts import DraftRead
 
 Values = Mapping[Axis, Lin]

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from schedlang.compute.bounds import facts_of
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ZERO, Div, Extreme, Lin, Mod, Opaque, to_expr
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Select
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder, rewrite
+from schedlang.index.linear import ZERO, Div, Extreme, Lin, Mod, Opaque, to_expr
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Block, For, If, Load, Stmt, Store, walk
 from schedlang.ir.rewrite import mapped, storage, substituted, with_buffers
 from schedlang.lowering.instantiate import simplified

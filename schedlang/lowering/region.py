@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Optional
 
 from schedlang.compute.tensor import Tensor
-from schedlang.expr.interval import Ranges, relax, upper, without_extreme
-from schedlang.expr.linear import ZERO, Atom, Div, Extreme, Lin, Mod, Opaque
 from schedlang.expr.nodes import Axis
-from schedlang.expr.rules import extreme
+from schedlang.index.linear import ZERO, Atom, Div, Extreme, Lin, Mod, Opaque
+from schedlang.index.ranges import Ranges, relax, upper, without_extreme
+from schedlang.index.rules import extreme
 from schedlang.state.plan import Dim
 
 MOST_CASES = 5

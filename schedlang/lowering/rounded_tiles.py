@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from schedlang.compute.tensor import ComputeOp, Tensor
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ZERO, Lin, Opaque
 from schedlang.expr.nodes import Axis
-from schedlang.expr.simplify import to_lin
+from schedlang.index.linear import ZERO, Lin, Opaque
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
 from schedlang.lowering.instantiate import instantiate
 from schedlang.state.plan import Dim
 from schedlang.state.state import Stage

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
+from schedlang.index.linear import Lin, to_expr
 from schedlang.ir.nodes import If
 from schedlang.lowering.drafts import Draft, block
 from schedlang.lowering.region import Box

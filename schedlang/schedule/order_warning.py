@@ -12,11 +12,11 @@ from typing import Any
 
 from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import OrderWarning, explain, warn_user
-from schedlang.expr.interval import Ranges
 from schedlang.expr.lazy import conditions, is_choice
-from schedlang.expr.linear import ZERO, Lin
 from schedlang.expr.nodes import Axis, Binary, Expr
-from schedlang.expr.simplify import to_lin
+from schedlang.index.linear import ZERO, Lin
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
 from schedlang.state.relations import Fuse, Split
 from schedlang.state.state import THREADS, Stage, State
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import gcd, prod
 
 from schedlang.expr.dtypes import itemsize
-from schedlang.expr.linear import Div, Lin, Mod
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.expr.simplify import to_lin
 from schedlang.host import LINE, Cache
+from schedlang.index.linear import Div, Lin, Mod
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Buffer, For
 from schedlang.ir.offsets import strides
 

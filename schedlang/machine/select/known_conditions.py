@@ -11,8 +11,8 @@ from operator import eq, ge, gt, le, lt, ne
 from schedlang.compute.bounds import facts_of
 from schedlang.expr.nodes import Binary, Const, Expr, Select
 from schedlang.expr.printer import is_index
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder, rewrite
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Load
 from schedlang.ir.offsets import lane_step
 from schedlang.machine.select.context import Context

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from math import gcd
 
-from schedlang.expr.linear import ZERO, Atom, Div, Extreme, Lin, Mod, Opaque, Product
 from schedlang.expr.nodes import Axis, Expr, Var
-from schedlang.expr.polynomial import polynomial, quick
-from schedlang.expr.rules import Interval, extreme, floordiv, mod
+from schedlang.index.linear import ZERO, Atom, Div, Extreme, Lin, Mod, Opaque, Product
+from schedlang.index.polynomial import polynomial, quick
+from schedlang.index.rules import Interval, extreme, floordiv, mod
 
 UNBOUNDED: Interval = (None, None)
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from math import gcd
 from typing import Optional, Protocol
 
-from schedlang.expr.linear import ZERO, Div, Extreme, Lin, Mod
+from schedlang.index.linear import ZERO, Div, Extreme, Lin, Mod
 
 Interval = tuple[Optional[int], Optional[int]]
 
 
 class Known(Protocol):
-    """The interface of :class:`schedlang.expr.interval.Ranges` that the rules use."""
+    """The interface of :class:`schedlang.index.ranges.Ranges` that the rules use."""
 
     def interval(self, lin: Lin) -> Interval: ...
 

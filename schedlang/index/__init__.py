@@ -1,0 +1,1 @@
+"""Reasoning about indices: normal forms, ranges, conditions, digits and enumeration."""
