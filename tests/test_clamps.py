@@ -13,8 +13,9 @@ import schedlang as sl
 from schedlang.errors import BoundsError
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Var
+from schedlang.index.conditions import occupied
 from schedlang.index.linear import to_expr
-from schedlang.index.ranges import Ranges, occupied
+from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 
 n = sl.var("n")

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.analysis.conditions import AtLeast, Either, Item, Never, Other, items_of, leaves_of
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis
+from schedlang.index.conjunctions import AtLeast, Either, Item, Never, Other, items_of, leaves_of
 from schedlang.index.linear import ZERO, Atom, Div, Extreme, Lin, Mod, Opaque
 from schedlang.index.ranges import Ranges
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from schedlang.analysis.conditions import AtLeast, Held, Never, items_of, leaves_of
 from schedlang.analysis.evaluated_nodes import evaluations
 from schedlang.analysis.points import Counter, Loops
 from schedlang.compute.read import Read
@@ -13,6 +12,7 @@ from schedlang.compute.tensor import ComputeOp, Extent, Tensor
 from schedlang.compute.work import of_point, of_start
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import rewrite
+from schedlang.index.conjunctions import AtLeast, Held, Never, items_of, leaves_of
 from schedlang.index.linear import ONE, ZERO, Lin, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import extreme, floordiv

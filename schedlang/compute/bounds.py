@@ -12,23 +12,22 @@ from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, shape_text
 from schedlang.errors import BoundsError, explain
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.lazy import is_both
-from schedlang.expr.nodes import Axis, Binary, Expr, Select, Unary, Var
+from schedlang.expr.nodes import Axis, Expr, Select, Var
 from schedlang.expr.visit import postorder
+from schedlang.index.conditions import Held, facts_of, occupied
 from schedlang.index.linear import Lin, Opaque, to_expr
-from schedlang.index.ranges import Ranges, lower, occupied, upper
+from schedlang.index.ranges import Ranges
+from schedlang.index.relax import lower, upper
 from schedlang.index.simplify import to_lin
 
 # the conditions around a node, outer to inner, each with its truth value
-Path = tuple[tuple[Expr, bool], ...]
+Path = tuple[Held, ...]
 # (conditional, facts, path) of a node: whether it is evaluated conditionally, the facts known
 # there, and the exact conditions around it (None if its uses are under different ones)
 Guard = tuple[bool, tuple[Lin, ...], Optional[Path]]
 _ALWAYS: Guard = (False, (), ())
 # most facts and conditions that are kept for a node
 _MOST_FACTS = 32
-# alternatives nested deeper than this add no facts
-_DEEPEST_OR = 4
 # most points at which an index is evaluated, if its range proves nothing
 _MOST_POINTS = 2**16
 
@@ -39,50 +38,6 @@ class Outside(NamedTuple):
     below: bool
     above: bool
     values: str
-
-
-def facts_of(cond: Expr, holds: bool, ranges: Ranges, depth: int = 0) -> tuple[Lin, ...]:
-    """Return polynomials that are at most 0 wherever the truth value of ``cond`` is ``holds``."""
-    found: list[Lin] = []
-    seen: set[tuple[int, bool]] = set()
-    stack = [(cond, holds)]
-    while stack:
-        node, truth = stack.pop()
-        if (id(node), truth) in seen:
-            continue
-        seen.add((id(node), truth))
-        if isinstance(node, Unary) and node.op == "~":
-            stack.append((node.a, not truth))
-        elif isinstance(node, Binary) and node.op == ("&" if truth else "|"):
-            stack += [(node.b, truth), (node.a, truth)]
-        elif truth and is_both(node):
-            stack += [(node.a, True), (node.cond, True)]
-        elif truth and isinstance(node, Binary) and node.op == "|" and depth < _DEEPEST_OR:
-            either = facts_of(node.b, True, ranges, depth + 1)
-            found += [f for f in facts_of(node.a, True, ranges, depth + 1) if f in either]
-        elif isinstance(node, Binary) and node.a.weak and node.b.weak and node.a.dtype == "int64":
-            if node.b.dtype == "int64":
-                found += _comparison(node, truth, ranges)
-    return tuple(found)
-
-
-_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
-
-
-def _comparison(node: Binary, truth: bool, ranges: Ranges) -> list[Lin]:
-    op = node.op if truth else _NEGATED.get(node.op, "")
-    a, b = to_lin(node.a, ranges=ranges), to_lin(node.b, ranges=ranges)
-    if op == "<":
-        return [a - b + 1]
-    if op == "<=":
-        return [a - b]
-    if op == ">":
-        return [b - a + 1]
-    if op == ">=":
-        return [b - a]
-    if op == "==":
-        return [a - b, b - a]
-    return []
 
 
 def check_reads(op: ComputeOp, first: Mapping[Axis, int] | None = None, late: bool = False) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import gcd
-from typing import Optional, Protocol
+from typing import Protocol
 
+from schedlang.index.intervals import Interval
 from schedlang.index.linear import ZERO, Div, Extreme, Lin, Mod
-
-Interval = tuple[Optional[int], Optional[int]]
 
 
 class Known(Protocol):

@@ -13,11 +13,11 @@ from math import prod
 
 import numpy as np
 
-from schedlang.compute.bounds import facts_of
 from schedlang.errors import VerifyError
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Binary, Expr, Var
 from schedlang.expr.visit import postorder
+from schedlang.index.conditions import facts_of
 from schedlang.index.linear import ZERO, Lin
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import merge_div_mod, to_lin

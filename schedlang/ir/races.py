@@ -14,10 +14,10 @@ from typing import Any, Optional
 
 import numpy as np
 
-from schedlang.compute.bounds import facts_of
 from schedlang.errors import VerifyError
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.index.conditions import facts_of
 from schedlang.index.linear import ZERO, Lin, Mod
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import floordiv

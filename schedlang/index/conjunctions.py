@@ -1,4 +1,4 @@
-"""Conditions on loop variables in normal form: inequalities, alternatives, and others."""
+"""Conditions in normal form: a conjunction of inequalities, alternatives, and others."""
 
 from __future__ import annotations
 
@@ -6,18 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Union
 
-from schedlang.compute.read import Read
 from schedlang.expr.lazy import is_both
-from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Const, Expr, Unary, Var
+from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.expr.visit import postorder
+from schedlang.index.conditions import NEGATED, Held, at_most, compares_indices
 from schedlang.index.linear import Lin, Opaque
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
-from schedlang.ir.nodes import Load
-from schedlang.lowering.drafts import DraftRead
-
-# a condition and its truth value
-Held = tuple[Expr, bool]
 
 
 @dataclass(frozen=True)
@@ -60,7 +55,16 @@ Item = Union[AtLeast, Either, Other, Never, Unknown]
 
 
 def items_of(held: Iterable[Held], ranges: Ranges) -> list[Item]:
-    """Return the conditions ``held`` as a conjunction of items."""
+    """Return the conditions ``held`` as a conjunction of items.
+
+    Those that hold at all points of ``ranges`` are left out.
+
+    >>> i, j = Axis("i", 8), Axis("j", 8)
+    >>> [item.lin for item in items_of([((i < 5) & (j >= 0), True)], Ranges())]
+    [4 - i]
+    >>> items_of([(i + j > 14, True)], Ranges())
+    [Never()]
+    """
     found: dict[Item, None] = {}
     stack = list(reversed(list(held)))
     while stack:
@@ -93,36 +97,34 @@ def _operands(node: Expr) -> tuple[Expr, Expr, bool] | None:
 def _simple(node: Expr, truth: bool, ranges: Ranges) -> list[Item]:
     if _on_data(node):
         return [Unknown(node)]
-    if not (isinstance(node, Binary) and node.op in COMPARISONS):
+    if not isinstance(node, Binary) or not compares_indices(node):
         return [Other(node, truth)]
-    if not all(x.weak and x.dtype == "int64" for x in (node.a, node.b)):
+    difference = to_lin(node.a, ranges=ranges) - to_lin(node.b, ranges=ranges)
+    if any(isinstance(leaf, Opaque) for leaf in difference.leaves()):
         return [Other(node, truth)]
-    op = node.op if truth else _NEGATED[node.op]
-    gap = to_lin(node.b, ranges=ranges) - to_lin(node.a, ranges=ranges)
-    if any(isinstance(leaf, Opaque) for leaf in gap.leaves()):
-        return [Other(node, truth)]
+    op = node.op if truth else NEGATED[node.op]
     if op == "!=":
         less, more = Binary("<", node.a, node.b, "bool"), Binary(">", node.a, node.b, "bool")
         return [Either(((less, True),), ((more, True),))]
-    rows = {"<": [gap - 1], "<=": [gap], ">": [-gap - 1], ">=": [-gap], "==": [gap, -gap]}[op]
     items: list[Item] = []
-    for row in rows:
-        if ranges.nonneg(row):
+    for fact in at_most(op, difference):
+        if ranges.nonneg(-fact):
             continue
-        if ranges.nonneg(-row - 1):
+        if ranges.nonneg(fact - 1):
             return [Never()]
-        items.append(AtLeast(row, (node, truth)))
+        items.append(AtLeast(-fact, (node, truth)))
     return items
 
 
-_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
-
-
 def _on_data(node: Expr) -> bool:
+    """Return whether ``node`` depends on scalar arguments or elements, read in whatever form."""
     return any(
-        isinstance(n, (Load, DraftRead, Read)) or (isinstance(n, Var) and not n.is_size)
+        not n.is_size if isinstance(n, Var) else not isinstance(n, _WITHOUT_DATA)
         for n in postorder([node])
     )
+
+
+_WITHOUT_DATA = (Axis, Binary, Call, Cast, Const, Select, Unary)
 
 
 def expressions_of(item: Item) -> list[Expr]:
