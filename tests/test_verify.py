@@ -345,8 +345,12 @@ def corner(extent):
 
 
 def test_larger_domains_are_counted_too():
-    with pytest.raises(BoundsError, match="index 0 of T, .* is 50 where .*outside 0..50"):
-        sl.build(sl.schedule(corner(1024)))
+    with pytest.raises(BoundsError, match="index 0 takes the values 1..50, .* has extent 50"):
+        corner(1024)
+    x, y, T = axis("x", 1024), axis("y", 1024), buffer("T", 50)
+    read = guard(Binary("<", x + y, sl.const(50), "bool"), store(C, (0,), load(T, x + y + 1)))
+    with pytest.raises(OutOfBoundsError, match="index 0 of T, .* is 50 where .*outside 0..50"):
+        verify(nest([T], [C], loop(x, loop(y, read))))
 
 
 def test_a_nest_too_large_to_count_is_refused():

@@ -11,6 +11,7 @@ from typing import Any
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Axis, Var
 from schedlang.expr.symbolic import to_sympy
+from schedlang.index.digits import continued
 from schedlang.index.linear import ONE, ZERO, Div, Lin, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import floordiv
@@ -223,12 +224,12 @@ def _scale(form: Mapping[Axis, Lin], extents: Extents) -> tuple[Scale, int] | No
     for number in numbers:
         unit = gcd(unit, 1 if number is None else number)
     left = {a: c if unit == 1 else Lin.of((c.const or 0) // unit) for a, c in form.items()}
-    width = _digits(left, extents, ONE)
+    width = continued(left, extents, ONE)
     if not left:
         return Scale(width, width, ONE), unit
     smallest = min(left, key=lambda a: _magnitude(left[a]))
     step, stepped = left[smallest], tuple(left)
-    top = _digits(left, extents, step)
+    top = continued(left, extents, step)
     if left:
         return None
     count = _quotient(top, step)
@@ -237,19 +238,6 @@ def _scale(form: Mapping[Axis, Lin], extents: Extents) -> tuple[Scale, int] | No
 
 def _magnitude(coef: Lin) -> int:
     return 1 << 62 if coef.const is None else coef.const
-
-
-def _digits(left: dict[Axis, Lin], extents: Extents, width: Lin) -> Lin:
-    """Return ``width`` times the extents of axes that continue a mixed-radix number.
-
-    An axis continues it if its coefficient equals the width so far; it is removed from ``left``.
-    """
-    while True:
-        found = next((axis for axis, coef in left.items() if coef == width), None)
-        if found is None:
-            return width
-        del left[found]
-        width = width * extents[found]
 
 
 def _quotient(product: Lin, factor: Lin) -> Lin | None:

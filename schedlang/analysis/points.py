@@ -17,7 +17,6 @@ from schedlang.analysis.closed_forms import (
     where_positive,
     without_axes,
 )
-from schedlang.analysis.enumeration import enumerated
 from schedlang.expr.nodes import Axis, Const, Var
 from schedlang.index.conjunctions import (
     AtLeast,
@@ -31,6 +30,7 @@ from schedlang.index.conjunctions import (
     leaves_of,
     negated,
 )
+from schedlang.index.counting import enumerated
 from schedlang.index.linear import ZERO, Div, Extreme, Lin, Mod, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import floordiv

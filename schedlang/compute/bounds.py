@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from math import prod
 from typing import NamedTuple, Optional
-
-import numpy as np
 
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, shape_text
 from schedlang.errors import BoundsError, explain
-from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Expr, Select, Var
 from schedlang.expr.visit import postorder
 from schedlang.index.conditions import Held, facts_of, occupied
+from schedlang.index.enumeration import leaves_of, value_range
 from schedlang.index.linear import Lin, Opaque, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.relax import lower, upper
@@ -28,8 +25,6 @@ Guard = tuple[bool, tuple[Lin, ...], Optional[Path]]
 _ALWAYS: Guard = (False, (), ())
 # most facts and conditions that are kept for a node
 _MOST_FACTS = 32
-# most points at which an index is evaluated, if its range proves nothing
-_MOST_POINTS = 2**16
 
 
 class Outside(NamedTuple):
@@ -261,23 +256,14 @@ def exact_range(
     """
     if path is None or any(id(node) in unknown for node in (index, *(cond for cond, _ in path))):
         return None
-    nodes = postorder([index, *(cond for cond, _ in path)])
-    axes = [n for n in nodes if isinstance(n, Axis)]
-    spans = [ranges.of(axis) for axis in axes]
-    ends = [(lo.const, hi.const if hi is not None else None) for lo, hi in spans]
-    starts = [lo for lo, _ in ends if lo is not None]
-    lengths = [hi - lo + 1 for lo, hi in ends if lo is not None and hi is not None]
-    if len(lengths) < len(axes) or not 0 < prod(lengths) <= _MOST_POINTS:
-        return None
-    points = np.indices(lengths).reshape(len(lengths), -1) if lengths else np.zeros((0, 1), int)
-    values = {axis: row + start for axis, row, start in zip(axes, points, starts)}
-    keep = np.ones(points.shape[1], bool)
-    # where a condition guards against it, the index may divide by zero
-    with np.errstate(all="ignore"):
-        for cond, holds in path:
-            keep &= np.asarray(evaluate(cond, values)).astype(bool) == holds
-        found = np.broadcast_to(evaluate(index, values), keep.shape)[keep]
-    return (int(found.min()), int(found.max())) if found.size else None
+    spans: dict[Axis, tuple[int, int]] = {}
+    for axis in leaves_of([index, *(cond for cond, _ in path)]):
+        assert isinstance(axis, Axis)
+        low, high = ranges.of(axis)
+        if low.const is None or high is None or high.const is None:
+            return None
+        spans[axis] = (low.const, high.const - low.const + 1)
+    return value_range(index, path, spans)
 
 
 def _certain(lin: Lin, size: Lin, ranges: Ranges) -> bool:

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
+from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary
 from schedlang.expr.visit import postorder
 from schedlang.index.conditions import Held
 
 # the most points of a box at which expressions are evaluated
 MOST_POINTS = 2**24
-# a point whose element is kept takes the time and memory of so many that are only tested
+# a point whose values are kept takes the time and memory of so many that are only tested
 KEPT = 8
 # the points that are evaluated at once
 BLOCK = 2**18
@@ -55,11 +55,16 @@ def spans_of(
     return found if len(found) == len(needed) else None
 
 
+def too_many(points: int, kept: bool = False) -> bool:
+    """Return whether there are more ``points`` than :data:`MOST_POINTS`; fewer may be ``kept``."""
+    return points > MOST_POINTS // (KEPT if kept else 1)
+
+
 def blocks(spans: Spans, kept: bool = False) -> Iterator[tuple[Values, tuple[int, ...]]] | None:
     """Return the values of the axes at all points, and the shape of the points, block by block.
 
     The arrays of a block broadcast to its shape. The last axis changes fastest. Return ``None`` if
-    there are too many points: more than :data:`MOST_POINTS`, or fewer if they are ``kept``.
+    there are :func:`too_many` points.
 
     >>> i, j = Axis("i", 2), Axis("j", 3)
     >>> ((values, shape),) = blocks({i: (0, 2), j: (5, 3)})
@@ -68,7 +73,7 @@ def blocks(spans: Spans, kept: bool = False) -> Iterator[tuple[Values, tuple[int
     """
     counts = [count for _, count in spans.values()]
     points = prod(counts)
-    if points > MOST_POINTS // (KEPT if kept else 1):
+    if too_many(points, kept):
         return None
     return _blocks(spans, counts) if points else iter(())
 
@@ -126,8 +131,12 @@ def value_range(value: Expr, held: Sequence[Held], spans: Spans) -> tuple[int, i
     return (min(low for low, _ in ends), max(high for _, high in ends)) if ends else None
 
 
-def count(held: Sequence[Held], spans: Spans) -> int | None:
+def count(
+    held: Sequence[Held], spans: Spans, sizes: Mapping[Any, Any] | None = None
+) -> int | None:
     """Return the number of points at which ``held`` hold; ``None`` if there are too many to try.
+
+    ``sizes`` are the values of sizes.
 
     >>> i, j = Axis("i", 8), Axis("j", 8)
     >>> count([(i <= j, True)], {i: (0, 8), j: (0, 8)})
@@ -139,7 +148,7 @@ def count(held: Sequence[Held], spans: Spans) -> int | None:
     total = 0
     for values, shape in found:
         with np.errstate(all="ignore"):
-            kept = _holds(held, values, shape)
+            kept = _holds(held, {**values, **(sizes or {})}, shape)
         total += prod(shape) if kept is None else int(np.count_nonzero(kept))
     return total
 
@@ -178,11 +187,16 @@ def first_outside(
 
 
 def table(
-    roots: Sequence[Callable[[Values], Any]], held: Sequence[Held], spans: Spans
+    roots: Sequence[Expr | Callable[[Values], Any]], held: Sequence[Held], spans: Spans
 ) -> np.ndarray | None:
     """Return a column for each point where ``held`` hold, with the value of each of ``roots``.
 
-    Return ``None`` if there are too many points to keep.
+    A root is an expression, or a function of the values of the axes. Return ``None`` if there are
+    too many points to keep.
+
+    >>> i = Axis("i", 4)
+    >>> table([i, i % 2], [(i > 0, True)], {i: (0, 4)}).tolist()
+    [[1, 2, 3], [1, 0, 1]]
     """
     found = blocks(spans, kept=True)
     if found is None:
@@ -191,7 +205,8 @@ def table(
     for values, shape in found:
         with np.errstate(all="ignore"):
             kept = _holds(held, values, shape)
-            rows = [np.broadcast_to(np.asarray(root(values), np.int64), shape) for root in roots]
+            found_at = [evaluate(r, values) if isinstance(r, Expr) else r(values) for r in roots]
+        rows = [np.broadcast_to(np.asarray(row, np.int64), shape) for row in found_at]
         flat = [row.reshape(-1) if kept is None else row[kept] for row in rows]
         size = prod(shape) if kept is None else int(np.count_nonzero(kept))
         parts.append(np.stack(flat) if flat else np.zeros((0, size), np.int64))

@@ -1,13 +1,17 @@
-"""Indices as mixed-radix numbers over loop variables: each loop is a digit."""
+"""Indices as mixed-radix numbers over loop variables: each loop is a digit.
+
+A list of (axis, extent) pairs, as a mapping, says which loops there are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from schedlang.expr.nodes import Axis
-from schedlang.index.linear import ONE, ZERO, Lin
+from schedlang.index.linear import ONE, ZERO, Atom, Lin
 from schedlang.index.ranges import Ranges
+from schedlang.index.rules import split_multiples
 
 Span = tuple[Lin, Lin]
 
@@ -16,6 +20,11 @@ def radix(lin: Lin, extents: dict[Axis, Lin]) -> tuple[Lin, set[Axis], Lin] | No
     """Return ``(start, axes, count)`` for a mixed-radix number ``lin``; ``None`` for any other.
 
     Over the loops of ``axes``, it takes each value of ``start .. start + count`` once.
+
+    >>> i, j = Axis("i", 3), Axis("j", 8)
+    >>> start, _, count = radix(Lin.of(i) * 8 + Lin.of(j) + 2, {i: Lin.of(3), j: Lin.of(8)})
+    >>> start, count
+    (2, 24)
     """
     start = ZERO
     weights: dict[Axis, Lin] = {}
@@ -29,17 +38,28 @@ def radix(lin: Lin, extents: dict[Axis, Lin]) -> tuple[Lin, set[Axis], Lin] | No
         if len(axes) > 1 or len(rest) != len(product) - 1:
             return None
         weights[axes[0]] = weights.get(axes[0], ZERO) + Lin({rest: coef})
-    count = Lin.of(1)
-    left = list(weights.items())
-    while left:
+    left = dict(weights)
+    count = continued(left, extents, ONE)
+    return None if left else (start, set(weights), count)
+
+
+def continued(weights: dict[Axis, Lin], extents: Mapping[Axis, Lin], unit: Lin) -> Lin:
+    """Return ``unit`` times the extents of the digits that follow it in a mixed-radix number.
+
+    A digit follows if its weight is that product so far. It is removed from ``weights``, which
+    keeps the digits of a number that is not mixed-radix.
+
+    >>> i, j = Axis("i", 3), Axis("j", 8)
+    >>> continued({i: Lin.of(8), j: ONE}, {i: Lin.of(3), j: Lin.of(8)}, ONE)
+    24
+    """
+    while True:
         # a digit of extent 1 is always 0, whatever its weight
-        found = next((d for d in left if d[1] == count or extents[d[0]].const == 1), None)
+        found = next((a for a, w in weights.items() if w == unit or extents[a].const == 1), None)
         if found is None:
-            return None
-        left.remove(found)
-        if extents[found[0]].const != 1:
-            count = count * extents[found[0]]
-    return start, set(weights), count
+            return unit
+        del weights[found]
+        unit = unit * extents[found]
 
 
 def varies(lin: Lin, axes: Container[object] | None = None) -> bool:
@@ -128,4 +148,56 @@ def _swapped(lin: Lin, number: Lin, unit: Axis, digit: Axis, axes: set[Axis]) ->
     return rest + Lin.of(digit) * factor
 
 
-__all__ = ["Digits", "Span", "coefficient", "varies", "radix"]
+def equal_digits(
+    left: Sequence[Lin], right: Sequence[Lin], ranges: tuple[Ranges, Ranges],
+    common: Callable[[Atom], bool],
+) -> list[tuple[Lin, Lin]]:  # fmt: skip
+    """Return pairs that are equal if ``left`` and ``right`` are: ``n*x + y`` yields ``x``, ``y``.
+
+    ``n`` is the same number on both sides, either constant or a factor that is ``common`` to both,
+    and ``0 <= y < n``. Each side has its own ``ranges``.
+
+    >>> i, j = Lin.of(Axis("i", 3)), Lin.of(Axis("j", 8))
+    >>> equal_digits([i * 8 + j], [i * 8 + 1], (Ranges(), Ranges()), lambda _: False)
+    [(i, i), (j, 1)]
+    """
+    found: list[tuple[Lin, Lin]] = []
+    one, other = ranges
+    for x, y in zip(left, right):
+        sizes = (s for s in _sizes(x, y, common) if _fits(x, s, one) and _fits(y, s, other))
+        size = next(sizes, None)
+        if size is None:
+            found.append((x, y))
+            continue
+        (more, rest), (others, last) = _divided(x, size), _divided(y, size)
+        found += [*equal_digits([more], [others], ranges, common), (rest, last)]
+    return found
+
+
+def _sizes(x: Lin, y: Lin, common: Callable[[Atom], bool]) -> list[Lin]:
+    """Return candidates for the weight of a digit: factors of terms in both indices."""
+    numbers = [{abs(c) for p, c in lin.terms.items() if p and abs(c) > 1} for lin in (x, y)]
+    atoms = [{atom for p in lin.terms if len(p) > 1 for atom in p} for lin in (x, y)]
+    sizes = [atom for atom in atoms[0] & atoms[1] if common(atom)]
+    return [*map(Lin.of, sorted(numbers[0] & numbers[1])), *map(Lin.of, sizes)]
+
+
+def _fits(lin: Lin, size: Lin, ranges: Ranges) -> bool:
+    """Return whether the part of ``lin`` that is no multiple of ``size`` lies in ``0..size``."""
+    more, rest = _divided(lin, size)
+    return bool(more.terms) and ranges.nonneg(rest) and ranges.nonneg(size - 1 - rest)
+
+
+def _divided(lin: Lin, size: Lin) -> tuple[Lin, Lin]:
+    """Return ``x`` and ``y`` with ``lin == size*x + y``."""
+    if size.const is not None:
+        return split_multiples(lin, size.const)
+    more, rest = ZERO, ZERO
+    ((atom,),) = size.terms
+    for product, coef in lin.terms.items():
+        at = [n for n, f in enumerate(product) if type(f) is type(atom) and f == atom]
+        if len(at) == 1:
+            more = more + Lin({(*product[: at[0]], *product[at[0] + 1 :]): coef})
+        else:
+            rest = rest + Lin({product: coef})
+    return more, rest
