@@ -32,6 +32,19 @@ def plus(a: Interval, b: Interval) -> Interval:
     )
 
 
+def minus(a: Interval, b: Interval) -> Interval:
+    """Return the interval of ``x - y``.
+
+    >>> minus((0, 3), (2, None))
+    (None, 1)
+    """
+    (low, high), (least, most) = a, b
+    return (
+        None if low is None or most is None else low - most,
+        None if high is None or least is None else high - least,
+    )
+
+
 def scaled(a: Interval, factor: int) -> Interval:
     """Return the interval of ``x * factor``.
 
@@ -147,51 +160,53 @@ def of_expression(root: Expr, of_leaf: Callable[[Union[Axis, Var]], Interval]) -
         return of_leaf(root)
     done: dict[int, Interval] = {}
     for node in postorder([root]):
-        done[id(node)] = _of_node(node, done, of_leaf)
+        found = UNBOUNDED
+        if not node.weak or node.dtype != "int64":
+            pass
+        elif isinstance(node, Binary):
+            rule = _RULES.get(node.op)
+            if rule is not None:
+                found = rule(done[id(node.a)], done[id(node.b)])
+        elif isinstance(node, (Axis, Var)):
+            found = of_leaf(node)
+        elif isinstance(node, Const):
+            found = node.value, node.value
+        elif isinstance(node, Select):
+            found = union((done[id(node.a)], done[id(node.b)]))
+        elif isinstance(node, Call):
+            args = [done[id(arg)] for arg in node.args]
+            if node.fn in ("min", "max"):
+                found = extreme(node.fn, args)
+            elif node.fn == "abs":
+                found = magnitude(args[0])
+        done[id(node)] = found
     return done[id(root)]
 
 
-def _of_node(
-    node: Expr, done: dict[int, Interval], of_leaf: Callable[[Union[Axis, Var]], Interval]
-) -> Interval:
-    if isinstance(node, Const) and isinstance(node.value, int):
-        return node.value, node.value
-    if not node.weak or node.dtype != "int64":
+def _masked(a: Interval, b: Interval) -> Interval:
+    (low, high), (least, most) = a, b
+    if least is None or least != most or least < 0:
         return UNBOUNDED
-    if isinstance(node, (Axis, Var)):
-        return of_leaf(node)
-    if isinstance(node, Binary):
-        return _of_operation(node.op, done[id(node.a)], done[id(node.b)])
-    if isinstance(node, Select):
-        return union((done[id(node.a)], done[id(node.b)]))
-    if isinstance(node, Call):
-        args = [done[id(arg)] for arg in node.args]
-        if node.fn == "abs":
-            return magnitude(args[0])
-        if node.fn in ("min", "max"):
-            return extreme(node.fn, args)
-    return UNBOUNDED
+    return 0, least if low is None or low < 0 or high is None else min(high, least)
 
 
-def _of_operation(op: str, a: Interval, b: Interval) -> Interval:
-    if op == "+":
-        return plus(a, b)
-    if op == "-":
-        return plus(a, scaled(b, -1))
-    if op == "*":
-        return times(a, b)
-    if op == "//":
-        return quotient(a, b)
-    if op == "%":
-        return remainder(a, b)
+def _shifted_right(a: Interval, b: Interval) -> Interval:
     count = b[0]
-    if count is None or count != b[1] or count < 0:
+    if count is None or count != b[1] or not 0 <= count < _BITS:
         return UNBOUNDED
-    low, high = a
-    if op == "&":
-        return 0, count if low is None or low < 0 or high is None else min(high, count)
-    if op == ">>" and count < _BITS:
-        return quotient(a, (1 << count, 1 << count))
-    if op == "<<" and count < _SHORT_SHIFT and low is not None and high is not None:
-        return scaled(a, 1 << count) if max(abs(low), abs(high)) < 1 << 31 else UNBOUNDED
-    return UNBOUNDED
+    return quotient(a, (1 << count, 1 << count))
+
+
+def _shifted_left(a: Interval, b: Interval) -> Interval:
+    (low, high), count = a, b[0]
+    if count is None or count != b[1] or not 0 <= count < _SHORT_SHIFT:
+        return UNBOUNDED
+    if low is None or high is None or max(abs(low), abs(high)) >= 1 << 31:
+        return UNBOUNDED
+    return scaled(a, 1 << count)
+
+
+_RULES: dict[str, Callable[[Interval, Interval], Interval]] = {
+    "+": plus, "-": minus, "*": times, "//": quotient, "%": remainder,
+    "&": _masked, ">>": _shifted_right, "<<": _shifted_left,
+}  # fmt: skip

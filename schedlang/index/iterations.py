@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Optional
 
@@ -53,30 +53,18 @@ def implied_pairs(
     return known[len(pairs) :]
 
 
-@dataclass(frozen=True, eq=False)
 class SecondIteration:
     """Two accesses in two different iterations of ``axis``.
 
     The axes ``free`` have values of their own in the second, all others have the same values.
     """
 
-    axis: Axis
-    a: Access
-    b: Access
-    free: Container[Axis]
-
-    @cached_property
-    def extent(self) -> Lin:
-        return next(extent for axis, extent in self.a.loops if axis is self.axis)
-
-    @cached_property
-    def twins(self) -> dict[Axis | Var, Axis]:
-        inside = [axis for axis, _ in self.b.loops if axis in self.free]
-        return {x: replace(x, name=f"{x.name}'") for x in inside}
-
-    @cached_property
-    def swap(self) -> dict[Axis | Var, Lin]:
-        return {x: Lin.of(twin) for x, twin in self.twins.items()}
+    def __init__(self, axis: Axis, a: Access, b: Access, free: Container[Axis]) -> None:
+        self.axis, self.a, self.b, self.free = axis, a, b, free
+        self.extent = next(extent for own, extent in a.loops if own is axis)
+        inside = [own for own, _ in b.loops if own in free]
+        self.twins: dict[Axis | Var, Axis] = {x: replace(x, name=f"{x.name}'") for x in inside}
+        self.swap: dict[Axis | Var, Lin] = {x: Lin.of(twin) for x, twin in self.twins.items()}
 
     @cached_property
     def loose(self) -> set[Axis]:

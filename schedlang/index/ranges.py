@@ -81,12 +81,13 @@ class Ranges:
 
     def interval(self, lin: Lin) -> Interval:
         """Return the least and largest value of ``lin``; ``None`` where no bound is known."""
-        total: Interval = (0, 0)
+        total: Interval | None = None
         for product, coef in lin.terms.items():
-            total = plus(total, scaled(self._product(product), coef) if product else (coef, coef))
-            if total == UNBOUNDED:
-                break
-        return total
+            part = self._product(product) if product else (coef, coef)
+            if product and coef != 1:
+                part = scaled(part, coef)
+            total = part if total is None else plus(total, part)
+        return (0, 0) if total is None else total
 
     def _product(self, product: Product) -> Interval:
         result = self.of_atom(product[0])

@@ -56,7 +56,7 @@ def covers(buffer: Buffer, plain: Sequence[Site]) -> bool:
 
 
 def _piece_of(site: Site, indices: Sequence[Lin]) -> Piece:
-    loops = tuple((x, x.axis, to_lin(x.extent)) for x in site.loops)
+    loops = tuple((loop, *bounds) for loop, bounds in zip(site.loops, site.extents))
     return piece_of(indices, loops, [guard.cond for guard in site.guards], site.ranges)
 
 

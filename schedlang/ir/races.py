@@ -35,9 +35,9 @@ class Access:
         """The access as its indices, loops and conditions."""
         indices = self.site.indices if self.writes else (
             to_lin(i, ranges=self.site.ranges) for i in self.at)  # fmt: skip
-        loops = tuple((x.axis, to_lin(x.extent)) for x in self.site.loops)
         conds = tuple(guard.cond for guard in self.site.guards)
-        return accesses.Access(tuple(map(merge_div_mod, indices)), loops, conds, self.site.ranges)
+        merged = tuple(map(merge_div_mod, indices))
+        return accesses.Access(merged, self.site.extents, conds, self.site.ranges)
 
     def place(self, order: Sequence[int]) -> Lin:
         """Return the flat position of the element in its buffer of dimensions in ``order``."""
@@ -109,7 +109,7 @@ def _differ_always(loop: For, position: int, a: Access, b: Access) -> bool | Non
 
     Return ``None`` if that is unknown.
     """
-    inside = {x.axis for site in (a.site, b.site) for x in site.loops[position:]}
+    inside = {x.axis for x in (*a.site.loops[position:], *b.site.loops[position:])}
     second = SecondIteration(loop.axis, a.index, b.index, inside)
     return always_differ(second, _places(a, b))
 
