@@ -198,7 +198,7 @@ def reduction_axis_ignores_its_start(patch: Patch) -> None:
 
 def slides_over_rows_it_skips(patch: Patch) -> None:
     """Slide by single rows, so that rows between two windows keep stale values."""
-    patch(sliding_windows, "_step", lambda bound, var: 1)
+    patch(sliding_windows, "step", lambda bound, var: 1)
 
 
 def hoisted_guard_lost(patch: Patch) -> None:

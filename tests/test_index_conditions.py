@@ -14,7 +14,7 @@ import schedlang as sl
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import COMPARISONS, Binary, Expr, Unary
 from schedlang.index.conditions import NEGATED, at_most, decided, facts_of, occupied, truth
-from schedlang.index.conjunctions import AtLeast, Either, Never, Other, items_of
+from schedlang.index.conjunctions import AtLeast, Either, Never, Other, items_of, narrowed
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
@@ -122,3 +122,20 @@ def test_a_condition_is_decided_with_the_facts_around_it() -> None:
     assert truth(Unary("~", i + j < 5, "bool"), known) is False
     assert truth(i + j < 3, known) is None
     assert Lin.of(i) + Lin.of(j) - 3 in facts_of(~(i + j >= 4), True, Ranges())
+
+
+@quick
+@given(st.lists(st.tuples(conditions(), st.booleans()), min_size=1, max_size=3))
+def test_narrowed_ranges_hold_every_point(held: list[tuple[Expr, bool]]) -> None:
+    at = everywhere()
+    kept = np.logical_and.reduce([values(cond, at) == truth_ for cond, truth_ in held])
+    inside = narrowed(Ranges(), held)
+    if inside is None:
+        assert not kept.any()
+        return
+    for axis in AXES:
+        low, high = inside.of(axis)
+        assert high is not None
+        found = at.axes[axis]
+        assert (found >= values(to_expr(low), at))[kept].all()
+        assert (found <= values(to_expr(high), at))[kept].all()

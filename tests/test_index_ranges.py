@@ -10,9 +10,16 @@ import schedlang as sl
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr
 from schedlang.index.conditions import facts_of
+from schedlang.index.digits import step
 from schedlang.index.intervals import of_expression
 from schedlang.index.linear import Div, Lin, to_expr
-from schedlang.index.quotients import lower_bound, upper_bound, within, without_quotients
+from schedlang.index.quotients import (
+    at_least,
+    lower_bound,
+    upper_bound,
+    within,
+    without_quotients,
+)
 from schedlang.index.ranges import Ranges
 from schedlang.index.relax import largest, lower, relax, upper
 from schedlang.index.rules import floordiv, mod
@@ -121,3 +128,23 @@ def test_quotients_and_remainders_keep_their_value(index: Expr, d: int, times: i
     both = floordiv(lin, den, ranges) * (d * times) + mod(lin, den, ranges) * times
     for rewritten in (merge_div_mod(both), without_quotients(both, ranges)):
         assert (values(to_expr(rewritten), at) == found * times).all()
+
+
+@quick
+@given(indices(), indices(), st.integers(1, 7))
+def test_proven_orders_of_quotients_hold(x: Expr, y: Expr, d: int) -> None:
+    den, ranges = Lin.of(d), Ranges()
+    for a, b in ((to_lin(x), to_lin(y)), (floordiv(to_lin(x), den, ranges), to_lin(y)),
+                 (Lin.of(Div(to_lin(x), den)), Lin.of(Div(to_lin(y), den)))):  # fmt: skip
+        if at_least(a, b, ranges):
+            assert (values(to_expr(a), everywhere()) >= values(to_expr(b), everywhere())).all()
+
+
+@quick
+@given(indices())
+def test_the_step_of_an_axis_is_constant(index: Expr) -> None:
+    found = values(index, everywhere()).reshape(EXTENTS)
+    for place, axis in enumerate(AXES):
+        moved = step(to_lin(index), axis)
+        if moved is not None:
+            assert (np.diff(found, axis=place) == moved).all()

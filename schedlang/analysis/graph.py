@@ -12,7 +12,6 @@ from schedlang.analysis.closed_forms import bytes_of
 from schedlang.analysis.points import Counter
 from schedlang.analysis.points_of_stage import (
     guarded_reads,
-    narrowed,
     stage_flops,
     stage_reads,
 )
@@ -21,6 +20,7 @@ from schedlang.compute.graph import first_rows, operations
 from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Extent, PlaceholderOp, ScanOp, Tensor
 from schedlang.expr.nodes import Expr
+from schedlang.index.conjunctions import narrowed
 from schedlang.index.linear import ZERO, Lin, Opaque
 from schedlang.index.ranges import Ranges
 from schedlang.index.relax import lower, upper

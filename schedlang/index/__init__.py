@@ -1,1 +1,1 @@
-"""Reasoning about indices: normal forms, ranges, conditions, digits and enumeration."""
+"""Reasoning about indices: ranges, conditions, elements that never meet, enumeration."""

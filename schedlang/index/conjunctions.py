@@ -12,6 +12,7 @@ from schedlang.expr.visit import postorder
 from schedlang.index.conditions import NEGATED, Held, at_most, compares_indices
 from schedlang.index.linear import Lin, Opaque
 from schedlang.index.ranges import Ranges
+from schedlang.index.rules import extreme, floordiv
 from schedlang.index.simplify import to_lin
 
 
@@ -152,3 +153,33 @@ def negated(held: Sequence[Held]) -> tuple[Held, ...]:
         cond = one if cond is None else Binary("&", cond, one, "bool")
     assert cond is not None
     return ((cond, False),)
+
+
+def narrowed(ranges: Ranges, held: Sequence[Held]) -> Ranges | None:
+    """Return ``ranges`` narrowed by the conditions on one axis in ``held``; ``None`` if empty.
+
+    >>> i, n = Axis("i", 100), Var("n")
+    >>> inside = narrowed(Ranges(), [(i >= 3, True), (i < n, True)])
+    >>> inside and inside.of(i)
+    (3, min(99, n - 1))
+    """
+    found = Ranges(ranges.known)
+    for item in items_of(held, ranges):
+        if isinstance(item, Never):
+            return None
+        axes = {leaf for leaf in leaves_of(item) if isinstance(leaf, Axis)}
+        if not isinstance(item, AtLeast) or len(axes) != 1:
+            continue
+        (axis,) = axes
+        factor = item.lin.terms.get((axis,), 0)
+        rest = item.lin - Lin.of(axis) * factor
+        low, high = found.of(axis)
+        if not factor or high is None or axis in rest.leaves():
+            continue
+        quotient = floordiv(rest, Lin.of(abs(factor)), found)
+        if factor > 0:
+            low = extreme("max", [low, -quotient], found)
+        else:
+            high = extreme("min", [high, quotient], found)
+        found.learn(axis, low, high)
+    return found

@@ -87,6 +87,16 @@ def coefficient(lin: Lin, axis: Axis) -> tuple[Lin | None, Lin]:
     return step, rest
 
 
+def step(lin: Lin, axis: Axis) -> int | None:
+    """Return by how much ``lin`` grows from one iteration of ``axis`` to the next, if constant.
+
+    >>> i = Axis("i", 8)
+    >>> step(Lin.of(i) * 4 + 3, i)
+    4
+    """
+    return (lin.substitute({axis: Lin.of(axis) + 1}) - lin).const
+
+
 @dataclass
 class Digits:
     """The ``indices`` of a store over loops of ``extents``.

@@ -60,6 +60,26 @@ def dividend(lin: Lin, ranges: Known) -> tuple[Lin, Lin] | None:
     return None
 
 
+def at_least(a: Lin, b: Lin, ranges: Known) -> bool:
+    """Return whether ``a >= b`` is proven, for quotients by one number also by their dividends.
+
+    >>> from schedlang.expr.nodes import Var
+    >>> from schedlang.index.ranges import Ranges
+    >>> n, eight = Lin.of(Var("n")), Lin.of(8)
+    >>> at_least(Lin.of(Div(n + 7, eight)), Lin.of(Div(n, eight)), Ranges())
+    True
+    """
+    if ranges.nonneg(a - b):
+        return True
+    one = dividend(a, ranges)
+    if one is None:
+        return False
+    if b.const is not None:
+        return ranges.nonneg(one[0] - one[1] * b.const)
+    other = dividend(b, ranges)
+    return other is not None and one[1] == other[1] and ranges.nonneg(one[0] - other[0])
+
+
 def within(lin: Lin, size: Lin, ranges: Known) -> bool:
     """Return whether ``0 <= lin < size`` is proven.
 
