@@ -41,6 +41,8 @@ def places(draw: st.DrawFn) -> tuple[list[Expr], list[Expr]]:
         lambda: [(k + draw(st.integers(0, 2))) % 2, i * 4 + j],
         lambda: [(k + draw(st.integers(0, 2))) % 2 * 20 + i * 4 + j],
         lambda: [i * 12 + j * 3 + k],
+        lambda: [abs(i * 2 - draw(st.integers(0, 6))) + draw(indices(linear=True))],
+        lambda: [sl.select(j < draw(st.integers(0, 3)), i, j) + draw(indices(linear=True))],
     )))()  # fmt: skip
     conds = draw(st.lists(conditions(depth=1), max_size=1))
     return at, conds
@@ -140,3 +142,11 @@ def test_a_symbolic_loop_is_apart_by_its_remainder() -> None:
     assert never_meet(own, own, Between({t: 8}, []))
     assert not never_meet(own, Access((to_lin(k * 8 + t + 1),), loops, (), Ranges()),
                           Between({t: 8}, []))  # fmt: skip
+
+
+def test_an_expression_without_a_normal_form_differs_between_iterations() -> None:
+    """``abs(i - 2)`` has another value in another iteration, so that it does not cancel."""
+    i = AXES[0]
+    at = access([abs(i - 2) + 2 - i], [])
+    assert always_differ(SecondIteration(i, at, at, {i})) is False
+    assert always_differ(SecondIteration(i, access([abs(i - 9)], []), access([9 - i], []), {i}))

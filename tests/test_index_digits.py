@@ -59,7 +59,7 @@ def check(pieces: Sequence[tuple[Loops, Sequence[Expr], Sequence[Expr]]]) -> boo
     box = covered([piece(*given) for given in pieces])
     if box is None:
         return False
-    spans = [range(lo.const or 0, hi.const or 0) for lo, hi in box]
+    spans = [range(*(int(evaluate(to_expr(end), {})) for end in span)) for span in box]
     written = Counter(element for given in pieces for element in reached(*given))
     assert written == Counter(product(*spans))
     return True

@@ -8,7 +8,7 @@ from math import gcd
 
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.index.accesses import Access, enumerated, related
-from schedlang.index.digits import equal_digits
+from schedlang.index.digits import equal_digits, varies
 from schedlang.index.iterations import SecondIteration, differ_modulo
 from schedlang.index.linear import Lin, Mod, Product
 
@@ -99,7 +99,7 @@ def _modulo_uncounted(
     found = []
     for x, y in pairs:
         steps = [
-            (p, c) for lin in (x, y) for p, c in lin.terms.items() if _depends(p, uncounted)
+            (p, c) for lin in (x, y) for p, c in lin.terms.items() if varies(Lin({p: 1}), uncounted)
         ]  # fmt: skip
         if not steps:
             found.append((x, y))
@@ -108,16 +108,12 @@ def _modulo_uncounted(
         if size == 1 or not all(len(p) == 1 and isinstance(p[0], Axis) for p, _ in steps):
             continue
         rests = [
-            Lin({p: c for p, c in lin.terms.items() if not _depends(p, uncounted)})
+            Lin({p: c for p, c in lin.terms.items() if not varies(Lin({p: 1}), uncounted)})
             for lin in (x, y)
         ]
         one, other = (Lin.of(Mod(rest, Lin.of(size))) for rest in rests)
         found.append((one, other))
     return found
-
-
-def _depends(product: Product, axes: Container[object]) -> bool:
-    return any(leaf in axes for leaf in Lin({product: 1}).leaves())
 
 
 def _differ(x: Lin, y: Lin, loose: Container[Expr]) -> bool:

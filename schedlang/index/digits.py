@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from schedlang.expr.nodes import Axis
-from schedlang.index.linear import ONE, ZERO, Atom, Lin
+from schedlang.expr.nodes import Axis, Var
+from schedlang.index.linear import ONE, ZERO, Atom, Lin, depends
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import split_multiples
 
@@ -32,6 +32,8 @@ def radix(lin: Lin, extents: dict[Axis, Lin]) -> tuple[Lin, set[Axis], Lin] | No
         axes = [leaf for leaf in Lin({product: 1}).leaves()
                 if isinstance(leaf, Axis) and leaf in extents]  # fmt: skip
         if not axes:
+            if varies(Lin({product: 1}), extents):
+                return None
             start = start + Lin({product: coef})
             continue
         rest = tuple(atom for atom in product if atom is not axes[0])
@@ -63,10 +65,10 @@ def continued(weights: dict[Axis, Lin], extents: Mapping[Axis, Lin], unit: Lin) 
 
 
 def varies(lin: Lin, axes: Container[object] | None = None) -> bool:
-    """Return whether ``lin`` depends on a loop variable (on one of ``axes``, if given)."""
+    """Return whether ``lin`` depends on one of ``axes``, or may on any loop if none are given."""
     if axes is None:
-        return any(isinstance(leaf, Axis) for leaf in lin.leaves())
-    return any(leaf in axes for leaf in lin.leaves())
+        return any(not isinstance(leaf, Var) for leaf in lin.leaves())
+    return any(depends(leaf, axes) for leaf in lin.leaves())
 
 
 def coefficient(lin: Lin, axis: Axis) -> tuple[Lin | None, Lin]:
@@ -74,10 +76,10 @@ def coefficient(lin: Lin, axis: Axis) -> tuple[Lin | None, Lin]:
 
     The factor is ``None`` if the axis is inside an atom, or if the factor depends on another loop.
     """
-    step, rest = ZERO, ZERO
+    step, rest, one = ZERO, ZERO, {axis}
     for product, coef in lin.terms.items():
         term = Lin({product: coef})
-        if not any(leaf is axis for leaf in term.leaves()):
+        if not any(depends(leaf, one) for leaf in term.leaves()):
             rest = rest + term
             continue
         others = tuple(atom for atom in product if atom is not axis)
@@ -94,7 +96,13 @@ def step(lin: Lin, axis: Axis) -> int | None:
     >>> step(Lin.of(i) * 4 + 3, i)
     4
     """
-    return (lin.substitute({axis: Lin.of(axis) + 1}) - lin).const
+    total, one = 0, {axis}
+    for product, coef in lin.terms.items():
+        if len(product) == 1 and product[0] is axis:
+            total = coef
+        elif any(depends(leaf, one) for leaf in Lin({product: 1}).leaves()):
+            return None
+    return total
 
 
 @dataclass
@@ -153,7 +161,7 @@ def _swapped(lin: Lin, number: Lin, unit: Axis, digit: Axis, axes: set[Axis]) ->
     if factor is None:
         return None
     rest = lin - number * factor
-    if any(leaf in axes for leaf in rest.leaves()):
+    if varies(rest, axes):
         return None
     return rest + Lin.of(digit) * factor
 

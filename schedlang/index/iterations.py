@@ -10,7 +10,7 @@ from typing import Optional
 
 from schedlang.expr.nodes import Axis, Var
 from schedlang.index.accesses import Access, enumerated, related, tests_of
-from schedlang.index.digits import coefficient
+from schedlang.index.digits import coefficient, varies
 from schedlang.index.linear import ZERO, Lin, Mod
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import floordiv, single_atom
@@ -152,7 +152,7 @@ class SecondIteration:
         whole = (step * self.extent).const
         kept = {}
         for product, coef in rest.terms.items():
-            free = any(leaf in self.loose for leaf in Lin({product: 1}).leaves())
+            free = varies(Lin({product: 1}), self.loose)
             if not free or not whole or coef % whole:
                 kept[product] = coef
         return Lin(kept)

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from schedlang.expr.nodes import Axis, Var
 from schedlang.index.intervals import Interval
-from schedlang.index.linear import ZERO, Atom, Div, Extreme, Lin, Opaque, Product
+from schedlang.index.linear import ZERO, Atom, Div, Extreme, Lin, Opaque, Product, depends
 from schedlang.index.quotients import upper_bound
 from schedlang.index.rules import Known, extreme, floordiv
 
@@ -77,7 +77,7 @@ def _mentions(product: Product, var: Axis | Var) -> bool:
     if any(atom is var for atom in product):
         return True
     inner = [a for a in product if not isinstance(a, (Axis, Var))]
-    return any(leaf is var for a in inner for leaf in Lin.of(a).leaves())
+    return any(_mentions_lin(Lin.of(a), var) for a in inner)
 
 
 def _relax_product(
@@ -133,7 +133,8 @@ def _relax_atom(
 
 
 def _mentions_lin(lin: Lin, var: Axis | Var) -> bool:
-    return any(leaf is var for leaf in lin.leaves())
+    one = {var}
+    return any(depends(leaf, one) for leaf in lin.leaves())
 
 
 def without_extreme(lin: Lin) -> tuple[bool, tuple[Lin, ...]] | None:
