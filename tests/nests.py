@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.compute.reduce import _simple
-from schedlang.expr.construct import as_expr
 from schedlang.expr.nodes import Axis, Const, Expr
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Load, Store
+from schedlang.language.construct import as_expr
 
 
 def index(value: Any) -> Expr:

@@ -14,8 +14,8 @@ from schedlang.compute.bounds import check_reads
 from schedlang.compute.read import reads
 from schedlang.compute.reference import reference
 from schedlang.errors import BoundsError, ComputeError, ComputeTypeError
-from schedlang.expr.interval import Ranges
-from schedlang.expr.simplify import to_lin
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
 
 
 def grid(*shape: int) -> np.ndarray:

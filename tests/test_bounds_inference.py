@@ -8,10 +8,10 @@ import pytest
 import schedlang as sl
 from schedlang.compute.reference import reference
 from schedlang.errors import LoweringError, ScheduleError
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ZERO, Lin
 from schedlang.expr.nodes import Axis, Const
-from schedlang.expr.rules import floordiv, mod
+from schedlang.index.linear import ZERO, Lin
+from schedlang.index.ranges import Ranges
+from schedlang.index.rules import floordiv, mod
 from schedlang.ir.interpret import interpret
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, If, Store

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 import schedlang as sl
 from schedlang.errors import BoundsError
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.interval import Ranges, occupied
-from schedlang.expr.linear import to_expr
 from schedlang.expr.nodes import Axis, Var
-from schedlang.expr.simplify import to_lin
+from schedlang.index.conditions import occupied
+from schedlang.index.linear import to_expr
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
 
 n = sl.var("n")
 

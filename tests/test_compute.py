@@ -270,8 +270,8 @@ def test_every_expression_has_the_dtype_it_declares(data):
     result = oracle(**{t.name: INPUTS[t.dtype] for t in oracle.inputs})
     assert result.dtype == np.dtype(C.dtype)
     declared = r.max(value, axis=k).sources[0].dtype
-    from schedlang.expr.construct import settled
     from schedlang.expr.evaluate import evaluate
+    from schedlang.language.construct import settled
 
     with np.errstate(all="ignore"):
         each = evaluate(settled(value), {k: np.arange(3)}, lambda node, at: INPUTS[node.dtype][at])

@@ -26,7 +26,7 @@ from schedlang.errors import (
     MissingNameError,
     SchedlangError,
 )
-from schedlang.expr.construct import const
+from schedlang.language.construct import const
 
 n = var("n")
 A = placeholder((8, 8), name="A")

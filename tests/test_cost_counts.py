@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import schedlang as sl
 from schedlang.analysis.points import Counter
-from schedlang.expr.interval import weak_range
-from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Binary, Expr
-from schedlang.expr.simplify import to_lin
+from schedlang.index.linear import Lin
+from schedlang.index.ranges import weak_range
+from schedlang.index.simplify import to_lin
 from schedlang.ir.interpret import cooperative, interpret
 from schedlang.lowering.lower import lower_state
 from tests.fuzz.case import _given, iterations

@@ -33,9 +33,9 @@ from schedlang.compute.reference import reference
 from schedlang.compute.scan import scan
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError
-from schedlang.expr.construct import const
 from schedlang.expr.nodes import Axis
 from schedlang.expr.visit import postorder
+from schedlang.language.construct import const
 
 
 def matmul() -> Tensor:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.compute import work
 from schedlang.compute.work import flops, needed_flops
 from schedlang.errors import CallError, CallTypeError
+from schedlang.index import enumeration
 from schedlang.runtime import ceilings as module
 from schedlang.runtime import evaluate as evaluated
 from schedlang.runtime.ceilings import Ceilings, ceilings
@@ -78,7 +78,7 @@ def test_points_where_a_condition_fails_need_no_flops(monkeypatch: pytest.Monkey
     B = sl.compute((16, 16), body, name="B")
     assert flops([B]) == 2 * 16 * 16 * 16 and needed_flops([B]) == flops([B]) // 4
     assert needed_flops([matmul(8, 6, 4)]) == flops([matmul(8, 6, 4)])
-    monkeypatch.setattr(work, "MOST_TRIED", 100)
+    monkeypatch.setattr(enumeration, "MOST_POINTS", 100)
     assert needed_flops([B]) is None
 
 

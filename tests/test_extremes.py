@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import schedlang as sl
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import to_expr
 from schedlang.expr.nodes import Axis
-from schedlang.expr.simplify import simplify, to_lin
+from schedlang.index.linear import to_expr
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import simplify, to_lin
 
 TERMS = st.tuples(st.integers(-3, 3), st.integers(-3, 3), st.integers(-9, 9))
 STEPS = st.tuples(st.sampled_from(["min", "max"]), st.integers(-4, 4), TERMS)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schedlang.expr.linear import ZERO, Lin, to_expr
 from schedlang.expr.nodes import Binary, Const
+from schedlang.index.linear import ZERO, Lin, to_expr
 from schedlang.intrinsics import twins
 from schedlang.ir.nodes import For
 from schedlang.lowering import (
@@ -198,7 +198,7 @@ def reduction_axis_ignores_its_start(patch: Patch) -> None:
 
 def slides_over_rows_it_skips(patch: Patch) -> None:
     """Slide by single rows, so that rows between two windows keep stale values."""
-    patch(sliding_windows, "_step", lambda bound, var: 1)
+    patch(sliding_windows, "step", lambda bound, var: 1)
 
 
 def hoisted_guard_lost(patch: Patch) -> None:

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 import schedlang as sl
-from schedlang.expr.linear import to_expr
 from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Var
-from schedlang.expr.simplify import to_lin
-from schedlang.gpu_lowering import collisions
 from schedlang.gpu_lowering.barriers import with_barriers
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.program import Index, Launch
+from schedlang.index import accesses
+from schedlang.index.linear import to_expr
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Barrier, Block, Buffer, For, Load, Stmt, Store, walk
 from tests.gpu_schedules import gemm
 
@@ -97,14 +97,14 @@ def test_a_double_buffer_is_proven_by_remainders(
 ) -> None:
     """The proof tries the two remainders of a double buffer, not every iteration."""
     tried = []
-    reached = collisions.reached
+    reached = accesses.reached
 
     def counted(*given: Any) -> Any:
         found = reached(*given)
-        tried.append(None if found is None else found.shape[1])
+        tried.append(None if found is None else found.columns.shape[1])
         return found
 
-    monkeypatch.setattr(collisions, "reached", counted)
+    monkeypatch.setattr(accesses, "reached", counted)
     device_program(sl.lower(gemm(64, 64, 4096, double=True).schedule), sl.Target("cuda"))
     # 16 threads, 8 steps per tile, 4 elements per thread, 2 tiles; not each of 512 steps
     assert tried and all(count is not None and count <= 16 * 8 * 4 * 2 for count in tried)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.expr.linear import Lin
+from schedlang.index.linear import Lin
 from schedlang.ir.nodes import Buffer
 from schedlang.machine.nodes import Array, Let, Load, Num, Reg, Store, Type
 from schedlang.machine.select.sums import Sum, Sums, starts_of

@@ -9,7 +9,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.errors import BoundsError, ScheduleError
-from schedlang.expr.interval import weak_range
+from schedlang.index.ranges import weak_range
 
 
 @pytest.mark.parametrize("divisor", [-1, -2, -3, -8, 3])

@@ -11,10 +11,11 @@ import pytest
 import schedlang as sl
 from schedlang.errors import BoundsError, BuildError, CallError, OutOfBoundsError, VerifyError
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.interval import Ranges
 from schedlang.expr.nodes import Binary, Cast, Const, Select, Var
+from schedlang.index.intervals import of_expression
+from schedlang.index.ranges import Ranges
 from schedlang.ir.nodes import Store
-from schedlang.ir.verify import quick_interval, verify
+from schedlang.ir.verify import verify
 from schedlang.lowering.lower import lower_state
 from tests.nests import alloc, axis, buffer, guard, load, loop, nest, store
 
@@ -322,7 +323,7 @@ def test_index_arithmetic_is_proven_or_counted(name, extent):
 
 @pytest.mark.parametrize("name", INSIDE)
 def test_intervals_of_index_arithmetic_hold(name):
-    low, high = quick_interval(INSIDE[name](i), Ranges())
+    low, high = of_expression(INSIDE[name](i), Ranges().of_atom)
     at = evaluate(INSIDE[name](i), {i: np.arange(8)})
     assert low is None or low <= at.min()
     assert high is None or high >= at.max()
@@ -344,8 +345,12 @@ def corner(extent):
 
 
 def test_larger_domains_are_counted_too():
-    with pytest.raises(BoundsError, match="index 0 of T, .* is 50 where .*outside 0..50"):
-        sl.build(sl.schedule(corner(1024)))
+    with pytest.raises(BoundsError, match="index 0 takes the values 1..50, .* has extent 50"):
+        corner(1024)
+    x, y, T = axis("x", 1024), axis("y", 1024), buffer("T", 50)
+    read = guard(Binary("<", x + y, sl.const(50), "bool"), store(C, (0,), load(T, x + y + 1)))
+    with pytest.raises(OutOfBoundsError, match="index 0 of T, .* is 50 where .*outside 0..50"):
+        verify(nest([T], [C], loop(x, loop(y, read))))
 
 
 def test_a_nest_too_large_to_count_is_refused():

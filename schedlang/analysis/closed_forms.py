@@ -9,12 +9,14 @@ from math import gcd, prod
 from typing import Any
 
 from schedlang.expr.dtypes import itemsize
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ONE, ZERO, Div, Lin, to_expr
 from schedlang.expr.nodes import Axis, Var
-from schedlang.expr.rules import floordiv
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.symbolic import to_sympy
+from schedlang.index.digits import continued
+from schedlang.index.linear import ONE, ZERO, Lin, to_expr
+from schedlang.index.quotients import at_least
+from schedlang.index.ranges import Ranges
+from schedlang.index.rules import floordiv
+from schedlang.index.simplify import to_lin
 
 Extents = Mapping[Axis, Lin]
 
@@ -172,21 +174,9 @@ def needed(rows: Sequence[Lin], ranges: Ranges) -> list[Lin]:
     for row in rows:
         others = [other for other in kept if other is not row]
         facts = ranges.assuming(tuple(-other for other in others))
-        if others and (facts.nonneg(row) or facts.nonneg(_without_quotient(row))):
+        if others and (at_least(row, ZERO, facts)):
             kept = others
     return kept
-
-
-def _without_quotient(row: Lin) -> Lin:
-    """Return ``row`` multiplied by the divisor of its quotient.
-
-    ``num//d + rest >= 0`` follows from ``num + d*rest >= 0``.
-    """
-    for product, coef in row.terms.items():
-        atom = product[0] if len(product) == 1 else None
-        if coef == 1 and isinstance(atom, Div) and atom.den.const and atom.den.const > 0:
-            return atom.num + (row - Lin.of(atom)) * atom.den.const
-    return row
 
 
 def _has_axis(product: Any) -> bool:
@@ -223,12 +213,12 @@ def _scale(form: Mapping[Axis, Lin], extents: Extents) -> tuple[Scale, int] | No
     for number in numbers:
         unit = gcd(unit, 1 if number is None else number)
     left = {a: c if unit == 1 else Lin.of((c.const or 0) // unit) for a, c in form.items()}
-    width = _digits(left, extents, ONE)
+    width = continued(left, extents, ONE)
     if not left:
         return Scale(width, width, ONE), unit
     smallest = min(left, key=lambda a: _magnitude(left[a]))
     step, stepped = left[smallest], tuple(left)
-    top = _digits(left, extents, step)
+    top = continued(left, extents, step)
     if left:
         return None
     count = _quotient(top, step)
@@ -237,19 +227,6 @@ def _scale(form: Mapping[Axis, Lin], extents: Extents) -> tuple[Scale, int] | No
 
 def _magnitude(coef: Lin) -> int:
     return 1 << 62 if coef.const is None else coef.const
-
-
-def _digits(left: dict[Axis, Lin], extents: Extents, width: Lin) -> Lin:
-    """Return ``width`` times the extents of axes that continue a mixed-radix number.
-
-    An axis continues it if its coefficient equals the width so far; it is removed from ``left``.
-    """
-    while True:
-        found = next((axis for axis, coef in left.items() if coef == width), None)
-        if found is None:
-            return width
-        del left[found]
-        width = width * extents[found]
 
 
 def _quotient(product: Lin, factor: Lin) -> Lin | None:
@@ -292,38 +269,15 @@ def _clipped(value: Lin, most: Lin, ranges: Ranges) -> Any:
     """Return ``value`` clamped to ``0..most``."""
     import sympy
 
-    if _at_least(value, most, ranges):
+    if at_least(value, most, ranges):
         return as_sympy(most)
     if ranges.nonneg(-value):
         return sympy.Integer(0)
     found = as_sympy(value)
-    if not _at_least(most, value, ranges):
+    if not at_least(most, value, ranges):
         found = sympy.Min(found, as_sympy(most))
     return found if ranges.nonneg(value) else sympy.Max(0, found)
 
 
 def _rounded_up(num: Lin, den: Lin, ranges: Ranges) -> Lin:
     return floordiv(num + den - 1, den, ranges)
-
-
-def _at_least(a: Lin, b: Lin, ranges: Ranges) -> bool:
-    """Return whether ``a >= b`` is proven, for two quotients also by their numerators."""
-    if ranges.nonneg(a - b):
-        return True
-    one, other = _quotient_of(a), _quotient_of(b)
-    if one is None or other is None or one[1] != other[1]:
-        return False
-    return ranges.nonneg(one[0] - other[0])
-
-
-def _quotient_of(lin: Lin) -> tuple[Lin, int] | None:
-    """Return ``(num, den)`` if ``lin`` is the quotient ``num // den``, up to a constant."""
-    rest = [(p, c) for p, c in lin.terms.items() if p]
-    if len(rest) != 1:
-        return None
-    ((product, coef),) = rest
-    atom = product[0]
-    if len(product) != 1 or coef != 1 or not isinstance(atom, Div):
-        return None
-    den = atom.den.const
-    return None if den is None or den <= 0 else (atom.num + lin.offset * den, den)

@@ -15,10 +15,10 @@ from schedlang.compute.graph import first_rows, operations, placeholders, variab
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import computed
 from schedlang.errors import ComputeError, ComputeTypeError, explain
-from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Expr, Var
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.symbolic import symbol
+from schedlang.index.linear import Lin
+from schedlang.index.simplify import to_lin
 from schedlang.ir.specialize import at_sizes
 from schedlang.lowering.lower import lower_state
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schedlang.analysis.conditions import Held
 from schedlang.expr.choices import in_parts
 from schedlang.expr.lazy import regions_of
 from schedlang.expr.nodes import Axis, Const, Expr, Select, Var
+from schedlang.index.conjunctions import Held
 
 
 def evaluations(root: Expr) -> Iterator[tuple[Expr, tuple[Held, ...]]]:

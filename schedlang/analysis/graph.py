@@ -12,7 +12,6 @@ from schedlang.analysis.closed_forms import bytes_of
 from schedlang.analysis.points import Counter
 from schedlang.analysis.points_of_stage import (
     guarded_reads,
-    narrowed,
     stage_flops,
     stage_reads,
 )
@@ -20,11 +19,13 @@ from schedlang.analysis.subject import Subject, subject_of
 from schedlang.compute.graph import first_rows, operations
 from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Extent, PlaceholderOp, ScanOp, Tensor
-from schedlang.expr.interval import Ranges, lower, upper
-from schedlang.expr.linear import ZERO, Lin, Opaque
 from schedlang.expr.nodes import Expr
-from schedlang.expr.rules import extreme
-from schedlang.expr.simplify import to_lin
+from schedlang.index.conjunctions import narrowed
+from schedlang.index.linear import ZERO, Lin, Opaque
+from schedlang.index.ranges import Ranges
+from schedlang.index.relax import lower, upper
+from schedlang.index.rules import extreme
+from schedlang.index.simplify import to_lin
 from schedlang.state.initial import initial_state
 from schedlang.state.placement import place
 from schedlang.state.state import At, Inline, Stage, State
@@ -152,7 +153,7 @@ class _Graph:
         for accesses in found.values():
             tensors = dict.fromkeys(read.tensor for read in accesses)
             moved = sum(_box_bytes(t, within.get(t, []), ranges) for t in tensors)
-            count = sum(counts[t] for t in tensors)
+            count = sum(counts.get(t, 0) for t in tensors)
             self._edge(accesses[0].tensor, stage.name, tuple(accesses), count, moved)
 
     def _place(self, stage: Stage) -> dict[str, Any]:

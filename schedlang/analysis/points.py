@@ -17,7 +17,8 @@ from schedlang.analysis.closed_forms import (
     where_positive,
     without_axes,
 )
-from schedlang.analysis.conditions import (
+from schedlang.expr.nodes import Axis, Const, Var
+from schedlang.index.conjunctions import (
     AtLeast,
     Either,
     Held,
@@ -29,12 +30,11 @@ from schedlang.analysis.conditions import (
     leaves_of,
     negated,
 )
-from schedlang.analysis.enumeration import enumerated
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ZERO, Div, Extreme, Lin, Mod, to_expr
-from schedlang.expr.nodes import Axis, Const, Var
-from schedlang.expr.rules import floordiv
-from schedlang.expr.simplify import to_lin
+from schedlang.index.counting import enumerated
+from schedlang.index.linear import ZERO, Div, Extreme, Lin, Mod, to_expr
+from schedlang.index.ranges import Ranges
+from schedlang.index.rules import floordiv
+from schedlang.index.simplify import to_lin
 from schedlang.ir.printer import expr_text
 
 # the most values of short axes for which a formula is evaluated one by one

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from schedlang.analysis.conditions import AtLeast, Held, Never, items_of, leaves_of
 from schedlang.analysis.evaluated_nodes import evaluations
 from schedlang.analysis.points import Counter, Loops
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Extent, Tensor
 from schedlang.compute.work import of_point, of_start
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ONE, ZERO, Lin, to_expr
 from schedlang.expr.nodes import Axis, Expr, Var
-from schedlang.expr.rules import extreme, floordiv
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import rewrite
+from schedlang.index.conjunctions import Held
+from schedlang.index.linear import ONE, ZERO, Lin, to_expr
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
 from schedlang.lowering.drafts import DraftRead
 from schedlang.lowering.instantiate import instantiate
 
@@ -72,30 +71,6 @@ def guarded_reads(op: ComputeOp) -> Iterator[tuple[Read, tuple[Held, ...]]]:
             yield read, (*held, *path)
 
 
-def narrowed(ranges: Ranges, held: Sequence[Held]) -> Ranges | None:
-    """Return ``ranges`` narrowed by the conditions on one axis in ``held``; ``None`` if empty."""
-    found = Ranges(ranges.known)
-    for item in items_of(held, ranges):
-        if isinstance(item, Never):
-            return None
-        axes = {leaf for leaf in leaves_of(item) if isinstance(leaf, Axis)}
-        if not isinstance(item, AtLeast) or len(axes) != 1:
-            continue
-        (axis,) = axes
-        factor = item.lin.terms.get((axis,), 0)
-        rest = item.lin - Lin.of(axis) * factor
-        low, high = found.of(axis)
-        if not factor or high is None or axis in rest.leaves():
-            continue
-        quotient = floordiv(rest, Lin.of(abs(factor)), found)
-        if factor > 0:
-            low = extreme("max", [low, -quotient], found)
-        else:
-            high = extreme("min", [high, quotient], found)
-        found.learn(axis, low, high)
-    return found
-
-
 def _reads(roots: Sequence[Expr]) -> Iterator[tuple[Read | DraftRead, tuple[Held, ...]]]:
     for root in roots:
         for node, path in evaluations(root):
@@ -135,4 +110,4 @@ def _space(
     return loops, shifted
 
 
-__all__ = ["guarded_reads", "narrowed", "stage_flops", "stage_reads"]
+__all__ = ["guarded_reads", "stage_flops", "stage_reads"]

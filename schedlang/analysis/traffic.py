@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from schedlang.analysis.closed_forms import bytes_of, where_positive
-from schedlang.analysis.conditions import Held
 from schedlang.analysis.evaluated_nodes import evaluations
 from schedlang.analysis.points import Counter, Loops, largest_rows
 from schedlang.compute.work import of_step, operations_of
 from schedlang.expr.nodes import Expr
-from schedlang.expr.simplify import to_lin
+from schedlang.index.conjunctions import Held
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Load, Stmt, Store
 

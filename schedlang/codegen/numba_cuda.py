@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from schedlang.codegen.numba_file import HELPERS
 from schedlang.codegen.numba_source import INDENT, StatementPrinter
 from schedlang.expr.dtypes import itemsize
-from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Expr, Var
-from schedlang.expr.simplify import to_lin
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
+from schedlang.index.linear import Lin
+from schedlang.index.simplify import to_lin
 from schedlang.intrinsics.dialect import GPU_NAMES
 from schedlang.ir.nodes import Buffer
 from schedlang.machine.lower import machine_kernels

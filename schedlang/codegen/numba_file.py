@@ -7,9 +7,9 @@ from textwrap import wrap
 
 from schedlang.codegen.numba_cpu import Source
 from schedlang.diagnostics.order_hint import order_hints
-from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.printer import text
+from schedlang.index.linear import Lin, to_expr
 from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer

@@ -13,10 +13,10 @@ from schedlang.compute.tensor import Extent, Tensor, declared, shape_text
 from schedlang.errors import CallError, CallTypeError
 from schedlang.expr import dtypes
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Var
-from schedlang.expr.simplify import to_lin
-from schedlang.expr.solving import determined_by, solve
+from schedlang.index.linear import Lin, to_expr
+from schedlang.index.simplify import to_lin
+from schedlang.index.solving import determined_by, solve
 
 
 def bind(

@@ -8,10 +8,10 @@ from schedlang.compute import math
 from schedlang.compute.define import compute
 from schedlang.compute.tensor import Extent, Tensor, check_extent, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
-from schedlang.expr.construct import as_expr, const
-from schedlang.expr.functions import call
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.expr.simplify import simplify, to_lin
+from schedlang.index.simplify import simplify, to_lin
+from schedlang.language.calls import call
+from schedlang.language.construct import as_expr, const
 
 MODES = ("constant", "edge", "reflect", "wrap")
 

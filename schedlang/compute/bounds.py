@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from math import prod
 from typing import NamedTuple, Optional
-
-import numpy as np
 
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, shape_text
 from schedlang.errors import BoundsError, explain
-from schedlang.expr.evaluate import evaluate
-from schedlang.expr.interval import Ranges, lower, occupied, upper
-from schedlang.expr.lazy import is_both
-from schedlang.expr.linear import Lin, Opaque, to_expr
-from schedlang.expr.nodes import Axis, Binary, Expr, Select, Unary, Var
-from schedlang.expr.simplify import to_lin
+from schedlang.expr.nodes import Axis, Expr, Select, Var
 from schedlang.expr.visit import postorder
+from schedlang.index.conditions import Held, facts_of, occupied
+from schedlang.index.enumeration import leaves_of, value_range
+from schedlang.index.linear import Lin, Opaque, to_expr
+from schedlang.index.ranges import Ranges
+from schedlang.index.relax import lower, upper
+from schedlang.index.simplify import to_lin
 
 # the conditions around a node, outer to inner, each with its truth value
-Path = tuple[tuple[Expr, bool], ...]
+Path = tuple[Held, ...]
 # (conditional, facts, path) of a node: whether it is evaluated conditionally, the facts known
 # there, and the exact conditions around it (None if its uses are under different ones)
 Guard = tuple[bool, tuple[Lin, ...], Optional[Path]]
 _ALWAYS: Guard = (False, (), ())
 # most facts and conditions that are kept for a node
 _MOST_FACTS = 32
-# alternatives nested deeper than this add no facts
-_DEEPEST_OR = 4
-# most points at which an index is evaluated, if its range proves nothing
-_MOST_POINTS = 2**16
 
 
 class Outside(NamedTuple):
@@ -39,50 +33,6 @@ class Outside(NamedTuple):
     below: bool
     above: bool
     values: str
-
-
-def facts_of(cond: Expr, holds: bool, ranges: Ranges, depth: int = 0) -> tuple[Lin, ...]:
-    """Return polynomials that are at most 0 wherever the truth value of ``cond`` is ``holds``."""
-    found: list[Lin] = []
-    seen: set[tuple[int, bool]] = set()
-    stack = [(cond, holds)]
-    while stack:
-        node, truth = stack.pop()
-        if (id(node), truth) in seen:
-            continue
-        seen.add((id(node), truth))
-        if isinstance(node, Unary) and node.op == "~":
-            stack.append((node.a, not truth))
-        elif isinstance(node, Binary) and node.op == ("&" if truth else "|"):
-            stack += [(node.b, truth), (node.a, truth)]
-        elif truth and is_both(node):
-            stack += [(node.a, True), (node.cond, True)]
-        elif truth and isinstance(node, Binary) and node.op == "|" and depth < _DEEPEST_OR:
-            either = facts_of(node.b, True, ranges, depth + 1)
-            found += [f for f in facts_of(node.a, True, ranges, depth + 1) if f in either]
-        elif isinstance(node, Binary) and node.a.weak and node.b.weak and node.a.dtype == "int64":
-            if node.b.dtype == "int64":
-                found += _comparison(node, truth, ranges)
-    return tuple(found)
-
-
-_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
-
-
-def _comparison(node: Binary, truth: bool, ranges: Ranges) -> list[Lin]:
-    op = node.op if truth else _NEGATED.get(node.op, "")
-    a, b = to_lin(node.a, ranges=ranges), to_lin(node.b, ranges=ranges)
-    if op == "<":
-        return [a - b + 1]
-    if op == "<=":
-        return [a - b]
-    if op == ">":
-        return [b - a + 1]
-    if op == ">=":
-        return [b - a]
-    if op == "==":
-        return [a - b, b - a]
-    return []
 
 
 def check_reads(op: ComputeOp, first: Mapping[Axis, int] | None = None, late: bool = False) -> None:
@@ -306,23 +256,14 @@ def exact_range(
     """
     if path is None or any(id(node) in unknown for node in (index, *(cond for cond, _ in path))):
         return None
-    nodes = postorder([index, *(cond for cond, _ in path)])
-    axes = [n for n in nodes if isinstance(n, Axis)]
-    spans = [ranges.of(axis) for axis in axes]
-    ends = [(lo.const, hi.const if hi is not None else None) for lo, hi in spans]
-    starts = [lo for lo, _ in ends if lo is not None]
-    lengths = [hi - lo + 1 for lo, hi in ends if lo is not None and hi is not None]
-    if len(lengths) < len(axes) or not 0 < prod(lengths) <= _MOST_POINTS:
-        return None
-    points = np.indices(lengths).reshape(len(lengths), -1) if lengths else np.zeros((0, 1), int)
-    values = {axis: row + start for axis, row, start in zip(axes, points, starts)}
-    keep = np.ones(points.shape[1], bool)
-    # where a condition guards against it, the index may divide by zero
-    with np.errstate(all="ignore"):
-        for cond, holds in path:
-            keep &= np.asarray(evaluate(cond, values)).astype(bool) == holds
-        found = np.broadcast_to(evaluate(index, values), keep.shape)[keep]
-    return (int(found.min()), int(found.max())) if found.size else None
+    spans: dict[Axis, tuple[int, int]] = {}
+    for axis in leaves_of([index, *(cond for cond, _ in path)]):
+        assert isinstance(axis, Axis)
+        low, high = ranges.of(axis)
+        if low.const is None or high is None or high.const is None:
+            return None
+        spans[axis] = (low.const, high.const - low.const + 1)
+    return value_range(index, path, spans)
 
 
 def _certain(lin: Lin, size: Lin, ranges: Ranges) -> bool:

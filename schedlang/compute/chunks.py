@@ -22,10 +22,10 @@ from schedlang.compute.tensor import ComputeOp, Tensor, shape_text
 from schedlang.errors import BoundsError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.evaluate import Program, evaluate, plan
-from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Select, Unary, Var
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
+from schedlang.index.linear import Lin
+from schedlang.index.simplify import to_lin
 
 # a chunk of 2**18 elements stays in the L2 cache; an operand of 2**21 doubles takes 16 MiB
 CHUNK = 2**18

@@ -17,10 +17,10 @@ from schedlang.compute.read import Read
 from schedlang.compute.reducer import Reducer
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
-from schedlang.expr.construct import const
 from schedlang.expr.evaluate import plan
 from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Const, Expr, Var
 from schedlang.expr.visit import postorder
+from schedlang.language.construct import const
 
 # the number of tested triples of states, and the most elements in a state
 TRIPLES, LONGEST = 96, 3

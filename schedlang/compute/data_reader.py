@@ -26,10 +26,12 @@ from schedlang.compute.tensor import (
     placeholder,
 )  # fmt: skip
 from schedlang.errors import ComputeError, SchedlangError
-from schedlang.expr import construct, dtypes, nodes
-from schedlang.expr.functions import FUNCTIONS, build_call
+from schedlang.expr import dtypes, nodes
+from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.expr.visit import postorder
+from schedlang.language import construct
+from schedlang.language.calls import build_call
 
 _BINARY = frozenset(("+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "<<", ">>",
                      *nodes.COMPARISONS))  # fmt: skip

@@ -11,9 +11,9 @@ from schedlang.compute.bounds import check_reads
 from schedlang.compute.reduce import Reduction
 from schedlang.compute.tensor import ComputeOp, Tensor, check_name, check_shape
 from schedlang.errors import ComputeError, ComputeTypeError, explain
-from schedlang.expr.construct import as_expr, settled
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
+from schedlang.language.construct import as_expr, settled
 
 
 def compute(

@@ -8,7 +8,7 @@ from schedlang.compute.graph import operations
 from schedlang.compute.latex_text import DOTS, Names, Written, expression, grouped, join, ranged
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis, Const, Expr
-from schedlang.expr.simplify import to_lin
+from schedlang.index.simplify import to_lin
 
 # longer LaTeX is hard to read, so Jupyter shows plain text
 MOST_LINES, MOST_LETTERS = 40, 8000

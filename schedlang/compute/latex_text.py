@@ -11,10 +11,10 @@ import numpy as np
 
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor
-from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
+from schedlang.index.linear import Lin, to_expr
+from schedlang.index.simplify import to_lin
 
 GREEK = frozenset(
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau "

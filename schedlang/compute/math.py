@@ -7,10 +7,10 @@ from typing import Any
 
 from schedlang.compute.reduce import Reduction, is_reduction, truth
 from schedlang.errors import ComputeTypeError
-from schedlang.expr import construct
-from schedlang.expr.construct import as_expr, binary, cast, const, unary
-from schedlang.expr.functions import call
 from schedlang.expr.nodes import Expr, ExprLike
+from schedlang.language import construct
+from schedlang.language.calls import call
+from schedlang.language.construct import as_expr, binary, cast, const, unary
 
 
 def _function(name: str, doc: str) -> Callable[[ExprLike], Expr]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from schedlang.errors import BoundsError, explain
-from schedlang.expr.operators import EQUALITIES, OPERATORS
+from schedlang.language.operators import EQUALITIES, OPERATORS
 
 if TYPE_CHECKING:
     from schedlang.compute.tensor import Tensor

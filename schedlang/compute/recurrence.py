@@ -9,11 +9,13 @@ from schedlang.compute.graph import operations
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Operation, ScanOp, Tensor
 from schedlang.errors import ComputeError, UnprovenWarning, explain, warn_user
-from schedlang.expr.construct import binary
-from schedlang.expr.interval import Interval, Ranges, occupied
-from schedlang.expr.linear import Lin
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
+from schedlang.index.conditions import occupied
+from schedlang.index.intervals import UNBOUNDED, Interval, plus, union
+from schedlang.index.linear import Lin
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
+from schedlang.language.construct import binary
 
 
 def check_recurrence(scan: ScanOp) -> None:
@@ -53,16 +55,14 @@ def _steps(
         found: list[Interval] = []
         for read, rows, reached in _distances(scan, op, reach):
             inner = reach[read.tensor]
-            total = _sum(rows, inner)
+            total = plus(rows, inner)
             if own and (total[1] is None or total[1] >= 0):
                 always = total[0] is not None and total[0] >= 0
                 yield op, read, always or (reached and inner[0] == inner[1])
                 total = (None, -1)
             found.append(total)
         if found:
-            lows, highs = zip(*found)
-            both = (None if None in lows else min(lows), None if None in highs else max(highs))
-            reach.update(dict.fromkeys(op.outputs, both))
+            reach.update(dict.fromkeys(op.outputs, union(found)))
 
 
 def _distances(
@@ -79,7 +79,7 @@ def _distances(
         if not isinstance(read, Read) or read.tensor not in tensors:
             continue
         if not op.axis:
-            yield read, (None, None), False
+            yield read, UNBOUNDED, False
             continue
         _, facts, path = guards[id(read)]
         known = ranges.assuming(facts)
@@ -106,12 +106,6 @@ def _ranges(scan: ScanOp, op: ComputeOp) -> Ranges:
     extents = [to_lin(a.extent) for a in (*op.axis[1:], *op.reduce_axis)]
     extents += [to_lin(a.extent) - start for a in op.axis[:1]]
     return ranges.assuming(tuple(fact for extent in extents for fact in occupied(extent)))
-
-
-def _sum(a: Interval, b: Interval) -> Interval:
-    low = None if a[0] is None or b[0] is None else a[0] + b[0]
-    high = None if a[1] is None or b[1] is None else a[1] + b[1]
-    return low, high
 
 
 def _report(scan: ScanOp, op: ComputeOp, read: Read, certain: bool) -> None:

@@ -11,12 +11,12 @@ from schedlang.compute.reducer import Reducer
 from schedlang.compute.tensor import check_extent, check_name
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
-from schedlang.expr.construct import as_expr, binary, cast, const, convert, select, settled
-from schedlang.expr.functions import call
-from schedlang.expr.interval import weak_range
 from schedlang.expr.nodes import Axis, Const, Expr, ExprLike, Var
-from schedlang.expr.operators import OPERATORS
-from schedlang.expr.simplify import simplify
+from schedlang.index.ranges import weak_range
+from schedlang.index.simplify import simplify
+from schedlang.language.calls import call
+from schedlang.language.construct import as_expr, binary, cast, const, convert, select, settled
+from schedlang.language.operators import OPERATORS
 
 
 class Reduction:

@@ -15,7 +15,7 @@ from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor, shape_text
 from schedlang.errors import CallError, ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Var
-from schedlang.expr.simplify import to_lin
+from schedlang.index.simplify import to_lin
 
 
 @dataclass(frozen=True)

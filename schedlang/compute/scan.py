@@ -16,9 +16,9 @@ from schedlang.compute.tensor import (
     shape_text,
 )
 from schedlang.errors import ComputeError, ComputeTypeError
-from schedlang.expr.linear import to_expr
 from schedlang.expr.nodes import Axis
-from schedlang.expr.simplify import to_lin
+from schedlang.index.linear import to_expr
+from schedlang.index.simplify import to_lin
 
 
 def scan(

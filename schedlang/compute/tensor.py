@@ -20,12 +20,12 @@ from schedlang.errors import (
     nearest,
 )
 from schedlang.expr import dtypes
-from schedlang.expr.construct import as_expr, binary, const
 from schedlang.expr.nodes import Axis, Binary, Cast, Const, Expr, Var
-from schedlang.expr.numpy_functions import apply_numpy, name_of
-from schedlang.expr.operators import EQUALITIES, OPERANDS, OPERATORS
-from schedlang.expr.ufuncs import apply_ufunc
 from schedlang.expr.visit import postorder
+from schedlang.language.construct import as_expr, binary, const
+from schedlang.language.numpy_functions import apply_numpy, name_of
+from schedlang.language.operators import EQUALITIES, OPERANDS, OPERATORS
+from schedlang.language.ufuncs import apply_ufunc
 
 if TYPE_CHECKING:
     from schedlang.compute.reduce import Reducer

@@ -10,22 +10,18 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from schedlang.compute.graph import first_rows, operations
 from schedlang.compute.read import Read
 from schedlang.compute.reduce import Reducer
 from schedlang.compute.tensor import ComputeOp, Extent, Tensor
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Call, Expr, Unary, Var
-from schedlang.expr.visit import postorder
+from schedlang.index.enumeration import count, leaves_of
 
 _ARITHMETIC = ("+", "-", "*", "/", "//", "%", "**")
 _BITS = ("&", "|", "^", "<<", ">>")
 # reducers whose step counts as one comparison, though their combiners have more
 _SELECTING = ("argmax", "argmin")
-# most points at which a condition is evaluated, to count where it holds
-MOST_TRIED = 1 << 22
 
 
 def flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> int:
@@ -135,20 +131,16 @@ def operations_of(node: Expr) -> int:
 
 def _count_where(cond: Expr, sizes: Mapping[Var, Any]) -> tuple[int, int] | None:
     """Return the number of points at which ``cond`` holds, and of all points of its axes."""
-    nodes = list(postorder([cond]))
-    if any(isinstance(node, Read) for node in nodes):
+    leaves = leaves_of([cond])
+    if not all(isinstance(node, Axis) or node in sizes for node in leaves):
         return None
-    axes = [node for node in nodes if isinstance(node, Axis)]
-    lengths = [_value(axis.extent, sizes) for axis in axes]
-    if not 0 < prod(lengths) <= MOST_TRIED:
-        return None
-    values = dict(sizes) | {
-        axis: np.arange(n).reshape([-1 if a is axis else 1 for a in axes]) + _value(axis.lo, sizes)
-        for axis, n in zip(axes, lengths)
-    }
-    with np.errstate(all="ignore"):
-        found = np.broadcast_to(evaluate(cond, values), lengths)
-    return int(np.count_nonzero(found)), prod(lengths)
+    spans = {
+        axis: (_value(axis.lo, sizes), _value(axis.extent, sizes))
+        for axis in leaves if isinstance(axis, Axis)
+    }  # fmt: skip
+    every = prod(length for _, length in spans.values())
+    found = count([(cond, True)], spans, sizes) if every > 0 else None
+    return None if found is None else (found, every)
 
 
 def _operations(roots: Sequence[Expr]) -> int:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from schedlang.diagnostics.sites import Site, extent_of, name_of, sites
 from schedlang.diagnostics.strides import LEAST
-from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Expr
 from schedlang.expr.visit import postorder
+from schedlang.index.linear import Lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer, For, Load, walk
 from schedlang.ir.offsets import CLOSE, flat, lane_step

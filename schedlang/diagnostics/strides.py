@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from math import gcd, prod
 
 from schedlang.diagnostics.sites import Site, extent_of, name_of, sites
-from schedlang.expr.linear import Div, Extreme, Lin, Mod
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.expr.simplify import has_mod, merge_div_mod, to_lin
 from schedlang.expr.visit import postorder
+from schedlang.index.linear import Div, Extreme, Lin, Mod, depends
+from schedlang.index.simplify import has_mod, merge_div_mod, to_lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer, For, Load
-from schedlang.ir.offsets import CLOSE, flat, gathers, lane_step, uses
+from schedlang.ir.offsets import CLOSE, flat, gathers, lane_step
 from schedlang.ir.printer import expr_text
 from schedlang.machine.select.sums import kept_buffers, steps_of
 from schedlang.machine.select.transposes import FEWEST
@@ -198,7 +198,7 @@ def _is_close(lin: Lin, axis: Axis) -> bool:
 
 
 def _moves(lin: Lin, axis: Axis) -> bool:
-    return any(uses(leaf, axis) for leaf in lin.leaves())
+    return any(depends(leaf, {axis}) for leaf in lin.leaves())
 
 
 def _in_index(index: Expr, axis: Axis) -> bool:

@@ -9,9 +9,9 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Var
 from schedlang.expr.visit import postorder
+from schedlang.index.linear import Lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store
 from schedlang.ir.offsets import flat, lane_step

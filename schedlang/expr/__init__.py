@@ -1,3 +1,1 @@
-"""Expressions, and the arithmetic of index expressions."""
-
-import schedlang.expr.operators  # noqa: F401 - gives Expr its operators
+"""Expressions: their nodes, traversal, text and values."""

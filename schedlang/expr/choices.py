@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
-from schedlang.expr.construct import binary
 from schedlang.expr.lazy import Region, Regions, both, is_choice
-from schedlang.expr.nodes import Const, Expr, Select, Unary
+from schedlang.expr.nodes import Binary, Const, Expr, Select, Unary
 from schedlang.expr.visit import postorder, with_children
 
 DEEPEST_CHOICES = 16
@@ -22,7 +21,7 @@ def in_parts(root: Expr, regions: Regions, known: Container[int] = ()) -> tuple[
     is bounded. ``regions`` are those of ``root``. Nodes whose ``id`` is ``known`` have a name
     already.
 
-    >>> from schedlang.expr.construct import select
+    >>> from schedlang.language.construct import select
     >>> from schedlang.expr.lazy import regions_of
     >>> from schedlang.expr.nodes import Var
     >>> x = Var("x", "float32", weak=False)
@@ -156,6 +155,6 @@ class _Rewriter:
                 cond = cond if side == 1 else Unary("~", cond, "bool")
                 flag = cond if flag is None else both(flag, cond)
             assert flag is not None
-            reached = flag if reached is None else binary("|", reached, flag)
+            reached = flag if reached is None else Binary("|", reached, flag, "bool")
         assert reached is not None
         return reached

@@ -33,7 +33,7 @@ class Regions:
 def regions_of(root: Expr, known: Container[int] = ()) -> Regions:
     """Return the regions of ``root``; nodes whose ``id`` is ``known`` are evaluated already.
 
-    >>> from schedlang.expr.construct import select
+    >>> from schedlang.language.construct import select
     >>> from schedlang.expr.nodes import Var
     >>> x = Var("x", "float32", weak=False)
     >>> inner = select(x > 0, x + 1, x * 2, lazy=True)

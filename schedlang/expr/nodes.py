@@ -21,7 +21,7 @@ COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
 class Expr:
-    """Base class of expressions; :mod:`schedlang.expr.operators` adds the operators."""
+    """Base class of expressions; :mod:`schedlang.language.operators` adds the operators."""
 
     __slots__ = ()
     dtype: str
@@ -34,7 +34,7 @@ class Expr:
         return ()
 
     if TYPE_CHECKING:
-        # set by schedlang.expr.operators, since an operator makes nodes of every kind
+        # set by schedlang.language.operators, since an operator makes nodes of every kind
         def astype(self, dtype: object) -> Expr: ...
         def equal(self, other: ExprLike) -> Expr: ...
         def __add__(self, other: ExprLike) -> Expr: ...

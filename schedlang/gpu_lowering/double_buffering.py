@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from schedlang.errors import BuildError, explain
-from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.register_staging import staged_fills
+from schedlang.index.linear import Lin, to_expr
+from schedlang.index.simplify import to_lin
 from schedlang.ir.accessed_buffers import loaded, stored
 from schedlang.ir.nodes import (
     Alloc,

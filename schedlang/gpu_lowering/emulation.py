@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from schedlang.expr.linear import ZERO, Lin, to_expr
 from schedlang.expr.nodes import Binary, Const, Expr
 from schedlang.gpu_lowering.program import Index, Launch, Program, Repeat, Scratch, Step
+from schedlang.index.linear import ZERO, Lin, to_expr
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     Alloc,

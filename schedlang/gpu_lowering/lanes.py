@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from schedlang.expr.evaluate import value_of
-from schedlang.expr.linear import ZERO
 from schedlang.expr.nodes import Expr, Select
 from schedlang.expr.visit import postorder
+from schedlang.index.linear import ZERO
 from schedlang.ir.nodes import Buffer, For, If, Load, Store, expressions, walk
 from schedlang.ir.offsets import flat, lane_step, most_at_once, one_access
 

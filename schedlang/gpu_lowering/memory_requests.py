@@ -14,12 +14,12 @@ import numpy as np
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import Program as Evaluation
 from schedlang.expr.evaluate import evaluate, plan
-from schedlang.expr.linear import to_expr
 from schedlang.expr.nodes import Expr, Select, Unary
 from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.counters import Counters
 from schedlang.gpu_lowering.lanes import lanes_at_once, lanes_differ
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
+from schedlang.index.linear import to_expr
 from schedlang.ir.nodes import (
     Barrier,
     Block,

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from schedlang.errors import BuildError, explain, subscript
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.cross_thread import combine, crosses, is_start, parts_of, team_of
 from schedlang.gpu_lowering.program import Index
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Load, Stmt, Store, walk
 from schedlang.ir.predicate_threads import free_threads
 from schedlang.ir.rewrite import deep, mapped, storage, with_buffers, with_leaves

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer, Load, Store, expressions, walk
 

@@ -1,45 +1,12 @@
-"""Checks by enumeration: they evaluate indices and conditions at every iteration."""
+"""Checks of bounds by enumeration, for indices that no proof shows to be in their buffer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
-from typing import Any
 
-import numpy as np
-
-from schedlang.expr.evaluate import evaluate
-from schedlang.expr.nodes import Axis, Expr, Var
-from schedlang.expr.visit import postorder
-from schedlang.ir.nodes import For, Load
-
-MOST_POINTS = 2**18
-# the most iterations at which one index is evaluated, MOST_POINTS at a time
-MOST_TRIED = 2**24
-
-
-def grid(loops: Sequence[For], tests: Sequence[Expr], wanted: Sequence[Expr]) -> Any:
-    """Return the values of the loop variables at all iterations where ``tests`` hold.
-
-    Only loops on which ``wanted`` or a test depends are enumerated. Return ``None`` if there are
-    too many iterations, or if an expression depends on anything but loops of constant extent.
-    """
-    needed = {
-        n for e in (*tests, *wanted) for n in postorder([e]) if isinstance(n, (Axis, Var, Load))
-    }
-    varying = [loop for loop in loops if loop.axis in needed]
-    known = {loop.axis for loop in loops}
-    if any(n not in known for n in needed) or any(not isinstance(x.extent, int) for x in varying):
-        return None
-    lengths = [int(loop.extent) for loop in varying]
-    if prod(lengths) > MOST_POINTS:
-        return None
-    points = np.indices(lengths).reshape(len(lengths), -1) if lengths else np.zeros((0, 1), int)
-    values = {loop.axis: row for loop, row in zip(varying, points)}
-    keep = np.ones(points.shape[1], bool)
-    for test in tests:
-        keep &= evaluate(test, values)
-    return {axis: row[keep] for axis, row in values.items()}, int(keep.sum())
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.index.enumeration import first_outside, leaves_of, spans_of
+from schedlang.ir.nodes import For
 
 
 def leaves_bounds(
@@ -53,7 +20,8 @@ def leaves_bounds(
         return ()
     if not isinstance(extent, int):
         return None
-    decided = [t for t in tests if not _depends_on_more(t, loops)]
+    known = {loop.axis for loop in loops}
+    decided = [t for t in tests if known.issuperset(leaves_of([t]))]
     near = _related(index, decided)
     found = _first_outside(index, extent, loops, near)
     if found and len(near) < len(tests):
@@ -62,16 +30,10 @@ def leaves_bounds(
     return found
 
 
-def _depends_on_more(root: Expr, loops: Sequence[For]) -> bool:
-    """Return whether ``root`` depends on more than the variables of ``loops``."""
-    known = {loop.axis for loop in loops}
-    return any(isinstance(n, (Axis, Var, Load)) and n not in known for n in postorder([root]))
-
-
 def _related(index: Expr, tests: Sequence[Expr]) -> list[Expr]:
     """Return the tests that share loop variables with ``index``, directly or through each other."""
-    axes = {n for n in postorder([index]) if isinstance(n, Axis)}
-    left = [(t, {n for n in postorder([t]) if isinstance(n, Axis)}) for t in tests]
+    axes = set(leaves_of([index]))
+    left = [(t, set(leaves_of([t]))) for t in tests]
     near: list[Expr] = []
     while True:
         found = [(t, own) for t, own in left if own & axes]
@@ -86,31 +48,18 @@ def _related(index: Expr, tests: Sequence[Expr]) -> list[Expr]:
 def _first_outside(
     index: Expr, extent: int, loops: Sequence[For], tests: Sequence[Expr]
 ) -> tuple[int, str] | tuple[()] | None:
-    roots = [*tests, index]
-    if any(_depends_on_more(root, loops) for root in roots):
-        return None
-    needed = {n for root in roots for n in postorder([root]) if isinstance(n, Axis)}
-    varying = [loop for loop in loops if loop.axis in needed]
-    lengths = [loop.extent for loop in varying if isinstance(loop.extent, int)]
-    count = prod(lengths)
-    if len(lengths) < len(varying) or count > MOST_TRIED:
-        return None
-    for start in range(0, count, MOST_POINTS):
-        flat = np.arange(start, min(count, start + MOST_POINTS))
-        rows = np.unravel_index(flat, lengths) if lengths else ()
-        values = {loop.axis: row for loop, row in zip(varying, rows)}
-        keep = np.ones(flat.shape, bool)
-        # a later expression may divide by zero at an iteration that a test excludes
-        with np.errstate(all="ignore"):
-            for test in tests:
-                keep &= evaluate(test, values)
-            at = np.broadcast_to(evaluate(index, values), flat.shape)
-        wrong = np.flatnonzero(keep & ((at < 0) | (at >= extent)))
-        if wrong.size:
-            first = wrong[0]
-            where = ", ".join(f"{axis.name} = {int(row[first])}" for axis, row in values.items())
-            return int(at[first]), where and f" where {where}"
-    return ()
+    spans = spans_of([*tests, index], _spans(loops))
+    found = None if spans is None else first_outside(
+        index, extent, [(test, True) for test in tests], spans)  # fmt: skip
+    if not found:
+        return found
+    value, point = found
+    where = ", ".join(f"{axis.name} = {at}" for axis, at in point.items())
+    return value, where and f" where {where}"
 
 
-__all__ = ["MOST_POINTS", "grid", "leaves_bounds"]
+def _spans(loops: Sequence[For]) -> dict[Axis, tuple[int, int] | None]:
+    return {x.axis: (0, x.extent) if isinstance(x.extent, int) else None for x in loops}
+
+
+__all__ = ["leaves_bounds"]

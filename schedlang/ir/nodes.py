@@ -10,8 +10,8 @@ from typing import Any, Optional, Union
 from schedlang.compute.reduce import Reducer
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.dtypes import itemsize
-from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import ArrayRead, Axis, Expr
+from schedlang.index.linear import Lin
 from schedlang.state.layout import Layout
 
 LOOP_KINDS = ("serial", "parallel", "vectorize", "unroll", "vthread", "thread")

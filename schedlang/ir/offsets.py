@@ -7,10 +7,11 @@ from functools import lru_cache
 from typing import Any
 
 from schedlang.expr.dtypes import itemsize
-from schedlang.expr.linear import ZERO, Lin, Opaque
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
+from schedlang.index.digits import step
+from schedlang.index.linear import ZERO, Lin, Opaque
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Buffer, Load
 
 # lanes at most this far apart are extracted from whole vectors
@@ -44,20 +45,7 @@ def flat(buffer: Buffer, indices: Sequence[Expr], values: Mapping[Any, Lin] | No
 
 def lane_step(offset: Lin, axis: Axis) -> int | None:
     """Return the distance between neighbouring lanes; ``None`` if it is not a constant."""
-    step = 0
-    for product, coef in offset.terms.items():
-        if len(product) == 1 and product[0] is axis:
-            step = coef
-        elif any(uses(leaf, axis) for leaf in Lin({product: 1}).leaves()):
-            return None
-    return step
-
-
-def uses(leaf: object, axis: Axis) -> bool:
-    """Return whether a leaf of an offset depends on ``axis``."""
-    if isinstance(leaf, Opaque):
-        return any(node is axis for node in postorder([leaf.expr]))
-    return leaf is axis
+    return step(offset, axis)
 
 
 def gathers(offset: Lin) -> bool:
@@ -84,4 +72,4 @@ def most_at_once(dtype: str) -> int:
     return min(WIDEST // itemsize(dtype), MOST_AT_ONCE * pairs)
 
 
-__all__ = ["CLOSE", "flat", "gathers", "lane_step", "most_at_once", "one_access", "strides", "uses"]
+__all__ = ["CLOSE", "flat", "gathers", "lane_step", "most_at_once", "one_access", "strides"]

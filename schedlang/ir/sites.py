@@ -8,9 +8,10 @@ from functools import cached_property
 from itertools import permutations
 from typing import Any
 
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ZERO, Lin
-from schedlang.expr.simplify import has_mod, merge_div_mod, to_lin
+from schedlang.expr.nodes import Axis
+from schedlang.index.linear import ZERO, Lin
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import has_mod, merge_div_mod, to_lin
 from schedlang.ir.nodes import Block, Buffer, For, If, Stmt, Store
 
 # the most dimensions of a buffer of which all orders are tried
@@ -28,6 +29,11 @@ class Site:
     @cached_property
     def ranges(self) -> Ranges:
         return scope_of(self.loops)
+
+    @cached_property
+    def extents(self) -> tuple[tuple[Axis, Lin], ...]:
+        """The axis and the extent of each loop."""
+        return tuple((loop.axis, to_lin(loop.extent)) for loop in self.loops)
 
     @cached_property
     def indices(self) -> tuple[Lin, ...]:

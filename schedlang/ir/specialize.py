@@ -8,11 +8,11 @@ from math import prod
 
 from schedlang.compute.read import Read
 from schedlang.expr.dtypes import itemsize
-from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Expr, Var
-from schedlang.expr.simplify import to_lin
-from schedlang.expr.solving import Equation, equations
 from schedlang.expr.visit import rewrite
+from schedlang.index.linear import Lin, to_expr
+from schedlang.index.simplify import to_lin
+from schedlang.index.solving import Equation, equations
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     Alloc,

@@ -10,18 +10,19 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schedlang.compute.bounds import facts_of
 from schedlang.compute.read import Read
 from schedlang.errors import OutOfBoundsError, VerifyError, explain
 from schedlang.expr.choices import in_parts
 from schedlang.expr.dtypes import LARGEST_BYTES
-from schedlang.expr.interval import Ranges, occupied
 from schedlang.expr.lazy import regions_of
-from schedlang.expr.linear import Div, Lin, Opaque
-from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Select, Unary, Var
-from schedlang.expr.rules import Interval
-from schedlang.expr.simplify import to_lin
+from schedlang.expr.nodes import Axis, Expr, Select, Unary, Var
 from schedlang.expr.visit import postorder
+from schedlang.index.conditions import facts_of, occupied
+from schedlang.index.intervals import of_expression
+from schedlang.index.linear import Lin, Opaque
+from schedlang.index.quotients import within
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
 from schedlang.ir.cover import check_finalised
 from schedlang.ir.enumeration import leaves_bounds
 from schedlang.ir.nest import Nest
@@ -273,25 +274,14 @@ class _Walker:
 
     def inside(self, index: Expr, extent: int | Expr, facts: tuple[Lin, ...]) -> bool:
         """Return whether ``0 <= index < extent`` is proven."""
-        low, high = quick_interval(index, self.ranges)
+        low, high = of_expression(index, self.ranges.of_atom)
         if low is not None and low >= 0 and high is not None and isinstance(extent, int):
             if high < extent:
                 return True
         lin = to_lin(index, ranges=self.ranges)
         if any(isinstance(leaf, Opaque) and _gathers(leaf.expr) for leaf in lin.leaves()):
             return True
-        known = self.ranges.assuming(facts)
-        size = to_lin(extent)
-        while True:
-            if known.nonneg(lin) and known.nonneg(size - lin - 1):
-                return True
-            least, most = -_upper_bound(-lin, known), _upper_bound(lin, known)
-            if known.nonneg(least) and known.nonneg(size - most - 1):
-                return True
-            whole = _numerator(lin, known)
-            if whole is None:
-                return False
-            lin, size = whole[0], size * whole[1]
+        return within(lin, to_lin(extent), self.ranges.assuming(facts))
 
     def check_by_enumeration(
         self, buffer: Buffer, position: int, index: Expr, extent: int | Expr, exact: bool,
@@ -402,95 +392,11 @@ def _starts_with(conds: tuple[Expr, ...], weaker: tuple[Expr, ...]) -> bool:
     return len(conds) >= len(weaker) and all(a is b for a, b in zip(conds, weaker))
 
 
-def _numerator(lin: Lin, ranges: Ranges) -> tuple[Lin, Lin] | None:
-    """Return ``(x, d)`` with ``lin == x // d``, since the guard of a fused loop bounds ``x``."""
-    for product, coef in lin.terms.items():
-        if coef != 1 or len(product) != 1 or not isinstance(product[0], Div):
-            continue
-        quotient = product[0]
-        if ranges.nonneg(quotient.den):
-            rest = lin - Lin.of(quotient)
-            return quotient.num + rest * quotient.den, quotient.den
-    return None
-
-
-def _upper_bound(lin: Lin, ranges: Ranges) -> Lin:
-    """Return an upper bound of ``lin``: ``x//d - y//d`` is at most ``ceil((x - y) / d)``."""
-    for product, coef in lin.terms.items():
-        if coef != 1 or len(product) != 1 or not isinstance(product[0], Div):
-            continue
-        first = product[0]
-        den = first.den.const
-        for other, negative in lin.terms.items():
-            second = other[0] if len(other) == 1 else None
-            if negative != -1 or not isinstance(second, Div) or second.den != first.den or not den:
-                continue
-            high = ranges.interval(first.num - second.num)[1]
-            if high is not None and den > 0:
-                rest = lin - Lin.of(first) + Lin.of(second)
-                return _upper_bound(rest - (-high // den), ranges)
-    return lin
-
-
 def _gathers(root: Expr) -> bool:
     """Return whether ``root`` depends on data: loaded elements or scalar arguments."""
     return any(
         isinstance(n, Load) or (isinstance(n, Var) and not n.is_size) for n in postorder([root])
     )
-
-
-def quick_interval(root: Expr, ranges: Ranges) -> Interval:
-    """Return an interval that holds the index expression ``root``, by interval arithmetic."""
-    if isinstance(root, Axis):
-        return ranges.of_atom(root)
-    done: dict[int, Interval] = {}
-    for node in postorder([root]):
-        done[id(node)] = _quick(node, done, ranges)
-    return done[id(root)]
-
-
-def _quick(node: Expr, done: dict[int, Interval], ranges: Ranges) -> Interval:
-    if isinstance(node, Const) and isinstance(node.value, int):
-        return node.value, node.value
-    if isinstance(node, (Axis, Var)):
-        return ranges.of_atom(node) if node.weak else (None, None)
-    if isinstance(node, Binary) and node.weak:
-        (a, b), (c, d) = done[id(node.a)], done[id(node.b)]
-        if a is None or b is None or c is None or d is None:
-            return None, None
-        if node.op == "+":
-            return a + c, b + d
-        if node.op == "-":
-            return a - d, b - c
-        if node.op == "*":
-            ends = (a * c, a * d, b * c, b * d)
-            return min(ends), max(ends)
-        if node.op == "&" and c == d and c >= 0:
-            return 0, c if a < 0 else min(b, c)
-        if node.op == ">>" and c == d and 0 <= c < 63:
-            return a >> c, b >> c
-        if node.op == "<<" and c == d and 0 <= c < 32 and abs(a) < 2**31 and abs(b) < 2**31:
-            return a << c, b << c
-        if c == d and c > 0 and node.op == "//":
-            return a // c, b // c
-        if c == d and c > 0 and node.op == "%":
-            return (a % c, b % c) if a // c == b // c else (0, c - 1)
-    if isinstance(node, Select) and node.weak:
-        (a, b), (c, d) = done[id(node.a)], done[id(node.b)]
-        if a is None or b is None or c is None or d is None:
-            return None, None
-        return min(a, c), max(b, d)
-    if isinstance(node, Call) and node.fn == "abs" and node.weak:
-        a, b = done[id(node.args[0])]
-        if a is None or b is None:
-            return None, None
-        return max(a, -b, 0), max(-a, b)
-    if isinstance(node, Call) and node.fn in ("min", "max") and node.weak:
-        pairs = [done[id(x)] for x in node.args]
-        if all(p[0] is not None and p[1] is not None for p in pairs):
-            pick = min if node.fn == "min" else max
-            return pick(p[0] for p in pairs), pick(p[1] for p in pairs)  # type: ignore[type-var]
-    return None, None
 
 
 __all__ = ["Report", "Unproven", "report", "verify"]

@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any
 
 from schedlang.errors import explain
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
-from schedlang.expr.simplify import to_lin
+from schedlang.index.linear import Lin
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import For
 from schedlang.lowering.drafts import Draft, block, loop_extent
 from schedlang.lowering.guards import (

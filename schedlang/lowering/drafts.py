@@ -8,8 +8,8 @@ from typing import Optional, Union
 
 from schedlang.compute.reduce import Reducer
 from schedlang.compute.tensor import Tensor
-from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Expr
+from schedlang.index.linear import Lin, to_expr
 from schedlang.ir.nodes import Alloc, Block, For, If, Note
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
+from schedlang.index.digits import step
+from schedlang.index.linear import Lin
 from schedlang.ir.nodes import If
 from schedlang.lowering.drafts import Draft, block
 from schedlang.lowering.nesting import Nesting
@@ -88,7 +89,7 @@ def guards_pass_first_iterations(n: Nesting, axis: Axis) -> bool:
     if var is None or (n.slide is not None and row_depth(n) == depth):
         return False
     for guard in guards_at(n, depth):
-        step = (guard.fact.substitute({var: Lin.of(var) + 1}) - guard.fact).const
-        if step is None or step < 0:
+        moved = step(guard.fact, var)
+        if moved is None or moved < 0:
             return False
     return True

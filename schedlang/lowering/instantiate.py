@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Tensor
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import Lin, Opaque, to_expr
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Select
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder, with_children
+from schedlang.index.conditions import compares_indices, truth
+from schedlang.index.linear import Lin, Opaque, to_expr
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
 from schedlang.lowering.drafts import DraftRead
 
 Values = Mapping[Axis, Lin]
-_COMPARE = {"<": (0, 1), "<=": (0, 0), ">": (1, 1), ">=": (1, 0)}
 
 
 @dataclass(eq=False)
@@ -119,9 +119,8 @@ def simplified(node: Expr, ranges: Ranges) -> Expr:
     if node.weak and node.dtype == "int64":
         return to_expr(to_lin(node, ranges=ranges))
     if isinstance(node, Binary):
-        if node.op in _COMPARE and node.a.weak and node.b.weak and node.a.dtype == "int64":
-            if node.b.dtype == "int64":
-                return _compare(node, ranges)
+        if compares_indices(node):
+            return _compare(node, ranges)
         if node.op in ("&", "|") and node.dtype == "bool":
             return _logical(node)
     if isinstance(node, Select) and isinstance(node.cond, Const):
@@ -131,14 +130,8 @@ def simplified(node: Expr, ranges: Ranges) -> Expr:
 
 def _compare(node: Binary, ranges: Ranges) -> Expr:
     """Return a comparison of indices; a constant if ``ranges`` decide it."""
-    swap, strict = _COMPARE[node.op]
-    a, b = to_lin(node.a, ranges=ranges), to_lin(node.b, ranges=ranges)
-    left, right = (b, a) if swap else (a, b)
-    if ranges.nonneg(right - left - strict):
-        return Const(True, "bool")
-    if ranges.nonneg(left - right - (1 - strict)):
-        return Const(False, "bool")
-    return node
+    known = truth(node, ranges)
+    return node if known is None else Const(known, "bool")
 
 
 def _logical(node: Binary) -> Expr:

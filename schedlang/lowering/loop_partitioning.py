@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from schedlang.compute.bounds import facts_of
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ZERO, Div, Extreme, Lin, Mod, Opaque, to_expr
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Select
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder, rewrite
+from schedlang.index.conditions import compares_indices, facts_of, truth
+from schedlang.index.linear import ZERO, Div, Extreme, Lin, Mod, Opaque, to_expr
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Block, For, If, Load, Stmt, Store, walk
 from schedlang.ir.rewrite import mapped, storage, substituted, with_buffers
 from schedlang.lowering.instantiate import simplified
@@ -149,12 +149,8 @@ def _parts(store: Store) -> Iterator[Expr]:
             yield from node.indices
         elif isinstance(node, Select):
             for part in postorder([node.cond]):
-                if isinstance(part, Binary) and part.dtype == "bool" and _indices(part):
+                if compares_indices(part):
                     yield part
-
-
-def _indices(node: Binary) -> bool:
-    return all(side.weak and side.dtype == "int64" for side in (node.a, node.b))
 
 
 def _is_clamp_free(access: Access, ranges: Ranges) -> bool:
@@ -162,7 +158,7 @@ def _is_clamp_free(access: Access, ranges: Ranges) -> bool:
     for axis, last in access.loops:
         ranges = ranges.extended(axis, ZERO, last)
     if access.value.dtype == "bool":
-        return isinstance(simplified(access.value, ranges), Const)
+        return truth(access.value, ranges) is not None
     lin = to_lin(access.value, ranges=ranges)
     for atom in lin.atoms():
         if isinstance(atom, (Extreme, Mod, Div)):
@@ -184,7 +180,7 @@ def _simplified_stmt(stmt: Stmt, ranges: Ranges) -> list[Stmt]:
     def node(root: Expr) -> Expr | None:
         if isinstance(root, Load):
             return Load(root.buffer, tuple(map(index, root.indices)), root.dtype)
-        if isinstance(root, Binary) and root.dtype == "bool" and _indices(root):
+        if isinstance(root, Binary) and compares_indices(root):
             root = replace(root, a=index(root.a), b=index(root.b))
             return simplified(root, ranges)
         return None if root.weak and root.dtype == "int64" else simplified(root, ranges)

@@ -8,10 +8,10 @@ from typing import Any, Union
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import ScanOp, Tensor
 from schedlang.errors import ComputeTypeError, LoweringError
-from schedlang.expr.interval import Ranges
 from schedlang.expr.nodes import Var
-from schedlang.expr.simplify import to_lin
-from schedlang.expr.solving import equations
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
+from schedlang.index.solving import equations
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, Note
 from schedlang.lowering.build import nest_stage, place_child, store_child, take

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from schedlang.compute.tensor import Tensor
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
+from schedlang.index.linear import Lin
+from schedlang.index.ranges import Ranges
 from schedlang.ir.nodes import Alloc
 from schedlang.lowering.drafts import Draft
 from schedlang.lowering.region import Pending

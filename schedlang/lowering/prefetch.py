@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from schedlang.compute.tensor import Tensor
 from schedlang.expr import dtypes
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Var
-from schedlang.expr.rules import floordiv
+from schedlang.index.linear import Lin
+from schedlang.index.ranges import Ranges
+from schedlang.index.rules import floordiv
 from schedlang.ir.nodes import For
 from schedlang.lowering.drafts import Draft, DraftPrefetch, block, loop_extent
 from schedlang.lowering.region import Box, defined, largest_extent, point, relax_box

@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Optional
 
 from schedlang.compute.tensor import Tensor
-from schedlang.expr.interval import Ranges, relax, upper, without_extreme
-from schedlang.expr.linear import ZERO, Atom, Div, Extreme, Lin, Mod, Opaque
 from schedlang.expr.nodes import Axis
-from schedlang.expr.rules import extreme
+from schedlang.index.linear import ZERO, Atom, Div, Extreme, Lin, Mod, Opaque
+from schedlang.index.ranges import Ranges
+from schedlang.index.relax import largest, relax
+from schedlang.index.rules import extreme
 from schedlang.state.plan import Dim
-
-MOST_CASES = 5
 
 
 @dataclass(frozen=True)
@@ -87,46 +86,7 @@ def relax_all(pending: Pending, var: Axis, extent: Lin, ranges: Ranges) -> Pendi
 
 def largest_extent(lo: Lin, hi: Lin, ranges: Ranges) -> Lin | None:
     """Return an upper bound of ``hi - lo + 1`` over all iterations of the enclosing loops."""
-    return _largest(hi - lo + 1, ranges, MOST_CASES)
-
-
-def _largest(lin: Lin, ranges: Ranges, depth: int) -> Lin | None:
-    """Return an upper bound of ``lin``, by cases for each ``min`` and ``max``."""
-    cases = without_extreme(lin) if depth else None
-    if cases is None:
-        return _bound(lin, ranges)
-    smallest, args = cases
-    bounds = [_largest(arg, ranges, depth - 1) for arg in args]
-    known = [b for b in bounds if b is not None]
-    if not known or (len(known) < len(bounds) and not smallest):
-        return None
-    return extreme("min" if smallest else "max", known, ranges)
-
-
-def _bound(difference: Lin, ranges: Ranges) -> Lin | None:
-    lin = _pair_quotients(difference, ranges)
-    high = ranges.interval(lin)[1]
-    return Lin.of(high) if high is not None else upper(lin, ranges)
-
-
-def _pair_quotients(lin: Lin, ranges: Ranges) -> Lin:
-    """Replace ``x//d - y//d`` by its largest value if ``x - y`` is bounded."""
-    for product, coef in lin.terms.items():
-        if coef <= 0 or len(product) != 1 or not isinstance(product[0], Div):
-            continue
-        first = product[0]
-        for other, negative in lin.terms.items():
-            if negative != -coef or len(other) != 1 or not isinstance(other[0], Div):
-                continue
-            second = other[0]
-            size = first.den.const
-            if first.den != second.den or not size:
-                continue
-            high = ranges.interval(first.num - second.num)[1]
-            if high is not None:
-                rest = lin - Lin({product: coef, other: negative})
-                return _pair_quotients(rest + coef * -(-high // size), ranges)
-    return lin
+    return largest(hi - lo + 1, ranges)
 
 
 def realize(

@@ -8,12 +8,12 @@ from typing import Any
 
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Expr, Var
-from schedlang.expr.rules import extreme
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import rewrite
+from schedlang.index.linear import Lin, to_expr
+from schedlang.index.ranges import Ranges
+from schedlang.index.rules import extreme
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Load, Note, Stmt, Store
 from schedlang.lowering.drafts import DraftPrefetch, DraftRead, DraftStore
 from schedlang.state.layout import Layout, stored_index

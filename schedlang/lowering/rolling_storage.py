@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
-from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Expr
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
+from schedlang.index.linear import Lin
+from schedlang.index.simplify import to_lin
 from schedlang.lowering.region import Box
 from schedlang.state.layout import Layout, Part
 from schedlang.state.state import Stage, State

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from schedlang.compute.tensor import ComputeOp, Tensor
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ZERO, Lin, Opaque
 from schedlang.expr.nodes import Axis
-from schedlang.expr.simplify import to_lin
+from schedlang.index.linear import ZERO, Lin, Opaque
+from schedlang.index.quotients import within
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
 from schedlang.lowering.instantiate import instantiate
 from schedlang.state.plan import Dim
 from schedlang.state.state import Stage
@@ -64,7 +65,7 @@ def _read_outside(
     found: set[Tensor] = set()
     for tensor, index in instantiate(roots, values, inline, ranges).reads:
         for at, extent in zip(index, tensor.shape):
-            if not (ranges.nonneg(at) and ranges.nonneg(to_lin(extent) - 1 - at)):
+            if not within(at, to_lin(extent), ranges):
                 if any(isinstance(leaf, Opaque) for leaf in at.leaves()):
                     return None
                 found.add(tensor)

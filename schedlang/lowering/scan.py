@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.compute.tensor import ComputeOp, ScanOp
-from schedlang.expr.linear import ZERO, Lin
-from schedlang.expr.simplify import to_lin
+from schedlang.index.linear import ZERO, Lin
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Alloc, For
 from schedlang.lowering.build import attach_child, nest_stage, store_kept
 from schedlang.lowering.drafts import block

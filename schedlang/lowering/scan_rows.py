@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from schedlang.compute.recurrence import rows_read
 from schedlang.compute.tensor import ScanOp
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import Lin
-from schedlang.expr.simplify import to_lin
+from schedlang.index.linear import Lin
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
 from schedlang.lowering.nesting import Job
 from schedlang.state.plan import loop_variable
 from schedlang.state.state import Stage

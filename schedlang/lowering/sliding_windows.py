@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
+from schedlang.index.digits import step
+from schedlang.index.linear import Lin, to_expr
 from schedlang.ir.nodes import If
 from schedlang.lowering.drafts import Draft, block
 from schedlang.lowering.region import Box
@@ -41,8 +42,8 @@ def find_slide(stage: Stage, box: Box | None, var: Axis | None, kind: str | None
     lo, hi = box.lo[k], box.hi[k]
     if lo is None or hi is None:
         return None
-    step = _step(hi, var)
-    if step is None or step <= 0 or _step(lo, var) != step:
+    moved = step(hi, var)
+    if moved is None or moved <= 0 or step(lo, var) != moved:
         return None
     before = hi.substitute({var: Lin.of(var) - 1})
     overlap = (before - lo).const
@@ -53,10 +54,6 @@ def find_slide(stage: Stage, box: Box | None, var: Axis | None, kind: str | None
 
 def _varies_with(bound: Lin | None, var: Axis) -> bool:
     return bound is None or any(leaf is var for leaf in bound.leaves())
-
-
-def _step(bound: Lin, var: Axis) -> int | None:
-    return (bound.substitute({var: Lin.of(var) + 1}) - bound).const
 
 
 def new_rows_only(stage: Stage, slide: Slide, at: Lin, drafts: Sequence[Draft]) -> list[Draft]:

@@ -7,15 +7,15 @@ from itertools import chain, repeat
 from operator import and_
 from typing import Any
 
-from schedlang.compute.bounds import facts_of
 from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import explain
-from schedlang.expr.interval import Ranges
 from schedlang.expr.lazy import conditions
-from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder, rewrite
+from schedlang.index.conditions import facts_of
+from schedlang.index.linear import Lin, to_expr
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import If
 from schedlang.lowering.drafts import Draft, DraftStore, block
 from schedlang.lowering.guards import late_guards, wrapped

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
+from schedlang.index.linear import Lin
+from schedlang.index.ranges import Ranges
 from schedlang.ir.nodes import Alloc, Buffer
 from schedlang.state.layout import stored_extents, whole_dims
 from schedlang.state.plan import Dim

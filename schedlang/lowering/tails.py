@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schedlang.errors import explain
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ZERO, Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary
-from schedlang.expr.rules import floordiv, mod
+from schedlang.index.linear import ZERO, Lin, to_expr
+from schedlang.index.ranges import Ranges
+from schedlang.index.rules import floordiv, mod
 from schedlang.state.cuts import (
     axes_inside,
     axis_names,

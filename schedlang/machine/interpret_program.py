@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Expr
-from schedlang.expr.simplify import to_lin
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
+from schedlang.index.linear import Lin, to_expr
+from schedlang.index.simplify import to_lin
 from schedlang.intrinsics import twins
 from schedlang.ir.nodes import Buffer
 from schedlang.machine.interpret import Work, interpret_kernel

@@ -11,10 +11,10 @@ import numpy as np
 
 from schedlang.errors import CallError, CallTypeError
 from schedlang.expr.dtypes import limits
-from schedlang.expr.linear import Atom, Div, Extreme, Lin, Mod
 from schedlang.expr.nodes import Expr, Var
-from schedlang.expr.simplify import to_lin
-from schedlang.expr.solving import determined_by, solve
+from schedlang.index.linear import Atom, Div, Extreme, Lin, Mod
+from schedlang.index.simplify import to_lin
+from schedlang.index.solving import determined_by, solve
 from schedlang.ir.nest import Nest
 from schedlang.ir.specialize import size_equations
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import OrderWarning, explain, warn_user
-from schedlang.expr.interval import Ranges
 from schedlang.expr.lazy import conditions, is_choice
-from schedlang.expr.linear import ZERO, Lin
-from schedlang.expr.nodes import Axis, Binary, Expr
-from schedlang.expr.simplify import to_lin
+from schedlang.expr.nodes import Axis
+from schedlang.index.conditions import truth
+from schedlang.index.linear import ZERO
+from schedlang.index.ranges import Ranges
 from schedlang.state.relations import Fuse, Split
 from schedlang.state.state import THREADS, Stage, State
 
@@ -130,17 +130,8 @@ def _may_be_empty(before: State, after: State, op: ComputeOp) -> bool:
     # the guards of splits: they hold in the first iteration of all loops, or they may never hold
     if made.reducer is None:
         return any(is_choice(value) for value in made.body)
-    first: dict[Any, Lin] = {a: ZERO for a in made.reduce_axis}
-    return not all(_always(test, first) for test in conditions(made.where))
-
-
-def _always(test: Expr, values: Mapping[Any, Lin]) -> bool:
-    """Return whether ``test`` provably holds wherever the axes in ``values`` have these values."""
-    if not isinstance(test, Binary) or test.op not in ("<", "<=", ">", ">="):
-        return False
-    a, b = (to_lin(side, values) for side in test.children)
-    low, high = (a, b) if test.op[0] == "<" else (b, a)
-    return Ranges().nonneg(high - low - (len(test.op) == 1))
+    first = Ranges({axis: (ZERO, ZERO) for axis in made.reduce_axis})
+    return not all(truth(test, first) for test in conditions(made.where))
 
 
 def warn_of_lost_order(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from schedlang.compute.tensor import ComputeOp
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
-from schedlang.expr.rules import mod
-from schedlang.expr.simplify import to_lin
+from schedlang.index.linear import Lin
+from schedlang.index.ranges import Ranges
+from schedlang.index.rules import mod
+from schedlang.index.simplify import to_lin
 from schedlang.state.plan import Peel, Plan, Threads, make_plan, whole
 from schedlang.state.relations import Relation, Split, parts, sources
 from schedlang.state.state import Stage, participle

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
-from schedlang.expr.rules import floordiv, mod
+from schedlang.index.linear import Lin
+from schedlang.index.ranges import Ranges
+from schedlang.index.rules import floordiv, mod
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ZERO, Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Expr
-from schedlang.expr.rules import floordiv, mod
-from schedlang.expr.simplify import ceildiv, to_lin
+from schedlang.index.linear import ZERO, Lin, to_expr
+from schedlang.index.ranges import Ranges
+from schedlang.index.rules import floordiv, mod
+from schedlang.index.simplify import ceildiv, to_lin
 from schedlang.state.relations import Fuse, Split, Unit, extent_of, split_extents
 from schedlang.state.state import THREADS, Stage
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Optional, Union
 
-from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.expr.simplify import ceildiv, to_lin
+from schedlang.index.linear import Lin, to_expr
+from schedlang.index.simplify import ceildiv, to_lin
 
 TAILS = ("auto", "guard", "cut")
 

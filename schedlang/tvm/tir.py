@@ -52,11 +52,12 @@ from schedlang.compute.math import round as nearbyint
 from schedlang.compute.reduce import Reduction
 from schedlang.compute.tensor import var as Var
 from schedlang.errors import ComputeTypeError, explain, missing_name
-from schedlang.expr import construct, dtypes
-from schedlang.expr.construct import as_expr, binary
-from schedlang.expr.functions import call
-from schedlang.expr.interval import weak_range
+from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Const, Expr, ExprLike
+from schedlang.index.ranges import weak_range
+from schedlang.language import construct
+from schedlang.language.calls import call
+from schedlang.language.construct import as_expr, binary
 
 pow = power  # noqa: A001
 Select = select

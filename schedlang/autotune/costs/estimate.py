@@ -12,13 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-import numpy as np
-
 from schedlang.autotune.costs.arithmetic import instructions, operations
 from schedlang.autotune.costs.footprint import Reach, line_traffic
-from schedlang.expr.evaluate import evaluate
-from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
+from schedlang.index.enumeration import count, leaves_of
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store
 from schedlang.ir.offsets import flat, lane_step
@@ -122,21 +120,25 @@ def _part(test: If, loops: Sequence[For]) -> tuple[For, ...] | None:
 
     Returns ``None`` unless the test depends on the axis of a parallel loop alone.
     """
-    leaves = {n for n in postorder([test.cond]) if isinstance(n, (Axis, Var, Load))}
+    leaves = set(leaves_of([test.cond]))
     own = [f for f in loops if f.kind == "parallel" and leaves == {f.axis}]
     if not own or not isinstance(own[0].extent, int):
         return None
-    left = int(np.sum(evaluate(test.cond, {own[0].axis: np.arange(own[0].extent)})))
+    left = count([(test.cond, True)], {own[0].axis: (0, own[0].extent)})
+    if left is None:
+        return None
     return tuple(replace(f, extent=left) if f is own[0] else f for f in loops)
 
 
 def _share(test: If, loops: Sequence[For]) -> float:
     """Return the part of lanes and rows that passes a test of bounds; 1 for any other test."""
-    known = {f.axis: np.arange(_extent(f)) for f in loops if f.kind in ("unroll", "vectorize")}
-    leaves = {n for n in postorder([test.cond]) if isinstance(n, (Axis, Var, Load))}
-    if not test.note or len(leaves) > 1 or not leaves <= known.keys():
+    spans = {f.axis: (0, _extent(f)) for f in loops if f.kind in ("unroll", "vectorize")}
+    leaves = leaves_of([test.cond])
+    if not test.note or len(leaves) > 1 or not leaves.keys() <= spans.keys():
         return 1.0
-    return float(np.mean(evaluate(test.cond, known)))
+    own = {axis: span for axis, span in spans.items() if axis in leaves}
+    passed = count([(test.cond, True)], own)
+    return 1.0 if passed is None else passed / prod(length for _, length in own.values())
 
 
 def _cost(site: _Site, target: Target, resident: bool) -> tuple[float, float]:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from math import gcd, prod
 
 from schedlang.expr.dtypes import itemsize
-from schedlang.expr.linear import Div, Lin, Mod
-from schedlang.expr.nodes import Axis, Expr
-from schedlang.expr.simplify import to_lin
+from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.host import LINE, Cache
+from schedlang.index.linear import ZERO, Lin, Opaque, Product
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Buffer, For
 from schedlang.ir.offsets import strides
 
@@ -100,33 +101,28 @@ def _footprints(
 
 
 def _spans(access: Reach, loops: Sequence[For], extent: Callable[[For], int]) -> list[list[float]]:
-    """Return the number of indices of each dimension in the loops from each depth on."""
+    """Return the width of each index's range, holes included, in the loops from each depth on.
+
+    Loops further out and sizes count as fixed, and an unknown term adds nothing.
+    """
     lins = [to_lin(index) for index in access.indices]
-    found = []
-    for depth in range(len(loops) + 1):
-        inner = {f.axis: extent(f) for f in loops[depth:]}
-        found.append([_span(lin, inner) for lin in lins])
-    return found
-
-
-def _span(lin: Lin, inner: dict[Axis, int]) -> float:
-    """Return the width of the range of an index, holes included."""
-    total = 1.0
-    for product, coef in lin.terms.items():
-        if not product:
-            continue
-        parts: list[float] = []
-        for atom in product:
-            if isinstance(atom, Axis):
-                parts.append(inner.get(atom, 1) - 1)
-            elif isinstance(atom, (Div, Mod)):
-                width = _span(atom.num, inner) - 1
-                size = atom.den.const or 1
-                parts.append(width / size if isinstance(atom, Div) else min(width, size - 1))
-            else:
-                parts.append(0)
-        total += abs(coef) * (prod(parts) if len(parts) == 1 else max(parts, default=0))
-    return total
+    moved: dict[Axis | Var, list[tuple[int, Product]]] = {}
+    for at, lin in enumerate(lins):
+        for product in lin.terms:
+            for leaf in Lin({product: 1}).leaves():
+                if not isinstance(leaf, Opaque):
+                    moved.setdefault(leaf, []).append((at, product))
+    ranges = Ranges(dict.fromkeys(moved, (ZERO, ZERO)))
+    widths: list[dict[Product, int]] = [{} for _ in lins]
+    found = [[1.0] * len(lins)]
+    for loop in reversed(loops):
+        if loop.axis in moved:
+            ranges.learn(loop.axis, ZERO, Lin.of(extent(loop) - 1))
+        for at, product in moved.get(loop.axis, ()):
+            low, high = ranges.interval(Lin({product: lins[at].terms[product]}))
+            widths[at][product] = 0 if low is None or high is None else high - low
+        found.append([1.0 + sum(terms.values()) for terms in widths])
+    return found[::-1]
 
 
 def _footprint(buffer: Buffer, spans: Sequence[float]) -> Footprint:

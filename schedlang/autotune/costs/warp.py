@@ -12,12 +12,12 @@ import numpy as np
 from schedlang.autotune.costs.arithmetic import instructions
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.linear import to_expr
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.counters import BANKS, SECTOR, WARP, WORD
 from schedlang.gpu_lowering.lanes import lanes_at_once
 from schedlang.gpu_lowering.program import Launch
+from schedlang.index.linear import to_expr
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For, If, Load, Stmt, Store, walk
 from schedlang.ir.offsets import flat

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from schedlang.compute.read import reads
 from schedlang.compute.tensor import ComputeOp, Tensor
-from schedlang.expr.linear import Atom, Div, Extreme, Lin, Mod, Opaque, to_expr
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.expr.simplify import ceildiv, to_lin
 from schedlang.expr.visit import postorder
+from schedlang.index.linear import Atom, Div, Extreme, Lin, Mod, Opaque, to_expr
+from schedlang.index.simplify import ceildiv, to_lin
 from schedlang.ir.offsets import CLOSE
 from schedlang.ir.rewrite import with_leaves
 

@@ -11,7 +11,7 @@ from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob
 from schedlang.autotune.tactics.scheduled import AttachPoint, OuterLoops, Placement, Scheduled
 from schedlang.expr.nodes import Axis
-from schedlang.expr.simplify import to_lin
+from schedlang.index.simplify import to_lin
 from schedlang.schedule.schedule import Schedule
 
 # the most times that the same elements may be computed, as by each of a few threads

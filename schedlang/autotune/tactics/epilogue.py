@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from schedlang.autotune.tactics.access import Access
 from schedlang.autotune.tactics.facts import StageFacts, is_long
 from schedlang.autotune.tactics.knob import Knob
-from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
-from schedlang.expr.simplify import to_lin
+from schedlang.index.linear import Lin
+from schedlang.index.simplify import to_lin
 
 KNOBS = (Knob("C.fuse", (True, False), "compute the reduction inside its reader, tile by tile"),)
 

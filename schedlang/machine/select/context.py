@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
+from schedlang.index.linear import Lin
+from schedlang.index.ranges import Ranges
 from schedlang.ir.nodes import Buffer
 from schedlang.machine.nodes import Reg, Value
 from schedlang.machine.select.sums import Sums

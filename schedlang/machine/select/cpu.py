@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from schedlang.errors import BuildError, explain
-from schedlang.expr.linear import Lin
-from schedlang.expr.simplify import to_lin
+from schedlang.index.linear import Lin
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, For
 from schedlang.machine import nodes as machine

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Expr, Var
-from schedlang.expr.simplify import has_mod, merge_div_mod, to_lin
+from schedlang.index.linear import Lin, to_expr
+from schedlang.index.simplify import has_mod, merge_div_mod, to_lin
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.offsets import flat, lane_step, strides
 from schedlang.machine.names import Names

@@ -13,12 +13,12 @@ import numpy as np
 
 from schedlang.expr.choices import DEEPEST_CHOICES, in_parts
 from schedlang.expr.lazy import is_both, is_choice, regions_of
-from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Select, Unary, Var
 from schedlang.expr.nodes import Cast as CastExpr
 from schedlang.expr.printer import ATOM, is_index
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
+from schedlang.index.linear import Lin, to_expr
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.nodes import Load as LoadExpr
 from schedlang.ir.offsets import gathers, lane_step

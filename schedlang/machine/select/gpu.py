@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from schedlang.errors import BuildError
 from schedlang.expr.dtypes import itemsize
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ZERO, Lin
 from schedlang.expr.nodes import Axis, Var
-from schedlang.expr.simplify import to_lin
 from schedlang.gpu_lowering.lanes import lanes_differ, strip_lanes
 from schedlang.gpu_lowering.program import Index, Launch, Program
+from schedlang.index.linear import ZERO, Lin
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Barrier, Buffer, Exchange, For
 from schedlang.ir.offsets import one_access

@@ -6,20 +6,15 @@ The values of unrolled axes and lanes decide them, with the ranges of the loops 
 from __future__ import annotations
 
 from dataclasses import replace
-from operator import eq, ge, gt, le, lt, ne
 
-from schedlang.compute.bounds import facts_of
-from schedlang.expr.nodes import Binary, Const, Expr, Select
+from schedlang.expr.nodes import COMPARISONS, Binary, Const, Expr, Select
 from schedlang.expr.printer import is_index
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder, rewrite
+from schedlang.index.conditions import decided, facts_of
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Load
 from schedlang.ir.offsets import lane_step
 from schedlang.machine.select.context import Context
-
-_COMPARE = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
-# (sign, shift): the comparison of ``x`` with 0 holds where ``x * sign + shift >= 0``
-_HOLDS = {"<": (-1, -1), "<=": (-1, 0), ">": (1, -1), ">=": (1, 0)}
 
 
 def settled(root: Expr, context: Context) -> Expr:
@@ -51,7 +46,7 @@ def condition(cond: Expr, context: Context) -> Expr:
             return node
         if node.op in ("&", "|"):
             return None
-        truth = _comparison(node, context) if node.op in _COMPARE else None
+        truth = _comparison(node, context) if node.op in COMPARISONS else None
         return node if truth is None else Const(truth, "bool")
 
     return rewrite(cond, _folded, before=known)
@@ -108,8 +103,6 @@ def _comparison(node: Binary, context: Context) -> bool | None:
     if not (is_index(node.a) and is_index(node.b)):
         return None
     difference = to_lin(node.a, context.values) - to_lin(node.b, context.values)
-    if difference.const is not None:
-        return bool(_COMPARE[node.op](difference.const, 0))
     ends = [difference]
     if context.lanes is not None:
         lanes = context.lanes
@@ -119,12 +112,4 @@ def _comparison(node: Binary, context: Context) -> bool | None:
         first = difference.substitute({lanes.axis: lanes.start})
         ends = [first, first + step * (lanes.count - 1)]
 
-    def proven(sign: int, shift: int) -> bool:
-        return all(context.known.nonneg(end * sign + shift) for end in ends)
-
-    if node.op in ("==", "!="):
-        return (node.op == "!=") if proven(1, -1) or proven(-1, -1) else None
-    sign, shift = _HOLDS[node.op]
-    if proven(sign, shift):
-        return True
-    return False if proven(-sign, -shift - 1) else None
+    return decided(node.op, ends, context.known)

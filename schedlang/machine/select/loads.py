@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from schedlang.expr.linear import Lin, to_expr
+from schedlang.index.linear import Lin, to_expr
 from schedlang.ir.nodes import Load as LoadExpr
 from schedlang.ir.offsets import CLOSE, gathers, lane_step
 from schedlang.machine.nodes import Load, Order, Reg, Type, Value, wide

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from schedlang.compute.bounds import facts_of
 from schedlang.errors import BuildError, explain
 from schedlang.expr import dtypes
-from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Const, Expr, Var
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
+from schedlang.index.conditions import facts_of
+from schedlang.index.linear import Lin, to_expr
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     Alloc,

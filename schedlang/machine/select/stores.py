@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import replace
 
-from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Const, Expr
+from schedlang.index.linear import Lin, to_expr
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.nodes import Store as StoreNode
 from schedlang.ir.offsets import lane_step

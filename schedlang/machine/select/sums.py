@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
+from schedlang.index.linear import Lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     Alloc,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
+from schedlang.index.linear import Lin
 from schedlang.ir.nodes import Load as LoadExpr
 from schedlang.ir.offsets import CLOSE, lane_step
 from schedlang.machine.nodes import Column, Let, Load, Reg, Type

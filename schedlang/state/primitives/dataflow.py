@@ -8,13 +8,13 @@ from dataclasses import replace
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.errors import subscript
-from schedlang.expr.construct import select
-from schedlang.expr.interval import Ranges
 from schedlang.expr.lazy import both
-from schedlang.expr.linear import ZERO, to_expr
 from schedlang.expr.nodes import Axis, Binary, Expr
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import rewrite
+from schedlang.index.linear import ZERO, to_expr
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
+from schedlang.language.construct import select
 from schedlang.state.plan import Dim, Peel, Threads, make_plan
 from schedlang.state.primitives.arguments import leaf_position, names, shown
 from schedlang.state.primitives.refusal import refuse

@@ -8,12 +8,12 @@ from typing import Any
 from schedlang.compute.graph import variables
 from schedlang.compute.read import Read
 from schedlang.errors import SchedlangError, subscript
-from schedlang.expr.construct import as_expr
 from schedlang.expr.dtypes import LARGEST_BYTES
-from schedlang.expr.interval import Ranges
 from schedlang.expr.nodes import Axis, Expr, Var
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
+from schedlang.language.construct import as_expr
 from schedlang.state.layout import Part, incomplete, part_of, stored_extents, whole_dims
 from schedlang.state.primitives.arguments import count, names, shown
 from schedlang.state.primitives.refusal import refuse

@@ -32,8 +32,8 @@ from schedlang.autotune.tactics.loops import in_order
 from schedlang.autotune.tactics.scheduled import Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
 from schedlang.expr.nodes import Axis, Binary, Const
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
+from schedlang.index.simplify import to_lin
 from schedlang.schedule.schedule import Schedule
 
 # steps of the longest reduction loop in a block, during which a tile's sums stay in registers and

@@ -13,7 +13,7 @@ from schedlang.autotune.tactics.knob import Knob
 from schedlang.compute.tensor import ComputeOp
 from schedlang.diagnostics.tiles import registers
 from schedlang.expr.nodes import Axis
-from schedlang.expr.simplify import to_lin
+from schedlang.index.simplify import to_lin
 
 MOST_VECTORS = 4
 # the fewest tiles along an axis whose last tile may be smaller: that one needs a copy of the code

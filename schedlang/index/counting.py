@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.analysis.conditions import AtLeast, Either, Item, Never, Other, items_of, leaves_of
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ZERO, Atom, Div, Extreme, Lin, Mod, Opaque
 from schedlang.expr.nodes import Axis
+from schedlang.index.conjunctions import AtLeast, Either, Item, Never, Other, items_of, leaves_of
+from schedlang.index.enumeration import blocks
+from schedlang.index.linear import ZERO, Atom, Div, Extreme, Lin, Mod, Opaque
+from schedlang.index.ranges import Ranges
 
-MOST_POINTS = 1 << 24
-BLOCK = 1 << 18
 # counts and values up to this number, and sums of two of them, fit in 64 bits
 MOST_INT64 = 1 << 61
 
@@ -26,30 +25,31 @@ def enumerated(extents: Mapping[Axis, int], items: Sequence[Item]) -> int | None
     Return ``None`` if the box is too large. An axis that occurs only in inequalities, with a
     constant coefficient, is solved for instead of enumerated. Longer axes come first, and no
     inequality is solved for two axes.
+
+    >>> from schedlang.index.conjunctions import items_of
+    >>> i, j = Axis("i", 8), Axis("j", 1000000)
+    >>> enumerated({i: 8, j: 1000000}, items_of([(j < i, True)], Ranges()))
+    28
     """
     solved = _solved(extents, items)
     tried = {axis: n for axis, n in extents.items() if axis not in solved}
-    points = prod(tried.values())
-    if points > MOST_POINTS:
+    found = blocks({axis: (0, n) for axis, n in tried.items()})
+    if found is None:
         return None
     ranges = Ranges({axis: (ZERO, Lin.of(n - 1)) for axis, n in extents.items()})
     largest = max((_largest(item, ranges) for item in items), default=0)
     # object arrays hold Python's integers, which do not overflow
     kind: Any = object if max(largest, prod(extents.values())) > MOST_INT64 else np.int64
+    tested = [item for item in items if not any(item in of_axis for of_axis in solved.values())]
     total = 0
-    for start in range(0, points, BLOCK):
-        flat = np.arange(start, min(points, start + BLOCK))
-        values: dict[Any, Any] = {}
-        for axis, n in tried.items():
-            values[axis] = (flat % n).astype(kind, copy=False)
-            flat = flat // n
-        count = np.ones(len(flat), kind)
+    for at, shape in found:
+        values = {axis: row.astype(kind, copy=False) for axis, row in at.items()}
+        counts: Any = np.ones([1] * len(shape), kind)
         for axis, of_axis in solved.items():
-            count = count * _lengths(axis, extents[axis], of_axis, values)
-        for item in items:
-            if not any(item in of_axis for of_axis in solved.values()):
-                count = count * np.asarray(_holds(item, values, ranges)).astype(bool)
-        total += int(count.sum())
+            counts = counts * _lengths(axis, extents[axis], of_axis, values)
+        for item in tested:
+            counts = counts * np.asarray(_holds(item, values, ranges)).astype(bool)
+        total += int(np.broadcast_to(counts, shape).sum())
     return total
 
 

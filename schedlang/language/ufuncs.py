@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import ComputeTypeError
-from schedlang.expr.construct import as_expr, binary, unary
-from schedlang.expr.functions import FUNCTIONS, call
+from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import Expr
+from schedlang.language.calls import call
+from schedlang.language.construct import as_expr, binary, unary
 
 _OPERATORS = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "true_divide": "/",

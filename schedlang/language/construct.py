@@ -11,7 +11,6 @@ import numpy as np
 
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr import dtypes
-from schedlang.expr.interval import weak_range
 from schedlang.expr.nodes import (
     COMPARISONS,
     Binary,
@@ -23,6 +22,7 @@ from schedlang.expr.nodes import (
     Unary,
     Var,
 )  # fmt: skip
+from schedlang.index.ranges import weak_range
 
 SIGNED = {"int8", "int16", "int32", "int64"}
 

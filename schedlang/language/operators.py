@@ -12,14 +12,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 from schedlang.errors import ComputeTypeError, explain
-from schedlang.expr.construct import binary, cast, unary
-from schedlang.expr.functions import call
 from schedlang.expr.nodes import Axis, Expr, ExprLike
-from schedlang.expr.numpy_functions import apply_numpy
 from schedlang.expr.printer import text
 from schedlang.expr.symbolic import to_sympy
-from schedlang.expr.ufuncs import apply_ufunc
 from schedlang.expr.visit import postorder
+from schedlang.language.calls import call
+from schedlang.language.construct import binary, cast, unary
+from schedlang.language.numpy_functions import apply_numpy
+from schedlang.language.ufuncs import apply_ufunc
 
 BINARY = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",

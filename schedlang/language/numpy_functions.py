@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from schedlang.errors import ComputeTypeError, explain
-from schedlang.expr.construct import as_expr, select
-from schedlang.expr.functions import call
 from schedlang.expr.nodes import Expr
+from schedlang.language.calls import call
+from schedlang.language.construct import as_expr, select
 
 _SUM = 'k = sl.reduce_axis(n, name="k"), and sl.sum({}, axis=k) inside sl.compute'
 _PRODUCT = "Write the sum of products: " + _SUM.format("A[i, k] * B[k, j]") + "."

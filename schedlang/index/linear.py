@@ -8,11 +8,12 @@ of bounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Union
 
 from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Var
+from schedlang.expr.visit import postorder, rewrite
 
 
 class Opaque:
@@ -103,7 +104,10 @@ class Lin:
             yield from product
 
     def leaves(self) -> Iterator[Axis | Var | Opaque]:
-        """Yield every axis, size and opaque expression, including those inside other atoms."""
+        """Yield every axis, size and opaque expression, including those inside other atoms.
+
+        An opaque expression may depend on axes of its own: see :func:`depends`.
+        """
         for atom in self.atoms():
             if isinstance(atom, (Div, Mod)):
                 yield from atom.num.leaves()
@@ -167,7 +171,7 @@ class Lin:
 
     def substitute(self, values: dict[Axis | Var, Lin]) -> Lin:
         """Return this polynomial with leaves replaced; its atoms are not simplified."""
-        if not any(leaf in values for leaf in self.leaves() if not isinstance(leaf, Opaque)):
+        if not any(depends(leaf, values) for leaf in self.leaves()):
             return self
         total = ZERO
         for product, coef in self.terms.items():
@@ -187,7 +191,20 @@ def _substitute_atom(atom: Atom, values: dict[Axis | Var, Lin]) -> Lin:
         return Lin.of(Mod(atom.num.substitute(values), atom.den.substitute(values)))
     if isinstance(atom, Extreme):
         return Lin.of(Extreme(atom.op, tuple(a.substitute(values) for a in atom.args)))
-    return Lin.of(atom)
+    if not depends(atom, values):
+        return Lin.of(atom)
+
+    def swap(node: Expr) -> Expr | None:
+        return to_expr(values[node]) if isinstance(node, (Axis, Var)) and node in values else None
+
+    return Lin.of(Opaque(rewrite(atom.expr, swap)))
+
+
+def depends(leaf: Axis | Var | Opaque, axes: Container[object]) -> bool:
+    """Return whether a leaf is one of ``axes``, or an opaque expression that depends on one."""
+    if isinstance(leaf, Opaque):
+        return any(node in axes for node in postorder([leaf.expr]) if isinstance(node, (Axis, Var)))
+    return leaf in axes
 
 
 def _lin(value: LinLike) -> Lin:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from schedlang.expr.linear import Lin, Opaque
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Unary, Var
-from schedlang.expr.rules import Known, extreme, floordiv, mod
 from schedlang.expr.visit import postorder
+from schedlang.index.linear import Lin, Opaque
+from schedlang.index.rules import Known, extreme, floordiv, mod
 
 MOST_QUICK = 6
 # the factor of a larger shift does not fit int64

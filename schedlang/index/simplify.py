@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import Div, Lin, Mod, to_expr
 from schedlang.expr.nodes import Expr
-from schedlang.expr.polynomial import polynomial, quick
-from schedlang.expr.rules import floordiv, mod
+from schedlang.index.linear import Div, Lin, Mod, to_expr
+from schedlang.index.polynomial import polynomial, quick
+from schedlang.index.ranges import Ranges
+from schedlang.index.rules import floordiv, mod
 
 
 def to_lin(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import gcd
-from typing import Optional, Protocol
+from typing import Protocol
 
-from schedlang.expr.linear import ZERO, Div, Extreme, Lin, Mod
-
-Interval = tuple[Optional[int], Optional[int]]
+from schedlang.index.intervals import Interval
+from schedlang.index.linear import ZERO, Div, Extreme, Lin, Mod
 
 
 class Known(Protocol):
-    """The interface of :class:`schedlang.expr.interval.Ranges` that the rules use."""
+    """The interface of :class:`schedlang.index.ranges.Ranges` that the rules use."""
 
     def interval(self, lin: Lin) -> Interval: ...
 
@@ -77,7 +76,7 @@ def floordiv(num: Lin, den: Lin, ranges: Known) -> Lin:
     if found is not None:
         coarse, grain, _ = found
         return quotient + floordiv(coarse, Lin.of(d // grain), ranges)
-    inner = _single_atom(rest)
+    inner = single_atom(rest)
     if isinstance(inner, Div) and inner.den.const:
         return quotient + floordiv(inner.num, Lin.of(inner.den.const * d), ranges)
     return quotient + Lin.of(Div(rest, den))
@@ -105,13 +104,14 @@ def mod(num: Lin, den: Lin, ranges: Known) -> Lin:
     if found is not None:
         coarse, grain, fine = found
         return mod(coarse, Lin.of(d // grain), ranges) * grain + fine
-    inner = _single_atom(rest)
+    inner = single_atom(rest)
     if isinstance(inner, Mod) and inner.den.const and inner.den.const % d == 0:
         return mod(inner.num, den, ranges)
     return Lin.of(Mod(rest, den))
 
 
-def _single_atom(lin: Lin) -> object:
+def single_atom(lin: Lin) -> object:
+    """Return the atom that ``lin`` consists of, if it is a single one."""
     if len(lin.terms) == 1:
         ((product, coef),) = lin.terms.items()
         if coef == 1 and len(product) == 1:
@@ -168,7 +168,7 @@ def extreme(op: str, args: Iterable[Lin], ranges: Known) -> Lin:
     """Return ``min`` or ``max`` of ``args``, without the arguments that are provably redundant."""
     flat: list[Lin] = []
     for arg in args:
-        atom = _single_atom(arg)
+        atom = single_atom(arg)
         flat.extend(atom.args if isinstance(atom, Extreme) and atom.op == op else (arg,))
     kept = _pruned(op, flat, ranges)
     if len(kept) > 1:
@@ -198,7 +198,7 @@ def _pruned_by_all(op: str, args: list[Lin], ranges: Known) -> list[Lin]:
 def _shifted_parts(op: str, arg: Lin) -> list[Lin]:
     """Return the arguments of a nested ``op`` in ``arg``, with the constant of ``arg`` added."""
     rest = arg - arg.offset
-    atom = _single_atom(rest)
+    atom = single_atom(rest)
     if isinstance(atom, Extreme) and atom.op == op:
         return [part + arg.offset for part in atom.args]
     return [arg]

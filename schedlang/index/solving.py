@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Union
 
-from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Expr, Var
-from schedlang.expr.simplify import to_lin
+from schedlang.index.linear import Lin
+from schedlang.index.simplify import to_lin
 
 Shape = Sequence[Union[int, Expr]]
 

@@ -1,4 +1,4 @@
-"""Conditions on loop variables in normal form: inequalities, alternatives, and others."""
+"""Conditions in normal form: a conjunction of inequalities, alternatives, and others."""
 
 from __future__ import annotations
 
@@ -6,18 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Union
 
-from schedlang.compute.read import Read
-from schedlang.expr.interval import Ranges
 from schedlang.expr.lazy import is_both
-from schedlang.expr.linear import Lin, Opaque
-from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Const, Expr, Unary, Var
-from schedlang.expr.simplify import to_lin
+from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.expr.visit import postorder
-from schedlang.ir.nodes import Load
-from schedlang.lowering.drafts import DraftRead
-
-# a condition and its truth value
-Held = tuple[Expr, bool]
+from schedlang.index.conditions import NEGATED, Held, at_most, compares_indices
+from schedlang.index.linear import Lin, Opaque
+from schedlang.index.ranges import Ranges
+from schedlang.index.rules import extreme, floordiv
+from schedlang.index.simplify import to_lin
 
 
 @dataclass(frozen=True)
@@ -60,7 +56,16 @@ Item = Union[AtLeast, Either, Other, Never, Unknown]
 
 
 def items_of(held: Iterable[Held], ranges: Ranges) -> list[Item]:
-    """Return the conditions ``held`` as a conjunction of items."""
+    """Return the conditions ``held`` as a conjunction of items.
+
+    Those that hold at all points of ``ranges`` are left out.
+
+    >>> i, j = Axis("i", 8), Axis("j", 8)
+    >>> [item.lin for item in items_of([((i < 5) & (j >= 0), True)], Ranges())]
+    [4 - i]
+    >>> items_of([(i + j > 14, True)], Ranges())
+    [Never()]
+    """
     found: dict[Item, None] = {}
     stack = list(reversed(list(held)))
     while stack:
@@ -93,36 +98,34 @@ def _operands(node: Expr) -> tuple[Expr, Expr, bool] | None:
 def _simple(node: Expr, truth: bool, ranges: Ranges) -> list[Item]:
     if _on_data(node):
         return [Unknown(node)]
-    if not (isinstance(node, Binary) and node.op in COMPARISONS):
+    if not isinstance(node, Binary) or not compares_indices(node):
         return [Other(node, truth)]
-    if not all(x.weak and x.dtype == "int64" for x in (node.a, node.b)):
+    difference = to_lin(node.a, ranges=ranges) - to_lin(node.b, ranges=ranges)
+    if any(isinstance(leaf, Opaque) for leaf in difference.leaves()):
         return [Other(node, truth)]
-    op = node.op if truth else _NEGATED[node.op]
-    gap = to_lin(node.b, ranges=ranges) - to_lin(node.a, ranges=ranges)
-    if any(isinstance(leaf, Opaque) for leaf in gap.leaves()):
-        return [Other(node, truth)]
+    op = node.op if truth else NEGATED[node.op]
     if op == "!=":
         less, more = Binary("<", node.a, node.b, "bool"), Binary(">", node.a, node.b, "bool")
         return [Either(((less, True),), ((more, True),))]
-    rows = {"<": [gap - 1], "<=": [gap], ">": [-gap - 1], ">=": [-gap], "==": [gap, -gap]}[op]
     items: list[Item] = []
-    for row in rows:
-        if ranges.nonneg(row):
+    for fact in at_most(op, difference):
+        if ranges.nonneg(-fact):
             continue
-        if ranges.nonneg(-row - 1):
+        if ranges.nonneg(fact - 1):
             return [Never()]
-        items.append(AtLeast(row, (node, truth)))
+        items.append(AtLeast(-fact, (node, truth)))
     return items
 
 
-_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
-
-
 def _on_data(node: Expr) -> bool:
+    """Return whether ``node`` depends on scalar arguments or elements, read in whatever form."""
     return any(
-        isinstance(n, (Load, DraftRead, Read)) or (isinstance(n, Var) and not n.is_size)
+        not n.is_size if isinstance(n, Var) else not isinstance(n, _WITHOUT_DATA)
         for n in postorder([node])
     )
+
+
+_WITHOUT_DATA = (Axis, Binary, Call, Cast, Const, Select, Unary)
 
 
 def expressions_of(item: Item) -> list[Expr]:
@@ -150,3 +153,33 @@ def negated(held: Sequence[Held]) -> tuple[Held, ...]:
         cond = one if cond is None else Binary("&", cond, one, "bool")
     assert cond is not None
     return ((cond, False),)
+
+
+def narrowed(ranges: Ranges, held: Sequence[Held]) -> Ranges | None:
+    """Return ``ranges`` narrowed by the conditions on one axis in ``held``; ``None`` if empty.
+
+    >>> i, n = Axis("i", 100), Var("n")
+    >>> inside = narrowed(Ranges(), [(i >= 3, True), (i < n, True)])
+    >>> inside and inside.of(i)
+    (3, min(99, n - 1))
+    """
+    found = Ranges(ranges.known)
+    for item in items_of(held, ranges):
+        if isinstance(item, Never):
+            return None
+        axes = {leaf for leaf in leaves_of(item) if isinstance(leaf, Axis)}
+        if not isinstance(item, AtLeast) or len(axes) != 1:
+            continue
+        (axis,) = axes
+        factor = item.lin.terms.get((axis,), 0)
+        rest = item.lin - Lin.of(axis) * factor
+        low, high = found.of(axis)
+        if not factor or high is None or axis in rest.leaves():
+            continue
+        quotient = floordiv(rest, Lin.of(abs(factor)), found)
+        if factor > 0:
+            low = extreme("max", [low, -quotient], found)
+        else:
+            high = extreme("min", [high, quotient], found)
+        found.learn(axis, low, high)
+    return found

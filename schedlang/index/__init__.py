@@ -1,0 +1,1 @@
+"""Reasoning about indices: ranges, conditions, elements that never meet, enumeration."""

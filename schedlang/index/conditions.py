@@ -1,0 +1,169 @@
+"""Conditions on indices: what follows from one, and whether it holds always or never."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedlang.expr.lazy import is_both
+from schedlang.expr.nodes import COMPARISONS, Binary, Const, Expr, Select, Unary
+from schedlang.expr.visit import postorder
+from schedlang.index.linear import Div, Lin, Mod
+from schedlang.index.ranges import Ranges
+from schedlang.index.rules import Known
+from schedlang.index.simplify import to_lin
+
+# a condition and its truth value
+Held = tuple[Expr, bool]
+
+NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+# (sign, shift): the comparison of ``x`` with 0 holds exactly where ``x*sign + shift`` is at most 0
+_AT_MOST = {"<": (1, 1), "<=": (1, 0), ">": (-1, 1), ">=": (-1, 0)}
+# alternatives nested deeper than this add no facts
+_DEEPEST_OR = 4
+
+
+def compares_indices(node: Expr) -> bool:
+    """Return whether ``node`` is a comparison of two index expressions."""
+    return (
+        isinstance(node, Binary) and node.op in COMPARISONS and node.a.weak and node.b.weak
+        and node.a.dtype == "int64" and node.b.dtype == "int64"
+    )  # fmt: skip
+
+
+def at_most(op: str, difference: Lin) -> tuple[Lin, ...]:
+    """Return the polynomials that are all at most 0 exactly where ``difference op 0`` holds.
+
+    There are none for ``!=``, which no conjunction expresses.
+
+    >>> from schedlang.expr.nodes import Axis
+    >>> i = Lin.of(Axis("i", 8))
+    >>> at_most("<", i - 5), at_most("==", i)
+    ((i - 4,), (i, i*-1))
+    """
+    if op in _AT_MOST:
+        sign, shift = _AT_MOST[op]
+        return (difference * sign + shift,)
+    return (difference, -difference) if op == "==" else ()
+
+
+def facts_of(cond: Expr, holds: bool, ranges: Ranges, depth: int = 0) -> tuple[Lin, ...]:
+    """Return polynomials that are at most 0 wherever the truth value of ``cond`` is ``holds``.
+
+    >>> from schedlang.expr.nodes import Axis
+    >>> i, j = Axis("i", 8), Axis("j", 8)
+    >>> facts_of((i < 5) & (j >= i), True, Ranges())
+    (i - 4, i - j)
+    """
+    found: list[Lin] = []
+    seen: set[tuple[int, bool]] = set()
+    stack = [(cond, holds)]
+    while stack:
+        node, truth = stack.pop()
+        if (id(node), truth) in seen:
+            continue
+        seen.add((id(node), truth))
+        if isinstance(node, Unary) and node.op == "~":
+            stack.append((node.a, not truth))
+        elif isinstance(node, Binary) and node.op == ("&" if truth else "|"):
+            stack += [(node.b, truth), (node.a, truth)]
+        elif truth and is_both(node):
+            stack += [(node.a, True), (node.cond, True)]
+        elif truth and isinstance(node, Binary) and node.op == "|" and depth < _DEEPEST_OR:
+            either = facts_of(node.b, True, ranges, depth + 1)
+            found += [f for f in facts_of(node.a, True, ranges, depth + 1) if f in either]
+        elif isinstance(node, Binary) and compares_indices(node):
+            op = node.op if truth else NEGATED[node.op]
+            found += at_most(op, _difference(node, ranges))
+    return tuple(found)
+
+
+def _difference(node: Binary, ranges: Ranges) -> Lin:
+    return to_lin(node.a, ranges=ranges) - to_lin(node.b, ranges=ranges)
+
+
+def occupied(extent: Lin) -> tuple[Lin, ...]:
+    """Return polynomials that are at most 0 if ``extent`` is at least 1, as inside its loop."""
+    if extent.const is not None:
+        return ()
+    found = [Lin.of(1) - extent]
+    rounded = extent - extent.offset
+    if len(rounded.terms) == 1:
+        ((product, coef),) = rounded.terms.items()
+        atom = product[0]
+        least = 1 - extent.offset
+        if coef == 1 and len(product) == 1 and isinstance(atom, (Div, Mod)):
+            # a lower bound of a quotient, or of a size's remainder, bounds the dividend
+            if isinstance(atom, Div) and atom.den.const is not None and atom.den.const > 0:
+                found.append(atom.den * least - atom.num)
+            elif isinstance(atom, Mod) and Ranges().nonneg(atom.num) and Ranges().nonneg(atom.den):
+                found.append(Lin.of(least) - atom.num)
+    return tuple(found)
+
+
+def decided(op: str, ends: Sequence[Lin], ranges: Known) -> bool | None:
+    """Return the truth of ``x op 0`` if it is the same for all ``x`` between ``ends``, else None.
+
+    ``ends`` are one value, or the least and the largest in any order.
+
+    >>> from schedlang.expr.nodes import Axis
+    >>> i = Lin.of(Axis("i", 8))
+    >>> decided("<", [i - 8], Ranges()), decided("==", [i + 1], Ranges())
+    (True, False)
+    >>> decided("<", [i - 4], Ranges())
+    """
+
+    def proven(sign: int, shift: int) -> bool:
+        """Return whether ``x*sign + shift`` is at most 0 at all ends."""
+        return all(ranges.nonneg(end * -sign - shift) for end in ends)
+
+    if op in _AT_MOST:
+        sign, shift = _AT_MOST[op]
+        if proven(sign, shift):
+            return True
+        return False if proven(-sign, 1 - shift) else None
+    if proven(1, 1) or proven(-1, 1):
+        return op == "!="
+    return op == "==" if proven(1, 0) and proven(-1, 0) else None
+
+
+def truth(cond: Expr, ranges: Ranges) -> bool | None:
+    """Return ``True`` if ``cond`` holds at all points of ``ranges``, and ``False`` if at none.
+
+    Return ``None`` if it holds at some, or if neither is proven.
+
+    >>> from schedlang.expr.nodes import Axis
+    >>> i, j = Axis("i", 8), Axis("j", 8)
+    >>> truth((i >= 0) & (i + j < 15), Ranges()), truth((i < 4) & (j > 7), Ranges())
+    (True, False)
+    >>> truth(i < j, Ranges())
+    """
+    if compares_indices(cond):
+        assert isinstance(cond, Binary)
+        return decided(cond.op, [_difference(cond, ranges)], ranges)
+    done: dict[int, bool | None] = {}
+    for node in postorder([cond]):
+        done[id(node)] = _truth(node, done, ranges) if node.dtype == "bool" else None
+    return done[id(cond)]
+
+
+def _truth(node: Expr, done: dict[int, bool | None], ranges: Ranges) -> bool | None:
+    if isinstance(node, Const):
+        return bool(node.value)
+    if isinstance(node, Unary) and node.op == "~":
+        inner = done[id(node.a)]
+        return None if inner is None else not inner
+    if isinstance(node, Select):
+        chosen = done[id(node.cond)]
+        if chosen is not None:
+            return done[id(node.a if chosen else node.b)]
+        return done[id(node.a)] if done[id(node.a)] is done[id(node.b)] else None
+    if isinstance(node, Binary) and node.op in ("&", "|"):
+        sides = done[id(node.a)], done[id(node.b)]
+        ends = node.op == "|"
+        if ends in sides:
+            return ends
+        return None if None in sides else not ends
+    if compares_indices(node):
+        assert isinstance(node, Binary)
+        return decided(node.op, [_difference(node, ranges)], ranges)
+    return None

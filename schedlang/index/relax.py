@@ -1,0 +1,183 @@
+"""Bounds of polynomials without loop variables: over sizes alone, or without one variable."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from schedlang.expr.nodes import Axis, Var
+from schedlang.index.intervals import Interval
+from schedlang.index.linear import ZERO, Atom, Div, Extreme, Lin, Opaque, Product, depends
+from schedlang.index.quotients import upper_bound
+from schedlang.index.rules import Known, extreme, floordiv
+
+# the most ``min`` and ``max`` whose arguments are bounded case by case
+_MOST_CASES = 5
+
+
+class Scope(Known, Protocol):
+    """The interface of :class:`schedlang.index.ranges.Ranges` that relaxation uses."""
+
+    def of(self, var: Axis | Var) -> tuple[Lin, Lin | None]: ...
+
+    def of_atom(self, atom: Atom) -> Interval: ...
+
+
+def lower(lin: Lin, ranges: Scope) -> Lin | None:
+    """Return a lower bound of ``lin`` without loop variables of ``ranges``, if one is known."""
+    bound = upper(-lin, ranges)
+    return None if bound is None else -bound
+
+
+def upper(lin: Lin, ranges: Scope) -> Lin | None:
+    """Return an upper bound of ``lin`` without loop variables of ``ranges``, if one is known.
+
+    >>> from schedlang.index.ranges import Ranges
+    >>> i, n = Lin.of(Axis("i", 8)), Lin.of(Var("n"))
+    >>> upper(i * 2 + n, Ranges()), lower(i * 2 + n, Ranges())
+    (n + 14, n)
+    """
+    current = lin
+    for _ in range(64):
+        var = None
+        for leaf in current.leaves():
+            if isinstance(leaf, Opaque):
+                return None
+            if isinstance(leaf, Axis):
+                var = leaf
+                break
+        if var is None:
+            return current
+        lo, hi = ranges.of(var)
+        bound = None if hi is None else relax(current, var, lo, hi, ranges, up=True)
+        if bound is None:
+            return None
+        current = bound
+    return None
+
+
+def relax(lin: Lin, var: Axis | Var, lo: Lin, hi: Lin, ranges: Scope, up: bool) -> Lin | None:
+    """Return the largest (``up``) or smallest value of ``lin`` while ``var`` runs over ``lo..hi``.
+
+    The value is exact if ``var`` occurs in one term, and a safe bound if it occurs in several.
+    Return ``None`` if no bound is known.
+    """
+    result = ZERO
+    for product, coef in lin.terms.items():
+        if not _mentions(product, var):
+            result = result + Lin({product: coef})
+            continue
+        bound = _relax_product(product, var, lo, hi, ranges, up == (coef > 0))
+        if bound is None:
+            return None
+        result = result + bound * coef
+    return result
+
+
+def _mentions(product: Product, var: Axis | Var) -> bool:
+    if any(atom is var for atom in product):
+        return True
+    inner = [a for a in product if not isinstance(a, (Axis, Var))]
+    return any(_mentions_lin(Lin.of(a), var) for a in inner)
+
+
+def _relax_product(
+    product: Product, var: Axis | Var, lo: Lin, hi: Lin, ranges: Scope, up: bool
+) -> Lin | None:
+    if len(product) == 1:
+        return _relax_atom(product[0], var, lo, hi, ranges, up)
+    result = Lin.of(1)
+    for atom in product:
+        low = ranges.of_atom(atom)[0]
+        if low is None or low < 0:
+            return None
+        if atom is var or _mentions((atom,), var):
+            bound = _relax_atom(atom, var, lo, hi, ranges, up)
+            if bound is None:
+                return None
+            result = result * bound
+        else:
+            result = result * Lin.of(atom)
+    return result
+
+
+def _relax_atom(
+    atom: Atom, var: Axis | Var, lo: Lin, hi: Lin, ranges: Scope, up: bool
+) -> Lin | None:
+    if atom is var:
+        return hi if up else lo
+    if isinstance(atom, Opaque):
+        return None
+    if isinstance(atom, Extreme):
+        args = [relax(a, var, lo, hi, ranges, up) for a in atom.args]
+        known = [a for a in args if a is not None]
+        # any argument is an upper bound of min, and a lower bound of max
+        if len(known) < len(args) and (atom.op == "min") != up:
+            return None
+        return extreme(atom.op, known, ranges) if known else None
+    if isinstance(atom, (Axis, Var)) or _mentions_lin(atom.den, var):
+        return None
+    least = ranges.interval(atom.den)[0]
+    if least is None or least < 0:
+        return None
+    if isinstance(atom, Div):
+        bound = relax(atom.num, var, lo, hi, ranges, up)
+        return None if bound is None else floordiv(bound, atom.den, ranges)
+    low = relax(atom.num, var, lo, hi, ranges, False)
+    high = relax(atom.num, var, lo, hi, ranges, True)
+    den = atom.den.const
+    if low is not None and high is not None and den:
+        first, last = floordiv(low, atom.den, ranges), floordiv(high, atom.den, ranges)
+        if first == last:
+            return (high if up else low) - first * den
+    return (atom.den - 1) if up else ZERO
+
+
+def _mentions_lin(lin: Lin, var: Axis | Var) -> bool:
+    one = {var}
+    return any(depends(leaf, one) for leaf in lin.leaves())
+
+
+def without_extreme(lin: Lin) -> tuple[bool, tuple[Lin, ...]] | None:
+    """Return ``lin`` with one ``min`` or ``max`` replaced by each of its arguments.
+
+    The flag says whether ``lin`` is the smallest of these polynomials, so that a lower bound must
+    hold for all, or the largest, so that it must hold for one. If there are several ``min`` and
+    ``max``, one for which it must hold for all is replaced first: which argument of the others
+    suffices may depend on the case.
+    """
+    found = [
+        ((p[0].op == "min") == (coef > 0), p, coef, p[0])
+        for p, coef in lin.terms.items() if len(p) == 1 and isinstance(p[0], Extreme)
+    ]  # fmt: skip
+    if not found:
+        return None
+    smallest, product, coef, atom = next((f for f in found if f[0]), found[0])
+    rest = lin - Lin({product: coef})
+    return smallest, tuple(rest + arg * coef for arg in atom.args)
+
+
+def largest(lin: Lin, ranges: Scope) -> Lin | None:
+    """Return an upper bound of ``lin`` over all iterations of the loops of ``ranges``, if known.
+
+    It is over sizes alone. The arguments of ``min`` and ``max`` are bounded case by case.
+
+    >>> from schedlang.index.ranges import Ranges
+    >>> i, n = Lin.of(Axis("i", 8)), Lin.of(Var("n"))
+    >>> largest(i * 2 + n, Ranges()), largest(i - 3, Ranges())
+    (n + 14, 4)
+    """
+    return _largest(lin, ranges, _MOST_CASES)
+
+
+def _largest(lin: Lin, ranges: Scope, depth: int) -> Lin | None:
+    cases = without_extreme(lin) if depth else None
+    if cases is None:
+        paired = upper_bound(lin, ranges)
+        high = ranges.interval(paired)[1]
+        return Lin.of(high) if high is not None else upper(paired, ranges)
+    smallest, args = cases
+    bounds = [_largest(arg, ranges, depth - 1) for arg in args]
+    known = [b for b in bounds if b is not None]
+    if not known or (len(known) < len(bounds) and not smallest):
+        return None
+    return extreme("min" if smallest else "max", known, ranges)
