@@ -154,6 +154,7 @@ class _Printer(ValuePrinter):
             args.append(self.text(stmt.mask))
         return f"{self.memory_function(how, stmt)}({', '.join(args)})"
 
+
 def _note(note: str) -> str:
     return f"  // {note}" if note else ""
 

@@ -19,7 +19,8 @@ _LEVELS = {
 _AND, _CONDITIONAL, _UNARY, _ATOM = 2, 1, 11, 12
 _COMPARE = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 _LOGICAL = ("isnan", "isinf", "isfinite")
-Text = tuple[str, int]
+# the text of a value, and its precedence in C
+Printed = tuple[str, int]
 
 
 class ValuePrinter:
@@ -57,7 +58,7 @@ class ValuePrinter:
     def at(self, value: Value, least: int) -> str:
         return paren(*self.value(value), least)
 
-    def value(self, value: Value) -> Text:
+    def value(self, value: Value) -> Printed:
         """Return the text of a value, and its precedence."""
         if isinstance(value, Reg):
             return value.name, _ATOM
@@ -88,7 +89,7 @@ class ValuePrinter:
         parts = self.at(value.cond, _AND), self.at(value.a, _AND), self.at(value.b, 1)
         return f"{parts[0]} ? {parts[1]} : {parts[2]}", _CONDITIONAL
 
-    def _number(self, value: Num) -> Text:
+    def _number(self, value: Num) -> Printed:
         literal, dtype = number(value.value), value.type.dtype
         for word, name in (("inf", "INFINITY"), ("nan", "NAN")):
             if literal.lstrip("-") == word:
@@ -105,7 +106,7 @@ class ValuePrinter:
         literal = f"({literal})" if literal.startswith("-") else literal
         return f"(sl_{TAGS[dtype]}){literal}", _UNARY
 
-    def _operation(self, value: Op) -> Text:
+    def _operation(self, value: Op) -> Printed:
         lanes, dtype, op = value.type.lanes, value.type.dtype, value.op
         a, b = wide(value.a, lanes), wide(value.b, lanes)
         if value.index and op in ("//", "%"):
@@ -137,14 +138,14 @@ class ValuePrinter:
             self.vector("SL_HALF", type_)
         return f"sl_half{f'_{type_.lanes}' if type_.lanes else ''}({text})"
 
-    def _negated(self, value: m.Neg) -> Text:
+    def _negated(self, value: m.Neg) -> Printed:
         a, dtype = self.at(value.a, _UNARY), value.type.dtype
         if dtype == "bool":
             return (f"{a} ^ 1", _LEVELS["^"]) if value.type.lanes else (f"!{a}", _UNARY)
         text = f"{value.op}{a}" if not a.startswith(value.op) else f"{value.op}({a})"
         return (text, _UNARY) if value.type.lanes else (f"(sl_{TAGS[dtype]})({text})", _UNARY)
 
-    def _cast(self, value: m.Cast) -> Text:
+    def _cast(self, value: m.Cast) -> Printed:
         source, dtype, lanes = value.a.type.dtype, value.type.dtype, value.type.lanes
         if source == "float16" and dtype == "float32":
             return self.value(value.a)
@@ -212,4 +213,4 @@ def memory(dtype: str) -> str:
     return "uint16_t" if dtype == "float16" else f"sl_{TAGS[dtype]}"
 
 
-__all__ = ["Text", "ValuePrinter", "memory"]
+__all__ = ["Printed", "ValuePrinter", "memory"]

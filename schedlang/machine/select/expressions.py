@@ -54,6 +54,8 @@ DEEPEST = 12
 FUNCTIONS = {
     "abs": "absolute", "round": "round_even", "min": "minimum", "max": "maximum",
 }  # fmt: skip
+
+
 class Evaluation:
     """One walk over an expression graph."""
 
