@@ -150,3 +150,11 @@ def test_an_expression_without_a_normal_form_differs_between_iterations() -> Non
     at = access([abs(i - 2) + 2 - i], [])
     assert always_differ(SecondIteration(i, at, at, {i})) is False
     assert always_differ(SecondIteration(i, access([abs(i - 9)], []), access([9 - i], []), {i}))
+
+
+def test_an_axis_inside_an_expression_without_a_normal_form_is_held_in_both_iterations() -> None:
+    i, j, _ = AXES
+    one = [abs(i * 2 - 0) + j], []
+    a, b = access(*one), access(*one)
+    second = SecondIteration(j, a, b, {*AXES[1:]})
+    assert always_differ(second) is True

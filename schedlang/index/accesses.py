@@ -13,7 +13,7 @@ from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.index.conditions import facts_of
 from schedlang.index.enumeration import Values, leaves_of, spans_of, table, too_many
-from schedlang.index.linear import Lin, to_expr
+from schedlang.index.linear import Lin, Opaque, to_expr
 from schedlang.index.ranges import Ranges
 
 _MOST_INT64 = 2**62
@@ -201,7 +201,8 @@ def enumerated(
 def related(axes: Sequence[Axis], pairs: Iterable[tuple[Lin, Lin]]) -> list[Axis]:
     """Return those of ``axes`` that ``pairs`` depend on."""
     leaves = {leaf for pair in pairs for lin in pair for leaf in lin.leaves()}
-    return [axis for axis in axes if axis in leaves]
+    inside = leaves_of(leaf.expr for leaf in leaves if isinstance(leaf, Opaque))
+    return [axis for axis in axes if axis in leaves or axis in inside]
 
 
 def tests_of(axes: Sequence[Axis], accesses: Iterable[Access]) -> list[Axis]:
