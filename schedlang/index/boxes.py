@@ -86,7 +86,14 @@ def covered(pieces: Sequence[Piece]) -> list[Span] | None:
     boxes = [_box(p, 0) for p in pieces]
     known = [box for box in boxes if box is not None]
     found = _one_box(known) if len(known) == len(boxes) else None
-    return _covered_from(pieces, 0) if found is None and len(pieces) > 1 else found
+    if found is None and len(pieces) > 1:
+        found = _covered_from(pieces, 0)
+    # an end that depends on a loop bounds no box
+    return None if found is None or any(map(_depends_on_a_loop, found)) else found
+
+
+def _depends_on_a_loop(span: Span) -> bool:
+    return any(isinstance(leaf, Axis) for end in span for leaf in end.leaves())
 
 
 def _covered_from(pieces: Sequence[Piece], depth: int) -> list[Span] | None:
