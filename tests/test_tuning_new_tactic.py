@@ -1,4 +1,4 @@
-"""How to add a tactic: the file of one, and the test that draws it and searches with it."""
+"""An example of a new tactic: its file, and the test that draws it and searches with it."""
 
 from __future__ import annotations
 

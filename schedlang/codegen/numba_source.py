@@ -15,11 +15,11 @@ from schedlang.machine.nodes import (
     If,
     Let,
     Prefetch,
-    Reg,
     Run,
     Stmt,
     Store,
     Thread,
+    Value,
 )
 from schedlang.machine.text import Printer
 
@@ -77,8 +77,8 @@ class StatementPrinter(Printer):
         assert isinstance(stmt, Barrier)
         return "cuda.syncthreads()"
 
-    def argument(self, given: object) -> str:
-        return given.name if isinstance(given, (Array, Reg)) else self(given)  # type: ignore[arg-type]
+    def argument(self, given: Array | Value) -> str:
+        return given.name if isinstance(given, Array) else self(given)
 
     def function(self, function: Function, decorator: str) -> str:
         """Return the text of a function."""

@@ -28,7 +28,7 @@ _MOST_FACTS = 32
 
 
 class Outside(NamedTuple):
-    """How an index leaves its dimension: at which ends, and the values that it takes."""
+    """The ends at which an index leaves its dimension, and the values that it takes."""
 
     below: bool
     above: bool

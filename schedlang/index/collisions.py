@@ -1,4 +1,4 @@
-"""Whether different threads of a block may reach one element."""
+"""Proofs that different threads of a block never reach one element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether different iterations of a loop access different elements."""
+"""Proofs that different iterations of a loop access different elements."""
 
 from __future__ import annotations
 

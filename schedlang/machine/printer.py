@@ -21,6 +21,7 @@ from schedlang.machine.nodes import (
     Stmt,
     Store,
     Thread,
+    Value,
 )
 from schedlang.machine.text import Printer
 
@@ -84,7 +85,7 @@ def _line(stmt: Stmt, known: dict[str, str]) -> str:
         args = (a.name if isinstance(a, Array) else str(a) for a in stmt.args)
         return f"{stmt.name}({', '.join(args)})"
     if isinstance(stmt, Run):
-        given = (a.name if isinstance(a, (Array, Reg)) else _show(a) for a in stmt.args)
+        given = (a.name if isinstance(a, Array) else _show(a) for a in stmt.args)
         return f"{stmt.function}({', '.join(given)})"
     if isinstance(stmt, Thread):
         return f"{stmt.reg.name}: {stmt.reg.type} = {stmt.tag}{_comment(stmt.note)}"
@@ -92,8 +93,8 @@ def _line(stmt: Stmt, known: dict[str, str]) -> str:
     return "barrier"
 
 
-def _show(value: object) -> str:
-    return Printer()(value)  # type: ignore[arg-type]
+def _show(value: Value) -> str:
+    return Printer()(value)
 
 
 def _operand(loop: For) -> str:

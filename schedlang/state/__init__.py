@@ -1,1 +1,1 @@
-"""What a schedule is, as data: stages with their axes and placement, and the primitives on them."""
+"""A schedule as data: stages with their axes and placement, and the primitives on them."""

@@ -1,4 +1,4 @@
-"""Whether the tail of a split can be cut off into a loop of its own."""
+"""The conditions under which the tail of a split becomes a loop of its own."""
 
 from __future__ import annotations
 

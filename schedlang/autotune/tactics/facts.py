@@ -27,7 +27,7 @@ from schedlang.target import Target
 
 @dataclass(frozen=True)
 class Problem:
-    """What is scheduled: the computation of ``outputs``, for ``threads`` cores of a target.
+    """A computation to schedule: that of ``outputs``, for ``threads`` cores of a target.
 
     ``sizes`` are the values of symbolic sizes to tune for.
     """
@@ -131,7 +131,7 @@ class StageFacts:
 
     @property
     def is_output(self) -> bool:
-        """Whether the stage computes a result, which is at root."""
+        """True if the stage computes a result, which is at root."""
         return self.flow.state.is_output(self.stage)
 
     @property
@@ -164,7 +164,7 @@ class StageFacts:
 
     @property
     def width(self) -> int:
-        """How many elements of every output a vector holds."""
+        """The elements of every output that a vector holds."""
         return min(self.problem.target.vector_width(t.dtype) for t in self.stage.outputs)
 
     def extents(self, axes: Sequence[Axis]) -> tuple[int, ...]:
@@ -189,7 +189,7 @@ class StageFacts:
 
     @property
     def evaluations(self) -> int:
-        """How many times the body is evaluated."""
+        """The number of evaluations of the body."""
         return self.results * self.reduction_steps
 
     @cached_property
@@ -215,7 +215,7 @@ class StageFacts:
 
     @property
     def is_scan_step(self) -> bool:
-        """Whether the stage is the start or the update of a scan."""
+        """True if the stage is the start or the update of a scan."""
         readers = (self.flow.state.of(reader) for reader in self.consumers)
         return any(reader is not None and reader.is_scan for reader in readers)
 

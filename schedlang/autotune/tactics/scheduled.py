@@ -70,7 +70,7 @@ class AttachPoint:
 
 @dataclass(frozen=True)
 class Scheduled:
-    """What is decided about some stages.
+    """The decisions about some stages.
 
     * ``stages``: those that are scheduled.
     * ``inlined``: those that are computed inline.

@@ -1,4 +1,4 @@
-"""What a pass over a machine nest may ask beside the nest."""
+"""The facts that a pass over a machine nest may ask for beside the nest."""
 
 from __future__ import annotations
 

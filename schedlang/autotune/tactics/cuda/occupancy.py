@@ -1,4 +1,4 @@
-"""How many threads and blocks fill a GPU, and which reductions fill it."""
+"""The threads and blocks that fill a GPU, and the reductions that fill it."""
 
 from __future__ import annotations
 
