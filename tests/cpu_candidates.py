@@ -12,7 +12,7 @@ from schedlang.autotune.tactics.templates import template_for
 from schedlang.expr.nodes import Axis
 from schedlang.expr.visit import postorder
 from schedlang.host import USUAL_CACHES
-from schedlang.machine.select.sums import kept_buffers, steps_of
+from schedlang.machine.loops.sums import kept_buffers, steps_of
 
 AVX2 = sl.Target("cpu", vector_bytes=32, vector_registers=16, caches=USUAL_CACHES)
 AVX512 = sl.Target("cpu", vector_bytes=64, vector_registers=32, caches=USUAL_CACHES)

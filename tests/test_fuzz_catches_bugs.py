@@ -25,7 +25,8 @@ from schedlang.lowering import (
     storage,
 )
 from schedlang.lowering.tails import Cut
-from schedlang.machine.select import expressions, known_conditions, statements, stores
+from schedlang.machine.loops import conditions, strips
+from schedlang.machine.select import expressions, stores
 from schedlang.runtime import kernel
 from schedlang.state import placement, plan
 from schedlang.state.primitives import dataflow
@@ -232,31 +233,25 @@ def empty_reduction_writes_nothing(patch: Patch) -> None:
 def masks_lost(patch: Patch) -> None:
     right = stores.Stores._store_one
 
-    def wrong(self: Any, buffer: Any, indices: Any, value: Any, context: Any, width: int) -> Any:
-        return right(self, buffer, indices, value, replace(context, mask=None), width)
+    def wrong(self: Any, store: Any, buffer: Any, value: Any, context: Any, width: int) -> Any:
+        return right(self, store, buffer, value, replace(context, mask=None), width)
 
     patch(stores.Stores, "_store_one", wrong)
 
 
 def later_lanes_start_over(patch: Patch) -> None:
-    right = statements.Statements.lanes
-    patch(
-        statements.Statements,
-        "lanes",
-        lambda self, loop, context, count, start: right(
-            self, loop, context, count, ZERO if start.const else start
-        ),
-    )
+    right = strips._lanes
+    patch(strips, "_lanes", lambda axis, first, count, body: right(axis, 0, count, body))
 
 
 def open_tests_taken_to_hold(patch: Patch) -> None:
-    right = known_conditions._comparison
+    right = conditions._comparison
 
-    def wrong(node: Any, context: Any) -> bool:
-        found = right(node, context)
+    def wrong(node: Any, place: Any) -> bool:
+        found = right(node, place)
         return True if found is None else found
 
-    patch(known_conditions, "_comparison", wrong)
+    patch(conditions, "_comparison", wrong)
 
 
 def kernel_keeps_its_first_sizes(patch: Patch) -> None:

@@ -37,7 +37,7 @@ FLOAT = Type("float32")
 
 def job() -> Job:
     numbers = count()
-    return Job(sl.Target("cpu"), "C", lambda wanted: f"{wanted}_{next(numbers)}")
+    return Job("C", lambda wanted: f"{wanted}_{next(numbers)}")
 
 
 def added(reg: Reg, array: Array, element: int) -> For:

@@ -59,7 +59,7 @@ class _Printer(ValuePrinter):
 
     def function(self, function: Function, public: bool) -> str:
         apart = {a.name for s in function.body if isinstance(s, m.Hint) and s.name == "apart"
-                 for a in s.args if isinstance(a, Array)}  # fmt: skip
+                 for a in s.args}  # fmt: skip
         listed = [self._parameter(p, apart) for p in function.parameters]
         static = "" if public else "static "
         name = self.names.get(function.name, function.name)

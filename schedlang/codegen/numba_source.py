@@ -42,7 +42,7 @@ class StatementPrinter(Printer):
         margin = INDENT * depth
         if isinstance(stmt, For):
             head = f"{margin}for {stmt.index.name} in {self._range(stmt)}:{_comment(stmt.note)}"
-            return [head, *self.body(stmt.body, depth + 1)]
+            return [head, *self.body(stmt.body, depth + 1), *self._hints(stmt, margin)]
         if isinstance(stmt, If):
             head = f"{margin}if {self(stmt.cond)}:{_comment(stmt.note)}"
             lines = [head, *self.body(stmt.body, depth + 1)]
@@ -50,6 +50,11 @@ class StatementPrinter(Printer):
                 lines += [f"{margin}else:", *self.body(stmt.orelse, depth + 1)]
             return lines
         return [margin + self._line(stmt)]
+
+    def _hints(self, loop: For, margin: str) -> list[str]:
+        """Return the calls behind a loop by which the compiler knows what to do with it."""
+        rolled = [f"{margin}{self.use('rolled')}({loop.rolled})"] if loop.rolled else []
+        return [*rolled, f"{margin}{self.use('unrolled')}()"] if loop.unrolled else rolled
 
     def _range(self, loop: For) -> str:
         name = "prange" if loop.parallel else "range"
@@ -68,8 +73,7 @@ class StatementPrinter(Printer):
         if isinstance(stmt, Prefetch):
             return f"{self.use('prefetch')}({stmt.array.name}, {self(stmt.at)})"
         if isinstance(stmt, Hint):
-            args = (a.name if isinstance(a, Array) else str(a) for a in stmt.args)
-            return f"{self.use(stmt.name)}({', '.join(args)})"
+            return f"{self.use(stmt.name)}({', '.join(a.name for a in stmt.args)})"
         if isinstance(stmt, Run):
             return f"{stmt.function}({', '.join(self.argument(a) for a in stmt.args)})"
         if isinstance(stmt, Thread):

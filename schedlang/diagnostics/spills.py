@@ -12,7 +12,7 @@ from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.program import Program
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, For, If, Stmt, Store, walk
-from schedlang.machine.select.sums import kept_buffers, steps_of
+from schedlang.machine.loops.sums import kept_buffers, steps_of
 from schedlang.target import Target
 
 # bytes of a GPU register

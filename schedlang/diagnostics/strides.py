@@ -15,8 +15,8 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer, For, Load
 from schedlang.ir.offsets import CLOSE, flat, gathers, lane_step
 from schedlang.ir.printer import expr_text
-from schedlang.machine.select.sums import kept_buffers, steps_of
-from schedlang.machine.select.transposes import FEWEST
+from schedlang.machine.loops.sums import kept_buffers, steps_of
+from schedlang.machine.loops.transposes import FEWEST
 from schedlang.target import Target
 
 # a warning needs this many accesses, and this share of all that the kernel computes: the copy of

@@ -15,7 +15,7 @@ from schedlang.index.linear import Lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store
 from schedlang.ir.offsets import flat, lane_step
-from schedlang.machine.select.sums import skips_iterations, steps_of, vectors_of
+from schedlang.machine.loops.sums import skips_iterations, steps_of, vectors_of
 from schedlang.target import Target
 
 # a tile of more copies does not fit any register file, so its reads are not examined

@@ -1,10 +1,14 @@
-"""Statements of a loop nest, whose values are expressions over loop variables and loads."""
+"""Statements of a loop nest, whose values are expressions over loop variables and loads.
+
+The last seven are made by the passes of ``machine/loops``: a nest that is printed, verified or
+scheduled has none of them.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Optional, Union
 
 from schedlang.compute.reduce import Reducer
@@ -103,7 +107,8 @@ class If:
 class Store:
     """The assignment ``buffers[k][indices] = values[k]``, for all ``k`` at once.
 
-    With a ``reducer``, the store combines the values with the elements it finds.
+    With a ``reducer``, the store combines the values with the elements it finds. A ``streamed`` one
+    bypasses the cache.
     """
 
     buffers: tuple[Buffer, ...]
@@ -111,6 +116,7 @@ class Store:
     values: tuple[Expr, ...]
     reducer: Optional[Reducer] = None
     stage: str = ""
+    streamed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +171,92 @@ class Block:
     stmts: tuple[Stmt, ...] = ()
 
 
-Stmt = Union[For, If, Store, Alloc, Fetch, Barrier, Exchange, Note, Block]
+@dataclass(frozen=True, eq=False)
+class Lanes:
+    """The values ``start .. start + count`` of a vectorized ``axis``, all at once."""
+
+    axis: Axis
+    start: Lin
+    count: int
+    body: Block
+
+
+@dataclass(frozen=True, eq=False)
+class Strips:
+    """A loop over the vectors of a vectorized ``axis``, whose first lanes are ``start``.
+
+    ``start`` runs over ``0, step, ...`` below ``stop``.
+    """
+
+    axis: Axis
+    start: Axis
+    stop: int
+    step: int
+    body: Block
+    stage: str
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A block of ``count`` vectors that is read by rows and transposed in registers.
+
+    Lane ``l`` of vector ``k`` is the element ``first + l*step + k``; ``axis`` counts the vectors.
+    """
+
+    buffer: Buffer
+    first: Lin
+    step: int
+    count: int
+    lanes: int
+    axis: Axis
+
+
+@dataclass(frozen=True, eq=False)
+class Copy:
+    """Statements in which ``axis`` is the number ``at``."""
+
+    axis: Axis
+    at: int
+    body: Block
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """The copies of an unrolled loop's body, in the order of its iterations.
+
+    ``share`` says that they consist of stores alone, so that they may share loads; ``blocks`` are
+    the transposed blocks whose columns they read.
+    """
+
+    copies: tuple[Copy, ...]
+    share: bool = False
+    blocks: frozenset[Columns] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Statements during which the elements of ``buffers`` that they update stay in registers."""
+
+    buffers: frozenset[Buffer]
+    body: Block
+
+
+@dataclass(frozen=True, eq=False)
+class Masked:
+    """A guard whose condition differs between lanes. The first lane passes it if it ``leads``."""
+
+    cond: Expr
+    body: Block
+    note: str = ""
+    leads: bool = False
+
+
+Stmt = Union[
+    For, If, Store, Alloc, Fetch, Barrier, Exchange, Note, Block, Lanes, Strips, Copies, Copy, Kept,
+    Masked,
+]  # fmt: skip
+# statements that hold one block
+Around = (For, If, Lanes, Strips, Copy, Kept, Masked)
 
 
 def walk(root: Stmt) -> Iterator[tuple[Stmt, int]]:
@@ -177,15 +268,40 @@ def walk(root: Stmt) -> Iterator[tuple[Stmt, int]]:
             stack.extend((s, depth) for s in reversed(stmt.stmts))
             continue
         yield stmt, depth
-        if isinstance(stmt, (For, If)):
-            stack.append((stmt.body, depth + 1))
+        stack.extend((s, depth + 1) for s in reversed(held(stmt)))
+
+
+def held(stmt: Stmt) -> tuple[Stmt, ...]:
+    """Return the statements that ``stmt`` directly holds, in program order."""
+    if isinstance(stmt, Block):
+        return stmt.stmts
+    if isinstance(stmt, Around):
+        return (stmt.body,)
+    return stmt.copies if isinstance(stmt, Copies) else ()
+
+
+def mapped(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
+    """Return ``stmt`` with ``change`` applied to the statements that it directly holds."""
+    if isinstance(stmt, Block):
+        return Block(tuple(change(s) for s in stmt.stmts))
+    if isinstance(stmt, Around):
+        return replace(stmt, body=block_of(change(stmt.body)))
+    if isinstance(stmt, Copies):
+        copies = (replace(c, body=block_of(change(c.body))) for c in stmt.copies)
+        return replace(stmt, copies=tuple(copies))
+    return stmt
+
+
+def block_of(stmt: Stmt) -> Block:
+    """Return ``stmt`` as a block."""
+    return stmt if isinstance(stmt, Block) else Block((stmt,))
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
     """Return the expressions that ``stmt`` evaluates itself, without those of its body."""
     if isinstance(stmt, Store):
         return (*stmt.indices, *stmt.values)
-    if isinstance(stmt, If):
+    if isinstance(stmt, (If, Masked)):
         return (stmt.cond,)
     if isinstance(stmt, (Fetch, Exchange)):
         return stmt.indices

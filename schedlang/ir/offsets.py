@@ -11,7 +11,7 @@ from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.index.digits import step
 from schedlang.index.linear import ZERO, Lin, Opaque
-from schedlang.index.simplify import to_lin
+from schedlang.index.simplify import has_mod, merge_div_mod, to_lin
 from schedlang.ir.nodes import Buffer, Load
 
 # lanes at most this far apart are extracted from whole vectors
@@ -43,6 +43,17 @@ def flat(buffer: Buffer, indices: Sequence[Expr], values: Mapping[Any, Lin] | No
     return total
 
 
+def offset_of(buffer: Buffer, indices: tuple[Expr, ...], values: Mapping[Any, Lin]) -> Lin:
+    """Return the offset of ``buffer[indices]`` in its shortest form, as code computes it."""
+    found = merge_div_mod(flat(buffer, indices, values))
+    if values and has_mod(found):
+        # merge quotients and remainders before the values of unrolled axes make them differ
+        joined = merge_div_mod(flat(buffer, indices))
+        if not has_mod(joined):
+            return joined.substitute(dict(values))
+    return found
+
+
 def lane_step(offset: Lin, axis: Axis) -> int | None:
     """Return the distance between neighbouring lanes; ``None`` if it is not a constant."""
     return step(offset, axis)
@@ -72,4 +83,13 @@ def most_at_once(dtype: str) -> int:
     return min(WIDEST // itemsize(dtype), MOST_AT_ONCE * pairs)
 
 
-__all__ = ["CLOSE", "flat", "gathers", "lane_step", "most_at_once", "one_access", "strides"]
+__all__ = [
+    "CLOSE",
+    "flat",
+    "gathers",
+    "lane_step",
+    "most_at_once",
+    "offset_of",
+    "one_access",
+    "strides",
+]

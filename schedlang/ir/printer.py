@@ -17,14 +17,20 @@ from schedlang.ir.nodes import (
     Barrier,
     Block,
     Buffer,
+    Copies,
+    Copy,
     Exchange,
     Fetch,
     For,
     If,
+    Kept,
+    Lanes,
     Load,
+    Masked,
     Note,
     Stmt,
     Store,
+    Strips,
     walk,
 )
 
@@ -168,6 +174,8 @@ def statement_lines(
         return [f"if {expr_text(stmt.cond, names)}:{note}"]
     if isinstance(stmt, Alloc):
         return [storage_text(stmt.buffer)]
+    if isinstance(stmt, (Lanes, Strips, Copies, Copy, Kept, Masked)):
+        return [_arranged_text(stmt, names)]
     if isinstance(stmt, Fetch):
         inside = _inside(stmt.indices, names)
         return [f"prefetch {stmt.buffer.name}[{inside}]"]
@@ -185,6 +193,29 @@ def statement_lines(
         return store_lines(stmt, names, taken)
     assert not isinstance(stmt, Block)
     raise TypeError(type(stmt).__name__)
+
+
+def _arranged_text(
+    stmt: Lanes | Strips | Copies | Copy | Kept | Masked, names: dict[Axis, str]
+) -> str:
+    """Return the line of a statement that the passes of ``machine/loops`` make."""
+    if isinstance(stmt, Copies):
+        columns = sorted({block.buffer.name for block in stmt.blocks})
+        transposed = f", transposed: {', '.join(columns)}" if columns else ""
+        return f"copies{', which share loads' if stmt.share else ''}{transposed}:"
+    if isinstance(stmt, Kept):
+        return f"keep {', '.join(sorted(b.name for b in stmt.buffers))} in registers:"
+    if isinstance(stmt, Masked):
+        note = f"   # {stmt.note}" if stmt.note else ""
+        return f"mask {expr_text(stmt.cond, names)}:{note}"
+    name = names.get(stmt.axis, stmt.axis.name)
+    if isinstance(stmt, Copy):
+        return f"{name} = {stmt.at}:"
+    if isinstance(stmt, Strips):
+        return f"for {name} in 0..{stmt.stop} by {stmt.step}:"
+    if stmt.start.const is None:
+        return f"{stmt.count} lanes {name}:"
+    return f"lanes {name} in {stmt.start.const}..{stmt.start.const + stmt.count}:"
 
 
 def storage_text(buffer: Buffer) -> str:

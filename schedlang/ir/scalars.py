@@ -101,6 +101,9 @@ def caller(fn: str) -> Callable[..., Any]:
         return smaller if fn == "min" else larger
     if fn == "isnan":
         return lambda x: x != x
+    if fn == "rounded":
+        # each scalar operation rounds already
+        return lambda x: x
     return lambda *args: apply_function(fn, *args)
 
 

@@ -16,8 +16,26 @@ from schedlang.errors import VerifyError
 from schedlang.expr.choices import in_parts
 from schedlang.expr.lazy import regions_of
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
+from schedlang.index.linear import to_expr
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Load, Stmt, Store
+from schedlang.ir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    Copies,
+    Copy,
+    Fetch,
+    For,
+    If,
+    Kept,
+    Lanes,
+    Load,
+    Masked,
+    Stmt,
+    Store,
+    Strips,
+    held,
+)
 from schedlang.ir.scalars import caller, caster, powers
 
 DEEPEST = 12
@@ -222,7 +240,11 @@ def _write(w: _Writer, stmt: Stmt, stack: list[Any]) -> None:
         stack.extend(reversed(stmt.stmts))
     elif isinstance(stmt, For):
         _loop(w, stmt, stack)
-    elif isinstance(stmt, If):
+    elif isinstance(stmt, (Lanes, Strips, Copy)):
+        _values(w, stmt, stack)
+    elif isinstance(stmt, (Copies, Kept)):
+        stack.extend(reversed(held(stmt)))
+    elif isinstance(stmt, (If, Masked)):
         w.line(f"if {w.value(stmt.cond)}:")
         _indented(w, stmt.body, stack)
     elif isinstance(stmt, Store):
@@ -245,6 +267,22 @@ def _indented(w: _Writer, body: Block, stack: list[Any]) -> None:
         w.current.indent -= 1
 
     stack += [leave, body]
+
+
+def _values(w: _Writer, stmt: Lanes | Strips | Copy, stack: list[Any]) -> None:
+    """Write the statements inside of ``stmt`` for each value of its axis."""
+    axis, name = stmt.start if isinstance(stmt, Strips) else stmt.axis, w.fresh("i")
+    if isinstance(stmt, Strips):
+        w.line(f"for {name} in range(0, {stmt.stop}, {stmt.step}):")
+    elif isinstance(stmt, Copy):
+        w.line(f"for {name} in ({stmt.at},):")
+    else:
+        lane, start = w.fresh("i"), w.value(to_expr(stmt.start))
+        w.line(f"for {lane} in ordered({stmt.count}):")
+        w.line(f" {name} = {start} + {lane}")
+    w.names[axis] = name
+    stack.append(lambda: w.names.pop(axis) and None)
+    _indented(w, stmt.body, stack)
 
 
 def _loop(w: _Writer, loop: For, stack: list[Any]) -> None:

@@ -1,11 +1,25 @@
-"""From a loop nest to the machine nest of a target: selection, then the passes in order."""
+"""From a loop nest to the machine nest of a target: passes over loops, selection, then passes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from schedlang.gpu_lowering.program import Program
+from schedlang.expr.nodes import Axis, Var
+from schedlang.gpu_lowering.program import Launch, Program
+from schedlang.index.linear import ZERO, Lin
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Block
+from schedlang.machine.loops.conditions import settle_conditions
+from schedlang.machine.loops.job import LoopJob, LoopPass
+from schedlang.machine.loops.plain_loops import mark_plain_loops
+from schedlang.machine.loops.rounding import round_products
+from schedlang.machine.loops.streams import stream_stores
+from schedlang.machine.loops.strips import strip_mine
+from schedlang.machine.loops.sums import keep_sums
+from schedlang.machine.loops.transposes import transpose_loads
+from schedlang.machine.loops.unroll import unroll
 from schedlang.machine.names import Names, name_all
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.passes.job import Job
@@ -17,6 +31,11 @@ from schedlang.machine.verify import verify_machine
 from schedlang.target import Target
 
 Pass = Callable[[MachineNest, Job], MachineNest]
+CPU_LOOP_PASSES: tuple[LoopPass, ...] = (
+    mark_plain_loops, stream_stores, keep_sums, round_products, strip_mine, unroll,
+    settle_conditions, transpose_loads,
+)  # fmt: skip
+GPU_LOOP_PASSES: tuple[LoopPass, ...] = (keep_sums, strip_mine, unroll, settle_conditions)
 CPU_PASSES: tuple[Pass, ...] = (outline, place_storage)
 
 
@@ -29,22 +48,53 @@ def machine_nest(
     ``fastmath`` allows the compiler to reorder sums. Raises
     :class:`~schedlang.errors.BuildError` for what a CPU cannot run, such as thread loops.
     """
+    body = loops_of(nest, target, fastmath)
     names = name_all(nest, reserved)
-    entry, fresh = select_cpu(nest, names, target, public, fastmath)
-    made, job = MachineNest((entry,)), Job(target, public, fresh)
+    entry, fresh = select_cpu(nest, body, names, target, public)
+    made, job = MachineNest((entry,)), Job(public, fresh)
     for run in CPU_PASSES:
         made = run(made, job)
     verify_machine(made)
     return made
 
 
+def loops_of(nest: Nest, target: Target, fastmath: bool = False) -> Block:
+    """Return the statements of a CPU kernel after the passes over loops."""
+    body, job = nest.body, LoopJob(nest, target, fastmath)
+    for run in CPU_LOOP_PASSES:
+        body = run(body, job)
+    return body
+
+
 def machine_kernels(
     program: Program, target: Target, public: str, names: Names
 ) -> tuple[MachineKernel, ...]:
     """Return the machine nests of the kernels of a GPU, each with its launch, verified."""
-    made = select_gpu(program, target, public, names)
+    made = []
+    for launch in program.launches:
+        constant = _constant(launch)
+        body = _kernel_loops(program.nest, launch, constant, target)
+        made.append(select_gpu(program.nest, launch, body, constant, names, target, public))
     verify_machine(MachineNest(tuple(kernel.function for kernel in made)))
-    return made
+    return tuple(made)
 
 
-__all__ = ["CPU_PASSES", "machine_kernels", "machine_nest"]
+def _constant(launch: Launch) -> Mapping[Axis | Var, Lin]:
+    """Return the thread and block indices that are 0: a variable keeps local storage in memory."""
+    return {i.axis: ZERO for i in launch.indices if to_lin(i.extent).const == 1}
+
+
+def _kernel_loops(
+    nest: Nest, launch: Launch, constant: Mapping[Axis | Var, Lin], target: Target
+) -> Block:
+    running: dict[Axis | Var, tuple[Lin, Lin]] = {
+        i.axis: (ZERO, to_lin(i.extent) - 1) for i in launch.indices
+    }
+    body, job = launch.body, LoopJob(nest, target, values=constant, known=Ranges(running))
+    for run in GPU_LOOP_PASSES:
+        body = run(body, job)
+    return body
+
+
+__all__ = ["CPU_LOOP_PASSES", "CPU_PASSES", "GPU_LOOP_PASSES", "loops_of", "machine_kernels",
+           "machine_nest"]  # fmt: skip

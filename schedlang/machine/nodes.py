@@ -211,7 +211,8 @@ class Store:
 class For:
     """A loop over ``range(0, stop, step)``; its iterations may run in ``parallel``.
 
-    ``label`` is a name for a function of the loop's body.
+    ``label`` is a name for a function of the loop's body. The compiler keeps the loop ``rolled``,
+    with that many vectors an iteration, or writes out all iterations of an ``unrolled`` one.
     """
 
     index: Reg
@@ -221,6 +222,8 @@ class For:
     parallel: bool = False
     note: str = ""
     label: str = ""
+    rolled: int = 0
+    unrolled: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,10 +261,10 @@ class Prefetch:
 
 @dataclass(frozen=True, eq=False)
 class Hint:
-    """A hint to the compiler, or a fence: ``apart``, ``rolled``, ``unrolled``, ``stream_fence``."""
+    """A hint to the compiler that arrays are ``apart``, or a ``stream_fence``."""
 
     name: str
-    args: tuple[Union[Array, int], ...] = ()
+    args: tuple[Array, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,7 +57,7 @@ def _statement(stmt: Stmt, known: dict[str, str]) -> list[str]:
     if isinstance(stmt, For):
         step = f" step {stmt.step}" if stmt.step != 1 else ""
         kind = "parallel" if stmt.parallel else "for"
-        head = f"{kind} {stmt.index.name} in 0..{_operand(stmt)}{step}:{_comment(stmt.note)}"
+        head = f"{kind} {stmt.index.name} in 0..{_operand(stmt)}{step}:{_comment(_notes(stmt))}"
         return [head, *_body(stmt.body, 1, known)]
     if isinstance(stmt, If):
         lines = [f"if {_show(stmt.cond)}:{_comment(stmt.note)}", *_body(stmt.body, 1, known)]
@@ -82,8 +82,7 @@ def _line(stmt: Stmt, known: dict[str, str]) -> str:
     if isinstance(stmt, Prefetch):
         return f"prefetch({stmt.array.name}, {_show(stmt.at)})"
     if isinstance(stmt, Hint):
-        args = (a.name if isinstance(a, Array) else str(a) for a in stmt.args)
-        return f"{stmt.name}({', '.join(args)})"
+        return f"{stmt.name}({', '.join(a.name for a in stmt.args)})"
     if isinstance(stmt, Run):
         given = (a.name if isinstance(a, Array) else _show(a) for a in stmt.args)
         return f"{stmt.function}({', '.join(given)})"
@@ -101,6 +100,13 @@ def _operand(loop: For) -> str:
     """Return the end of a loop's range, in parentheses unless it is one name or number."""
     text = _show(loop.stop)
     return text if text.isidentifier() or text.isdigit() else f"({text})"
+
+
+def _notes(loop: For) -> str:
+    """Return the note of a loop, and what the compiler does with it."""
+    rolled = f"rolled, {loop.rolled} vectors an iteration" if loop.rolled else ""
+    notes = (loop.note, rolled, "unrolled" if loop.unrolled else "")
+    return ", ".join(note for note in notes if note)
 
 
 def _comment(note: str) -> str:

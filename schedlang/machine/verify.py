@@ -107,9 +107,8 @@ def _statement(stmt: Stmt, scope: _Scope, known: Mapping[str, Function]) -> None
     elif isinstance(stmt, Prefetch):
         _array(stmt.array, scope, stmt)
     elif isinstance(stmt, Hint):
-        for arg in stmt.args:
-            if isinstance(arg, Array):
-                _array(arg, scope, stmt)
+        for array in stmt.args:
+            _array(array, scope, stmt)
     elif isinstance(stmt, Run):
         _call(stmt, scope, known)
 

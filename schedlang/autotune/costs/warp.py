@@ -21,7 +21,7 @@ from schedlang.index.linear import to_expr
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For, If, Load, Stmt, Store, walk
 from schedlang.ir.offsets import flat
-from schedlang.machine.select.sums import kept_by_thread, steps_of
+from schedlang.machine.loops.sums import kept_by_thread, steps_of
 from schedlang.target import Target
 
 # instructions that a barrier stands for

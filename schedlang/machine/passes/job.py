@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from schedlang.target import Target
-
 
 @dataclass(frozen=True)
 class Job:
-    """The target, the name of the public function, and ``fresh``, which makes unused names."""
+    """The name of the public function, and ``fresh``, which makes unused names."""
 
-    target: Target
     public: str
     fresh: Callable[[str], str]

@@ -36,8 +36,6 @@ from schedlang.machine.passes.job import Job
 
 DEEPEST_LOOPS = 16
 MOST_NESTS = 25
-# hints about the loop before them
-OF_A_LOOP = ("rolled", "unrolled")
 
 Named = Array | Reg
 
@@ -117,17 +115,11 @@ class _Outliner:
                 if any(v.name in _defined(part) for v in free([stmt])):
                     flush(body[position:])
                 result.append(stmt)
-            elif isinstance(stmt, Hint) and stmt.name in OF_A_LOOP and part:
-                part.append(stmt)
             elif isinstance(stmt, Hint) or _assigned(stmt) & (known | _defined(result)):
                 flush(body[position:])
                 result.append(stmt)
             else:
                 part.append(stmt)
-            following = later[0] if later else None
-            if isinstance(following, Hint) and following.name in OF_A_LOOP:
-                # a hint stays behind its loop
-                continue
             if _nests(part) >= MOST_NESTS and not _defined(part) & {v.name for v in free(later)}:
                 flush(())
         flush(())
@@ -200,7 +192,7 @@ def _apart(body: Body, parameters: Sequence[Named]) -> Body:
     found: list[Stmt] = []
     for stmt in body:
         if isinstance(stmt, Hint) and stmt.name == "apart":
-            arrays = {a.name for a in stmt.args if isinstance(a, Array)}
+            arrays = {a.name for a in stmt.args}
             kept = tuple(p for p in parameters if isinstance(p, Array) and p.name in arrays)
             if not kept:
                 continue

@@ -9,35 +9,28 @@ from schedlang.errors import BuildError, explain
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, Buffer, For
+from schedlang.ir.nodes import Block, Buffer, For, Strips, walk
 from schedlang.machine import nodes as machine
+from schedlang.machine.loops.plain_loops import VECTORIZABLE, unaliased_arrays
 from schedlang.machine.names import Names
 from schedlang.machine.nodes import Function, Hint, Num
 from schedlang.machine.passes.outline import DEEPEST_LOOPS
 from schedlang.machine.select.context import Context
-from schedlang.machine.select.llvm_hints import (
-    is_latency_bound,
-    is_plain,
-    needs_overlap_test,
-    should_stay_rolled,
-    unaliased_arrays,
-    vectors_at_once,
-)
 from schedlang.machine.select.statements import Frame, Statements, label_of
 from schedlang.state.state import NONTEMPORAL
 from schedlang.target import Target
 
 
 def select_cpu(
-    nest: Nest, names: Names, target: Target, public: str, fastmath: bool
+    nest: Nest, body: Block, names: Names, target: Target, public: str
 ) -> tuple[Function, Callable[[str], str]]:
-    """Return the kernel of ``nest`` as one function, and a function that makes unused names.
+    """Return ``body`` as one function, and a function that makes unused names.
 
-    ``fastmath`` allows the compiler to reorder sums. Raises
+    ``body`` are the statements of ``nest`` after the passes over loops. Raises
     :class:`~schedlang.errors.BuildError` for what a CPU cannot run, such as thread loops.
     """
-    builder = _Entry(nest, names, target, public, fastmath)
-    entry = builder.entry()
+    builder = _Entry(nest, names, target, public)
+    entry = builder.entry(body)
     for loop in nest.loops:
         if any(n == NONTEMPORAL for n, _ in loop.pragmas) and loop.stage not in builder.streamed:
             raise BuildError(
@@ -55,21 +48,14 @@ def select_cpu(
 class _Entry(Statements):
     """Builder of a CPU kernel as one function."""
 
-    def __init__(
-        self, nest: Nest, names: Names, target: Target, public: str, fastmath: bool
-    ) -> None:
-        super().__init__(nest, names, target, public)
-        self.fastmath = fastmath
-        self.is_plain = is_plain(nest)
-
-    def entry(self) -> Function:
+    def entry(self, stmts: Block) -> Function:
         """Return the whole kernel."""
         e = self.evaluator
         name = self.function_name(f"{self.public}_kernel")
         parameters = [e.array(a) if isinstance(a, Buffer) else e.reg(a) for a in self.nest.args]
         parameters += [e.reg(v) for v in self.nest.sizes]
         with e.collected() as body:
-            self.task(self.nest.body, Context({}))
+            self.task(stmts, Context({}))
         return self.finished(name, parameters, body)
 
     def task(self, body: Block, context: Context) -> None:
@@ -77,7 +63,8 @@ class _Entry(Statements):
         unfenced, self.stores.unfenced = self.stores.unfenced, False
         apart = [self.evaluator.array(b) for b in self.nest.buffers
                  if b in unaliased_arrays(self.nest)]  # fmt: skip
-        if apart and needs_overlap_test(body):
+        loops = (stmt for stmt, _ in walk(body) if isinstance(stmt, For))
+        if apart and any(VECTORIZABLE in dict(loop.pragmas) for loop in loops):
             self.emit(Hint("apart", tuple(apart)))
         self.block(body, context)
         if self.stores.unfenced:
@@ -94,28 +81,17 @@ class _Entry(Statements):
                     'target="cuda" or "cuda-emulator", which runs GPU kernels on the CPU.',
                 )
             )
-        if any(name == NONTEMPORAL for name, _ in loop.pragmas):
-            context = replace(context, stream=loop.stage)
-        if loop.kind == "vectorize":
-            self.vector(loop, context)
-        elif loop.kind == "unroll" and isinstance(loop.extent, int):
-            self.unrolled(loop, context)
-        elif loop.kind == "parallel" and not self.frame.outlined and context.lanes is None:
+        if loop.kind == "parallel" and not self.frame.outlined and context.lanes is None:
             self.parallel(loop, context)
         elif self.frame.loops >= DEEPEST_LOOPS:
             self.deep(loop, context)
         else:
             self.plain(loop, context)
 
-    def hints_after(self, loop: For, context: Context) -> None:
-        if self.is_plain and should_stay_rolled(loop, self.fastmath):
-            self.emit(Hint("rolled", (vectors_at_once(loop, self.target),)))
-
-    def latency_bound(self, loop: For, buffers: frozenset[Buffer]) -> bool:
-        return self.is_plain and not self.fastmath and is_latency_bound(loop, buffers)
-
     def parallel(self, loop: For, context: Context) -> None:
-        """Build a parallel loop; its body becomes a function, so it uses no register from outside.
+        """Build a parallel loop.
+
+        Its body becomes a function, so it uses no register from outside.
         """
         index = self.evaluator.reg(loop.axis)
         outer, self.frame = self.frame, Frame(outlined=True)
@@ -125,10 +101,10 @@ class _Entry(Statements):
         stop = self.extent(loop, context)
         self.emit(machine.For(index, stop, tuple(body), parallel=True, label=label_of(loop)))
 
-    def deep(self, loop: For, context: Context) -> None:
+    def deep(self, loop: For | Strips, context: Context) -> None:
         """Build a loop that a pass moves to a function: Python allows 20 nested blocks."""
         outer, self.frame = self.frame, Frame(outlined=self.frame.outlined)
-        self.loop(loop, replace(context, shared={}, named={}))
+        self.statement(loop, replace(context, shared={}, named={}))
         self.frame = outer
 
     def allocate(self, buffer: Buffer, context: Context) -> None:

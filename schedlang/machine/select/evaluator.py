@@ -7,15 +7,14 @@ from dataclasses import replace
 
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.index.linear import Lin, to_expr
-from schedlang.index.simplify import has_mod, merge_div_mod, to_lin
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Buffer
-from schedlang.ir.offsets import flat, lane_step, strides
+from schedlang.ir.offsets import lane_step, offset_of, strides
 from schedlang.machine.names import Names
 from schedlang.machine.nodes import INDEX, Num, Op, Reg, Type, Value
 from schedlang.machine.select.builder import Builder
 from schedlang.machine.select.context import Context
 from schedlang.machine.select.expressions import Evaluation
-from schedlang.machine.select.known_conditions import always_read, settled
 from schedlang.machine.select.sums import Sum
 
 # an offset shorter than this gets no register
@@ -51,19 +50,11 @@ class Evaluator(Builder):
 
     def value(self, root: Expr, context: Context) -> Value:
         """Return the value of ``root``, after statements for its shared and long parts."""
-        return Evaluation(self, context, always=always_read(root, context)).run(
-            settled(root, context)
-        )
+        return Evaluation(self, context).run(root)
 
     def offset(self, buffer: Buffer, indices: tuple[Expr, ...], context: Context) -> Lin:
         """Return the flat element offset of ``buffer[indices]``."""
-        found = merge_div_mod(flat(buffer, indices, context.values))
-        if context.values and has_mod(found):
-            # merge quotients and remainders before the values of unrolled axes make them differ
-            joined = merge_div_mod(flat(buffer, indices))
-            if not has_mod(joined):
-                return joined.substitute(dict(context.values))
-        return found
+        return offset_of(buffer, indices, context.values)
 
     def index(
         self, lin: Lin, context: Context, buffer: Buffer | None = None,

@@ -5,7 +5,7 @@ Values get their types here, and registers if they are used twice, or too long o
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from schedlang.expr.printer import ATOM, is_index
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
-from schedlang.ir.nodes import Buffer
+from schedlang.ir.nodes import Buffer, Lanes
 from schedlang.ir.nodes import Load as LoadExpr
 from schedlang.ir.offsets import gathers, lane_step
 from schedlang.machine.nodes import (
@@ -39,7 +39,7 @@ from schedlang.machine.nodes import (
     Value,
     wide,
 )
-from schedlang.machine.select.context import Context, Lanes
+from schedlang.machine.select.context import Context
 from schedlang.machine.select.loads import load
 from schedlang.machine.select.transposes import column
 from schedlang.machine.text import CALLED
@@ -64,10 +64,8 @@ class Evaluation:
         owner: Evaluator,
         context: Context,
         known: Mapping[int, Value] | None = None,
-        always: Container[int] = (),
     ) -> None:
         self.owner = owner
-        self.always = always
         self.context = context
         self.uses: dict[int, int] = {}
         self.done: dict[int, Value] = dict(known or {})
@@ -232,10 +230,9 @@ class Evaluation:
         kept = self.owner.kept(node.buffer, node.indices, self.context)
         if kept is not None:
             return kept
-        if id(node) in self.always:
-            transposed = column(self.owner, node, self.context)
-            if transposed is not None:
-                return transposed
+        transposed = column(self.owner, node, self.context)
+        if transposed is not None:
+            return transposed
         offset = self._offset(node)
         key = (node.buffer, offset)
         shared = self._shared(node, offset, self.context.mask)

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schedlang.errors import BuildError
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Axis, Var
-from schedlang.gpu_lowering.lanes import lanes_differ, strip_lanes
 from schedlang.gpu_lowering.program import Index, Launch, Program
-from schedlang.index.linear import ZERO, Lin
-from schedlang.index.ranges import Ranges
-from schedlang.index.simplify import to_lin
+from schedlang.index.linear import Lin
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Barrier, Buffer, Exchange, For
+from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For, Strips
 from schedlang.ir.offsets import one_access
 from schedlang.ir.printer import expr_text
 from schedlang.machine import nodes as machine
 from schedlang.machine.names import Names
-from schedlang.machine.nodes import Fn, Function, Hint, Load, Num, Reg, Store, Thread, Type
+from schedlang.machine.nodes import Fn, Function, Load, Num, Reg, Store, Thread, Type
 from schedlang.machine.select.context import Context
-from schedlang.machine.select.statements import MOST_COPIES, Frame, Statements
-from schedlang.machine.select.sums import kept_by_thread
+from schedlang.machine.select.statements import Frame, Statements
 from schedlang.target import Target
 
 ALIGNMENT = 16
@@ -43,13 +39,15 @@ class MachineKernel:
 
 
 def select_gpu(
-    program: Program, target: Target, public: str, names: Names
-) -> tuple[MachineKernel, ...]:
-    """Return the kernels of ``program``."""
-    return tuple(
-        _Kernel(program.nest, names, target, public, launch).kernel()
-        for launch in program.launches
-    )
+    nest: Nest, launch: Launch, body: Block, constant: Mapping[Axis | Var, Lin], names: Names,
+    target: Target, public: str,
+) -> MachineKernel:  # fmt: skip
+    """Return the kernel of ``launch``.
+
+    ``body`` are its statements after the passes over loops, and ``constant`` the values of the
+    indices that have only one.
+    """
+    return _Kernel(nest, names, target, public, launch).kernel(body, constant)
 
 
 def kernel_names(program: Program, taken: Sequence[str]) -> Names:
@@ -87,25 +85,18 @@ class _Kernel(Statements):
         # the bytes of the widest access to each buffer
         self.access_bytes: dict[Buffer, int] = {}
 
-    def kernel(self) -> MachineKernel:
+    def kernel(self, stmts: Block, constant: Mapping[Axis | Var, Lin]) -> MachineKernel:
         launch = self.launch
         name = self.function_name(f"{launch.name}_kernel")
         for buffer in self.allocated(launch.body):
             self.names.share(buffer, self.storage_name(buffer))
         self.frame = Frame()
-        # an index of extent 1 is the constant 0: a variable one keeps local storage in memory
-        constant: dict[Axis, Lin] = {
-            i.axis: ZERO for i in launch.indices if to_lin(i.extent).const == 1
-        }
-        running: dict[Axis | Var, tuple[Lin, Lin]] = {
-            i.axis: (ZERO, to_lin(i.extent) - 1) for i in launch.indices
-        }
-        context = Context(constant, known=Ranges(running))
+        context = Context(constant)
         with self.evaluator.collected() as body:
             for index in launch.indices:
                 if index.axis not in constant:
                     self.emit(self._thread(index))
-            self.block(launch.body, context)
+            self.block(stmts, context)
         own = {i.axis for i in launch.indices}
         free = [k for k in self.free_keys(launch.body, context) if k not in own]
         order = {k: n for n, k in enumerate((*self.nest.args, *self.nest.sizes))}
@@ -122,16 +113,6 @@ class _Kernel(Statements):
             width = count * itemsize(buffer.dtype)
             self.access_bytes[buffer] = max(width, self.access_bytes.get(buffer, 0))
         return found
-
-    def strip_lanes(self, loop: For) -> int:
-        return strip_lanes(loop)
-
-    def writes_out(self, strips: int) -> bool:
-        """Return whether ``strips`` vectors are unrolled: always, unless that is too many copies.
-
-        In a loop over vectors, the offset would not be known to be aligned.
-        """
-        return self.frame.copies * strips <= MOST_COPIES
 
     def storage_name(self, buffer: Buffer) -> str:
         """Return the name of a buffer.
@@ -150,20 +131,9 @@ class _Kernel(Statements):
         return Thread(Reg(name), index.tag, f"{printed} in 0..{extent}")
 
     def loop(self, loop: For, context: Context) -> None:
-        if loop.kind == "vectorize" and not lanes_differ(loop):
-            self.vector(loop, context)
-            return
-        if context.lanes is not None and loop.kind == "unroll":
-            self.unrolled(loop, context)
-            return
-        self.plain(loop, context)
-        if loop.kind in ("unroll", "vectorize"):
-            self.emit(Hint("unrolled"))
+        self.plain(loop, context, unrolled=loop.kind in ("unroll", "vectorize"))
 
-    def kept(self, loop: For, steps: Container[Axis], around: tuple[For, ...]) -> frozenset[Buffer]:
-        return kept_by_thread(loop, self.target, steps, around)
-
-    def deep(self, loop: For, context: Context) -> None:
+    def deep(self, loop: For | Strips, context: Context) -> None:
         raise BuildError(
             f"kernel {self.launch.name} nests more than 16 loops: fuse or unroll some of them"
         )

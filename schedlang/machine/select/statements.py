@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
 
-from schedlang.errors import BuildError, explain
-from schedlang.expr import dtypes
-from schedlang.expr.nodes import Axis, Const, Expr, Var
+from schedlang.errors import BuildError
+from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder
-from schedlang.index.conditions import facts_of
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nest import Nest
@@ -21,32 +18,36 @@ from schedlang.ir.nodes import (
     Barrier,
     Block,
     Buffer,
+    Copies,
+    Copy,
     Exchange,
     Fetch,
     For,
     If,
+    Kept,
+    Lanes,
     Load,
+    Masked,
     Note,
     Stmt,
     Store,
+    Strips,
     expressions,
     walk,
-)  # fmt: skip
+)
 from schedlang.machine import nodes as machine
+from schedlang.machine.loops.plain_loops import ROLLED
+from schedlang.machine.loops.strips import buffers_of
 from schedlang.machine.names import Names, short_name
-from schedlang.machine.nodes import Array, Function, Num, Op, Prefetch, Reg, Value
+from schedlang.machine.nodes import Array, Function, Num, Op, Prefetch, Reg, Value, wide
 from schedlang.machine.passes.outline import DEEPEST_LOOPS
-from schedlang.machine.select.context import Context, Lanes
+from schedlang.machine.select.context import Context
 from schedlang.machine.select.evaluator import Evaluator
-from schedlang.machine.select.known_conditions import condition, first_lane
 from schedlang.machine.select.stores import Stores
-from schedlang.machine.select.sums import Sums, kept_buffers, starts_of, steps_of, vectors
+from schedlang.machine.select.sums import Sums, starts_of
 from schedlang.target import Target
 
 DEEPEST_BLOCKS = 96
-MOST_COPIES = 1024
-# vector registers that one vector of the source fills at most
-STRIPS = 4
 INDENT = "    "
 WIDTH = 98
 
@@ -55,14 +56,12 @@ WIDTH = 98
 class Frame:
     """The depth of loops and blocks in the function under construction.
 
-    ``outlined`` says whether it is inside of a parallel loop; ``copies`` counts those of unrolled
-    loops around.
+    ``outlined`` says whether it is inside of a parallel loop.
     """
 
     depth: int = 1
     loops: int = 0
     outlined: bool = False
-    copies: int = 1
 
 
 class Statements:
@@ -93,7 +92,7 @@ class Statements:
         """Return the buffers that ``body`` allocates."""
         return [s.buffer for s, _ in walk(body) if isinstance(s, Alloc)]
 
-    def deep(self, loop: For, context: Context) -> None:
+    def deep(self, loop: For | Strips, context: Context) -> None:
         """Build a loop inside of as many loops as a function may nest."""
         raise NotImplementedError
 
@@ -140,7 +139,7 @@ class Statements:
 
     @contextmanager
     def inside(self) -> Iterator[list[machine.Stmt]]:
-        """Collect the body of a loop or a branch."""
+        """Collect the statements of a deeper block."""
         self.frame.depth += 1
         with self.evaluator.collected() as body:
             yield body
@@ -148,11 +147,21 @@ class Statements:
 
     def statement(self, stmt: Stmt, context: Context) -> None:
         if isinstance(stmt, For):
-            last = to_lin(stmt.extent) - 1
-            known = context.known.extended(stmt.axis, Lin.of(0), last)
-            self.loop(stmt, replace(context, known=known))
+            self.loop(stmt, context)
+        elif isinstance(stmt, Lanes):
+            self.block(stmt.body, replace(context, lanes=stmt))
+        elif isinstance(stmt, Strips):
+            self.strips(stmt, context)
+        elif isinstance(stmt, Copies):
+            self.copies(stmt, context)
+        elif isinstance(stmt, Copy):
+            self.copy(stmt, context)
+        elif isinstance(stmt, Kept):
+            self.kept(stmt, context)
         elif isinstance(stmt, If):
             self.guard(stmt, context)
+        elif isinstance(stmt, Masked):
+            self.masked(stmt, context)
         elif isinstance(stmt, Store):
             self.store(stmt, context)
         elif isinstance(stmt, Alloc):
@@ -178,153 +187,54 @@ class Statements:
         at = self.evaluator.index(offset, context, stmt.buffer, stmt.indices)
         self.emit(Prefetch(self.evaluator.array(stmt.buffer), at))
 
-    def unrolled(self, loop: For, context: Context) -> None:
-        assert isinstance(loop.extent, int)
-        outer = self.frame.copies
-        self.frame.copies *= loop.extent
-        if self.frame.copies > MOST_COPIES:
-            raise BuildError(
-                explain(
-                    f"unroll({loop.axis.name}) on stage {loop.stage}",
-                    f"with the unrolled loops around it, it makes {self.frame.copies} copies of "
-                    "the body, which would not compile in reasonable time or memory",
-                    f"Unroll fewer or smaller loops, at most {MOST_COPIES} copies in all.",
-                )
-            )
-        if loop.extent > 1 and context.lanes is None and _only_stores(loop, set(context.values)):
+    def copies(self, stmt: Copies, context: Context) -> None:
+        if stmt.share:
             if not context.copies:
-                written = {b for s, _ in walk(loop.body) for b in buffers_of(s)}
-                context = replace(context, written=frozenset(written), shared={})
-            context = replace(context, copies={**context.copies, loop.axis: loop.extent})
-        with self.summing(loop, context) as inner:
-            for k in range(loop.extent):
-                self.block(loop.body, with_value(inner, loop.axis, Lin.of(k)))
-        self.frame.copies = outer
+                written = frozenset(b for s, _ in walk(stmt) for b in buffers_of(s))
+                context = replace(context, written=written, shared={}, blocks=stmt.blocks)
+            axis = stmt.copies[0].axis
+            context = replace(context, copies={**context.copies, axis: len(stmt.copies)})
+        for copy in stmt.copies:
+            self.copy(copy, context)
+
+    def copy(self, stmt: Copy, context: Context) -> None:
+        self.block(stmt.body, with_value(context, stmt.axis, Lin.of(stmt.at)))
 
     def guard(self, stmt: If, context: Context) -> None:
-        test = condition(stmt.cond, context)
-        if isinstance(test, Const):
-            if test.value:
-                of_copies = any(node in context.copies for node in postorder([stmt.cond]))
-                self.block(stmt.body, replace(context, tested=context.tested or of_copies))
-            return
-        cond = self.evaluator.value(test, context)
-        if not cond.type.lanes:
-            facts = facts_of(stmt.cond, True, context.known)
-            # values loaded under the test are undefined after it, as in the next unrolled copy
-            inner = replace(
-                context, known=context.known.assuming(facts), shared=dict(context.shared)
-            )
-            with self.inside() as body:
-                self.block(stmt.body, inner)
-            self.emit(machine.If(cond, tuple(body), note=stmt.note))
-            return
+        cond = self.evaluator.value(stmt.cond, context)
+        # values loaded under the test are undefined after it, as in the next unrolled copy
+        with self.inside() as body:
+            self.block(stmt.body, replace(context, shared=dict(context.shared)))
+        self.emit(machine.If(cond, tuple(body), note=stmt.note))
+
+    def masked(self, stmt: Masked, context: Context) -> None:
+        assert context.lanes is not None
+        cond = wide(self.evaluator.value(stmt.cond, context), context.lanes.count)
         both = cond if context.mask is None else Op("&", cond, context.mask, cond.type)
         mask = self.evaluator.let(both, "m", stmt.note)
-        leads = (context.leads or context.mask is None) and first_lane(test, context)
-        self.block(stmt.body, replace(context, mask=mask, leads=leads))
+        self.block(stmt.body, replace(context, mask=mask, leads=stmt.leads))
 
-    def vector(self, loop: For, context: Context) -> None:
-        """Build a vectorized loop: as one vector, or as a loop over vectors and a remainder."""
-        assert isinstance(loop.extent, int)
-        if context.lanes is not None:
-            raise BuildError(
-                f"stage {loop.stage} vectorizes {loop.axis.name} inside the vectorized loop "
-                f"{context.lanes.axis.name}, and only one loop of a nest can be vectorized: unroll "
-                "the other"
-            )
-        most = self.strip_lanes(loop)
-        whole, rest = divmod(loop.extent, most)
-        if loop.extent <= most or self.adds_to_kept(loop, context) or self.writes_out(whole):
-            for first in range(0, whole * most, most):
-                self.lanes(loop, context, most, Lin.of(first))
-            self.pieces(loop, context, rest, whole * most)
-            return
+    def strips(self, stmt: Strips, context: Context) -> None:
+        """Build a loop over the vectors of an axis."""
         if self.frame.loops >= DEEPEST_LOOPS:
-            self.deep(loop, context)
+            self.deep(stmt, context)
             return
-        index = self.evaluator.reg(loop.axis)
-        self.frame.loops += 1
-        with self.inside() as body:
-            start = Axis(f"{loop.axis.name}", loop.extent)
-            self.names.share(start, index.name)
+        index = self.evaluator.reg(stmt.axis)
+        self.names.share(stmt.start, index.name)
+        with self.inside_loop() as body:
             # registers of this loop are out of scope in the next copy of an unrolled loop
-            inner = replace(context, shared=dict(context.shared))
-            self.lanes(loop, inner, most, Lin.of(start))
-        self.frame.loops -= 1
-        self.emit(machine.For(index, Num(whole * most), tuple(body), most, label=label_of(loop)))
-        self.pieces(loop, context, rest, whole * most)
+            self.block(stmt.body, replace(context, shared=dict(context.shared)))
+        stop = Num(stmt.stop)
+        self.emit(machine.For(index, stop, tuple(body), stmt.step, label=label_of(stmt)))
 
-    def too_long(self, reduction: For) -> bool:
-        """Return whether the vectors in ``reduction``, written out, are too many copies."""
-        inside = [s for s, _ in walk(reduction.body) if isinstance(s, For)]
-        strips = [
-            vectors(f.extent, self.strip_lanes(f))
-            for f in inside if f.kind == "vectorize" and isinstance(f.extent, int)
-        ]  # fmt: skip
-        unrolled = [f.extent for f in inside if f.kind == "unroll" and isinstance(f.extent, int)]
-        most = max(strips, default=1)
-        return most > 1 and self.frame.copies * prod(unrolled) * most > MOST_COPIES
+    def kept(self, stmt: Kept, context: Context) -> None:
+        """Build statements whose sums are loaded before them and stored after them.
 
-    def adds_to_kept(self, loop: For, context: Context) -> bool:
-        """Return whether ``loop`` updates sums that stay in registers.
-
-        Such a loop cannot become a loop over vectors: each vector's sums need a name of their own,
-        and an offset that is known before the reduction loop.
+        A store of constants just before them is dropped, and the sums start from those constants.
         """
-        kept = context.sums.buffers if context.sums is not None else frozenset()
-        return any(isinstance(s, Store) and kept & set(s.buffers) for s, _ in walk(loop.body))
-
-    def writes_out(self, strips: int) -> bool:
-        """Return whether ``strips`` vectors are written one after the other, not in a loop."""
-        return False
-
-    def strip_lanes(self, loop: For) -> int:
-        """Return the most lanes of a vectorized loop that are written as one vector."""
-        found = [b.dtype for s, _ in walk(loop.body) for b in buffers_of(s)]
-        widest = max(found, key=dtypes.itemsize, default="float32")
-        return self.target.vector_width(widest) * STRIPS
-
-    def pieces(self, loop: For, context: Context, count: int, start: int) -> None:
-        """Build ``count`` lanes as vectors of 2**k lanes, since only those stay in registers."""
-        while count:
-            lanes = 1 << (count.bit_length() - 1)
-            self.lanes(loop, context, lanes, Lin.of(start))
-            start, count = start + lanes, count - lanes
-
-    def lanes(self, loop: For, context: Context, count: int, start: Lin) -> None:
-        if count == 1:
-            self.block(loop.body, with_value(context, loop.axis, start))
-            return
-        self.block(loop.body, replace(context, lanes=Lanes(loop.axis, count, start)))
-
-    def plain(self, loop: For, context: Context) -> None:
-        index, stop = self.evaluator.reg(loop.axis), self.extent(loop, context)
-        note = "parallel already outside" if loop.kind == "parallel" else ""
-        with self.summing(loop, context) as inner:
-            self.frame.loops += 1
-            with self.inside() as body:
-                self.block(loop.body, inner)
-            self.frame.loops -= 1
-            self.emit(machine.For(index, stop, tuple(body), note=note, label=label_of(loop)))
-            self.hints_after(loop, inner)
-
-    def hints_after(self, loop: For, context: Context) -> None:
-        """Build hints for the compiler after a loop; by default there are none."""
-
-    @contextmanager
-    def summing(self, loop: For, context: Context) -> Iterator[Context]:
-        """Yield the context inside ``loop``, whose sums are loaded before it and stored after it.
-
-        A store of constants just before the loop is dropped, and the sums start from those
-        constants.
-        """
-        sums = self.sums_of(loop, context)
-        if sums is None:
-            yield context
-            return
+        sums = Sums(stmt.buffers, context.mask, dict(context.named))
         with self.evaluator.collected() as inside:
-            yield replace(context, sums=sums)
+            self.block(stmt.body, replace(context, sums=sums))
         before = self.evaluator.stmts
         initial = starts_of(before, self.stores.constant, sums)
         for spot, start in initial.items():
@@ -333,33 +243,30 @@ class Statements:
             if not kept.before:
                 sums.named[spot] = replace(kept, at=start.at)
         self.stores.read_sums(sums, initial)
-        for stmt in inside:
-            self.emit(stmt)
+        for made in inside:
+            self.emit(made)
         self.stores.write_sums(sums)
 
-    def sums_of(self, loop: For, context: Context) -> Sums | None:
-        """Return the sums that the updates inside ``loop`` keep in registers, if any."""
-        nested = max((depth for s, depth in walk(loop.body) if isinstance(s, For)), default=0)
-        if not loop.axis.is_reduce or context.sums is not None or context.mask:
-            return None
-        if self.frame.loops + nested + 1 >= DEEPEST_LOOPS or self.too_long(loop):
-            return None
-        lanes = context.lanes
-        around = () if lanes is None else (replace(loop, axis=lanes.axis, extent=lanes.count,
-                                                   kind="vectorize"),)  # fmt: skip
-        buffers = self.kept(loop, steps_of(loop, self.nest), around)
-        if not buffers:
-            return None
-        return Sums(buffers, dict(context.named), latency_bound=self.latency_bound(loop, buffers))
+    def plain(self, loop: For, context: Context, unrolled: bool = False) -> None:
+        index, stop = self.evaluator.reg(loop.axis), self.extent(loop, context)
+        note = "parallel already outside" if loop.kind == "parallel" else ""
+        rolled = dict(loop.pragmas).get(ROLLED, 0)
+        with self.inside_loop() as body:
+            self.block(loop.body, context)
+        self.emit(
+            machine.For(
+                index, stop, tuple(body), note=note, label=label_of(loop), rolled=rolled,
+                unrolled=unrolled,
+            )
+        )  # fmt: skip
 
-    def latency_bound(self, loop: For, buffers: frozenset[Buffer]) -> bool:
-        """Return True if each addition of a reduction loop waits for the previous one."""
-        return False
-
-    def kept(self, loop: For, steps: Container[Axis], around: tuple[For, ...]) -> frozenset[Buffer]:
-        """Return the buffers whose sums stay in registers inside ``loop``."""
-        target = self.target
-        return kept_buffers(loop, target.vector_width, target.vector_registers, steps, around)
+    @contextmanager
+    def inside_loop(self) -> Iterator[list[machine.Stmt]]:
+        """Collect the body of a loop."""
+        self.frame.loops += 1
+        with self.inside() as body:
+            yield body
+        self.frame.loops -= 1
 
     def extent(self, loop: For, context: Context) -> Value:
         if isinstance(loop.extent, int):
@@ -402,39 +309,10 @@ class Statements:
         return [e for b in buffers for e in b.shape if isinstance(e, Expr)]
 
 
-def label_of(loop: For) -> str:
+def label_of(loop: For | Strips) -> str:
     """Return a name for a function of the body of ``loop``."""
     return f"{loop.stage}_{loop.axis.name}"
 
 
-def _only_stores(loop: For, known: set[Any]) -> bool:
-    """Return whether the copies of an unrolled loop consist of stores alone.
-
-    Its tests must depend only on ``known`` values and on unrolled axes, so that they are decided
-    when the copies are written.
-    """
-    inside = [s for s, _ in walk(loop.body)]
-    unrolled = {s.axis for s in inside if isinstance(s, For) and s.kind == "unroll"}
-    decided = {*known, *unrolled, loop.axis}
-
-    def plain(stmt: Stmt) -> bool:
-        if isinstance(stmt, If):
-            leaves = (n for n in postorder([stmt.cond]) if isinstance(n, (Axis, Var, Load)))
-            return all(leaf in decided for leaf in leaves)
-        return isinstance(stmt, Store) or (
-            isinstance(stmt, For) and stmt.kind in ("unroll", "vectorize")
-        )
-
-    return all(map(plain, inside))
-
-
 def with_value(context: Context, axis: Axis, value: Lin) -> Context:
     return replace(context, values={**context.values, axis: value})
-
-
-def buffers_of(stmt: Stmt) -> Sequence[Buffer]:
-    if isinstance(stmt, Store):
-        return stmt.buffers
-    if isinstance(stmt, Exchange):
-        return (*stmt.into, *stmt.source)
-    return (stmt.buffer,) if isinstance(stmt, Fetch) else ()

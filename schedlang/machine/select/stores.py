@@ -5,16 +5,28 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import replace
 
-from schedlang.expr.nodes import Const, Expr
+from schedlang.expr.nodes import Const
 from schedlang.index.linear import Lin, to_expr
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.nodes import Store as StoreNode
 from schedlang.ir.offsets import lane_step
 from schedlang.ir.updates import combined
-from schedlang.machine.nodes import Fn, Let, Load, Reg, Store, Value, wide
+from schedlang.machine.nodes import (
+    INDEX,
+    Fn,
+    Iota,
+    Let,
+    Load,
+    Num,
+    Op,
+    Reg,
+    Store,
+    Type,
+    Value,
+    wide,
+)
 from schedlang.machine.select.context import Context
 from schedlang.machine.select.evaluator import SHORT, Evaluator
-from schedlang.machine.select.llvm_hints import unfused
 from schedlang.machine.select.sums import Spot, Sums
 
 # columns of a line kept free for the names of the intrinsic and the buffer, and the offset
@@ -38,13 +50,9 @@ class Stores:
     def store(self, store: StoreNode, context: Context, width: int) -> None:
         """Build ``store``; a value too long for a line of ``width`` gets a register."""
         e = self.evaluator
-        if store.reducer is not None or context.stream != store.stage:
-            context = replace(context, stream="")
         if store.reducer is not None:
             context = self._named_offset(store, context)
             store = combined(store)
-            if context.sums is not None and context.sums.latency_bound:
-                store = replace(store, values=tuple(map(unfused, store.values)))
         values = [e.value(v, context) for v in store.values]
         constant = all(isinstance(v, Const) for v in store.values)
         if len(values) > 1 and not constant:
@@ -55,7 +63,7 @@ class Stores:
             if kept is not None:
                 e.emit(Let(kept, _under_mask(kept, value, context)))
                 continue
-            made, spot = self._store_one(buffer, store.indices, value, context, width)
+            made, spot = self._store_one(store, buffer, value, context, width)
             if spot is not None:
                 spots[made] = spot
         if constant and len(spots) == len(store.buffers):
@@ -80,10 +88,10 @@ class Stores:
         return context
 
     def _store_one(
-        self, buffer: Buffer, indices: tuple[Expr, ...], value: Value, context: Context, width: int
+        self, store: StoreNode, buffer: Buffer, value: Value, context: Context, width: int
     ) -> tuple[Store, Spot | None]:
         """Build the store of one buffer; return its place unless it is masked or scattered."""
-        e, lanes, mask = self.evaluator, context.lanes, context.mask
+        e, lanes, mask, indices = self.evaluator, context.lanes, context.mask, store.indices
         array = e.array(buffer)
         offset = e.offset(buffer, indices, context)
         if len(e.text(value).text) > width - CALL:
@@ -98,7 +106,8 @@ class Stores:
             first = offset.substitute({lanes.axis: lanes.start})
             if step == 1:
                 at = e.index(first, context, buffer, indices)
-                made = Store(self._adjacent(buffer, first, context), array, at, value, mask=mask)
+                how = self._adjacent(store, buffer, first, context)
+                made = Store(how, array, at, value, mask=mask)
                 if made.how in ("vstore", "vstore_aligned"):
                     spot = (buffer, first, lanes.count, 1)
             elif step and mask is None:
@@ -111,12 +120,12 @@ class Stores:
         e.emit(made)
         return made, spot
 
-    def _adjacent(self, buffer: Buffer, first: Lin, context: Context) -> str:
+    def _adjacent(self, store: StoreNode, buffer: Buffer, first: Lin, context: Context) -> str:
         """Return the intrinsic that stores adjacent lanes."""
         if context.mask is not None:
             return "vstore_masked"
-        if context.stream:
-            self.streamed.add(context.stream)
+        if store.streamed:
+            self.streamed.add(store.stage)
             self.unfenced = True
             return "vstore_stream"
         assert context.lanes is not None
@@ -125,31 +134,53 @@ class Stores:
 
     def read_sums(self, sums: Sums, initialized: Container[Spot]) -> None:
         """Build loads of the sums that a reduction loop keeps, except those ``initialized``."""
-        e = self.evaluator
+        e, mask = self.evaluator, sums.mask
         for spot, kept in sums.named.items():
             buffer, _, lanes, step = spot
             for stmt in kept.before:
                 e.emit(stmt)
             if spot in initialized:
                 continue
-            how = _access("load", lanes, step)
-            e.emit(Let(kept.reg, Load(how, e.array(buffer), kept.at, kept.reg.type, step=step)))
+            array, made = e.array(buffer), kept.reg.type
+            if mask is not None and lanes and step != 1:
+                at = _every_lane(kept.at, step, made)
+                value = Load("vgather_masked", array, at, made, mask=mask)
+            else:
+                how = _access("load", lanes, step, mask)
+                value = Load(how, array, kept.at, made, step=step, mask=mask)
+            e.emit(Let(kept.reg, value))
 
     def write_sums(self, sums: Sums) -> None:
         """Build stores of the sums, after the loop."""
-        e = self.evaluator
+        e, mask = self.evaluator, sums.mask
         for (buffer, _, lanes, step), kept in sums.named.items():
-            how = _access("store", lanes, step)
-            e.emit(Store(how, e.array(buffer), kept.at, kept.reg, step=step))
+            array = e.array(buffer)
+            if mask is not None and lanes and step != 1:
+                at = _every_lane(kept.at, step, kept.reg.type)
+                e.emit(Store("vscatter_masked", array, at, kept.reg, mask=mask))
+            else:
+                how = _access("store", lanes, step, mask)
+                e.emit(Store(how, array, kept.at, kept.reg, step=step, mask=mask))
 
 
 def _under_mask(kept: Reg, value: Value, context: Context) -> Value:
-    """Return the next value of a sum in a register; lanes outside the mask keep theirs."""
-    if context.mask is None:
+    """Return the next value of a sum in a register; lanes outside the mask keep theirs.
+
+    Under the mask around the loop alone, the other lanes are never stored.
+    """
+    if context.mask is None or (context.sums is not None and context.mask is context.sums.mask):
         return value
     return Fn("select", (context.mask, value, kept), kept.type)
 
 
-def _access(kind: str, lanes: int, step: int) -> str:
+def _every_lane(first: Value, step: int, made: Type) -> Value:
+    """Return the offsets of lanes that are ``step`` elements apart."""
+    lanes = Type(INDEX.dtype, made.lanes)
+    steps = Op("*", Iota(lanes), Num(step), lanes, index=True)
+    return Op("+", steps, first, lanes, index=True)
+
+
+def _access(kind: str, lanes: int, step: int, mask: Value | None) -> str:
     """Return the intrinsic that loads or stores ``lanes`` elements, ``step`` apart."""
-    return f"{'v' if lanes else ''}{kind}{'' if step == 1 else '_strided'}"
+    how = "_masked" if mask is not None else "" if step == 1 else "_strided"
+    return f"v{kind}{how}" if lanes else kind

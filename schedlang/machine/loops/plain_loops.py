@@ -1,10 +1,9 @@
-"""Hints that help LLVM vectorize a nest without vectorized loops.
+"""Pragmas that help LLVM vectorize a nest without vectorized loops.
 
 LLVM fully unrolls a loop of few, known iterations before its vectorizer runs, and the vectorizer
-takes only loops. So a short loop that could be vectorized is kept rolled. The source names the
-arrays that share no memory, so that no loop starts with a test for overlap. A sum to which each
-iteration adds a product is computed without a fused multiply-add, whose latency is longer than that
-of an addition.
+takes only loops. So a short loop that could be vectorized is kept rolled. Where a loop could be
+vectorized, the source names the arrays that share no memory, so that no loop starts with a test for
+overlap.
 """
 
 from __future__ import annotations
@@ -13,12 +12,25 @@ from dataclasses import replace
 from math import prod
 
 from schedlang.expr import dtypes
-from schedlang.expr.nodes import Axis, Binary, Call, Expr
+from schedlang.expr.nodes import Axis
 from schedlang.expr.visit import postorder
 from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store, expressions, walk
+from schedlang.ir.nodes import (
+    Block,
+    Buffer,
+    For,
+    If,
+    Load,
+    Stmt,
+    Store,
+    block_of,
+    expressions,
+    mapped,
+    walk,
+)
 from schedlang.ir.offsets import flat, lane_step
+from schedlang.machine.loops.job import LoopJob
 from schedlang.target import Target
 
 # LLVM vectorizes no shorter loop if it must first test whether arrays overlap
@@ -29,7 +41,26 @@ MOST = 128
 INSIDE = 16
 # vectors an iteration may take, the best first: more are no faster
 AT_ONCE = (4, 2)
-FUSED = ("float32", "float64")
+# pragmas: a loop that LLVM could vectorize, and one to keep rolled, with its vectors an iteration
+VECTORIZABLE = "vectorizable"
+ROLLED = "rolled"
+
+
+def mark_plain_loops(body: Block, job: LoopJob) -> Block:
+    """Return ``body`` with pragmas on the loops that LLVM can vectorize, if the nest is plain."""
+    return block_of(_marked(body, job)) if is_plain(job.nest) else body
+
+
+def _marked(stmt: Stmt, job: LoopJob) -> Stmt:
+    found = mapped(stmt, lambda inner: _marked(inner, job))
+    if not isinstance(stmt, For) or not isinstance(found, For):
+        return found
+    pragmas = list(stmt.pragmas)
+    if could_be_vectorized(stmt):
+        pragmas.append((VECTORIZABLE, None))
+    if should_stay_rolled(stmt, job.fastmath):
+        pragmas.append((ROLLED, vectors_at_once(stmt, job.target)))
+    return replace(found, pragmas=tuple(pragmas))
 
 
 def is_plain(nest: Nest) -> bool:
@@ -116,44 +147,4 @@ def unaliased_arrays(nest: Nest) -> frozenset[Buffer]:
     return frozenset(b for b in nest.buffers if not arguments.get(b, False))
 
 
-def needs_overlap_test(body: Block) -> bool:
-    """Return True if LLVM would test before a loop of ``body`` whether arrays overlap."""
-    return any(isinstance(s, For) and could_be_vectorized(s) for s, _ in walk(body))
-
-
-def is_latency_bound(loop: For, buffers: frozenset[Buffer]) -> bool:
-    """Return True if each iteration of a long reduction ``loop`` adds to one sum in a register.
-
-    LLVM fully unrolls a short one and may vectorize the loop around, where fused operations are
-    faster.
-    """
-    extents = [loop.extent]
-    for stmt, _ in walk(loop.body):
-        if isinstance(stmt, For):
-            if not stmt.axis.is_reduce:
-                return False
-            extents.append(stmt.extent)
-    known = [e for e in extents if isinstance(e, int)]
-    return len(buffers) == 1 and (len(known) < len(extents) or prod(known) > MOST)
-
-
-def unfused(value: Expr) -> Expr:
-    """Return ``x + a*b`` with the product rounded first, and any other value as it is."""
-    if not isinstance(value, Binary) or value.op != "+" or value.dtype not in FUSED:
-        return value
-    product = value.b
-    if not isinstance(product, Binary) or product.op != "*":
-        return value
-    return replace(value, b=Call("rounded", (product,), product.dtype))
-
-
-__all__ = [
-    "unaliased_arrays",
-    "could_be_vectorized",
-    "needs_overlap_test",
-    "is_plain",
-    "should_stay_rolled",
-    "unfused",
-    "vectors_at_once",
-    "is_latency_bound",
-]
+__all__ = ["ROLLED", "VECTORIZABLE", "is_plain", "mark_plain_loops", "unaliased_arrays"]

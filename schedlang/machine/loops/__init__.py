@@ -1,0 +1,1 @@
+"""Passes over loops, before selection: vectors, copies, masks, and sums in registers."""

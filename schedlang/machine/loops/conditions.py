@@ -1,0 +1,213 @@
+"""Conditions that copies, lanes and the loops around decide; the others become tests or masks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Const, Expr, Select, Var
+from schedlang.expr.printer import is_index
+from schedlang.expr.visit import postorder, rewrite
+from schedlang.index.conditions import decided, facts_of
+from schedlang.index.linear import Lin
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
+from schedlang.ir.nodes import (
+    Block,
+    Copies,
+    Copy,
+    Exchange,
+    Fetch,
+    For,
+    If,
+    Lanes,
+    Load,
+    Masked,
+    Stmt,
+    Store,
+    Strips,
+    block_of,
+    mapped,
+)
+from schedlang.ir.offsets import flat, lane_step
+from schedlang.machine.loops.job import LoopJob
+
+NOTHING = Block()
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The values of axes in this copy, the ranges and facts around, and the lanes around.
+
+    ``leads`` says that the first lane passes each mask around.
+    """
+
+    values: Mapping[Axis | Var, Lin]
+    known: Ranges
+    lanes: Lanes | None = None
+    leads: bool = True
+
+
+def settle_conditions(body: Block, job: LoopJob) -> Block:
+    """Return ``body`` without the guards and choices that are known at their place.
+
+    A guard that differs between lanes becomes a :class:`Masked`.
+    """
+    return block_of(_settled(body, _Place(job.values, job.known)))
+
+
+def _settled(stmt: Stmt, place: _Place) -> Stmt:
+    if isinstance(stmt, If):
+        return _guard(stmt, place)
+    if isinstance(stmt, Store):
+        indices, values = _all(stmt.indices, place), _all(stmt.values, place)
+        return stmt if indices is stmt.indices and values is stmt.values else replace(
+            stmt, indices=indices, values=values
+        )  # fmt: skip
+    if isinstance(stmt, (Fetch, Exchange)):
+        indices = _all(stmt.indices, place)
+        return stmt if indices is stmt.indices else replace(stmt, indices=indices)
+    if isinstance(stmt, For):
+        known = place.known.extended(stmt.axis, Lin.of(0), to_lin(stmt.extent) - 1)
+        place = replace(place, known=known)
+    elif isinstance(stmt, Strips):
+        last = Lin.of(stmt.stop - stmt.step)
+        place = replace(place, known=place.known.extended(stmt.start, Lin.of(0), last))
+    elif isinstance(stmt, Copies):
+        return replace(stmt, copies=tuple(_copy(copy, place) for copy in stmt.copies))
+    elif isinstance(stmt, Copy):
+        return _copy(stmt, place)
+    elif isinstance(stmt, Lanes):
+        place = replace(place, lanes=stmt)
+    return mapped(stmt, lambda inner: _settled(inner, place))
+
+
+def _copy(stmt: Copy, place: _Place) -> Copy:
+    inside = replace(place, values={**place.values, stmt.axis: Lin.of(stmt.at)})
+    return replace(stmt, body=block_of(_settled(stmt.body, inside)))
+
+
+def _guard(stmt: If, place: _Place) -> Stmt:
+    test = _condition(stmt.cond, place)
+    if isinstance(test, Const):
+        return _settled(stmt.body, place) if test.value else NOTHING
+    test = _choices(test, place)
+    if _differs(test, place):
+        leads = place.leads and _first_lane(test, place)
+        body = block_of(_settled(stmt.body, replace(place, leads=leads)))
+        return Masked(test, body, stmt.note, leads)
+    facts = facts_of(stmt.cond, True, place.known)
+    inside = replace(place, known=place.known.assuming(facts))
+    return replace(stmt, cond=test, body=block_of(_settled(stmt.body, inside)))
+
+
+def _differs(test: Expr, place: _Place) -> bool:
+    """Return whether ``test`` may differ between the lanes around."""
+    lanes = place.lanes
+    if lanes is None:
+        return False
+    stack = [test]
+    while stack:
+        node = stack.pop()
+        if node is lanes.axis:
+            return True
+        if not isinstance(node, Load):
+            stack.extend(node.children)
+        elif not place.leads or _step(node, place.values, lanes) != 0:
+            # a load under a mask is one of all lanes, unless the first lane passes the mask
+            return True
+    return False
+
+
+def _step(load: Load, values: Mapping[Any, Lin], lanes: Lanes) -> int | None:
+    return lane_step(flat(load.buffer, load.indices, values), lanes.axis)
+
+
+def _all(roots: tuple[Expr, ...], place: _Place) -> tuple[Expr, ...]:
+    found = tuple(_choices(root, place) for root in roots)
+    return roots if all(a is b for a, b in zip(found, roots)) else found
+
+
+def _choices(root: Expr, place: _Place) -> Expr:
+    """Return ``root`` with each choice whose condition is known replaced by the side it takes.
+
+    Without unrolled axes and lanes there is nothing to do: lowering has settled these choices.
+    """
+    if not place.values and place.lanes is None:
+        return root
+    if not any(isinstance(node, Select) for node in postorder([root])):
+        return root
+
+    def side(node: Expr) -> Expr | None:
+        if not isinstance(node, Select):
+            return None
+        cond = _condition(node.cond, place)
+        if isinstance(cond, Const):
+            return node.a if cond.value else node.b
+        return node if cond is node.cond else replace(node, cond=cond)
+
+    return rewrite(root, side)
+
+
+def _condition(cond: Expr, place: _Place) -> Expr:
+    """Return ``cond`` without the comparisons that are known; a ``Const`` if all are."""
+
+    def known(node: Expr) -> Expr | None:
+        if not isinstance(node, Binary) or node.dtype != "bool":
+            return node
+        if node.op in ("&", "|"):
+            return None
+        truth = _comparison(node, place) if node.op in COMPARISONS else None
+        return node if truth is None else Const(truth, "bool")
+
+    return rewrite(cond, _folded, before=known)
+
+
+def _folded(node: Expr) -> Expr | None:
+    """Return an ``&`` or ``|`` simplified, if one of its operands is known; else ``None``."""
+    assert isinstance(node, Binary)
+    for one, other in ((node.a, node.b), (node.b, node.a)):
+        if isinstance(one, Const):
+            return other if bool(one.value) == (node.op == "&") else one
+    return None
+
+
+def _first_lane(cond: Expr, place: _Place) -> bool:
+    """Return whether ``cond`` is certain to hold in the first lane."""
+    assert place.lanes is not None
+    values = {**place.values, place.lanes.axis: place.lanes.start}
+    stack = [cond]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Binary) and node.op == "&":
+            stack += [node.a, node.b]
+            continue
+        if not isinstance(node, Binary) or node.op not in ("<", "<=", ">", ">="):
+            return False
+        if not (is_index(node.a) and is_index(node.b)):
+            return False
+        facts = [f.substitute(values) for f in facts_of(node, True, place.known)]
+        if not facts or not all(place.known.nonneg(-f) for f in facts):
+            return False
+    return True
+
+
+def _comparison(node: Binary, place: _Place) -> bool | None:
+    """Return the truth of a comparison of indices if it is the same in all lanes and iterations."""
+    if not (is_index(node.a) and is_index(node.b)):
+        return None
+    difference = to_lin(node.a, place.values) - to_lin(node.b, place.values)
+    ends = [difference]
+    if place.lanes is not None:
+        lanes = place.lanes
+        step = lane_step(difference, lanes.axis)
+        if step is None:
+            return None
+        first = difference.substitute({lanes.axis: lanes.start})
+        ends = [first, first + step * (lanes.count - 1)]
+
+    return decided(node.op, ends, place.known)
+
+
+__all__ = ["settle_conditions"]

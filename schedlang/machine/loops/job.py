@@ -1,0 +1,33 @@
+"""The facts that a pass over loops may ask for beside the statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from schedlang.expr.nodes import Axis, Var
+from schedlang.index.linear import Lin
+from schedlang.index.ranges import Ranges
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Block
+from schedlang.target import Target
+
+
+@dataclass(frozen=True)
+class LoopJob:
+    """The nest of the statements, the target, and what is known around the statements.
+
+    ``fastmath`` allows the compiler to reorder sums. ``values`` are those of axes that have only
+    one, and ``known`` the ranges of others, such as the thread indices of a GPU.
+    """
+
+    nest: Nest
+    target: Target
+    fastmath: bool = False
+    values: Mapping[Axis | Var, Lin] = field(default_factory=dict)
+    known: Ranges = field(default_factory=Ranges)
+
+
+LoopPass = Callable[[Block, LoopJob], Block]
+
+__all__ = ["LoopJob", "LoopPass"]

@@ -1,0 +1,114 @@
+"""Strip-mining: a vectorized loop becomes vectors, or a loop over vectors and a remainder."""
+
+from __future__ import annotations
+
+from schedlang.errors import BuildError
+from schedlang.expr import dtypes
+from schedlang.expr.nodes import Axis
+from schedlang.gpu_lowering.lanes import lanes_differ, strip_lanes
+from schedlang.index.linear import Lin
+from schedlang.ir.nodes import (
+    Block,
+    Buffer,
+    Copy,
+    Exchange,
+    Fetch,
+    For,
+    Kept,
+    Lanes,
+    Stmt,
+    Store,
+    Strips,
+    block_of,
+    mapped,
+    walk,
+)
+from schedlang.machine.loops.job import LoopJob
+from schedlang.machine.loops.unroll import MOST_COPIES
+from schedlang.target import Target
+
+# vector registers that one vector fills at most
+REGISTERS = 4
+Buffers = frozenset[Buffer]
+
+
+def strip_mine(body: Block, job: LoopJob) -> Block:
+    """Return ``body`` with each vectorized loop as vectors of at most :func:`most_lanes` lanes.
+
+    A remainder becomes vectors of 2**k lanes, since only those stay in registers. Raise
+    :class:`~schedlang.errors.BuildError` for a vectorized loop inside of another.
+    """
+    return block_of(_mined(body, job, frozenset(), None))
+
+
+def becomes_lanes(loop: For, target: Target) -> bool:
+    """Return whether ``loop`` becomes vectors: on a GPU, only where no condition differs."""
+    return loop.kind == "vectorize" and not (target.is_gpu and lanes_differ(loop))
+
+
+def most_lanes(loop: For, target: Target) -> int:
+    """Return the most lanes of a vectorized loop that are one vector."""
+    if target.is_gpu:
+        return strip_lanes(loop)
+    found = [b.dtype for s, _ in walk(loop.body) for b in buffers_of(s)]
+    widest = max(found, key=dtypes.itemsize, default="float32")
+    return target.vector_width(widest) * REGISTERS
+
+
+def buffers_of(stmt: Stmt) -> tuple[Buffer, ...]:
+    """Return the buffers that a statement itself names, without those that its values read."""
+    if isinstance(stmt, Store):
+        return stmt.buffers
+    if isinstance(stmt, Exchange):
+        return (*stmt.into, *stmt.source)
+    return (stmt.buffer,) if isinstance(stmt, Fetch) else ()
+
+
+def _mined(stmt: Stmt, job: LoopJob, kept: Buffers, around: For | None) -> Stmt:
+    """Return ``stmt``, which is inside of the vectorized loop ``around``."""
+    if isinstance(stmt, Kept):
+        kept = kept | stmt.buffers
+    if not isinstance(stmt, For) or not becomes_lanes(stmt, job.target):
+        return mapped(stmt, lambda inner: _mined(inner, job, kept, around))
+    if around is not None:
+        raise BuildError(
+            f"stage {stmt.stage} vectorizes {stmt.axis.name} inside the vectorized loop "
+            f"{around.axis.name}, and only one loop of a nest can be vectorized: unroll the other"
+        )
+    assert isinstance(stmt.extent, int)
+    most = most_lanes(stmt, job.target)
+    body = block_of(_mined(stmt.body, job, kept, stmt))
+    whole, rest = divmod(stmt.extent, most)
+    found: list[Stmt] = []
+    if stmt.extent <= most or _is_written_out(stmt, whole, job.target, kept):
+        found += [_lanes(stmt.axis, k * most, most, body) for k in range(whole)]
+    else:
+        start = Axis(stmt.axis.name, stmt.extent)
+        vector = Lanes(stmt.axis, Lin.of(start), most, body)
+        strips = Strips(stmt.axis, start, whole * most, most, Block((vector,)), stmt.stage)
+        found.append(strips)
+    first = whole * most
+    while rest:
+        count = 1 << (rest.bit_length() - 1)
+        found.append(_lanes(stmt.axis, first, count, body))
+        first, rest = first + count, rest - count
+    return Block(tuple(found))
+
+
+def _is_written_out(loop: For, vectors: int, target: Target, kept: Buffers) -> bool:
+    """Return whether ``vectors`` stand one after the other, not in a loop.
+
+    A loop over vectors cannot update sums that stay in registers: each vector's sums are registers
+    of their own, with an offset that is known before the reduction loop. In a GPU's loop, the
+    offset would not be known to be aligned.
+    """
+    if target.is_gpu and vectors <= MOST_COPIES:
+        return True
+    return any(isinstance(s, Store) and kept & set(s.buffers) for s, _ in walk(loop.body))
+
+
+def _lanes(axis: Axis, first: int, count: int, body: Block) -> Stmt:
+    return Copy(axis, first, body) if count == 1 else Lanes(axis, Lin.of(first), count, body)
+
+
+__all__ = ["becomes_lanes", "buffers_of", "most_lanes", "strip_mine"]

@@ -1,0 +1,242 @@
+"""Sums that stay in registers while a reduction loop runs.
+
+An update of memory in each iteration waits for the previous iteration's store. Where a reduction
+loop updates the same elements in every iteration, these become registers, which are loaded before
+the loop and stored after it. LLVM calls this scalar promotion; Exo, ``stage_mem(..., accum=True)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass, replace
+from math import prod
+
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.visit import postorder
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    For,
+    If,
+    Kept,
+    Load,
+    Stmt,
+    Store,
+    block_of,
+    expressions,
+    mapped,
+    walk,
+)
+from schedlang.ir.offsets import flat, lane_step
+from schedlang.machine.loops.job import LoopJob
+from schedlang.machine.loops.strips import becomes_lanes, most_lanes
+from schedlang.machine.loops.unroll import MOST_COPIES
+from schedlang.machine.passes.outline import DEEPEST_LOOPS
+from schedlang.target import Target
+
+
+def keep_sums(body: Block, job: LoopJob) -> Block:
+    """Return ``body`` with each reduction loop whose sums stay in registers in a :class:`Kept`."""
+    return block_of(_kept(body, job, _Place()))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The ``loops`` of the function around a statement, and the ``copies`` made of it.
+
+    ``lanes`` is the vectorized loop around, with the lanes of one vector.
+    """
+
+    loops: int = 0
+    copies: int = 1
+    outlined: bool = False
+    lanes: For | None = None
+
+
+def _kept(stmt: Stmt, job: LoopJob, place: _Place) -> Stmt:
+    if not isinstance(stmt, For):
+        return mapped(stmt, lambda inner: _kept(inner, job, place))
+    buffers = _buffers(stmt, job, place)
+    if buffers:
+        return Kept(buffers, Block((stmt,)))
+    inside = _inside(stmt, job, place)
+    return mapped(stmt, lambda inner: _kept(inner, job, inside))
+
+
+def _inside(loop: For, job: LoopJob, place: _Place) -> _Place:
+    """Return the place of the body of ``loop``."""
+    if becomes_lanes(loop, job.target):
+        assert isinstance(loop.extent, int)
+        most = min(loop.extent, most_lanes(loop, job.target))
+        loops = place.loops + (loop.extent > most)
+        return replace(place, loops=loops, lanes=replace(loop, extent=most))
+    if job.target.is_gpu:
+        return replace(place, loops=place.loops + 1)
+    if loop.kind == "unroll" and isinstance(loop.extent, int):
+        return replace(place, copies=place.copies * loop.extent)
+    if loop.kind == "parallel" and not place.outlined and place.lanes is None:
+        return _Place(outlined=True)
+    if place.loops >= DEEPEST_LOOPS:
+        return replace(place, loops=1, copies=1)
+    return replace(place, loops=place.loops + 1)
+
+
+def _buffers(loop: For, job: LoopJob, place: _Place) -> frozenset[Buffer]:
+    """Return the buffers whose sums stay in registers inside of ``loop``."""
+    none: frozenset[Buffer] = frozenset()
+    nested = max((depth for s, depth in walk(loop.body) if isinstance(s, For)), default=0)
+    if not loop.axis.is_reduce or place.loops + nested + 1 >= DEEPEST_LOOPS:
+        return none
+    if _too_many_copies(loop, job.target, place.copies):
+        return none
+    around = () if place.lanes is None else (place.lanes,)
+    steps, target = steps_of(loop, job.nest), job.target
+    if target.is_gpu:
+        return kept_by_thread(loop, target, steps, around)
+    return kept_buffers(loop, target.vector_width, target.vector_registers, steps, around)
+
+
+def _too_many_copies(loop: For, target: Target, copies: int) -> bool:
+    """Return whether the vectors in a reduction ``loop``, written out, are too many copies."""
+    inside = [s for s, _ in walk(loop.body) if isinstance(s, For) and isinstance(s.extent, int)]
+    strips = [
+        vectors(f.extent, most_lanes(f, target))
+        for f in inside if f.kind == "vectorize" and isinstance(f.extent, int)
+    ]  # fmt: skip
+    unrolled = [f.extent for f in inside if f.kind == "unroll" and isinstance(f.extent, int)]
+    most = max(strips, default=1)
+    return most > 1 and copies * prod(unrolled) * most > MOST_COPIES
+
+
+def kept_buffers(
+    loop: For, widest: Callable[[str], int], most: int, steps: Container[Axis],
+    outside: tuple[For, ...] = (),
+) -> frozenset[Buffer]:  # fmt: skip
+    """Return the buffers that ``loop`` updates, if all their sums can stay in registers inside it.
+
+    Return no buffer otherwise.
+
+    ``widest`` gives the lanes of a vector of a dtype, ``most`` is the number of registers for sums,
+    ``steps`` are the reduction axes of the loop's stage, and ``outside`` is a loop around it whose
+    iterations are the lanes of a vector. A reduction's ``where``, and a test of reduction axes and
+    unrolled axes alone, only skip iterations, so the sums may stay in registers. Any other test may
+    keep an index in bounds, so the sums inside of it may not.
+    """
+    none: frozenset[Buffer] = frozenset()
+    if loop.kind not in ("serial", "unroll") or not loop.axis.is_reduce:
+        return none
+    updates = [s for s, _ in walk(loop.body) if isinstance(s, Store) and s.reducer is not None]
+    buffers = frozenset(b for s in updates for b in s.buffers)
+    if not updates or _used_otherwise(loop.body, buffers):
+        return none
+    held = 0
+    stack: list[tuple[Stmt, tuple[For, ...]]] = [(loop.body, (*outside, loop))]
+    while stack:
+        stmt, around = stack.pop()
+        if isinstance(stmt, Block):
+            stack.extend((s, around) for s in stmt.stmts)
+        elif isinstance(stmt, If):
+            if stmt.where or skips_iterations(stmt, steps, around):
+                stack.append((stmt.body, around))
+            elif any(isinstance(s, Store) and buffers & set(s.buffers) for s, _ in walk(stmt)):
+                return none
+        elif isinstance(stmt, For):
+            stack.append((stmt.body, (*around, stmt)))
+        elif isinstance(stmt, Alloc) and stmt.buffer in buffers:
+            return none
+        elif isinstance(stmt, Store) and buffers & set(stmt.buffers):
+            taken = vectors_of(stmt, around, widest)
+            if taken is None:
+                return none
+            held += taken
+    return buffers if held <= most else none
+
+
+def kept_by_thread(
+    loop: For, target: Target, steps: Container[Axis], outside: tuple[For, ...] = ()
+) -> frozenset[Buffer]:
+    """Return the buffers whose sums a GPU thread keeps in registers, as :func:`kept_buffers` does.
+
+    They are buffers of global and shared memory: local storage is in registers already.
+    """
+    none: frozenset[Buffer] = frozenset()
+    copies = ("unroll", "vectorize")
+    if any(isinstance(s, For) and s.kind in copies for s, _ in walk(loop.body)):
+        return none
+    found = kept_buffers(loop, target.vector_width, target.vector_registers, steps, outside)
+    return none if any(b.scope == "local" for b in found) else found
+
+
+def steps_of(loop: For, nest: Nest) -> set[Axis]:
+    """Return the reduction axes of the stage of ``loop``."""
+    return {f.axis for f in nest.loops if f.stage == loop.stage and f.axis.is_reduce}
+
+
+def vectors(lanes: int, width: int) -> int:
+    """Return the number of vectors of ``width`` lanes that hold ``lanes``, rounded up."""
+    return -(-lanes // width)
+
+
+def skips_iterations(test: If, steps: Container[Axis], around: tuple[For, ...]) -> bool:
+    """Return whether ``test`` depends on reduction axes ``steps`` and unrolled axes alone.
+
+    Such a test skips iterations and keeps no index in bounds.
+    """
+    unrolled = {loop.axis for loop in around if loop.kind == "unroll"}
+    axes = [node for node in postorder([test.cond]) if isinstance(node, Axis)]
+    return not test.predicate and bool(axes) and all(a in steps or a in unrolled for a in axes)
+
+
+def _used_otherwise(body: Block, buffers: frozenset[Buffer]) -> bool:
+    """Return whether a statement other than an update reads or writes ``buffers``."""
+    for stmt, _ in walk(body):
+        if isinstance(stmt, Store) and stmt.reducer is None and buffers & set(stmt.buffers):
+            return True
+        roots: Iterable[Expr] = expressions(stmt)
+        if any(isinstance(n, Load) and n.buffer in buffers for n in postorder(roots)):
+            return True
+    return False
+
+
+def vectors_of(
+    store: Store, around: tuple[For, ...], widest: Callable[[str], int],
+    registers: Callable[[int, int], int] = vectors,
+) -> int | None:  # fmt: skip
+    """Return how many registers the sums of ``store`` take; ``None`` if they cannot stay in them.
+
+    ``registers(lanes, width)`` counts the registers of ``lanes`` when one holds ``width`` lanes.
+    """
+    count = len(store.buffers)
+    for loop in around:
+        if loop.kind == "serial":
+            if any(_moves(i, loop.axis) for i in store.indices):
+                return None
+        elif loop.kind in ("unroll", "vectorize") and isinstance(loop.extent, int):
+            if loop.kind == "unroll":
+                count *= loop.extent if any(_moves(i, loop.axis) for i in store.indices) else 1
+                continue
+            lanes = min(widest(b.dtype) for b in store.buffers)
+            # lanes far apart are fine: they are gathered before the loop and scattered after it
+            if not all(lane_step(flat(b, store.indices), loop.axis) for b in store.buffers):
+                return None
+            count *= registers(loop.extent, lanes)
+        else:
+            return None
+    return count
+
+
+def _moves(index: Expr, axis: Axis) -> bool:
+    return any(node is axis for node in postorder([index]))
+
+
+__all__ = [
+    "keep_sums",
+    "kept_buffers",
+    "kept_by_thread",
+    "skips_iterations",
+    "steps_of",
+    "vectors",
+    "vectors_of",
+]

@@ -1,0 +1,123 @@
+"""Transposed loads: the lanes are far apart, and the copies of a loop read adjacent elements."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from schedlang.expr.nodes import Axis, Expr, Select, Var
+from schedlang.index.linear import Lin
+from schedlang.ir.nodes import (
+    Block,
+    Columns,
+    Copies,
+    Copy,
+    If,
+    Lanes,
+    Load,
+    Masked,
+    Stmt,
+    Store,
+    block_of,
+    held,
+    mapped,
+    walk,
+)
+from schedlang.ir.offsets import CLOSE, lane_step, offset_of
+from schedlang.machine.loops.job import LoopJob
+from schedlang.machine.loops.strips import buffers_of
+
+FEWEST, MOST = 4, 16
+Values = Mapping[Axis | Var, Lin]
+
+
+def transpose_loads(body: Block, job: LoopJob) -> Block:
+    """Return ``body`` in which copies that share loads list the blocks that they read whole.
+
+    Such a block of up to ``MOST`` columns is loaded once by rows, and transposed in registers.
+    """
+    return block_of(body if job.target.is_gpu else _transposed(body, job.values))
+
+
+def _transposed(stmt: Stmt, values: Values) -> Stmt:
+    if isinstance(stmt, Copy):
+        values = {**values, stmt.axis: Lin.of(stmt.at)}
+    if not isinstance(stmt, Copies) or not stmt.share:
+        return mapped(stmt, lambda inner: _transposed(inner, values))
+    written = {b for s, _ in walk(stmt) for b in buffers_of(s)}
+    read: dict[Columns, set[int]] = defaultdict(set)
+    for load, place in _loads(stmt, _Place(values)):
+        if load.buffer not in written:
+            for block, column in columns_of(load, place.values, place.extents, place.lanes):
+                read[block].add(column)
+    whole = frozenset(block for block, found in read.items() if len(found) == block.count)
+    return replace(stmt, blocks=whole)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The values of axes in a copy, the number of copies of each axis, and the lanes around."""
+
+    values: Values
+    extents: Mapping[Axis, int] = field(default_factory=dict)
+    lanes: Lanes | None = None
+
+
+def _loads(stmt: Stmt, place: _Place) -> Iterator[tuple[Load, _Place]]:
+    """Yield each load that copies make in every lane, under no lazy choice, with its place."""
+    if isinstance(stmt, Store):
+        for load in _eager_loads(stmt.values):
+            yield load, place
+        return
+    if isinstance(stmt, (If, Masked)):
+        return
+    if isinstance(stmt, Copies) and stmt.share:
+        axis = stmt.copies[0].axis
+        place = replace(place, extents={**place.extents, axis: len(stmt.copies)})
+    elif isinstance(stmt, Copy):
+        place = replace(place, values={**place.values, stmt.axis: Lin.of(stmt.at)})
+    elif isinstance(stmt, Lanes):
+        place = replace(place, lanes=stmt)
+    for inner in held(stmt):
+        yield from _loads(inner, place)
+
+
+def _eager_loads(roots: tuple[Expr, ...]) -> Iterator[Load]:
+    seen: set[int] = set()
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, Load):
+            yield node
+        lazy = isinstance(node, Select) and node.lazy
+        stack.extend(node.children[:1] if lazy else node.children)
+
+
+def columns_of(
+    load: Load, values: Values, extents: Mapping[Axis, int], lanes: Lanes | None
+) -> Iterator[tuple[Columns, int]]:
+    """Yield each block of which ``load`` reads a column in a copy, with the number of the column.
+
+    ``values`` are those of the copy, and ``extents`` the numbers of copies of its axes.
+    """
+    if lanes is None or lanes.start.const is None:
+        # each copy has a loop over vectors of its own, so the copies cannot share a block
+        return
+    for axis, extent in extents.items():
+        others = {a: v for a, v in values.items() if a is not axis}
+        offset = offset_of(load.buffer, load.indices, others)
+        step, at = lane_step(offset, lanes.axis), values[axis].const
+        if step is None or abs(step) <= CLOSE or lane_step(offset, axis) != 1 or at is None:
+            continue
+        start = at // MOST * MOST
+        count = min(MOST, extent - start)
+        if count >= FEWEST:
+            first = offset.substitute({axis: Lin.of(start), lanes.axis: lanes.start})
+            yield Columns(load.buffer, first, step, count, lanes.count, axis), at - start
+
+
+__all__ = ["FEWEST", "columns_of", "transpose_loads"]

@@ -1,0 +1,299 @@
+"""Passes over loops: each keeps what a nest computes, and shows its decisions in the nest."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from random import Random
+from textwrap import dedent
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import schedlang as sl
+from schedlang.errors import BuildError, SchedlangError
+from schedlang.ir.interpret import cooperative, interpret
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import For, Kept, Lanes, Masked, walk
+from schedlang.ir.printer import nest_text
+from schedlang.lowering.lower import lower_state
+from schedlang.machine.loops.conditions import settle_conditions
+from schedlang.machine.loops.job import LoopJob, LoopPass
+from schedlang.machine.loops.plain_loops import mark_plain_loops
+from schedlang.machine.loops.rounding import round_products
+from schedlang.machine.loops.streams import stream_stores
+from schedlang.machine.loops.strips import strip_mine
+from schedlang.machine.loops.sums import keep_sums
+from schedlang.machine.loops.transposes import transpose_loads
+from schedlang.machine.loops.unroll import unroll
+from schedlang.machine.lower import CPU_LOOP_PASSES
+from tests.fuzz.case import MOST_ITERATIONS, _given, iterations
+from tests.fuzz.graphs import build, random_graph
+from tests.fuzz.inputs import arrays
+from tests.fuzz.record import Case
+from tests.fuzz.search import schedule_randomly
+
+NARROW = sl.Target("cpu", vector_bytes=16, vector_registers=16)
+WIDE = sl.Target("cpu", vector_bytes=64, vector_registers=32)
+
+
+def after(s: sl.Schedule, *passes: LoopPass, target: sl.Target = WIDE) -> Nest:
+    nest = sl.lower(s)
+    body = nest.body
+    for run in passes:
+        body = run(body, LoopJob(nest, target))
+    return replace(nest, body=body)
+
+
+def text(nest: Nest) -> str:
+    """Return the statements of a nest as text, without the header."""
+    return nest_text(nest).partition("\n\n")[2]
+
+
+def golden(expected: str) -> str:
+    return dedent(expected).strip("\n")
+
+
+def doubled(n: int) -> sl.Schedule:
+    A = sl.placeholder((n,), name="A")
+    B = sl.compute((n,), lambda i: A[i] * 2, name="B")
+    s = sl.schedule(B)
+    s[B].vectorize(B.op.axis[0])
+    return s
+
+
+def product(m: int, n: int, depth: int) -> tuple[sl.Schedule, sl.Tensor]:
+    A, B = sl.placeholder((m, depth), name="A"), sl.placeholder((depth, n), name="B")
+    k = sl.reduce_axis(depth, "k")
+    C = sl.compute((m, n), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = sl.schedule(C)
+    s[C].reorder(k, *C.op.axis)
+    return s, C
+
+
+def test_strips_and_a_remainder() -> None:
+    assert text(after(doubled(147), strip_mine)) == golden("""
+        for i in 0..128 by 64:
+          64 lanes i:
+            B[i] = A[i] * 2
+        lanes i in 128..144:
+          B[i] = A[i] * 2
+        lanes i in 144..146:
+          B[i] = A[i] * 2
+        i = 146:
+          B[i] = A[i] * 2
+        """)
+
+
+def test_vectors_that_update_kept_sums_are_written_out() -> None:
+    s, C = product(1, 100, 9)
+    s[C].vectorize(C.op.axis[1])
+    found = text(after(s, keep_sums, strip_mine)).partition("keep")[2]
+    assert "keep" + found == golden("""
+        keep C in registers:
+          for k in 0..9:
+            lanes j in 0..64:
+              C[0, j] += A[0, k] * B[k, j]
+            lanes j in 64..96:
+              C[0, j] += A[0, k] * B[k, j]
+            lanes j in 96..100:
+              C[0, j] += A[0, k] * B[k, j]
+        """)
+
+
+def test_a_tile_of_sums_in_registers() -> None:
+    s, C = product(2, 16, 9)
+    s[C].unroll(C.op.axis[0])
+    s[C].vectorize(C.op.axis[1])
+    assert text(after(s, keep_sums, strip_mine, unroll)) == golden("""
+        copies, which share loads:
+          i = 0:
+            lanes j in 0..16:
+              C[i, j] = 0
+          i = 1:
+            lanes j in 0..16:
+              C[i, j] = 0
+        keep C in registers:
+          for k in 0..9:
+            copies, which share loads:
+              i = 0:
+                lanes j in 0..16:
+                  C[i, j] += A[i, k] * B[k, j]
+              i = 1:
+                lanes j in 0..16:
+                  C[i, j] += A[i, k] * B[k, j]
+        """)
+
+
+def guarded() -> tuple[sl.Schedule, sl.Tensor]:
+    A = sl.placeholder((30,), name="A")
+    B = sl.compute((30,), lambda i: A[i] + 1, name="B")
+    s = sl.schedule(B)
+    outer, inner = s[B].split(B.op.axis[0], factor=16, tail="guard")
+    s[B].vectorize(inner)
+    return s, B
+
+
+def test_a_guard_that_differs_between_lanes_is_a_mask() -> None:
+    s, _ = guarded()
+    assert text(after(s, strip_mine, settle_conditions)) == golden("""
+        for i.outer in 0..2:
+          lanes i.inner in 0..16:
+            mask i.outer*16 + i.inner < 30:   # tail of i split by 16
+              B[i.outer*16 + i.inner] = A[i.outer*16 + i.inner] + 1
+        """)
+
+
+def test_copies_settle_their_conditions() -> None:
+    s, B = guarded()
+    s[B].unroll(s[B].leaf_iter_vars[0])
+    assert text(after(s, strip_mine, unroll, settle_conditions)) == golden("""
+        copies:
+          i.outer = 0:
+            lanes i.inner in 0..16:
+              B[i.outer*16 + i.inner] = A[i.outer*16 + i.inner] + 1
+          i.outer = 1:
+            lanes i.inner in 0..16:
+              mask i.outer*16 + i.inner < 30:   # tail of i split by 16
+                B[i.outer*16 + i.inner] = A[i.outer*16 + i.inner] + 1
+        """)
+
+
+def test_conditions_of_whole_strips_hold() -> None:
+    A = sl.placeholder((200,), name="A")
+    B = sl.compute((200,), lambda i: sl.if_then_else(i >= 100, A[i], 0.0), name="B")
+    s = sl.schedule(B)
+    s[B].vectorize(B.op.axis[0])
+    found = after(s, strip_mine, settle_conditions)
+    lines = text(found).splitlines()
+    assert lines[-1].strip() == "B[i] = A[i]" and "if i >= 100" in lines[2]
+
+
+def transposed(reads: str) -> sl.Schedule:
+    A = sl.placeholder((64, 8), name="A")
+    k = sl.reduce_axis(8, "k")
+    rows = {
+        "all": lambda i: sl.sum(A[i, k], axis=k),
+        "some": lambda i: sl.sum(sl.if_then_else(k < 5, A[i, k], 0.0), axis=k),
+    }
+    C = sl.compute((64,), rows[reads], name="C")
+    s = sl.schedule(C)
+    outer, lanes = s[C].split(C.op.axis[0], factor=16)
+    s[C].reorder(outer, k, lanes)
+    s[C].unroll(k)
+    s[C].vectorize(lanes)
+    return s
+
+
+@pytest.mark.parametrize("reads", ["all", "some"])
+def test_a_block_is_transposed_only_if_its_rows_are_read_whole(reads: str) -> None:
+    passes = (keep_sums, strip_mine, unroll, settle_conditions, transpose_loads)
+    found = text(after(transposed(reads), *passes))
+    assert ("copies, which share loads, transposed: A:" in found) == (reads == "all")
+    s = transposed(reads)
+    A = np.random.default_rng(0).random((64, 8), "float32")
+    wanted = A.sum(1) if reads == "all" else A[:, :5].sum(1)
+    np.testing.assert_allclose(sl.build(s, target="python")(A), wanted, rtol=1e-5)
+
+
+def test_pragmas_of_a_plain_loop() -> None:
+    A = sl.placeholder((4, 32), name="A")
+    B = sl.compute((4, 32), lambda i, j: A[i, j] + 1, name="B")
+    assert text(after(sl.schedule(B), mark_plain_loops)) == golden("""
+        for i in 0..4:
+          for j in 0..32:   # pragma vectorizable, pragma rolled = 2
+            B[i, j] = A[i, j] + 1
+        """)
+
+
+def test_a_sum_that_waits_adds_rounded_products() -> None:
+    A, x = sl.placeholder((5, 1000), name="A"), sl.placeholder((1000,), name="x")
+    k = sl.reduce_axis(1000, "k")
+    y = sl.compute((5,), lambda i: sl.sum(A[i, k] * x[k], axis=k), name="y")
+    found = text(after(sl.schedule(y), keep_sums, round_products))
+    assert found == golden("""
+        for i in 0..5:
+          y[i] = 0
+          keep y in registers:
+            for k in 0..1000:
+              y[i] = y[i] + rounded(A[i, k] * x[k])
+        """)
+
+
+def test_streamed_stores() -> None:
+    s = doubled(64)
+    s[s.outputs[0]].pragma(s[s.outputs[0]].leaf_iter_vars[0], "nontemporal")
+    stores = [s_ for s_, _ in walk(after(s, stream_stores).body) if hasattr(s_, "streamed")]
+    assert [store.streamed for store in stores] == [True]
+
+
+def test_sums_stay_in_registers_under_a_mask() -> None:
+    A, B = sl.placeholder((7, 13), name="A"), sl.placeholder((7, 30), name="B")
+    k = sl.reduce_axis(7, "k")
+    C = sl.compute((13, 30), lambda i, j: sl.sum(A[k, i] * B[k, j], axis=k), name="C")
+    s = sl.schedule(C)
+    i, j = C.op.axis
+    outer, inner = s[C].split(j, factor=8, tail="guard")
+    s[C].reorder(i, outer, inner, k)
+    s[C].vectorize(inner)
+    found = after(s, keep_sums, strip_mine, settle_conditions)
+    masks = [stmt for stmt, _ in walk(found.body) if isinstance(stmt, Masked)]
+    assert any(isinstance(inside, Kept) for mask in masks for inside, _ in walk(mask.body))
+    loop = str(sl.build(s, target="python").machine_nest).partition("for k in 0..7:")[2]
+    assert "C_sum = C_sum +" in loop and "vload_masked(C" not in loop
+    rng = np.random.default_rng(0)
+    a, b = rng.random((7, 13), "float32"), rng.random((7, 30), "float32")
+    for target in ("python", "cpu"):
+        np.testing.assert_allclose(sl.build(s, target=target)(a, b), a.T @ b, rtol=1e-5)
+
+
+def test_a_vectorized_loop_inside_of_another_is_refused() -> None:
+    s, C = product(8, 8, 3)
+    nest = sl.lower(s)
+    for_i = next(loop for loop in nest.loops if loop.axis.name == "i")
+
+    def vectorized(loop: For) -> For:
+        inner = loop.body.stmts[0]
+        assert isinstance(inner, For)
+        body = replace(loop.body, stmts=(replace(inner, kind="vectorize"),))
+        return replace(loop, kind="vectorize", body=body)
+
+    body = replace(nest.body, stmts=(vectorized(for_i),))
+    with pytest.raises(BuildError, match="vectorizes j inside the vectorized loop i"):
+        strip_mine(body, LoopJob(nest, WIDE))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**20))
+def test_each_pass_keeps_what_a_random_schedule_computes(seed: int) -> None:
+    rng = Random(seed)
+    case = Case(str(seed), random_graph(rng))
+    space = build(case.graph)
+    outputs = [space[name] for name in case.graph.outputs]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            s = schedule_randomly(rng, case, outputs, False)
+            nest = lower_state(s.state)
+        except SchedlangError:
+            return
+    if cooperative(nest) or iterations(nest, case.graph.sizes) > MOST_ITERATIONS // 10:
+        return
+    values = arrays(case.graph, seed, case.graph.sizes)
+    given_ = _given(nest, values, case.graph.sizes)
+    wanted = interpret(nest, given_).outputs
+    body = nest.body
+    for run in CPU_LOOP_PASSES:
+        try:
+            body = run(body, LoopJob(nest, NARROW))
+        except BuildError:
+            return
+        # a rounded update is a plain store, so elements count as finalised more than once
+        found = interpret(replace(nest, body=body), given_, complete=False).outputs
+        for one, other in zip(found, wanted):
+            np.testing.assert_array_equal(one, other, err_msg=run.__name__)
+    left = [stmt for stmt, _ in walk(body) if isinstance(stmt, For)]
+    assert not any(loop.kind == "vectorize" for loop in left)
+    assert all(lanes.count > 1 for lanes, _ in walk(body) if isinstance(lanes, Lanes))
