@@ -8,6 +8,7 @@ import schedlang as sl
 from schedlang.diagnostics.spills import spills
 from schedlang.diagnostics.tiles import need, tile_of, updates
 from schedlang.lowering.lower import lower_state
+from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.lower import machine_nest
 from schedlang.machine.nodes import Type
 from schedlang.machine.registers import pressures, taken
@@ -23,10 +24,10 @@ def counted(rows: int, columns: int, target: sl.Target) -> tuple[int, list[int],
     s[C].unroll(ii)
     s[C].vectorize(ji)
     nest = lower_state(s.state)
-    tiles = [t for u in updates(nest) if (t := tile_of(u, target)) is not None]
+    tiles = [update for update in updates(nest) if tile_of(update, target) is not None]
     made = machine_nest(nest, target, "C", [])
     found = [p.registers for f in made.functions for p in pressures(f, target)]
-    return sum(need(tiles[0], target)), found, spills(nest, target)
+    return sum(need(tiles[0], LoopJob(nest, target))), found, spills(nest, target)
 
 
 @pytest.mark.parametrize("vector_bytes", [32, 64])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, For, If, Stmt, Store
+from schedlang.ir.nodes import Block, Buffer, For, If, Kept, Stmt, Store
 
 # assumed iterations of a loop whose extent is known only at the call
 SYMBOLIC = 256
@@ -15,10 +15,14 @@ SYMBOLIC = 256
 
 @dataclass(frozen=True)
 class Site:
-    """A store and the loops around it, the outermost first."""
+    """A store and the loops around it, the outermost first.
+
+    ``kept`` are the buffers whose sums stay in registers around it.
+    """
 
     store: Store
     loops: tuple[For, ...]
+    kept: frozenset[Buffer] = frozenset()
 
     @property
     def iterations(self) -> int:
@@ -27,17 +31,19 @@ class Site:
 
 def sites(body: Stmt) -> Iterator[Site]:
     """Yield the stores in program order."""
-    stack: list[tuple[Stmt, tuple[For, ...]]] = [(body, ())]
+    stack: list[tuple[Stmt, tuple[For, ...], frozenset[Buffer]]] = [(body, (), frozenset())]
     while stack:
-        stmt, loops = stack.pop()
+        stmt, loops, kept = stack.pop()
         if isinstance(stmt, Block):
-            stack.extend((s, loops) for s in reversed(stmt.stmts))
+            stack.extend((s, loops, kept) for s in reversed(stmt.stmts))
         elif isinstance(stmt, For):
-            stack.append((stmt.body, (*loops, stmt)))
+            stack.append((stmt.body, (*loops, stmt), kept))
         elif isinstance(stmt, If):
-            stack.append((stmt.body, loops))
+            stack.append((stmt.body, loops, kept))
+        elif isinstance(stmt, Kept):
+            stack.append((stmt.body, loops, kept | stmt.buffers))
         elif isinstance(stmt, Store):
-            yield Site(stmt, loops)
+            yield Site(stmt, loops, kept)
 
 
 def name_of(loop: For, nest: Nest) -> str:

@@ -11,7 +11,8 @@ from schedlang.expr.nodes import Var
 from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.program import Program
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, For, If, Stmt, Store, walk
+from schedlang.ir.nodes import Block, For, If, Stmt, Store, mapped, walk
+from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.loops.sums import kept_buffers, steps_of
 from schedlang.target import Target
 
@@ -21,7 +22,8 @@ REGISTER = 4
 
 def spills(nest: Nest, target: Target) -> list[str]:
     """Return a sentence for each tile that does not fit into the vector registers of ``target``."""
-    return _distinct(_too_many(update, target) for update in updates(nest))
+    job = LoopJob(nest, target)
+    return _distinct(_too_many(update, job) for update in updates(nest))
 
 
 def guarded(nest: Nest, target: Target) -> list[str]:
@@ -72,7 +74,9 @@ def _distinct(texts: Iterable[str | None]) -> list[str]:
 
 def _kept_out(update: Update, nest: Nest, target: Target) -> str | None:
     tile, tail = tile_of(update, target), update.tail
-    if tile is None or tail is None or sum(need(tile, target)) > target.vector_registers:
+    if tile is None or tail is None:
+        return None
+    if sum(need(update, LoopJob(nest, target))) > target.vector_registers:
         return None
     untested = replace(update.step, body=Block(tuple(_untested(update.step.body.stmts))))
     steps = steps_of(update.step, nest)
@@ -106,11 +110,12 @@ def _untested(stmts: Iterable[Stmt]) -> list[Stmt]:
     return found
 
 
-def _too_many(update: Update, target: Target) -> str | None:
+def _too_many(update: Update, job: LoopJob) -> str | None:
+    target = job.target
     tile = tile_of(update, target)
     if tile is None:
         return None
-    needed = need(tile, target)
+    needed = need(update, job)
     if sum(needed) <= target.vector_registers:
         return None
     what = ("for sums", "for operands that several sums read", "for other values")
@@ -119,22 +124,34 @@ def _too_many(update: Update, target: Target) -> str | None:
         f"stage {tile.store.stage}: its tile of {tile} needs {sum(needed)} vector registers "
         f"({', '.join(parts)}), but there are {target.vector_registers} of "
         f"{target.vector_bytes * 8} bits, so every iteration loads and stores the sums. "
-        f"{_advice(tile, target)}"
+        f"{_advice(update, tile, job)}"
     )
 
 
-def _advice(tile: Tile, target: Target) -> str:
+def _advice(update: Update, tile: Tile, job: LoopJob) -> str:
     """Return advice for a smaller tile: the largest extent of its outermost loop that fits."""
-    registers = target.vector_registers
-    loops = (*tile.unrolled, tile.lanes)
-    step = 1 if tile.unrolled else target.vector_width(tile.store.buffers[0].dtype)
-    whole = size(loops[0])
-    most = min(whole - 1, registers * whole // need(tile, target).sums)
+    most_registers = job.target.vector_registers
+    outermost = (*tile.unrolled, tile.lanes)[0]
+    step = 1 if tile.unrolled else job.target.vector_width(tile.store.buffers[0].dtype)
+    whole = size(outermost)
+    most = min(whole - 1, most_registers * whole // need(update, job).sums)
     for fewer in range(most // step * step, 0, -step):
-        *unrolled, lanes = (replace(loops[0], extent=fewer), *loops[1:])
-        if sum(need(Tile(tile.store, tuple(unrolled), lanes), target)) <= registers:
-            return f"Make the tile smaller: {fewer} along {loops[0].axis.name} would fit."
+        if sum(need(_shortened(update, outermost, fewer), job)) <= most_registers:
+            return f"Make the tile smaller: {fewer} along {outermost.axis.name} would fit."
     return f"Make the tile smaller, along {tile.lanes.axis.name} first."
+
+
+def _shortened(update: Update, loop: For, extent: int) -> Update:
+    """Return ``update`` with fewer iterations of a loop around it."""
+
+    def changed(stmt: Stmt) -> Stmt:
+        made = mapped(stmt, changed)
+        return replace(made, extent=extent) if stmt is loop and isinstance(made, For) else made
+
+    step = changed(update.step)
+    assert isinstance(step, For)
+    inside = tuple(replace(f, extent=extent) if f is loop else f for f in update.inside)
+    return replace(update, step=step, inside=inside)
 
 
 __all__ = ["gpu_spills", "guarded", "registers_of", "spills"]

@@ -15,7 +15,6 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer, For, Load
 from schedlang.ir.offsets import CLOSE, flat, gathers, lane_step
 from schedlang.ir.printer import expr_text
-from schedlang.machine.loops.sums import kept_buffers, steps_of
 from schedlang.machine.loops.transposes import FEWEST
 from schedlang.target import Target
 
@@ -61,7 +60,7 @@ def _far(site: Site, nest: Nest, target: Target) -> Iterator[Access]:
     store = site.store
     loads = [n for n in postorder((*store.values, *store.indices)) if isinstance(n, Load)]
     made = [(n.buffer, n.indices, False) for n in loads]
-    if store.reducer is None or not _kept(site, nest, target):
+    if store.reducer is None or not site.kept.issuperset(store.buffers):
         made += [(b, store.indices, True) for b in store.buffers]
     for buffer, indices, written in made:
         offset = flat(buffer, indices)
@@ -74,15 +73,6 @@ def _far(site: Site, nest: Nest, target: Target) -> Iterator[Access]:
             continue
         if written or not _transposed(site, offset):
             yield Access(site, loop, buffer, tuple(indices), offset, step, written)
-
-
-def _kept(site: Site, nest: Nest, target: Target) -> bool:
-    """Return whether the sums of a store stay in registers inside a reduction loop."""
-    width, most, buffers = target.vector_width, target.vector_registers, set(site.store.buffers)
-    return any(
-        buffers <= kept_buffers(f, width, most, steps_of(f, nest))
-        for f in site.loops if f.axis.is_reduce
-    )  # fmt: skip
 
 
 def _transposed(site: Site, offset: Lin) -> bool:

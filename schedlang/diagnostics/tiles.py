@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from schedlang.expr.nodes import Axis, Var
+from schedlang.expr.nodes import Axis
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store
+from schedlang.ir.nodes import (
+    Block,
+    Buffer,
+    Copies,
+    Copy,
+    For,
+    If,
+    Kept,
+    Lanes,
+    Load,
+    Stmt,
+    Store,
+    held,
+)
 from schedlang.ir.offsets import flat, lane_step
+from schedlang.machine.loops.job import LoopJob
+from schedlang.machine.loops.strips import strip_mine
 from schedlang.machine.loops.sums import skips_iterations, steps_of, vectors_of
+from schedlang.machine.loops.unroll import unroll
 from schedlang.target import Target
 
 # a tile of more copies does not fit any register file, so its reads are not examined
@@ -92,15 +107,29 @@ def tile_of(update: Update, target: Target) -> Tile | None:
     return Tile(update.store, tuple(unrolled), lanes)
 
 
-def need(tile: Tile, target: Target) -> Need:
-    """Return the vector registers that a tile needs."""
-    width = min(target.vector_width(b.dtype) for b in tile.store.buffers)
-    pieces = registers(size(tile.lanes), width)
-    reads = _reads(tile.store, tile.unrolled, tile.lanes.axis)
-    loops = (*tile.unrolled, tile.lanes)
-    sums = vectors_of(tile.store, loops, target.vector_width, registers)
-    assert sums is not None
-    return Need(sums, _live_operands(reads) * pieces, _temporaries(reads, pieces, target))
+def need(update: Update, job: LoopJob) -> Need:
+    """Return the vector registers that the tile of ``update`` needs if its sums are kept in them.
+
+    They are counted in the vectors that the passes over loops make of the tile.
+    """
+    store, target = update.store, job.target
+    if prod(size(f) for f in update.inside if f.kind == "unroll") > MOST_COPIES:
+        loops = (update.step, *update.inside)
+        return Need(vectors_of(store, loops, target.vector_width, registers) or 0, 0, 1)
+    loads = [node for node in postorder(store.values) if isinstance(node, Load)]
+    read = [(load.buffer, flat(load.buffer, load.indices)) for load in loads]
+    written = [(buffer, flat(buffer, store.indices)) for buffer in store.buffers]
+    width = min(target.vector_width(buffer.dtype) for buffer in store.buffers)
+    sums: dict[Any, int] = {}
+    reads: list[_Read] = []
+    for lanes, values in _vectors(update, job):
+        at = {**values, lanes.axis: lanes.start}
+        for buffer, offset in written:
+            place = (buffer, offset.substitute(at))
+            sums[place] = registers(lanes.count, target.vector_width(buffer.dtype))
+        operands = ((b, o.substitute(at), lane_step(o, lanes.axis) == 0) for b, o in read)
+        reads.append(_Read(frozenset(operands), registers(lanes.count, width)))
+    return Need(sum(sums.values()), _live_operands(reads), _temporaries(reads, target))
 
 
 def size(loop: For) -> int:
@@ -120,49 +149,74 @@ def registers(lanes: int, width: int) -> int:
     return lanes // width + bin(lanes % width).count("1")
 
 
-# an element that an update reads: its buffer, its offset, and whether all lanes read that element
-Operand = tuple[Buffer, Lin, bool]
+def _vectors(update: Update, job: LoopJob) -> Iterator[tuple[Lanes, Mapping[Any, Lin]]]:
+    """Yield the lanes of each vector of an update, and the values of axes in its copy, in order.
+
+    The copies of an unrolled reduction add to the same sums, so one stands for them all.
+    """
+    body = Block((Kept(frozenset(update.store.buffers), Block((update.step,))),))
+    for run in (strip_mine, unroll):
+        body = run(body, job)
+    stack: list[tuple[Stmt, Mapping[Any, Lin], Lanes | None]] = [(body, {}, None)]
+    while stack:
+        stmt, values, lanes = stack.pop()
+        if stmt is update.store and lanes is not None:
+            yield lanes, values
+        elif isinstance(stmt, Copies):
+            copies = stmt.copies[:1] if stmt.copies[0].axis.is_reduce else stmt.copies
+            for copy in reversed(copies):
+                stack.append((copy.body, {**values, copy.axis: Lin.of(copy.at)}, lanes))
+        else:
+            if isinstance(stmt, Lanes):
+                lanes = stmt
+            elif isinstance(stmt, Copy):
+                # the last lane of a vectorized loop is a scalar, which takes a register, too
+                lanes = Lanes(stmt.axis, Lin.of(stmt.at), 1, stmt.body)
+            stack.extend((inner, values, lanes) for inner in reversed(held(stmt)))
 
 
-def _reads(store: Store, unrolled: tuple[For, ...], lanes: Axis) -> list[set[Operand]]:
-    """Return the operands of each unrolled copy of an update, in the order of the copies."""
-    counts = [f.extent for f in unrolled if isinstance(f.extent, int)]
-    if len(counts) < len(unrolled) or prod(counts) > MOST_COPIES:
-        return []
-    loads = [n for n in postorder(store.values) if isinstance(n, Load)]
-    offsets = [(n.buffer, flat(n.buffer, n.indices)) for n in loads]
-    found = []
-    for place in product(*(range(c) for c in counts)):
-        at: dict[Axis | Var, Lin] = {f.axis: Lin.of(k) for f, k in zip(unrolled, place)}
-        found.append({(b, o.substitute(at), lane_step(o, lanes) == 0) for b, o in offsets})
-    return found
+@dataclass(frozen=True)
+class _Read:
+    """The elements that a vector of an update reads, and the registers of a vector.
+
+    Each is a buffer, an offset, and whether all lanes read that element.
+    """
+
+    operands: frozenset[tuple[Buffer, Lin, bool]]
+    taken: int
 
 
-def _live_operands(reads: list[set[Operand]]) -> int:
-    """Return the most vectors that must be held at once because a later copy reads them again.
+def _live_operands(reads: list[_Read]) -> int:
+    """Return the most registers that are held at once because a later vector needs them again.
 
     A vector that is read once needs no register: it is a memory operand of the addition.
     """
-    first: dict[Operand, int] = {}
-    last: dict[Operand, int] = {}
-    for n, operands in enumerate(reads):
-        for operand in operands:
+    first: dict[Any, int] = {}
+    last: dict[Any, int] = {}
+    for n, read in enumerate(reads):
+        for operand in read.operands:
             first.setdefault(operand, n)
             last[operand] = n
     kept = [k for k in first if not k[2] and first[k] < last[k]]
-    return max((sum(first[k] <= n <= last[k] for k in kept) for n in range(len(reads))), default=0)
+    return max(
+        (
+            sum(reads[first[k]].taken for k in kept if first[k] <= n <= last[k])
+            for n in range(len(reads))
+        ),
+        default=0,
+    )
 
 
-def _temporaries(reads: list[set[Operand]], pieces: int, target: Target) -> int:
+def _temporaries(reads: list[_Read], target: Target) -> int:
     """Return 1 if a register is needed for passing values, such as a broadcast element, else 0.
 
     Instructions on 64-byte vectors broadcast a memory operand, so one read needs no register.
     """
-    times = Counter(operand for operands in reads for operand in operands)
-    once = [
-        sum(times[o] == 1 and (pieces == 1 or not o[2]) for o in operands) for operands in reads
-    ]
-    broadcast = any(o[2] and (times[o] * pieces > 1 or target.vector_bytes < 64) for o in times)
+    times: Counter[Any] = Counter()
+    for read in reads:
+        times.update({o: read.taken if o[2] else 1 for o in read.operands})
+    once = [sum(times[o] == 1 for o in read.operands) for read in reads]
+    broadcast = any(o[2] and (times[o] > 1 or target.vector_bytes < 64) for o in times)
     return int(broadcast or not reads or any(n != 1 for n in once))
 
 

@@ -18,8 +18,10 @@ from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.index.enumeration import count, leaves_of
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store
+from schedlang.ir.nodes import Block, Buffer, For, If, Kept, Load, Stmt, Store
 from schedlang.ir.offsets import flat, lane_step
+from schedlang.machine.loops.job import LoopJob
+from schedlang.machine.loops.sums import keep_sums
 from schedlang.target import Target
 
 # latency of a multiply-add in cycles
@@ -45,17 +47,26 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class _Site:
-    """A statement in its loops.
+class _Around:
+    """What is around a statement.
 
-    ``guards`` is how many tests around it are inside unrolled or vectorized loops. ``share`` is the
-    part of its lanes and rows that pass the tests of bounds.
+    ``guards`` is how many tests are inside unrolled or vectorized loops. ``share`` is the
+    part of the lanes and rows that pass the tests of bounds. ``kept`` are the buffers whose sums
+    stay in registers.
     """
 
+    loops: tuple[For, ...] = ()
+    guards: int = 0
+    share: float = 1.0
+    kept: frozenset[Buffer] = frozenset()
+
+
+@dataclass(frozen=True)
+class _Site:
+    """A store, and what is around it."""
+
     store: Store
-    loops: tuple[For, ...]
-    guards: int
-    share: float
+    around: _Around
 
 
 def estimate(nest: Nest, target: Target, threads: int = 2) -> Estimate:
@@ -73,13 +84,14 @@ def estimate(nest: Nest, target: Target, threads: int = 2) -> Estimate:
     cycles, work, launches = 0.0, 0.0, set()
     sizes = [b.bytes for b in nest.buffers]
     resident = None not in sizes and sum(n or 0 for n in sizes) <= target.caches[-1].size
-    for site in _sites(nest.body):
+    for site in _sites(keep_sums(nest.body, LoopJob(nest, target))):
         own, flops = _cost(site, target, resident)
-        outer = next((n for n, f in enumerate(site.loops) if f.kind == "parallel"), None)
+        loops = site.around.loops
+        outer = next((n for n, f in enumerate(loops) if f.kind == "parallel"), None)
         if outer is not None and threads > 1:
-            count = _extent(site.loops[outer])
+            count = _extent(loops[outer])
             own *= -(-count // threads) / count
-            launches.add((site.loops[outer].axis, prod(_extent(f) for f in site.loops[:outer])))
+            launches.add((loops[outer].axis, prod(_extent(f) for f in loops[:outer])))
         cycles += own
         work += flops
     total = cycles + sum(LAUNCH * times for _, times in launches)
@@ -90,29 +102,33 @@ def work_of(nest: Nest) -> float:
     """Return the arithmetic operations of a call, with repeated work counted each time."""
     total = 0.0
     for site in _sites(nest.body):
-        total += operations(site.store) * prod(_extent(f) for f in site.loops) * site.share
+        times = prod(_extent(f) for f in site.around.loops)
+        total += operations(site.store) * times * site.around.share
     return total
 
 
 def _sites(body: Stmt) -> Iterator[_Site]:
     """Yield each store statement with the loops and tests around it."""
-    stack: list[tuple[Stmt, tuple[For, ...], int, float]] = [(body, (), 0, 1.0)]
+    stack: list[tuple[Stmt, _Around]] = [(body, _Around())]
     while stack:
-        stmt, loops, guards, share = stack.pop()
+        stmt, around = stack.pop()
+        loops = around.loops
         if isinstance(stmt, Block):
-            stack.extend((x, loops, guards, share) for x in stmt.stmts)
+            stack.extend((inner, around) for inner in stmt.stmts)
         elif isinstance(stmt, For):
-            stack.append((stmt.body, (*loops, stmt), guards, share))
+            stack.append((stmt.body, replace(around, loops=(*loops, stmt))))
+        elif isinstance(stmt, Kept):
+            stack.append((stmt.body, replace(around, kept=stmt.buffers)))
         elif isinstance(stmt, If):
             part = _part(stmt, loops)
             if part is not None:
-                stack.append((stmt.body, part, guards, share))
+                stack.append((stmt.body, replace(around, loops=part)))
                 continue
-            inside = sum(f.kind in ("unroll", "vectorize") for f in loops)
-            left = share * _share(stmt, loops)
-            stack.append((stmt.body, loops, guards + bool(inside), left))
+            inside = any(f.kind in ("unroll", "vectorize") for f in loops)
+            guards, share = around.guards + inside, around.share * _share(stmt, loops)
+            stack.append((stmt.body, replace(around, guards=guards, share=share)))
         elif isinstance(stmt, Store):
-            yield _Site(stmt, loops, guards, share)
+            yield _Site(stmt, around)
 
 
 def _part(test: If, loops: Sequence[For]) -> tuple[For, ...] | None:
@@ -143,19 +159,19 @@ def _share(test: If, loops: Sequence[For]) -> float:
 
 def _cost(site: _Site, target: Target, resident: bool) -> tuple[float, float]:
     """Return the cycles on one core and the arithmetic operations of a statement."""
-    store, loops = site.store, site.loops
+    store, around, loops = site.store, site.around, site.around.loops
     lane = next((f for f in reversed(loops) if f.kind == "vectorize"), None)
     lanes = _extent(lane) if lane else 1
     written = [f for f in loops if f.kind == "unroll"]
-    around = [f for f in loops if f.kind not in ("unroll", "vectorize")]
+    outside = [f for f in loops if f.kind not in ("unroll", "vectorize")]
     copies = prod(_extent(f) for f in written)
-    times = prod(_extent(f) for f in around)
+    times = prod(_extent(f) for f in outside)
     width = target.vector_width(store.buffers[0].dtype)
     pieces = -(-lanes // width)
     units = instructions(store, _times(store, lane, written, pieces), copies * pieces)
     flops = operations(store)
     reads = [(n.buffer, n.indices) for n in _loads(store)]
-    kept = _kept(site, lane)
+    kept = store.reducer is not None and around.kept.issuperset(store.buffers)
     if store.reducer is not None and not kept:
         reads += [(b, store.indices) for b in store.buffers]
     loads = sum(_load(b, i, lane, written, pieces, copies) for b, i in reads)
@@ -170,14 +186,14 @@ def _cost(site: _Site, target: Target, resident: bool) -> tuple[float, float]:
     if store.reducer is not None:
         # each sum waits for its previous value; in memory, also for the store
         each = max(each, LATENCY if kept else 3 * LATENCY)
-    if site.guards:
+    if around.guards:
         each *= 2.0
-    loop_overhead = 1.0 if around else 0.0
+    loop_overhead = 1.0 if outside else 0.0
     reach = [Reach(b, tuple(i)) for b, i in (*reads, *((b, store.indices) for b in store.buffers))]
     moved = line_traffic(reach, loops, _extent, target.caches, resident)
     traffic = sum(bytes_ / rate for bytes_, rate in zip(moved, RATES[-len(moved) :]))
     compute = times * (each + loop_overhead)
-    done = times * copies * lanes * site.share * flops
+    done = times * copies * lanes * around.share * flops
     return max(compute, traffic) + 0.3 * min(compute, traffic), done
 
 
@@ -223,22 +239,6 @@ def _load(
     # strided lanes load one element at a time, unless unrolled copies form a square to transpose
     square = any(_extent(f) >= 8 and lane_step(offset, f.axis) == 1 for f in written)
     return count * (2.0 * pieces if square else 1.5 * _extent(lane))
-
-
-def _kept(site: _Site, lane: For | None) -> bool:
-    """Return whether sums stay in registers over the innermost reduction loop."""
-    store, loops = site.store, site.loops
-    if store.reducer is None or site.guards:
-        return False
-    steps = [n for n, f in enumerate(loops) if f.axis.is_reduce and f.kind == "serial"]
-    if not steps:
-        return False
-    inside = loops[steps[-1] + 1 :]
-    if any(f.kind == "serial" and not f.axis.is_reduce for f in inside):
-        return False
-    return not any(
-        lane_step(flat(b, store.indices), loops[steps[-1]].axis) != 0 for b in store.buffers
-    )
 
 
 def _extent(loop: For) -> int:

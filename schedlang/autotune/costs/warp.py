@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -19,9 +19,22 @@ from schedlang.gpu_lowering.lanes import lanes_at_once
 from schedlang.gpu_lowering.program import Launch
 from schedlang.index.linear import to_expr
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For, If, Load, Stmt, Store, walk
+from schedlang.ir.nodes import (
+    Barrier,
+    Block,
+    Buffer,
+    Exchange,
+    For,
+    If,
+    Kept,
+    Load,
+    Stmt,
+    Store,
+    walk,
+)
 from schedlang.ir.offsets import flat
-from schedlang.machine.loops.sums import kept_by_thread, steps_of
+from schedlang.machine.loops.job import LoopJob
+from schedlang.machine.loops.sums import keep_sums
 from schedlang.target import Target
 
 # instructions that a barrier stands for
@@ -34,8 +47,6 @@ SYMBOLIC = 256
 class Warp:
     """The first warp of a kernel: the thread indices of its lanes."""
 
-    nest: Nest
-    target: Target
     lanes: Mapping[Any, Any]
 
 
@@ -64,8 +75,8 @@ class Work:
 
 def work_of_warp(launch: Launch, nest: Nest, target: Target) -> Work:
     """Return the work of the first warp of a kernel of ``nest``."""
-    work = Work()
-    _walk(Warp(nest, target, _lanes(launch)), launch.body, Around(), work)
+    work, body = Work(), keep_sums(launch.body, LoopJob(nest, target))
+    _walk(Warp(_lanes(launch)), body, Around(), work)
     return work
 
 
@@ -80,6 +91,8 @@ def _walk(warp: Warp, stmt: Stmt, around: Around, work: Work) -> None:
             _walk(warp, inner, around, work)
     elif isinstance(stmt, For):
         _loop(warp, stmt, around, work)
+    elif isinstance(stmt, Kept):
+        _kept(warp, stmt, around, work)
     elif isinstance(stmt, If):
         work.instructions += 2 * around.times
         _walk(warp, stmt.body, around, work)
@@ -93,16 +106,17 @@ def _loop(warp: Warp, loop: For, around: Around, work: Work) -> None:
     turns = size_of(loop.extent)
     if loop.kind == "serial":
         work.instructions += 3 * around.times * turns
-    kept, wide = around.kept, loop if loop.kind == "vectorize" else around.wide
-    if loop.axis.is_reduce and not kept:
-        outside = () if wide is None else (wide,)
-        kept = kept_by_thread(loop, warp.target, steps_of(loop, warp.nest), outside)
-        # sums in registers are stored once, after the loop
-        for stmt, _ in walk(loop.body):
-            if isinstance(stmt, Store) and kept & set(stmt.buffers):
-                for buffer in stmt.buffers:
-                    _access(warp, buffer, stmt.indices, around, work)
-    _walk(warp, loop.body, Around(around.times * turns, wide, kept), work)
+    wide = loop if loop.kind == "vectorize" else around.wide
+    _walk(warp, loop.body, Around(around.times * turns, wide, around.kept), work)
+
+
+def _kept(warp: Warp, kept: Kept, around: Around, work: Work) -> None:
+    """Add the work of statements whose sums are in registers: they are stored once, at the end."""
+    for stmt, _ in walk(kept.body):
+        if isinstance(stmt, Store) and kept.buffers & set(stmt.buffers):
+            for buffer in stmt.buffers:
+                _access(warp, buffer, stmt.indices, around, work)
+    _walk(warp, kept.body, replace(around, kept=kept.buffers), work)
 
 
 def _store(warp: Warp, store: Store, around: Around, work: Work) -> None:
