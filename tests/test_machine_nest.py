@@ -13,7 +13,7 @@ import schedlang as sl
 from schedlang.errors import VerifyError
 from schedlang.machine.interpret import interpret_kernel, interpret_machine
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import For, Let, Num, Op, Reg, Store, Type, walk
+from schedlang.machine.nodes import Fn, For, Let, Num, Op, Reg, Splat, Store, Type, walk
 from schedlang.machine.verify import verify_machine
 from tests.conftest import Golden
 from tests.graphs import product
@@ -109,7 +109,14 @@ def _changed(nest: MachineNest, old: Any, new: Any) -> MachineNest:
     (Store, lambda s: replace(s, value=Num(1.0, FLOAT)), "a vector is stored as one"),
     (Store, lambda s: replace(s, at=Num(1.0, FLOAT)), "offsets are int64"),
     (Store, lambda s: replace(s, array=replace(s.array, name="Z")), "before it is allocated"),
-    (Store, lambda s: replace(s, mask=Num(True, Type("bool"))), "a bool for each lane"),
+    (Store, lambda s: replace(s, mask=Num(True, Type("bool"))), "too many or too few: mask"),
+    (Store, lambda s: replace(s, how="vstore_strided"), "too many or too few: step"),
+    (Store, lambda s: replace(s, how="vstore_twice"), "vstore_twice is no load or store"),
+    (Store, lambda s: replace(s, how="vstore_masked", mask=Num(True, Type("bool"))),
+     "a bool for each lane"),
+    (Store, lambda s: replace(s, value=Splat(Num(1.0, FLOAT), Type("float32", 3))),
+     "a power of two of lanes, not 3"),
+    (Store, lambda s: replace(s, value=Fn("sine", (s.value,), s.value.type)), "sine is no function"),
     (For, lambda s: replace(s, step=0), "a step of 1 or more"),
     (For, lambda s: replace(s, stop=Op("+", Num(1, Type("int8")), Num(1.0, FLOAT))), "operands"),
 ])  # fmt: skip

@@ -271,11 +271,6 @@ SL_BITS(i32, f32) SL_BITS(i64, f64) SL_BITS(f32, i32) SL_BITS(f64, i64)
     for (int l = 0; l < N; l++) v[l] = sl_##F##_##G(a[l], b[l], c[l]);                            \
     return v;                                                                                     \
   }
-#define SL_HALF(N)                                                                                \
-  SL sl_f16_##N sl_half_##N(sl_f16_##N a) {                                                       \
-    for (int l = 0; l < N; l++) a[l] = sl_half(a[l]);                                             \
-    return a;                                                                                     \
-  }
 #define SL_QUOTIENT(F, N)                                                                         \
   SL sl_i64_##N sl_##F##_##N(sl_i64_##N a, sl_i64_##N b) {                                        \
     for (int l = 0; l < N; l++) a[l] = sl_##F(a[l], b[l]);                                        \

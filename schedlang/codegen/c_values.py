@@ -5,7 +5,7 @@ from __future__ import annotations
 from schedlang.expr.printer import number, paren
 from schedlang.machine import nodes as m
 from schedlang.machine.nodes import Num, Op, Reg, Type, Value, wide
-from schedlang.machine.text import CALLED, UNROUNDED
+from schedlang.machine.text import CALLED
 
 TAGS = {
     "bool": "b8", "float16": "f16", "float32": "f32", "float64": "f64", "int8": "i8",
@@ -116,7 +116,7 @@ class ValuePrinter:
                 name = f"{name}_{lanes}"
             return f"sl_{name}({self.text(a)}, {self.text(b)})", _ATOM
         if op in CALLED:
-            return self._rounded(self._function(CALLED[op], value.type, (a, b)), value.type), _ATOM
+            return self._function(CALLED[op], value.type, (a, b)), _ATOM
         if op in _COMPARE and lanes:
             kind, name = TAGS[a.type.dtype], _COMPARE[op]
             self.type(a.type)
@@ -125,18 +125,8 @@ class ValuePrinter:
         level = _LEVELS[op]
         text = f"{self.at(a, level)} {op} {self.at(b, level + 1)}"
         if op in _COMPARE or dtype == "bool" or lanes or dtype in ("int64", "float32", "float64"):
-            return (text, level) if dtype != "float16" else (self._rounded(text, value.type), _ATOM)
-        if dtype == "float16":
-            return self._rounded(text, value.type), _ATOM
+            return text, level
         return f"(sl_{TAGS[dtype]})({text})", _UNARY
-
-    def _rounded(self, text: str, type_: Type) -> str:
-        """Return ``text`` rounded to half precision, if it is a float16."""
-        if type_.dtype != "float16":
-            return text
-        if type_.lanes:
-            self.vector("SL_HALF", type_)
-        return f"sl_half{f'_{type_.lanes}' if type_.lanes else ''}({text})"
 
     def _negated(self, value: m.Neg) -> Printed:
         a, dtype = self.at(value.a, _UNARY), value.type.dtype
@@ -166,8 +156,7 @@ class ValuePrinter:
 
     def _call(self, value: m.Fn) -> str:
         name = {"min": "minimum", "max": "maximum"}.get(value.name, value.name)
-        found = self._function(name, value.type, value.args)
-        return found if name in UNROUNDED else self._rounded(found, value.type)
+        return self._function(name, value.type, value.args)
 
     def _function(self, name: str, type_: Type, args: tuple[Value, ...]) -> str:
         """Return a call of a function of the helpers, lane by lane for vectors."""

@@ -28,7 +28,7 @@ from schedlang.machine.nodes import (
     Splat,
     Value,
 )
-from schedlang.machine.text import CALLED, UNROUNDED, WRAPPING
+from schedlang.machine.text import CALLED, WRAPPING
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
@@ -69,9 +69,7 @@ class Evaluator:
             args = [self(a, space) for a in value.args]
             if value.index:
                 return min(args) if value.name == "min" else max(args)
-            found = getattr(twins, value.name)(*args)
-            rounds = value.type.dtype == "float16" and value.name not in UNROUNDED
-            return twins.half(found) if rounds else found
+            return getattr(twins, value.name)(*args)
         if isinstance(value, Column):
             return space[value.columns.name][value.at]
         if isinstance(value, Order):
@@ -134,4 +132,4 @@ def _operation(value: Op, a: Any, b: Any) -> Any:
         called = called or WRAPPING.get(value.op)
     found = getattr(twins, called)(a, b) if called else OPERATORS[value.op](a, b)
     narrow = dtypes.is_integer(dtype) and dtypes.itemsize(dtype) < 8 and not lanes
-    return cast(found, dtype) if narrow or dtype == "float16" else found
+    return cast(found, dtype) if narrow else found

@@ -28,8 +28,6 @@ from schedlang.machine.nodes import (
 # operators that numba defines otherwise than NumPy, and those for which it assumes no overflow
 CALLED = {"//": "floordiv", "%": "mod", "**": "power", "<<": "left_shift", ">>": "right_shift"}
 WRAPPING = {"+": "add", "-": "subtract", "*": "multiply"}
-# functions that return an operand, which is a float16 already
-UNROUNDED = ("select", "exchange")
 _TIGHT = ("*", "//", "%")
 _NOT, _AND = 2, 2
 _CONDITIONAL = LOWEST + 1
@@ -82,8 +80,6 @@ class Printer:
             args = [self.text(a) for a in value.args]
             name = value.name if value.index else self.use(value.name)
             text = f"{name}({', '.join(a.text for a in args)})"
-            if value.type.dtype == "float16" and value.name not in UNROUNDED:
-                text = f"{self.use('half')}({text})"
             return Text(text, ATOM, 1 + max((a.depth for a in args), default=0))
         if isinstance(value, Cast):
             return self._cast(value)
@@ -148,9 +144,8 @@ class Printer:
             text, level = f"{self.use(called)}({a.text}, {b.text})", ATOM
         else:
             text, level = binary_text(op, *pair)
-        dtype = type_.dtype
-        if dtype == "float16" or (_is_narrow(dtype) and not type_.lanes):
-            return Text(self.typed(dtype, text), ATOM, depth)
+        if _is_narrow(type_.dtype) and not type_.lanes:
+            return Text(self.typed(type_.dtype, text), ATOM, depth)
         return Text(text, level, depth)
 
     def _negated(self, value: Neg) -> Text:
@@ -169,7 +164,7 @@ class Printer:
             return a
         if dtype == "float16":
             name = self.use("half" if source == "float32" else "half_from")
-            return Text(f"{name}({a.text})", ATOM, a.depth + 1)
+            return Text(f"{name}({a.text})", ATOM, a.depth)
         return Text(self.typed(dtype, a.text), ATOM, a.depth + 1)
 
     def _load(self, value: Load) -> Text:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from schedlang.errors import VerifyError
+from schedlang.intrinsics.dialect import GPU_NAMES, NAMES
+from schedlang.machine.accesses import fields_given, fields_needed
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
     INDEX,
@@ -42,6 +44,7 @@ from schedlang.machine.text import Printer
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 SHIFTS = ("<<", ">>")
+FUNCTIONS = frozenset({*NAMES, *GPU_NAMES, "min", "max"})
 _BOOL = Type("bool")
 
 
@@ -62,7 +65,9 @@ def verify_machine(nest: MachineNest) -> None:
     * A register or an array is defined before it is used, in the same block or one around it.
     * A register has one type, and the index of a loop is not assigned.
     * The operands of an operation have its dtype and lanes; a scalar stands for all lanes.
-    * A load or a store has the dtype of its array; offsets and masks have their types.
+    * A vector has a power of two of lanes, and a function is one of the dialects.
+    * A load or a store has the fields that its intrinsic needs and no others, and the dtype of its
+      array; offsets and masks have their types.
     * A function is defined before it is called, and its parameters are given.
     """
     known: dict[str, Function] = {}
@@ -156,6 +161,7 @@ def _call(stmt: Run, scope: _Scope, known: Mapping[str, Function]) -> None:
 
 def _store(stmt: Store) -> None:
     made, lanes = stmt.value.type, stmt.value.type.lanes
+    _fields(stmt, stmt)
     if made.dtype != stmt.array.dtype:
         raise _broken(f"{stmt.array.name} holds {stmt.array.dtype}, not {made.dtype}", stmt)
     if (lanes > 0) != stmt.how.startswith("v"):
@@ -168,6 +174,9 @@ def _store(stmt: Store) -> None:
 
 def _value(root: Value, scope: _Scope, stmt: Stmt) -> None:
     for value in parts(root):
+        lanes = value.type.lanes
+        if lanes == 1 or lanes & (lanes - 1):
+            raise _broken(f"a vector has a power of two of lanes, not {lanes}", stmt)
         if isinstance(value, Reg):
             known = scope.regs.get(value.name)
             if known is None:
@@ -190,13 +199,18 @@ def _operation(value: Op, stmt: Stmt) -> None:
     lanes, others = value.type.lanes, (value.a.type.lanes, value.b.type.lanes)
     if lanes != max(others) or any(n not in (0, lanes) for n in others):
         raise _broken(f"{_text(value)} has {lanes} lanes", stmt)
-    a, b = value.a.type.dtype, value.b.type.dtype
+    a, b = (_held(v.type.dtype) for v in (value.a, value.b))
     if value.op in SHIFTS:
         return
     if a != b and "int64" not in (a, b):
         raise _broken(f"{_text(value)} has operands of {a} and {b}", stmt)
     if value.op not in COMPARISONS and value.type.dtype not in (a, b):
         raise _broken(f"{_text(value)} is {value.type.dtype}", stmt)
+
+
+def _held(dtype: str) -> str:
+    """Return the dtype in which a value is held: a float16 is a float32."""
+    return "float32" if dtype == "float16" else dtype
 
 
 def _operands(value: Choice | Cast | Fn, stmt: Stmt) -> None:
@@ -208,6 +222,10 @@ def _operands(value: Choice | Cast | Fn, stmt: Stmt) -> None:
     elif isinstance(value, Cast):
         given = (value.a,)
     else:
+        if value.name not in FUNCTIONS:
+            raise _broken(f"{value.name} is no function", stmt)
+        if value.name == "select" and value.args[0].type.dtype != "bool":
+            raise _broken(f"{_text(value)} selects by a bool", stmt)
         given = value.args[:1] if value.name == "exchange" else value.args
     if any(v.type.lanes != value.type.lanes for v in given):
         raise _broken(f"{_text(value)} has {value.type.lanes} lanes", stmt)
@@ -215,6 +233,7 @@ def _operands(value: Choice | Cast | Fn, stmt: Stmt) -> None:
 
 def _load(value: Load, stmt: Stmt) -> None:
     lanes, made = value.type.lanes, value.type.dtype
+    _fields(value, stmt)
     if made != value.array.dtype:
         raise _broken(f"{value.array.name} holds {value.array.dtype}, not {made}", stmt)
     if (lanes > 0) != (value.how != "load"):
@@ -224,6 +243,15 @@ def _load(value: Load, stmt: Stmt) -> None:
     under = Type("bool", 0 if value.how == "vload_if" else lanes)
     if value.mask is not None and value.mask.type != under:
         raise _broken("a mask has a bool for each lane", stmt)
+
+
+def _fields(access: Load | Store, stmt: Stmt) -> None:
+    needed, given = fields_needed(access), fields_given(access)
+    if needed is None:
+        raise _broken(f"{access.how} is no load or store", stmt)
+    if given != needed:
+        wrong = ", ".join(sorted(needed ^ given))
+        raise _broken(f"{access.how} has a field too many or too few: {wrong}", stmt)
 
 
 def _offsets(lanes: int) -> Type:

@@ -275,7 +275,7 @@ class Evaluation:
         a, b = self._fitted(node, a, b)
         if op in CALLED:
             a, b = wide(a, made.lanes), wide(b, made.lanes)
-        return Op(op, a, b, made)
+        return _rounded(Op(op, a, b, _computed(made)), made)
 
     def _call(self, node: Call) -> Value:
         args = [self.done[id(a)] for a in node.args]
@@ -283,7 +283,7 @@ class Evaluation:
         if node.weak and node.dtype == "int64" and not made.lanes and node.fn in ("min", "max"):
             return Fn(node.fn, tuple(args), made, index=True)
         wider = tuple(wide(a, made.lanes) for a in args)
-        return Fn(FUNCTIONS.get(node.fn, node.fn), wider, made)
+        return _rounded(Fn(FUNCTIONS.get(node.fn, node.fn), wider, _computed(made)), made)
 
     def _select(self, node: Select) -> Value:
         return _selected(node.dtype, *(self.done[id(c)] for c in node.children))
@@ -401,6 +401,16 @@ class Evaluation:
 
 def _lanes(*operands: Value) -> int:
     return max(v.type.lanes for v in operands)
+
+
+def _computed(made: Type) -> Type:
+    """Return the type in which a value is computed: float16 arithmetic is that of float32."""
+    return Type("float32", made.lanes) if made.dtype == "float16" else made
+
+
+def _rounded(value: Value, made: Type) -> Value:
+    """Return ``value`` as ``made``."""
+    return value if value.type == made else Cast(value, made)
 
 
 def _selected(dtype: str, cond: Value, a: Value, b: Value) -> Value:
