@@ -249,6 +249,20 @@ def test_sums_stay_in_registers_under_a_mask() -> None:
         np.testing.assert_allclose(sl.build(s, target=target)(a, b), a.T @ b, rtol=1e-5)
 
 
+def test_lanes_outside_of_a_mask_keep_their_first_value() -> None:
+    A = sl.placeholder((24, 5), name="A")
+    k = sl.reduce_axis(5, "k")
+    C = sl.compute((24,), lambda i: sl.prod(A[i, k], axis=k, where=i % 3 == 0), name="C")
+    s = sl.schedule(C)
+    s[C].vectorize(C.op.axis[0])
+    found = after(s, keep_sums, strip_mine, settle_conditions)
+    assert any(isinstance(stmt, Kept) for stmt, _ in walk(found.body))
+    a = np.random.default_rng(0).random((24, 5), "float32")
+    wanted = np.where(np.arange(24) % 3 == 0, a.prod(1), 1)
+    for target in ("python", "cpu"):
+        np.testing.assert_allclose(sl.build(s, target=target)(a), wanted, rtol=1e-5)
+
+
 def test_a_vectorized_loop_inside_of_another_is_refused() -> None:
     s, C = product(8, 8, 3)
     nest = sl.lower(s)

@@ -116,7 +116,7 @@ def _changed(nest: MachineNest, old: Any, new: Any) -> MachineNest:
      "a bool for each lane"),
     (Store, lambda s: replace(s, value=Splat(Num(1.0, FLOAT), Type("float32", 3))),
      "a power of two of lanes, not 3"),
-    (Store, lambda s: replace(s, value=Fn("sine", (s.value,), s.value.type)), "sine is no function"),
+    (Store, lambda s: replace(s, value=Fn("sine", (s.value,), s.value.type)), "is no function"),
     (For, lambda s: replace(s, step=0), "a step of 1 or more"),
     (For, lambda s: replace(s, stop=Op("+", Num(1, Type("int8")), Num(1.0, FLOAT))), "operands"),
 ])  # fmt: skip

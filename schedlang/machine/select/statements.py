@@ -236,7 +236,8 @@ class Statements:
         with self.evaluator.collected() as inside:
             self.block(stmt.body, replace(context, sums=sums))
         before = self.evaluator.stmts
-        initial = starts_of(before, self.stores.constant, sums)
+        # lanes outside of a mask keep what was stored before it
+        initial = {} if sums.mask is not None else starts_of(before, self.stores.constant, sums)
         for spot, start in initial.items():
             kept = sums.named[spot]
             before[before.index(start)] = machine.Let(kept.reg, start.value)
