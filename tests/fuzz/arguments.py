@@ -14,6 +14,8 @@ SHARE = 0.3
 # parts of the messages that refuse an intermediate as an argument
 REFUSALS = (
     "is an argument", "as an argument", "the argument ", "among the arguments", "tail='cut'",
+    # the stage was inlined, so its prefetch had no effect
+    "prefetch(",
 )  # fmt: skip
 
 

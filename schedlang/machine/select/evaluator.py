@@ -27,12 +27,9 @@ def no_alignment(buffer: Buffer, first: Lin, count: int) -> bool:
 
 
 class Evaluator(Builder):
-    """A builder of values. Statements that a value needs come before it.
+    """A builder of values (:class:`~schedlang.machine.select.values.Values`).
 
-    ``aligned(buffer, first, count)`` says whether ``count`` elements from ``first`` on are one
-    access of the target. ``tested`` and ``shuffled`` say whether the target has the intrinsics
-    ``vload_if`` (a vector load under a scalar test) and ``vload_shuffled`` (a vector load whose
-    lanes are then permuted).
+    Statements that a value needs come before it.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -42,10 +42,8 @@ from schedlang.machine.nodes import (
 from schedlang.machine.select.context import Context
 from schedlang.machine.select.loads import load
 from schedlang.machine.select.transposes import column
+from schedlang.machine.select.values import Values
 from schedlang.machine.text import CALLED
-
-if TYPE_CHECKING:
-    from schedlang.machine.select.evaluator import Evaluator
 
 LONGEST = 72
 WIDEST = 76
@@ -61,7 +59,7 @@ class Evaluation:
 
     def __init__(
         self,
-        owner: Evaluator,
+        owner: Values,
         context: Context,
         known: Mapping[int, Value] | None = None,
     ) -> None:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from schedlang.index.linear import Lin, to_expr
 from schedlang.ir.nodes import Load as LoadExpr
 from schedlang.ir.offsets import CLOSE, gathers, lane_step
 from schedlang.machine.nodes import Load, Order, Reg, Type, Value, wide
 from schedlang.machine.select.context import Context
-
-if TYPE_CHECKING:
-    from schedlang.machine.select.evaluator import Evaluator
+from schedlang.machine.select.values import Values
 
 # the most lanes whose order fits on a line
 MOST_SHUFFLED = 16
 
 
-def load(e: Evaluator, node: LoadExpr, offset: Lin, context: Context) -> Load:
+def load(e: Values, node: LoadExpr, offset: Lin, context: Context) -> Load:
     """Return a load of one element, or of lanes: adjacent, a constant step apart, or gathered."""
     array, lanes, mask = e.array(node.buffer), context.lanes, context.mask
     scalar = Type(node.dtype)
@@ -61,7 +58,7 @@ def load(e: Evaluator, node: LoadExpr, offset: Lin, context: Context) -> Load:
 
 
 def _shuffle_order(
-    e: Evaluator, node: LoadExpr, context: Context
+    e: Values, node: LoadExpr, context: Context
 ) -> tuple[int, tuple[int, ...]] | None:
     """Return the lane that reads the first element, and each lane's distance from that element.
 
@@ -83,7 +80,7 @@ def _shuffle_order(
     return known.index(low), tuple(d - low for d in known)
 
 
-def _named(e: Evaluator, distances: tuple[int, ...], context: Context) -> Reg:
+def _named(e: Values, distances: tuple[int, ...], context: Context) -> Reg:
     """Return a register for the order of a shuffle, defined once in each block."""
     order = Order(distances)
     if order not in context.named:
@@ -98,6 +95,6 @@ def _at_lane(context: Context, lane: int) -> Context:
     return replace(context, values={**context.values, lanes.axis: lanes.start + lane})
 
 
-def _lane_offsets(e: Evaluator, offset: Lin, context: Context) -> Value:
+def _lane_offsets(e: Values, offset: Lin, context: Context) -> Value:
     assert context.lanes is not None
     return wide(e.value(to_expr(offset), context), context.lanes.count)

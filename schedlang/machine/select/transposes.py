@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from schedlang.ir.nodes import Columns
 from schedlang.ir.nodes import Load as LoadExpr
 from schedlang.machine.loops.transposes import columns_of
 from schedlang.machine.nodes import Column, Let, Load, Reg, Type
 from schedlang.machine.select.context import Context
-
-if TYPE_CHECKING:
-    from schedlang.machine.select.evaluator import Evaluator
+from schedlang.machine.select.values import Values
 
 
-def column(e: Evaluator, node: LoadExpr, context: Context) -> Column | None:
+def column(e: Values, node: LoadExpr, context: Context) -> Column | None:
     """Return the column of a block that ``node`` reads, if copies share the block."""
     if not context.blocks or context.mask is not None:
         return None
@@ -24,7 +20,7 @@ def column(e: Evaluator, node: LoadExpr, context: Context) -> Column | None:
     return None
 
 
-def _block(e: Evaluator, block: Columns, context: Context) -> Reg:
+def _block(e: Values, block: Columns, context: Context) -> Reg:
     """Return the register of ``block``, which the copies share."""
     if block not in context.shared:
         array, made = e.array(block.buffer), Type(block.buffer.dtype, block.lanes)
