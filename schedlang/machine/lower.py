@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from schedlang.expr.nodes import Axis, Var
 from schedlang.gpu_lowering.program import Launch, Program
@@ -48,9 +49,9 @@ def machine_nest(
     ``fastmath`` allows the compiler to reorder sums. Raises
     :class:`~schedlang.errors.BuildError` for what a CPU cannot run, such as thread loops.
     """
-    body = loops_of(nest, target, fastmath)
     names = name_all(nest, reserved)
-    entry, fresh = select_cpu(nest, body, names, target, public)
+    arranged = arranged_nest(nest, target, fastmath)
+    entry, fresh = select_cpu(nest, arranged.body, names, target, public)
     made, job = MachineNest((entry,)), Job(public, fresh)
     for run in CPU_PASSES:
         made = run(made, job)
@@ -58,12 +59,29 @@ def machine_nest(
     return made
 
 
-def loops_of(nest: Nest, target: Target, fastmath: bool = False) -> Block:
-    """Return the statements of a CPU kernel after the passes over loops."""
+def arranged_nest(nest: Nest, target: Target, fastmath: bool = False) -> Nest:
+    """Return ``nest`` after the passes over loops for a CPU, with vectors, copies and kept sums.
+
+    It is for printing and for the interpreter: the passes of lowering and the verifier of nests
+    know other statements only.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((20,), name="A")
+    >>> B = sl.compute((20,), lambda i: A[i] * 2, name="B")
+    >>> s = sl.schedule(B)
+    >>> s[B].vectorize(B.op.axis[0])
+    >>> print(arranged_nest(sl.lower(s), sl.Target("cpu", vector_bytes=32)))
+    B(A: float32[20]) -> B: float32[20]
+    <BLANKLINE>
+    lanes i in 0..16:
+      B[i] = A[i] * 2
+    lanes i in 16..20:
+      B[i] = A[i] * 2
+    """
     body, job = nest.body, LoopJob(nest, target, fastmath)
     for run in CPU_LOOP_PASSES:
         body = run(body, job)
-    return body
+    return replace(nest, body=body)
 
 
 def machine_kernels(
@@ -96,5 +114,11 @@ def _kernel_loops(
     return body
 
 
-__all__ = ["CPU_LOOP_PASSES", "CPU_PASSES", "GPU_LOOP_PASSES", "loops_of", "machine_kernels",
-           "machine_nest"]  # fmt: skip
+__all__ = [
+    "CPU_LOOP_PASSES",
+    "CPU_PASSES",
+    "GPU_LOOP_PASSES",
+    "arranged_nest",
+    "machine_kernels",
+    "machine_nest",
+]
