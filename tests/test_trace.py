@@ -14,6 +14,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import ScheduleError
 from schedlang.schedule.schedule import Schedule
 from schedlang.state.primitives.table import PRIMITIVES
+from tests.fuzz import steps
 from tests.graphs import diamond, matmul, pointwise, recurrence
 
 USES: dict[str, str] = {
@@ -387,3 +388,7 @@ def test_long_schedules_replay() -> None:
         s[space["C"]].reorder(space["j"], space["i"])
         s[space["C"]].reorder(space["i"], space["j"])
     check(s, space)
+
+
+def test_the_fuzzer_draws_each_primitive() -> None:
+    assert set(steps.PRIMITIVES) == set(PRIMITIVES)

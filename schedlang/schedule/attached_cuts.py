@@ -5,18 +5,16 @@ They need the size of the boxes that a stage computes, so the stage is lowered.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import Note
 from schedlang.lowering.lower import lower_state
 from schedlang.state.primitives.refusal import refuse
+from schedlang.state.primitives.table import PRIMITIVES
 from schedlang.state.relations import Split
 from schedlang.state.state import At, Stage, State
-
-# primitives that change loops or storage; compute_at may come before the other attachments
-CHECKED = ("split", "fuse", "reorder", "tile", "vectorize", "unroll", "parallel", "bind",
-           "store_at", "store_root")  # fmt: skip
 
 
 def check_attached_cuts(
@@ -26,7 +24,7 @@ def check_attached_cuts(
 
     A cut that was impossible ``before`` as well is not reported.
     """
-    if primitive not in CHECKED:
+    if PRIMITIVES[primitive].keeps_loops:
         return
     stage = after.stages[name]
     cuts = any(isinstance(r, Split) and r.tail == "cut" for r in stage.relations)
@@ -34,8 +32,14 @@ def check_attached_cuts(
         return
     problem = _lost_cut(after, stage)
     if problem is not None and _lost_cut(before, stage) is None:
-        axes = [args[k] for k in ("axis", "x") if k in args] or [*args.get("axes", ()), None]
-        refuse("an earlier tail='cut' could no longer be done", problem, before, axes[0])
+        axis = next((value for value in _flat(args.values()) if isinstance(value, Axis)), None)
+        refuse("an earlier tail='cut' could no longer be done", problem, before, axis)
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    """Yield the arguments of a call, and those in lists of axes."""
+    for value in values:
+        yield from value if isinstance(value, (list, tuple)) else (value,)
 
 
 def _lost_cut(state: State, stage: Stage) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from schedlang.state.primitives.arguments import names, shown, shown_thread
+from schedlang.state.primitives.table import PRIMITIVES, Primitive
 
 Args = Mapping[str, Any]
 
@@ -18,8 +19,21 @@ def call_text(primitive: str, stage: str, args: Args) -> str:
         return f"cache_write({stage}, {args['scope']!r})"
     if primitive == "rfactor":
         return f"rfactor({stage}, {shown(args['axis'])})"
-    listed = _LISTED.get(primitive, lambda args: names(args.values()))(args)
+    own = _LISTED.get(primitive)
+    listed = _plain(PRIMITIVES[primitive], args) if own is None else own(args)
     return f"{primitive}({listed}) on stage {stage}"
+
+
+def _plain(primitive: Primitive, args: Args) -> str:
+    """Return the arguments in order, without those that a call may leave out."""
+    parts = []
+    for name, value in args.items():
+        default = primitive.defaults.get(name)
+        if name in primitive.defaults and type(value) is type(default) and value == default:
+            continue
+        text = names(value) if isinstance(value, (list, tuple)) else shown(value)
+        parts.append(f"{name}={text}" if name in primitive.keywords else text)
+    return ", ".join(parts)
 
 
 def _split(args: Args) -> str:
@@ -36,9 +50,6 @@ def _layout(args: Args) -> str:
 
 _LISTED: dict[str, Callable[[Args], str]] = {
     "split": _split,
-    "fuse": lambda args: names(args["axes"]),
-    "reorder": lambda args: names(args["axes"]),
-    "tile": lambda args: names(args[k] for k in ("x", "y", "x_factor", "y_factor")),
     "bind": lambda args: f"{shown(args['axis'])}, {shown_thread(args['thread'])}",
     "pragma": lambda args: f"{shown(args['axis'])}, {shown(args['name'])}",
     "set_scope": lambda args: repr(args["scope"]),

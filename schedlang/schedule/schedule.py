@@ -28,7 +28,7 @@ from schedlang.schedule.starting_steps import STARTER
 from schedlang.schedule.steps import Step, decode, encode, perform
 from schedlang.state.initial import initial_state
 from schedlang.state.primitives.arguments import names, shown
-from schedlang.state.primitives.table import ON_SCHEDULE, PRIMITIVES
+from schedlang.state.primitives.table import PRIMITIVES
 from schedlang.state.state import Stage, State
 
 
@@ -328,7 +328,8 @@ class Schedule:
         made = empty_schedule(outputs)
         for position, step in enumerate(trace.from_json(text), 1):
             where = f"step {position}, {step.primitive},"
-            if step.stage not in (("",) if step.primitive in ON_SCHEDULE else made.state.stages):
+            known = ("",) if PRIMITIVES[step.primitive].on_schedule else made.state.stages
+            if step.stage not in known:
                 raise ScheduleError(
                     f"{where} cannot be replayed: there is no stage {shown(step.stage)}"
                 )

@@ -22,7 +22,7 @@ from schedlang.schedule.call_text import call_text
 from schedlang.schedule.refuse import refuse
 from schedlang.state.primitives.arguments import names, shown
 from schedlang.state.primitives.refusal import Refusal
-from schedlang.state.primitives.table import ON_SCHEDULE, PRIMITIVES
+from schedlang.state.primitives.table import PRIMITIVES
 from schedlang.state.state import THREADS, Stage, State
 from schedlang.state.thread_axis import thread_axis
 
@@ -50,10 +50,10 @@ def perform(state: State, primitive: str, stage: str, args: Mapping[str, Any]) -
         raise ScheduleError(
             f"{shown(primitive)} is not a primitive; choose one of {', '.join(PRIMITIVES)}"
         )
-    function = PRIMITIVES[primitive]
-    own = () if primitive in ON_SCHEDULE else (state.stages[stage],)
+    found = PRIMITIVES[primitive]
+    own = () if found.on_schedule else (state.stages[stage],)
     try:
-        made, result = function(state, *own, **args)
+        made, result = found.apply(state, *own, **args)
         check_attached_cuts(state, made, primitive, stage, args)
         return made, result
     except Refusal as error:

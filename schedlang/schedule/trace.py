@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import keyword
 import re
@@ -17,12 +16,8 @@ from schedlang.expr.visit import postorder
 from schedlang.schedule.steps import FORMAT, Step, decode
 from schedlang.state.primitives.arguments import shown
 from schedlang.state.primitives.dataflow import visible
-from schedlang.state.primitives.table import ON_SCHEDULE, PRIMITIVES
+from schedlang.state.primitives.table import PRIMITIVES
 from schedlang.state.state import State
-
-KEYWORDS = {"split": ("factor", "nparts", "tail"), "tile": ("tail",), "rfactor": ("factor_axis",)}
-DEFAULTS = {"tail": "auto", "factor_axis": 0}
-_NEW_TENSORS = ("cache_read", "cache_write", "rfactor")
 
 
 def to_json(steps: Sequence[Step]) -> str:
@@ -68,12 +63,9 @@ def _step(position: int, item: Any) -> Step:
         )
     if not isinstance(stage, str) or not isinstance(args, dict):
         raise ScheduleError(f'{where}, {primitive}: "stage" must be a name and "args" an object')
-    taken = dict(inspect.signature(PRIMITIVES[primitive]).parameters)
-    for name in ("state",) if primitive in ON_SCHEDULE else ("state", "stage"):
-        del taken[name]
-    extra = next((a for a in args if a not in taken), None)
-    needed = (n for n, p in taken.items() if p.default is inspect.Parameter.empty)
-    missing = next((n for n in needed if n not in args), None)
+    found = PRIMITIVES[primitive]
+    extra = next((a for a in args if a not in (*found.needed, *found.defaults)), None)
+    missing = next((n for n in found.needed if n not in args), None)
     if extra is not None:
         raise ScheduleError(f"{where}, {primitive}, has no argument {shown(extra)}")
     if missing is not None:
@@ -233,7 +225,7 @@ class _Writer:
 
     def write(self, step: Step, before: State, after: State) -> None:
         """Write one call, with variables for its results."""
-        args = dict(step.args)
+        args, primitive = dict(step.args), PRIMITIVES[step.primitive]
         if step.primitive == "transform_layout":
             self.lines.append(self._layout(step, before))
             return
@@ -241,19 +233,16 @@ class _Writer:
         given = [self._value(before, v) for v in (listed or ())]
         if step.primitive == "cache_read":
             call, readers = "s.cache_read", args.pop("readers")
-        elif step.primitive in _NEW_TENSORS:
+        elif primitive.makes_tensors:
             call = f"s.{step.primitive}"
             given.insert(0, self._stage(before, step.stage))
         else:
             call = f"s[{self._stage(before, step.stage)}].{step.primitive}"
         for key, value in args.items():
-            if value is None or (key in DEFAULTS and value == DEFAULTS[key]):
+            if key in primitive.defaults and value == primitive.defaults[key]:
                 continue
             printed = self._value(before, value)
-            named = key in KEYWORDS.get(step.primitive, ())
-            given.append(f"{key}={printed}" if named else printed)
-        if step.primitive == "storage_align" and given[-1] == "0":
-            given.pop()
+            given.append(f"{key}={printed}" if key in primitive.keywords else printed)
         if step.primitive == "cache_read":
             given.append(_list([self._stage(before, r["stage"]) for r in readers]))
         self._emit(f"{call}({', '.join(given)})", step, before, after)
@@ -271,15 +260,14 @@ class _Writer:
                 f"({', '.join(indices)}{',' * (len(indices) == 1)}))")  # fmt: skip
 
     def _emit(self, call: str, step: Step, before: State, after: State) -> None:
-        if step.primitive in _NEW_TENSORS:
+        if PRIMITIVES[step.primitive].makes_tensors:
             self._emit_tensors(call, step, before, after)
             return
-        if step.primitive in ("split", "fuse", "tile"):
-            made = _made_axes(before.stages[step.stage], after.stages[step.stage])
-            for axis in made:
-                self.axes[axis] = self._fresh(axis.name)
-            if made:
-                call = f"{', '.join(self.axes[a] for a in made)} = {call}"
+        made = _made_axes(before.stages[step.stage], after.stages[step.stage])
+        for axis in made:
+            self.axes[axis] = self._fresh(axis.name)
+        if made:
+            call = f"{', '.join(self.axes[a] for a in made)} = {call}"
         self.lines.append(call)
 
     def _emit_tensors(self, call: str, step: Step, before: State, after: State) -> None:
