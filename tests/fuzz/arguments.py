@@ -5,7 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from schedlang.errors import LoweringError
+from schedlang.compute.reference import reference
+from schedlang.errors import ComputeError, LoweringError
 from schedlang.lowering.lower import default_args, lower_state
 from schedlang.state.state import At
 from tests.fuzz.record import Case
@@ -14,6 +15,7 @@ SHARE = 0.3
 # parts of the messages that refuse an intermediate as an argument
 REFUSALS = (
     "is an argument", "as an argument", "the argument ", "among the arguments", "tail='cut'",
+    "exist only inside scan",
     # the stage was inlined, so its prefetch had no effect
     "prefetch(",
 )  # fmt: skip
@@ -37,7 +39,9 @@ def arguments(case: Case, s: Any) -> list[Any] | None:
     args = [*usual[:first], *chosen, *usual[first:]]
     try:
         lower_state(s.state, args)
-    except LoweringError as error:
+        # of a row that exists only inside a scan, even the empty one
+        reference(chosen)
+    except (LoweringError, ComputeError) as error:
         if not any(text in str(error) for text in REFUSALS):
             raise
         case.counts["intermediates refused"] += 1
