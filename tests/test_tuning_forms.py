@@ -65,6 +65,7 @@ FORMS: dict[str, Form] = {
     "what is selected": lambda n, k: sl.select(A[n, k] > 0, A[n, k], 0.0),
     "T[G[k]]": lambda n, k: ROW[PLACES[k]],
     "A[n, k] * T[G[k]]": lambda n, k: A[n, k] * ROW[PLACES[k]],
+    "A[n, k] * A[k % 32, G[k]]": lambda n, k: A[n, k] * A[k % 32, PLACES[k]],
     "A[n, k] * k": lambda n, k: A[n, k] * real(k),
     "exp(A[n, k])": lambda n, k: sl.exp(A[n, k]),
 }

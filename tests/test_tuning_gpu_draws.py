@@ -419,3 +419,19 @@ def test_a_stage_named_like_an_axis() -> None:
         valid += 1
         assert len(found.decisions) == len(set(found.decisions))
     assert valid
+
+
+def test_a_size_of_0_leaves_kernels_out() -> None:
+    n = sl.var("n")
+    A = sl.placeholder((9, n), name="A")
+    k = sl.reduce_axis(n, name="k")
+    R = sl.compute((9,), lambda i: sl.sum(A[i, k], axis=k), name="R")
+    B = sl.compute((7, n), lambda i, j: R[i] + 1, name="B")
+    rng, made, valid = Random(0), space(B, {n: 0}), 0
+    for _ in range(12):
+        try:
+            made.draw(rng)
+            valid += 1
+        except Rejected:
+            continue
+    assert valid

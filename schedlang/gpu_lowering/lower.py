@@ -37,7 +37,9 @@ def _steps(nest: Nest, block: Block, names: set[str]) -> tuple[Step, ...]:
     made: list[Step] = []
     for stmt in host_statements(block):
         if is_region(stmt):
-            made.append(_launch(nest, stmt, names))
+            # at a size of 0, nothing may be left of the loops inside
+            if any(isinstance(inner, Store) for inner, _ in walk(stmt)):
+                made.append(_launch(nest, stmt, names))
         elif isinstance(stmt, Alloc):
             if stmt.buffer.double:
                 raise no_next_tile(stmt.buffer)

@@ -78,7 +78,7 @@ class Access:
     def gathered(self, axis: Axis) -> bool:
         """Return whether an index is read from a tensor and changes along ``axis``."""
         return any(
-            isinstance(leaf, Opaque) and axis in _axes(leaf.expr) and any(reads([leaf.expr]))
+            isinstance(leaf, Opaque) and axis in _axes(leaf.expr) and list(reads([leaf.expr]))
             for index in self.indices for leaf in to_lin(index).leaves()
         )  # fmt: skip
 

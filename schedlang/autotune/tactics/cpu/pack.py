@@ -78,8 +78,8 @@ def pack(
             together = [neighbour]
     in_order(s, packed, [*front, *rows, *together, lane])
     fixed = all(isinstance(axis.extent, int) for axis in rows)
-    transposed = [] if contiguous else [a for a in rows if a.extent != 1]
-    if transposed and fixed and _contiguous(stage, transposed[-1]):
+    transposed = [a for a in rows if a.extent != 1] if fixed and not contiguous else []
+    if transposed and _contiguous(stage, transposed[-1]):
         row = fused(s, packed, rows)
         _, step = s[packed].split(row, factor=SQUARE, tail="cut")
         s[packed].unroll(step)
