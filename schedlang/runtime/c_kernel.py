@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from llvmlite import binding as llvm
 
 from schedlang.errors import BuildError
 from schedlang.ir.nest import Nest
@@ -136,6 +135,8 @@ def compiled(source: Path, options: tuple[str, ...]) -> Path:
     Another compiler, version, option or processor makes another library. It appears complete or not
     at all. Raises :class:`~schedlang.errors.BuildError` if the compiler fails.
     """
+    from llvmlite import binding as llvm
+
     command = compiler()
     facts = [*command, version(tuple(command)), *options, llvm.get_host_cpu_name()]
     key = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:12]
