@@ -81,6 +81,40 @@ def test_storage_comes_after_its_size() -> None:
     interpret_machine(nest, [np.zeros(64, "float32"), 4])
 
 
+def test_storage_of_one_name_is_allocated_after_its_earlier_uses() -> None:
+    A = Array("A", Buffer("A", "float32", (64,)))
+    S, T = (Array("S", Buffer("S", "float32", (k,))) for k in (4, 5))
+    n, x = Reg("n"), Reg("x", FLOAT)
+    one, two = Num(1.0, FLOAT), Num(2.0, FLOAT)
+    loops = [For(Reg("i"), Num(1), (Store("store", A, Num(k), one),)) for k in range(60)]
+    read = For(Reg("i"), Num(1), (
+        Let(x, Load("load", S, Num(1), FLOAT)), Store("store", A, Num(60), x)))  # fmt: skip
+    write = For(Reg("i"), Num(1), (Store("store", S, Num(1), two),))
+    body = (*loops[:20], Alloc(S, n, "heap"), write,
+            *loops[20:30], read, Alloc(T, n, "heap"), *loops[30:])  # fmt: skip
+    nest = outline(MachineNest((Function("K", (A, n), body),)), job())
+    verify_machine(nest)
+    assert len(nest.functions) > 1
+    a = np.zeros(64, "float32")
+    interpret_machine(nest, [a, 8])
+    assert a[60] == 2
+
+
+def test_copies_of_symbolic_storage_in_a_long_function() -> None:
+    n = sl.var("n")
+    A = sl.placeholder((n,), name="A")
+    B = sl.compute((n,), lambda i: A[i] + 1, name="B")
+    k = sl.reduce_axis(n, name="k")
+    C = sl.compute((29, 3), lambda j, i: sl.sum(B[k] * j, axis=k), name="C")
+    s = sl.schedule(C)
+    s[C].unroll(C.op.axis[0])
+    s[B].compute_at(s[C], C.op.axis[0])
+    f = sl.build(s, target="python")
+    assert len(f.machine_nest.functions) > 1 and str(f.machine_nest).count("heap") == 1
+    a = np.arange(7, dtype="float32")
+    np.testing.assert_array_equal(f(a), sl.reference(C)(a))
+
+
 def chain(length: int, last: str) -> sl.Schedule:
     """Return stages that each copy the previous one, with a pragma on the last."""
     tensor = sl.placeholder((64,), name="A")

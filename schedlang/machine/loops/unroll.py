@@ -9,6 +9,7 @@ from schedlang.errors import BuildError, explain
 from schedlang.expr.nodes import Axis, Var
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import (
+    Alloc,
     Block,
     Copies,
     Copy,
@@ -79,7 +80,26 @@ def _copies(loop: For, extent: int, job: LoopJob, place: _Place) -> Stmt:
     share = extent > 1 and not place.in_lanes and _only_stores(loop, place.fixed)
     inside = replace(place, fixed=place.fixed | {loop.axis}, copies=copies)
     body = block_of(_unrolled(loop.body, job, inside))
-    return Copies(tuple(Copy(loop.axis, k, body) for k in range(extent)), share)
+    stored, body = _without_storage(body)
+    copies = Copies(tuple(Copy(loop.axis, k, body) for k in range(extent)), share)
+    return Block((*stored, copies)) if stored else copies
+
+
+def _without_storage(body: Block) -> tuple[list[Alloc], Block]:
+    """Return the allocations of ``body`` itself, and the rest: copies follow each other and share.
+    """
+    stored: list[Alloc] = []
+    rest: list[Stmt] = []
+    for stmt in body.stmts:
+        if isinstance(stmt, Alloc):
+            stored.append(stmt)
+        elif isinstance(stmt, Block):
+            inner, left = _without_storage(stmt)
+            stored += inner
+            rest.append(left)
+        else:
+            rest.append(stmt)
+    return stored, Block(tuple(rest)) if stored else body
 
 
 def _only_stores(loop: For, fixed: Set[Axis]) -> bool:

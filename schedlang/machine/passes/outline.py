@@ -112,7 +112,9 @@ class _Outliner:
         for position, stmt in enumerate(body):
             later = body[position + 1 :]
             if isinstance(stmt, Alloc):
-                if any(v.name in _defined(part) for v in free([stmt])):
+                # it stands before the part, unless that computes its size or uses its name
+                sized = any(v.name in _defined(part) for v in free([stmt]))
+                if sized or any(v.name == stmt.array.name for v in free(part)):
                     flush(body[position:])
                 result.append(stmt)
             elif isinstance(stmt, Hint) or _assigned(stmt) & (known | _defined(result)):
