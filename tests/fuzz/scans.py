@@ -93,7 +93,8 @@ def random_scan(g: Graph) -> None:
         g.lines.append(f'{update} = {call}{reads} + {x.name}[t, i], name="{update}")')
         updates.append(update)
     late = [f for f in ROWS if not is_earlier(f, rows, steps)]
-    if late and g.chance(0.5):
+    # an empty row reads nothing
+    if late and g.chance(0.5) and across:
         row = rng.choice(late).format(T=length)
         g.refused.append(
             f"late = {call}{states[0]}[{row}, i] + {x.name}[t, i])\n"

@@ -81,8 +81,8 @@ def _copies(loop: For, extent: int, job: LoopJob, place: _Place) -> Stmt:
     inside = replace(place, fixed=place.fixed | {loop.axis}, copies=copies)
     body = block_of(_unrolled(loop.body, job, inside))
     stored, body = _without_storage(body)
-    copies = Copies(tuple(Copy(loop.axis, k, body) for k in range(extent)), share)
-    return Block((*stored, copies)) if stored else copies
+    made = Copies(tuple(Copy(loop.axis, k, body) for k in range(extent)), share)
+    return Block((*stored, made)) if stored else made
 
 
 def _without_storage(body: Block) -> tuple[list[Alloc], Block]:
