@@ -38,7 +38,7 @@ def arguments(case: Case, s: Any) -> list[Any] | None:
     try:
         lower_state(s.state, args)
         # of a row that exists only inside a scan, even the empty one
-        reference(chosen)
+        reference([*chosen, *s.state.outputs])
     except (LoweringError, ComputeError) as error:
         # the steps of an inlined stage had no effect until it became an argument
         inlined = any(isinstance(s.state.of(t).attach, Inline) for t in chosen)
