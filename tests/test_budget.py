@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.diagnostics.spills import guarded
+from schedlang.diagnostics.spills import guarded, spills
 from schedlang.errors import SpillWarning
 from tests.test_sums import inside_loops
 
@@ -175,3 +175,17 @@ def test_rows_of_symbolic_length_are_advised_to_cache_the_tile() -> None:
     (warning,) = guarded(sl.lower(s), sl.Target("cpu", vector_bytes=32))
     assert "i.outer*4 + i.inner < M" in warning
     assert warning.endswith('Compute the tile with s.cache_write(C, "local").')
+
+
+def test_a_large_tile_inside_of_an_unrolled_reduction_is_reported() -> None:
+    A, B = sl.placeholder((200, 8), name="A"), sl.placeholder((8, 16), name="B")
+    k = sl.reduce_axis(8, name="k")
+    C = sl.compute((200, 16), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = sl.schedule(C)
+    i, j = C.op.axis
+    s[C].reorder(k, i, j)
+    for axis in (k, i):
+        s[C].unroll(axis)
+    s[C].vectorize(j)
+    (text,) = spills(sl.lower(s), sl.Target("cpu"))
+    assert "its tile of 200 x 16 float32" in text

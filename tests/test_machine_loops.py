@@ -20,6 +20,7 @@ from schedlang.ir.nodes import For, Kept, Lanes, Masked, walk
 from schedlang.ir.printer import nest_text
 from schedlang.lowering.lower import lower_state
 from schedlang.machine.loops.conditions import settle_conditions
+from schedlang.machine.loops.functions import becomes_function, mark_functions
 from schedlang.machine.loops.job import LoopJob, LoopPass
 from schedlang.machine.loops.plain_loops import mark_plain_loops
 from schedlang.machine.loops.rounding import round_products
@@ -261,6 +262,47 @@ def test_lanes_outside_of_a_mask_keep_their_first_value() -> None:
     wanted = np.where(np.arange(24) % 3 == 0, a.prod(1), 1)
     for target in ("python", "cpu"):
         np.testing.assert_allclose(sl.build(s, target=target)(a), wanted, rtol=1e-5)
+
+
+def test_a_gathered_test_under_a_mask_is_one_for_all_lanes() -> None:
+    A, F = sl.placeholder((7, 30), name="A"), sl.placeholder((9,), name="F")
+    X = sl.placeholder((7,), "int64", name="X")
+    k = sl.reduce_axis(7, "k")
+    C = sl.compute((30,), lambda i: sl.sum(A[k, i], axis=k, where=F[X[k]] > 0.5), name="C")
+    s = sl.schedule(C)
+    s[C].vectorize(s[C].split(C.op.axis[0], factor=8, tail="guard")[1])
+    rng = np.random.default_rng(0)
+    arrays = (rng.random((7, 30), "float32"), rng.random(9, "float32"), rng.integers(0, 9, 7))
+    given = dict(zip("AFX", arrays))
+    f = sl.build(s, target="python")
+    ordered = [given[p.name] for p in f.signature.parameters if p.name in given]
+    np.testing.assert_allclose(f(*ordered), sl.reference(C)(*ordered), rtol=1e-6)
+
+
+def test_the_last_value_of_a_reduction_under_a_mask() -> None:
+    v = sl.placeholder((5,), name="v")
+    k = sl.reduce_axis(5, "k")
+    last = sl.comm_reducer(lambda x, y: y, lambda t: sl.const(0, t), name="last", trusted=True)
+    C = sl.compute((30,), lambda i: last(v[k], axis=k), name="C")
+    s = sl.schedule(C)
+    s[C].vectorize(s[C].split(C.op.axis[0], factor=8, tail="guard")[1])
+    values = np.arange(5, dtype="float32")
+    for target in ("python", "cpu"):
+        np.testing.assert_array_equal(sl.build(s, target=target)(values), np.full(30, 4.0))
+
+
+def test_copies_count_in_each_function_alone() -> None:
+    A = sl.placeholder((40,), name="A")
+    B = sl.compute((40, *[2] * 17, 30), lambda *i: A[i[0]] + 1, name="B")
+    s = sl.schedule(B)
+    s[B].unroll(B.op.axis[0])
+    s[B].unroll(B.op.axis[-1])
+    nest = sl.lower(s)
+    body = mark_functions(nest.body, LoopJob(nest, WIDE))
+    marked = [f for f, _ in walk(body) if isinstance(f, For) and becomes_function(f)]
+    assert [loop.axis.name for loop in marked] == [B.op.axis[17].name]
+    # 40 copies of a call, of a function with 30 copies
+    assert len(sl.build(s, target="python").machine_nest.functions) > 1
 
 
 def test_a_vectorized_loop_inside_of_another_is_refused() -> None:

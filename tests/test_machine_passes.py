@@ -115,6 +115,21 @@ def test_copies_of_symbolic_storage_in_a_long_function() -> None:
     np.testing.assert_array_equal(f(a), sl.reference(C)(a))
 
 
+def test_storage_that_shares_a_name_with_storage_inside() -> None:
+    A = sl.placeholder((3, 26), name="A")
+    k = sl.reduce_axis(3, "k")
+    C = sl.compute((9, 26), lambda i, j: sl.sum(A[k, j] + i, axis=k), name="C")
+    E = sl.compute((9, 26), lambda i, j: C[i, j] * 2, name="E")
+    s = sl.schedule(E)
+    outer, _ = s[E].split(E.op.axis[0], factor=2, tail="cut")
+    s[C].compute_at(s[E], outer)
+    s[C].unroll(C.op.axis[1])
+    a = np.ones((3, 26), "float32")
+    f = sl.build(s, target="python")
+    assert len(f.machine_nest.functions) > 1
+    np.testing.assert_array_equal(f(a), sl.reference(E)(a))
+
+
 def chain(length: int, last: str) -> sl.Schedule:
     """Return stages that each copy the previous one, with a pragma on the last."""
     tensor = sl.placeholder((64,), name="A")

@@ -194,3 +194,15 @@ def test_the_warning_points_at_the_call_of_build() -> None:
         sl.build(transposed(False), target="cpu")
     (found,) = [w for w in caught if w.category is StrideWarning]
     assert found.filename == __file__
+
+
+def test_sums_in_registers_may_lie_apart() -> None:
+    A, B = (sl.placeholder((512, 512), name=name) for name in "AB")
+    k = sl.reduce_axis(512, name="k")
+    C = sl.compute((512, 512), lambda i, j: sl.sum(A[k, i] * B[k, j], axis=k), name="C")
+    s = sl.schedule(C)
+    i, j = C.op.axis
+    outer, lanes = s[C].split(i, factor=16)
+    s[C].reorder(outer, j, k, lanes)
+    s[C].vectorize(lanes)
+    assert strided(sl.lower(s), sl.Target("cpu")) == []

@@ -138,7 +138,7 @@ class _Printer(ValuePrinter):
             sizes = f"{value.step}, {value.columns}"
             return f"{declared}{call}({reg.name}, {self.place(value)}, {sizes})"
         declared = f"{self.type(reg.type)} " if new else ""
-        return f"{declared}{reg.name} = {self.text(wide(value, reg.type.lanes))}"
+        return f"{declared}{reg.name} = {self.text(value)}"
 
     def _store(self, stmt: m.Store) -> str:
         value, lanes, name = self.text(stmt.value), stmt.value.type.lanes, stmt.array.name

@@ -41,7 +41,7 @@ def sites(body: Stmt) -> Iterator[Site]:
         elif isinstance(stmt, If):
             stack.append((stmt.body, loops, kept))
         elif isinstance(stmt, Kept):
-            stack.append((stmt.body, loops, kept | stmt.buffers))
+            stack.append((stmt.body, loops, stmt.buffers))
         elif isinstance(stmt, Store):
             yield Site(stmt, loops, kept)
 

@@ -15,6 +15,8 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer, For, Load
 from schedlang.ir.offsets import CLOSE, flat, gathers, lane_step
 from schedlang.ir.printer import expr_text
+from schedlang.machine.loops.job import LoopJob
+from schedlang.machine.loops.sums import keep_sums
 from schedlang.machine.loops.transposes import FEWEST
 from schedlang.target import Target
 
@@ -43,7 +45,7 @@ def strided(nest: Nest, target: Target) -> list[str]:
     in registers, for blocks that unrolled loops transpose in registers, for storage that
     ``storage_align`` laid out, and for a copy that is small compared with its use.
     """
-    found_at = list(sites(nest.body))
+    found_at = list(sites(keep_sums(nest.body, LoopJob(nest, target))))
     total = sum(site.iterations for site in found_at)
     found = [
         a for site in found_at for a in _far(site, nest, target)

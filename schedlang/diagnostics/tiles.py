@@ -113,8 +113,8 @@ def need(update: Update, job: LoopJob) -> Need:
     They are counted in the vectors that the passes over loops make of the tile.
     """
     store, target = update.store, job.target
-    if prod(size(f) for f in update.inside if f.kind == "unroll") > MOST_COPIES:
-        loops = (update.step, *update.inside)
+    loops = (update.step, *update.inside)
+    if prod(size(f) for f in loops if f.kind == "unroll") > MOST_COPIES:
         return Need(vectors_of(store, loops, target.vector_width, registers) or 0, 0, 1)
     loads = [node for node in postorder(store.values) if isinstance(node, Load)]
     read = [(load.buffer, flat(load.buffer, load.indices)) for load in loads]

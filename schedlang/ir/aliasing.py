@@ -1,4 +1,4 @@
-"""Outputs that may share their array with an input: each element is read before it is written."""
+"""Arguments that may be one array, because each element is read before it is written."""
 
 from __future__ import annotations
 
@@ -22,6 +22,16 @@ def in_place_pairs(nest: Nest) -> frozenset[tuple[int, int]]:
             if out in nest.outputs and given not in nest.outputs and _may_alias(nest, out, given):
                 pairs.add((i, k))
     return frozenset(pairs)
+
+
+def unaliased_arrays(nest: Nest) -> frozenset[Buffer]:
+    """Return the arrays that share memory with no other array.
+
+    An output and an input for which a caller may pass the same array are not among them.
+    """
+    shared = {position for pair in in_place_pairs(nest) for position in pair}
+    arguments = {a: k in shared for k, a in enumerate(nest.args)}
+    return frozenset(b for b in nest.buffers if not arguments.get(b, False))
 
 
 def _may_alias(nest: Nest, out: Buffer, given: Buffer) -> bool:

@@ -1,7 +1,7 @@
 """Statements of a loop nest, whose values are expressions over loop variables and loads.
 
-The last seven are made by the passes of ``machine/loops``: a nest that is printed, verified or
-scheduled has none of them.
+The last six statements are made by the passes of ``machine/loops``. They print and run in the
+interpreter, but the passes of lowering and the verifier of nests do not know them.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class Lanes:
 class Strips:
     """A loop over the vectors of a vectorized ``axis``, whose first lanes are ``start``.
 
-    ``start`` runs over ``0, step, ...`` below ``stop``.
+    ``start`` runs over ``0, step, ...`` below ``stop``. The loop may become a ``function``.
     """
 
     axis: Axis
@@ -194,6 +194,7 @@ class Strips:
     step: int
     body: Block
     stage: str
+    function: bool = False
 
 
 @dataclass(frozen=True)
@@ -243,7 +244,10 @@ class Kept:
 
 @dataclass(frozen=True, eq=False)
 class Masked:
-    """A guard whose condition differs between lanes. The first lane passes it if it ``leads``."""
+    """A guard whose condition differs between lanes.
+
+    ``leads`` says that the first lane passes it and all masks around it.
+    """
 
     cond: Expr
     body: Block
@@ -257,6 +261,15 @@ Stmt = Union[
 ]  # fmt: skip
 # statements that hold one block
 Around = (For, If, Lanes, Strips, Copy, Kept, Masked)
+
+
+def buffers_of(stmt: Stmt) -> tuple[Buffer, ...]:
+    """Return the buffers that a statement itself names, without those that its values read."""
+    if isinstance(stmt, Store):
+        return stmt.buffers
+    if isinstance(stmt, Exchange):
+        return (*stmt.into, *stmt.source)
+    return (stmt.buffer,) if isinstance(stmt, Fetch) else ()
 
 
 def walk(root: Stmt) -> Iterator[tuple[Stmt, int]]:

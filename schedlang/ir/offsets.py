@@ -59,6 +59,15 @@ def lane_step(offset: Lin, axis: Axis) -> int | None:
     return step(offset, axis)
 
 
+def is_uniform(offset: Lin, axis: Axis, leads: bool) -> bool:
+    """Return whether one load serves all lanes along ``axis``, since they read the same element.
+
+    ``leads`` says that the first lane passes all masks around. Otherwise the element may be out of
+    bounds, and only lanes under the masks may read it.
+    """
+    return leads and lane_step(offset, axis) == 0
+
+
 def gathers(offset: Lin) -> bool:
     """Return whether ``offset`` depends on loaded values."""
     opaque = [leaf.expr for leaf in offset.leaves() if isinstance(leaf, Opaque)]
@@ -87,6 +96,7 @@ __all__ = [
     "CLOSE",
     "flat",
     "gathers",
+    "is_uniform",
     "lane_step",
     "most_at_once",
     "offset_of",

@@ -13,6 +13,7 @@ from schedlang.index.simplify import to_lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block
 from schedlang.machine.loops.conditions import settle_conditions
+from schedlang.machine.loops.functions import mark_functions
 from schedlang.machine.loops.job import LoopJob, LoopPass
 from schedlang.machine.loops.plain_loops import mark_plain_loops
 from schedlang.machine.loops.rounding import round_products
@@ -33,7 +34,7 @@ from schedlang.target import Target
 
 Pass = Callable[[MachineNest, Job], MachineNest]
 CPU_LOOP_PASSES: tuple[LoopPass, ...] = (
-    mark_plain_loops, stream_stores, keep_sums, round_products, strip_mine, unroll,
+    mark_functions, mark_plain_loops, stream_stores, keep_sums, round_products, strip_mine, unroll,
     settle_conditions, transpose_loads,
 )  # fmt: skip
 GPU_LOOP_PASSES: tuple[LoopPass, ...] = (keep_sums, strip_mine, unroll, settle_conditions)

@@ -212,7 +212,8 @@ class For:
     """A loop over ``range(0, stop, step)``; its iterations may run in ``parallel``.
 
     ``label`` is a name for a function of the loop's body. The compiler keeps the loop ``rolled``,
-    with that many vectors an iteration, or writes out all iterations of an ``unrolled`` one.
+    with that many vectors an iteration, or writes out all iterations of an ``unrolled`` one. A pass
+    makes a ``function`` of the loop.
     """
 
     index: Reg
@@ -224,6 +225,7 @@ class For:
     label: str = ""
     rolled: int = 0
     unrolled: bool = False
+    function: bool = False
 
 
 @dataclass(frozen=True, eq=False)

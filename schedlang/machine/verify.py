@@ -50,19 +50,27 @@ _BOOL = Type("bool")
 
 @dataclass
 class _Scope:
-    """The names that a statement may use: registers with their types, and arrays."""
+    """The names that a statement may use: registers with their types, and arrays.
+
+    ``bound`` are the arrays of the names in the whole function: Python has no scopes of blocks.
+    """
 
     regs: dict[str, Type] = field(default_factory=dict)
     arrays: dict[str, Array] = field(default_factory=dict)
+    bound: dict[str, Array] = field(default_factory=dict)
+
+    def bind(self, array: Array) -> None:
+        self.arrays[array.name] = self.bound[array.name] = array
 
     def inner(self) -> _Scope:
-        return _Scope(dict(self.regs), dict(self.arrays))
+        return _Scope(dict(self.regs), dict(self.arrays), self.bound)
 
 
 def verify_machine(nest: MachineNest) -> None:
     """Raise :class:`~schedlang.errors.VerifyError` if a rule does not hold.
 
     * A register or an array is defined before it is used, in the same block or one around it.
+    * An array's name is given to no other array until its last use.
     * A register has one type, and the index of a loop is not assigned.
     * The operands of an operation have its dtype and lanes; a scalar stands for all lanes.
     * A vector has a power of two of lanes, and a function is one of the dialects.
@@ -75,7 +83,7 @@ def verify_machine(nest: MachineNest) -> None:
         scope = _Scope()
         for parameter in function.parameters:
             if isinstance(parameter, Array):
-                scope.arrays[parameter.name] = parameter
+                scope.bind(parameter)
             else:
                 scope.regs[parameter.name] = parameter.type
         _body(function.body, scope, known)
@@ -96,7 +104,7 @@ def _statement(stmt: Stmt, scope: _Scope, known: Mapping[str, Function]) -> None
         _branch(stmt, scope, known)
     elif isinstance(stmt, Let):
         made, reg = stmt.value.type, stmt.reg
-        if reg.type != made and not _is_held(reg.type, made):
+        if reg.type != made:
             raise _broken(f"{reg.name} is {reg.type}, but its value is {made}", stmt)
         if scope.regs.setdefault(reg.name, reg.type) != reg.type:
             raise _broken(f"{reg.name} is {reg.type} and {scope.regs[reg.name]}", stmt)
@@ -105,7 +113,7 @@ def _statement(stmt: Stmt, scope: _Scope, known: Mapping[str, Function]) -> None
     elif isinstance(stmt, Alloc):
         if stmt.count.type != INDEX or (stmt.place == "stack" and stmt.array.buffer.size is None):
             raise _broken(f"the size of {stmt.array.name} is an int64, fixed on the stack", stmt)
-        scope.arrays[stmt.array.name] = stmt.array
+        scope.bind(stmt.array)
     elif isinstance(stmt, Store):
         _array(stmt.array, scope, stmt)
         _store(stmt)
@@ -126,9 +134,17 @@ def _loop(stmt: For, scope: _Scope, known: Mapping[str, Function]) -> None:
         raise _broken(f"{stmt.index.name} is the index of a loop and is not assigned", stmt)
     if stmt.parallel and assigned & set(scope.regs):
         raise _broken("a parallel loop assigns no register from outside of it", stmt)
+    before = dict(scope.bound)
+    _iteration(stmt, scope, known)
+    if any(scope.bound[name] != array for name, array in before.items()):
+        # the next iteration begins with the arrays that this one bound
+        _iteration(stmt, scope, known)
+
+
+def _iteration(loop: For, scope: _Scope, known: Mapping[str, Function]) -> None:
     inside = scope.inner()
-    inside.regs[stmt.index.name] = INDEX
-    _body(stmt.body, inside, known)
+    inside.regs[loop.index.name] = INDEX
+    _body(loop.body, inside, known)
 
 
 def _branch(stmt: If, scope: _Scope, known: Mapping[str, Function]) -> None:
@@ -262,11 +278,8 @@ def _array(array: Array, scope: _Scope, stmt: Stmt) -> None:
     known = scope.arrays.get(array.name)
     if known is None or known.dtype != array.dtype:
         raise _broken(f"{array.name} is used before it is allocated", stmt)
-
-
-def _is_held(reg: Type, value: Type) -> bool:
-    """Return whether a register for lanes may take a scalar, which is the same in all lanes."""
-    return reg.dtype == value.dtype and reg.lanes > 0 and value.lanes == 0
+    if array.buffer is not known.buffer or array.buffer is not scope.bound[array.name].buffer:
+        raise _broken(f"{array.name} is by now the name of another array", stmt)
 
 
 def _text(value: Value) -> str:

@@ -30,7 +30,7 @@ from schedlang.ir.nodes import (
     block_of,
     mapped,
 )
-from schedlang.ir.offsets import flat, lane_step
+from schedlang.ir.offsets import flat, is_uniform, lane_step
 from schedlang.machine.loops.job import LoopJob
 
 NOTHING = Block()
@@ -94,7 +94,7 @@ def _guard(stmt: If, place: _Place) -> Stmt:
         return _settled(stmt.body, place) if test.value else NOTHING
     test = _choices(test, place)
     if _differs(test, place):
-        leads = place.leads and _first_lane(test, place)
+        leads = place.leads and _holds_in_first_lane(test, place)
         body = block_of(_settled(stmt.body, replace(place, leads=leads)))
         return Masked(test, body, stmt.note, leads)
     facts = facts_of(stmt.cond, True, place.known)
@@ -114,14 +114,13 @@ def _differs(test: Expr, place: _Place) -> bool:
             return True
         if not isinstance(node, Load):
             stack.extend(node.children)
-        elif not place.leads or _step(node, place.values, lanes) != 0:
-            # a load under a mask is one of all lanes, unless the first lane passes the mask
+        elif not is_uniform(_offset(node, place.values), lanes.axis, place.leads):
             return True
     return False
 
 
-def _step(load: Load, values: Mapping[Any, Lin], lanes: Lanes) -> int | None:
-    return lane_step(flat(load.buffer, load.indices, values), lanes.axis)
+def _offset(load: Load, values: Mapping[Any, Lin]) -> Lin:
+    return flat(load.buffer, load.indices, values)
 
 
 def _all(roots: tuple[Expr, ...], place: _Place) -> tuple[Expr, ...]:
@@ -173,7 +172,7 @@ def _folded(node: Expr) -> Expr | None:
     return None
 
 
-def _first_lane(cond: Expr, place: _Place) -> bool:
+def _holds_in_first_lane(cond: Expr, place: _Place) -> bool:
     """Return whether ``cond`` is certain to hold in the first lane."""
     assert place.lanes is not None
     values = {**place.values, place.lanes.axis: place.lanes.start}

@@ -12,6 +12,9 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block
 from schedlang.target import Target
 
+# copies of a body that unrolled loops make at most: more would not compile in reasonable time
+MOST_COPIES = 1024
+
 
 @dataclass(frozen=True)
 class LoopJob:
@@ -30,4 +33,4 @@ class LoopJob:
 
 LoopPass = Callable[[Block, LoopJob], Block]
 
-__all__ = ["LoopJob", "LoopPass"]
+__all__ = ["MOST_COPIES", "LoopJob", "LoopPass"]

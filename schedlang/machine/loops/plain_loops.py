@@ -14,7 +14,6 @@ from math import prod
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis
 from schedlang.expr.visit import postorder
-from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     Block,
@@ -56,9 +55,10 @@ def _marked(stmt: Stmt, job: LoopJob) -> Stmt:
     if not isinstance(stmt, For) or not isinstance(found, For):
         return found
     pragmas = list(stmt.pragmas)
-    if could_be_vectorized(stmt):
+    plainly = could_be_vectorized(stmt)
+    if plainly:
         pragmas.append((VECTORIZABLE, None))
-    if should_stay_rolled(stmt, job.fastmath):
+    if is_short(stmt) and (plainly or could_be_vectorized(stmt, job.fastmath)):
         pragmas.append((ROLLED, vectors_at_once(stmt, job.target)))
     return replace(found, pragmas=tuple(pragmas))
 
@@ -68,13 +68,9 @@ def is_plain(nest: Nest) -> bool:
     return not any(loop.kind == "vectorize" for loop in nest.loops)
 
 
-def should_stay_rolled(loop: For, any_order: bool) -> bool:
-    """Return True if LLVM would fully unroll ``loop``, and could vectorize it if kept rolled.
-
-    ``any_order`` allows float sums in any order; integer sums may always be reordered.
-    """
-    few = isinstance(loop.extent, int) and FEWEST <= loop.extent <= MOST
-    return few and could_be_vectorized(loop, any_order)
+def is_short(loop: For) -> bool:
+    """Return True if LLVM would fully unroll ``loop``, although it is long enough for vectors."""
+    return isinstance(loop.extent, int) and FEWEST <= loop.extent <= MOST
 
 
 def vectors_at_once(loop: For, target: Target) -> int:
@@ -96,7 +92,10 @@ def _bytes(buffer: Buffer) -> int:
 
 
 def could_be_vectorized(loop: For, any_order: bool = False) -> bool:
-    """Return True if ``loop`` is innermost, stores adjacent elements, and has no dependences."""
+    """Return True if ``loop`` is innermost, stores adjacent elements, and has no dependences.
+
+    ``any_order`` allows float sums in any order; integer sums may always be reordered.
+    """
     if loop.kind != "serial":
         return False
     inside = [stmt for stmt, _ in walk(loop.body)]
@@ -135,16 +134,4 @@ def _independent(loop: For, stores: list[Store]) -> bool:
     return True
 
 
-def unaliased_arrays(nest: Nest) -> frozenset[Buffer]:
-    """Return the arrays of a plain nest that share memory with no other array.
-
-    An output and an input for which a caller may pass the same array are not among them.
-    """
-    if not is_plain(nest):
-        return frozenset()
-    shared = {position for pair in in_place_pairs(nest) for position in pair}
-    arguments = {a: k in shared for k, a in enumerate(nest.args)}
-    return frozenset(b for b in nest.buffers if not arguments.get(b, False))
-
-
-__all__ = ["ROLLED", "VECTORIZABLE", "is_plain", "mark_plain_loops", "unaliased_arrays"]
+__all__ = ["ROLLED", "VECTORIZABLE", "is_plain", "mark_plain_loops"]

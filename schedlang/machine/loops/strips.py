@@ -11,8 +11,6 @@ from schedlang.ir.nodes import (
     Block,
     Buffer,
     Copy,
-    Exchange,
-    Fetch,
     For,
     Kept,
     Lanes,
@@ -20,15 +18,17 @@ from schedlang.ir.nodes import (
     Store,
     Strips,
     block_of,
+    buffers_of,
     mapped,
     walk,
 )
-from schedlang.machine.loops.job import LoopJob
-from schedlang.machine.loops.unroll import MOST_COPIES
+from schedlang.machine.loops.job import MOST_COPIES, LoopJob
 from schedlang.target import Target
 
 # vector registers that one vector fills at most
 REGISTERS = 4
+# the pragma of a loop that becomes a function
+FUNCTION = "function"
 Buffers = frozenset[Buffer]
 
 
@@ -55,19 +55,14 @@ def most_lanes(loop: For, target: Target) -> int:
     return target.vector_width(widest) * REGISTERS
 
 
-def buffers_of(stmt: Stmt) -> tuple[Buffer, ...]:
-    """Return the buffers that a statement itself names, without those that its values read."""
-    if isinstance(stmt, Store):
-        return stmt.buffers
-    if isinstance(stmt, Exchange):
-        return (*stmt.into, *stmt.source)
-    return (stmt.buffer,) if isinstance(stmt, Fetch) else ()
-
-
 def _mined(stmt: Stmt, job: LoopJob, kept: Buffers, around: For | None) -> Stmt:
-    """Return ``stmt``, which is inside of the vectorized loop ``around``."""
+    """Return ``stmt`` with its vectorized loops as vectors.
+
+    ``kept`` are the buffers whose sums stay in registers, and ``around`` is the vectorized loop
+    around it.
+    """
     if isinstance(stmt, Kept):
-        kept = kept | stmt.buffers
+        kept = stmt.buffers
     if not isinstance(stmt, For) or not becomes_lanes(stmt, job.target):
         return mapped(stmt, lambda inner: _mined(inner, job, kept, around))
     if around is not None:
@@ -85,8 +80,10 @@ def _mined(stmt: Stmt, job: LoopJob, kept: Buffers, around: For | None) -> Stmt:
     else:
         start = Axis(stmt.axis.name, stmt.extent)
         vector = Lanes(stmt.axis, Lin.of(start), most, body)
-        strips = Strips(stmt.axis, start, whole * most, most, Block((vector,)), stmt.stage)
-        found.append(strips)
+        function = any(name == FUNCTION for name, _ in stmt.pragmas)
+        found.append(
+            Strips(stmt.axis, start, whole * most, most, Block((vector,)), stmt.stage, function)
+        )
     first = whole * most
     while rest:
         count = 1 << (rest.bit_length() - 1)
@@ -111,4 +108,4 @@ def _lanes(axis: Axis, first: int, count: int, body: Block) -> Stmt:
     return Copy(axis, first, body) if count == 1 else Lanes(axis, Lin.of(first), count, body)
 
 
-__all__ = ["becomes_lanes", "buffers_of", "most_lanes", "strip_mine"]
+__all__ = ["becomes_lanes", "most_lanes", "strip_mine"]

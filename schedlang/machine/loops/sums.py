@@ -30,10 +30,14 @@ from schedlang.ir.nodes import (
     walk,
 )
 from schedlang.ir.offsets import flat, lane_step
-from schedlang.machine.loops.job import LoopJob
+from schedlang.machine.loops.functions import (
+    DEEPEST_LOOPS,
+    becomes_function,
+    is_loop,
+    loops_inside,
+)
+from schedlang.machine.loops.job import MOST_COPIES, LoopJob
 from schedlang.machine.loops.strips import becomes_lanes, most_lanes
-from schedlang.machine.loops.unroll import MOST_COPIES
-from schedlang.machine.passes.outline import DEEPEST_LOOPS
 from schedlang.target import Target
 
 
@@ -51,7 +55,6 @@ class _Place:
 
     loops: int = 0
     copies: int = 1
-    outlined: bool = False
     lanes: For | None = None
 
 
@@ -70,17 +73,12 @@ def _inside(loop: For, job: LoopJob, place: _Place) -> _Place:
     if becomes_lanes(loop, job.target):
         assert isinstance(loop.extent, int)
         most = min(loop.extent, most_lanes(loop, job.target))
-        loops = place.loops + (loop.extent > most)
-        return replace(place, loops=loops, lanes=replace(loop, extent=most))
-    if job.target.is_gpu:
-        return replace(place, loops=place.loops + 1)
-    if loop.kind == "unroll" and isinstance(loop.extent, int):
-        return replace(place, copies=place.copies * loop.extent)
-    if loop.kind == "parallel" and not place.outlined and place.lanes is None:
-        return _Place(outlined=True)
-    if place.loops >= DEEPEST_LOOPS:
-        return replace(place, loops=1, copies=1)
-    return replace(place, loops=place.loops + 1)
+        place = replace(place, lanes=replace(loop, extent=most))
+    if not is_loop(loop, job):
+        written = loop.extent if loop.kind == "unroll" and isinstance(loop.extent, int) else 1
+        return replace(place, copies=place.copies * written)
+    copies = 1 if becomes_function(loop) else place.copies
+    return replace(place, loops=loops_inside(loop, place.loops), copies=copies)
 
 
 def _buffers(loop: For, job: LoopJob, place: _Place) -> frozenset[Buffer]:

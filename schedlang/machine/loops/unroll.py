@@ -25,22 +25,18 @@ from schedlang.ir.nodes import (
     mapped,
     walk,
 )
-from schedlang.machine.loops.job import LoopJob
-
-MOST_COPIES = 1024
+from schedlang.machine.loops.functions import becomes_function
+from schedlang.machine.loops.job import MOST_COPIES, LoopJob
 
 
 @dataclass(frozen=True)
 class _Place:
     """The axes that have a value in each copy, the number of copies, and whether lanes are around.
-
-    ``outlined`` says that a parallel loop is around.
     """
 
     fixed: frozenset[Axis] = frozenset()
     copies: int = 1
     in_lanes: bool = False
-    outlined: bool = False
 
 
 def unroll(body: Block, job: LoopJob) -> Block:
@@ -57,8 +53,10 @@ def _unrolled(stmt: Stmt, job: LoopJob, place: _Place) -> Stmt:
         if stmt.kind == "unroll" and (place.in_lanes or not job.target.is_gpu):
             if isinstance(stmt.extent, int):
                 return _copies(stmt, stmt.extent, job, place)
-        elif stmt.kind == "parallel" and not place.outlined and not place.in_lanes:
-            place = replace(place, copies=1, outlined=True)
+        if becomes_function(stmt):
+            place = replace(place, copies=1)
+    elif isinstance(stmt, Strips) and becomes_function(stmt):
+        place = replace(place, copies=1)
     elif isinstance(stmt, Lanes):
         place = replace(place, in_lanes=True)
     elif isinstance(stmt, Copy):
@@ -123,4 +121,4 @@ def _only_stores(loop: For, fixed: Set[Axis]) -> bool:
     return all(map(plain, inside))
 
 
-__all__ = ["MOST_COPIES", "unroll"]
+__all__ = ["unroll"]

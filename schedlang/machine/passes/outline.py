@@ -1,7 +1,7 @@
-"""Functions of a kernel: the bodies of parallel loops, deeply nested loops, and long blocks.
+"""Functions of a kernel: the bodies of parallel loops, marked loops, and long blocks.
 
-numba compiles the body of a parallel loop well only as a function of its own. Python allows 20
-nested blocks. numba's compile time grows with the square of a function's length.
+numba compiles the body of a parallel loop well only as a function of its own. Its compile time
+grows with the square of a function's length.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from schedlang.machine.nodes import (
 )
 from schedlang.machine.passes.job import Job
 
-DEEPEST_LOOPS = 16
 MOST_NESTS = 25
 
 Named = Array | Reg
@@ -56,23 +55,23 @@ class _Outliner:
     made: list[Function] = field(default_factory=list)
 
     def function(self, function: Function) -> tuple[Function, ...]:
-        body = _apart(self.body(function.body, 0, set()), function.parameters)
+        body = _apart(self.body(function.body, set()), function.parameters)
         parallel = any(isinstance(s, For) and s.parallel for s, _ in walk(body))
         self.made.append(replace(function, body=body, parallel=parallel))
         return tuple(self.made)
 
-    def body(self, body: Body, loops: int, known: set[str]) -> Body:
-        """Return a block inside of ``loops`` loops; ``known`` are the registers of those around."""
+    def body(self, body: Body, known: set[str]) -> Body:
+        """Return a block; ``known`` are the registers of those around."""
         inside = set(known)
         found: list[Stmt] = []
         for stmt in body:
-            found.append(self.statement(stmt, loops, inside))
+            found.append(self.statement(stmt, inside))
             inside |= _defined([stmt])
         return self.in_parts(found, known) if _nests(found) > MOST_NESTS else tuple(found)
 
-    def statement(self, stmt: Stmt, loops: int, known: set[str]) -> Stmt:
+    def statement(self, stmt: Stmt, known: set[str]) -> Stmt:
         if isinstance(stmt, If):
-            body, orelse = (self.body(side, loops, known) for side in (stmt.body, stmt.orelse))
+            body, orelse = (self.body(side, known) for side in (stmt.body, stmt.orelse))
             return replace(stmt, body=body, orelse=orelse)
         if not isinstance(stmt, For):
             return stmt
@@ -80,9 +79,9 @@ class _Outliner:
             called = self.called(stmt.label, stmt.body, [stmt.index])
             args = (Cast(stmt.index, INDEX), *called.args[1:])
             return replace(stmt, body=(replace(called, args=args),))
-        if loops >= DEEPEST_LOOPS:
-            return self.called(stmt.label, (stmt,), [])
-        return replace(stmt, body=self.body(stmt.body, loops + 1, known))
+        if stmt.function:
+            return self.called(stmt.label, (replace(stmt, function=False),), [])
+        return replace(stmt, body=self.body(stmt.body, known))
 
     def called(self, wanted: str, body: Body, first: Sequence[Named]) -> Run:
         """Make a function of ``body``, whose parameters begin with ``first``; return a call."""
@@ -114,7 +113,7 @@ class _Outliner:
             if isinstance(stmt, Alloc):
                 # it stands before the part, unless that computes its size or uses its name
                 sized = any(v.name in _defined(part) for v in free([stmt]))
-                if sized or any(v.name == stmt.array.name for v in free(part)):
+                if sized or stmt.array.name in _arrays(part):
                     flush(body[position:])
                 result.append(stmt)
             elif isinstance(stmt, Hint) or _assigned(stmt) & (known | _defined(result)):
@@ -183,6 +182,12 @@ def _assigned(stmt: Stmt) -> set[str]:
     return {s.reg.name for s, _ in walk((stmt,)) if isinstance(s, Let)}
 
 
+def _arrays(body: Iterable[Stmt]) -> set[str]:
+    """Return the names of the arrays that ``body`` uses or allocates."""
+    own = {s.array.name for s, _ in walk(tuple(body)) if isinstance(s, Alloc)}
+    return own | {v.name for v in free(body) if isinstance(v, Array)}
+
+
 def _in_order(named: Sequence[Named], order: Sequence[Named]) -> list[Named]:
     """Return ``named`` in the order of the kernel's parameters, then as they are used."""
     places = {p.name: k for k, p in enumerate(order)}
@@ -203,4 +208,4 @@ def _apart(body: Body, parameters: Sequence[Named]) -> Body:
     return tuple(found)
 
 
-__all__ = ["DEEPEST_LOOPS", "free", "outline"]
+__all__ = ["free", "outline"]

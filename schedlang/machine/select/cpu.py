@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from schedlang.errors import BuildError, explain
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
+from schedlang.ir.aliasing import unaliased_arrays
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, Buffer, For, Strips, walk
+from schedlang.ir.nodes import Block, Buffer, For, walk
 from schedlang.machine import nodes as machine
-from schedlang.machine.loops.plain_loops import VECTORIZABLE, unaliased_arrays
+from schedlang.machine.loops.functions import becomes_function
+from schedlang.machine.loops.plain_loops import VECTORIZABLE
 from schedlang.machine.names import Names
 from schedlang.machine.nodes import Function, Hint, Num
-from schedlang.machine.passes.outline import DEEPEST_LOOPS
 from schedlang.machine.select.context import Context
-from schedlang.machine.select.statements import Frame, Statements, label_of
+from schedlang.machine.select.statements import Statements, label_of, on_its_own
 from schedlang.state.state import NONTEMPORAL
 from schedlang.target import Target
 
@@ -61,11 +61,12 @@ class _Entry(Statements):
     def task(self, body: Block, context: Context) -> None:
         """Build the statements of a function: the whole kernel, or the body of a parallel loop."""
         unfenced, self.stores.unfenced = self.stores.unfenced, False
-        apart = [self.evaluator.array(b) for b in self.nest.buffers
-                 if b in unaliased_arrays(self.nest)]  # fmt: skip
         loops = (stmt for stmt, _ in walk(body) if isinstance(stmt, For))
-        if apart and any(VECTORIZABLE in dict(loop.pragmas) for loop in loops):
-            self.emit(Hint("apart", tuple(apart)))
+        if any(VECTORIZABLE in dict(loop.pragmas) for loop in loops):
+            alone = unaliased_arrays(self.nest)
+            apart = [self.evaluator.array(b) for b in self.nest.buffers if b in alone]
+            if apart:
+                self.emit(Hint("apart", tuple(apart)))
         self.block(body, context)
         if self.stores.unfenced:
             self.emit(Hint("stream_fence"))
@@ -81,10 +82,8 @@ class _Entry(Statements):
                     'target="cuda" or "cuda-emulator", which runs GPU kernels on the CPU.',
                 )
             )
-        if loop.kind == "parallel" and not self.frame.outlined and context.lanes is None:
+        if loop.kind == "parallel" and becomes_function(loop):
             self.parallel(loop, context)
-        elif self.frame.loops >= DEEPEST_LOOPS:
-            self.deep(loop, context)
         else:
             self.plain(loop, context)
 
@@ -94,18 +93,12 @@ class _Entry(Statements):
         Its body becomes a function, so it uses no register from outside.
         """
         index = self.evaluator.reg(loop.axis)
-        outer, self.frame = self.frame, Frame(outlined=True)
+        outer, self.depth = self.depth, 1
         with self.evaluator.collected() as body:
-            self.task(loop.body, replace(context, shared={}, named={}))
-        self.frame = outer
+            self.task(loop.body, on_its_own(context))
+        self.depth = outer
         stop = self.extent(loop, context)
         self.emit(machine.For(index, stop, tuple(body), parallel=True, label=label_of(loop)))
-
-    def deep(self, loop: For | Strips, context: Context) -> None:
-        """Build a loop that a pass moves to a function: Python allows 20 nested blocks."""
-        outer, self.frame = self.frame, Frame(outlined=self.frame.outlined)
-        self.statement(loop, replace(context, shared={}, named={}))
-        self.frame = outer
 
     def allocate(self, buffer: Buffer, context: Context) -> None:
         array, size = self.evaluator.array(buffer), buffer.size

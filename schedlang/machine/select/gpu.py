@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from schedlang.errors import BuildError
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Axis, Var
 from schedlang.gpu_lowering.program import Index, Launch, Program
 from schedlang.index.linear import Lin
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For, Strips
+from schedlang.ir.nodes import Alloc, Barrier, Block, Buffer, Exchange, For, walk
 from schedlang.ir.offsets import one_access
 from schedlang.ir.printer import expr_text
 from schedlang.machine import nodes as machine
 from schedlang.machine.names import Names
 from schedlang.machine.nodes import Fn, Function, Load, Num, Reg, Store, Thread, Type
 from schedlang.machine.select.context import Context
-from schedlang.machine.select.statements import Frame, Statements
+from schedlang.machine.select.parameters import used_keys
+from schedlang.machine.select.statements import Statements
 from schedlang.target import Target
 
 ALIGNMENT = 16
@@ -88,9 +89,8 @@ class _Kernel(Statements):
     def kernel(self, stmts: Block, constant: Mapping[Axis | Var, Lin]) -> MachineKernel:
         launch = self.launch
         name = self.function_name(f"{launch.name}_kernel")
-        for buffer in self.allocated(launch.body):
+        for buffer in _allocated(launch.body):
             self.names.share(buffer, self.storage_name(buffer))
-        self.frame = Frame()
         context = Context(constant)
         with self.evaluator.collected() as body:
             for index in launch.indices:
@@ -98,8 +98,8 @@ class _Kernel(Statements):
                     self.emit(self._thread(index))
             self.block(stmts, context)
         own = {i.axis for i in launch.indices}
-        free = [k for k in self.free_keys(launch.body, context) if k not in own]
-        order = {k: n for n, k in enumerate((*self.nest.args, *self.nest.sizes))}
+        free = [k for k in used_keys(launch.body, constant, self.names) if k not in own]
+        order: dict[Any, int] = {k: n for n, k in enumerate((*self.nest.args, *self.nest.sizes))}
         keys = sorted(free, key=lambda k: order.get(k, len(order)))
         e = self.evaluator
         parameters = [e.array(k) if isinstance(k, Buffer) else e.reg(k) for k in keys]
@@ -133,11 +133,6 @@ class _Kernel(Statements):
     def loop(self, loop: For, context: Context) -> None:
         self.plain(loop, context, unrolled=loop.kind in ("unroll", "vectorize"))
 
-    def deep(self, loop: For | Strips, context: Context) -> None:
-        raise BuildError(
-            f"kernel {self.launch.name} nests more than 16 loops: fuse or unroll some of them"
-        )
-
     def wait(self, stmt: Barrier | Exchange, context: Context) -> None:
         if isinstance(stmt, Barrier):
             self.emit(machine.Barrier())
@@ -159,6 +154,11 @@ class _Kernel(Statements):
             self.offset += -(-size * bytes_ // ALIGNMENT) * ALIGNMENT
         array = self.evaluator.array(buffer)
         self.emit(machine.Alloc(array, Num(size), buffer.scope, start))
+
+
+def _allocated(body: Block) -> list[Buffer]:
+    """Return the buffers that ``body`` allocates."""
+    return [s.buffer for s, _ in walk(body) if isinstance(s, Alloc)]
 
 
 __all__ = ["ALIGNMENT", "MachineKernel", "kernel_names", "select_gpu"]

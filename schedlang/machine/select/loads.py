@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from schedlang.index.linear import Lin, to_expr
 from schedlang.ir.nodes import Load as LoadExpr
-from schedlang.ir.offsets import CLOSE, gathers, lane_step
+from schedlang.ir.offsets import CLOSE, gathers, is_uniform, lane_step
 from schedlang.machine.nodes import Load, Order, Reg, Type, Value, wide
 from schedlang.machine.select.context import Context
 from schedlang.machine.select.values import Values
@@ -20,17 +20,17 @@ def load(e: Values, node: LoadExpr, offset: Lin, context: Context) -> Load:
     array, lanes, mask = e.array(node.buffer), context.lanes, context.mask
     scalar = Type(node.dtype)
     vector = scalar if lanes is None else Type(node.dtype, lanes.count)
-    if lanes is not None and mask is not None and gathers(offset):
+    if lanes is None or is_uniform(offset, lanes.axis, mask is None or context.leads):
+        at = e.index(offset, context, node.buffer, node.indices)
+        return Load("load", array, at, scalar)
+    step = lane_step(offset, lanes.axis)
+    if mask is not None and gathers(offset):
         # the index is itself read from a tensor, which only lanes under the mask may do
         return Load("vgather_masked", array, _lane_offsets(e, offset, context), vector, mask=mask)
-    step = 0 if lanes is None else lane_step(offset, lanes.axis)
-    if lanes is None or step == 0:
-        at = e.index(offset, context, node.buffer, node.indices)
-        if lanes is not None and mask is not None and not context.leads:
-            # the element may be out of bounds if no lane passes the mask
-            where = wide(at, lanes.count)
-            return Load("vgather_masked", array, where, vector, mask=mask)
-        return Load("load", array, at, scalar)
+    if step == 0:
+        assert mask is not None
+        where = wide(e.index(offset, context, node.buffer, node.indices), lanes.count)
+        return Load("vgather_masked", array, where, vector, mask=mask)
     if step is None:
         if mask is not None:
             offsets = _lane_offsets(e, offset, context)

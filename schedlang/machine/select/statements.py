@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from schedlang.errors import BuildError
-from schedlang.expr.nodes import Axis, Expr, Var
-from schedlang.expr.visit import postorder
-from schedlang.index.linear import Lin, to_expr
+from schedlang.expr.nodes import Axis
+from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
@@ -26,21 +24,19 @@ from schedlang.ir.nodes import (
     If,
     Kept,
     Lanes,
-    Load,
     Masked,
     Note,
     Stmt,
     Store,
     Strips,
-    expressions,
+    buffers_of,
     walk,
 )
 from schedlang.machine import nodes as machine
+from schedlang.machine.loops.functions import becomes_function
 from schedlang.machine.loops.plain_loops import ROLLED
-from schedlang.machine.loops.strips import buffers_of
 from schedlang.machine.names import Names, short_name
 from schedlang.machine.nodes import Array, Function, Num, Op, Prefetch, Reg, Value, wide
-from schedlang.machine.passes.outline import DEEPEST_LOOPS
 from schedlang.machine.select.context import Context
 from schedlang.machine.select.evaluator import Evaluator
 from schedlang.machine.select.stores import Stores
@@ -50,18 +46,6 @@ from schedlang.target import Target
 DEEPEST_BLOCKS = 96
 INDENT = "    "
 WIDTH = 98
-
-
-@dataclass
-class Frame:
-    """The depth of loops and blocks in the function under construction.
-
-    ``outlined`` says whether it is inside of a parallel loop.
-    """
-
-    depth: int = 1
-    loops: int = 0
-    outlined: bool = False
 
 
 class Statements:
@@ -76,7 +60,8 @@ class Statements:
         self.public = public
         self.names = names
         self.target = target
-        self.frame = Frame()
+        # the blocks around in the function under construction
+        self.depth = 1
         self.evaluator = Evaluator(names)
         self.stores = Stores(self.evaluator)
 
@@ -86,14 +71,6 @@ class Statements:
 
     def allocate(self, buffer: Buffer, context: Context) -> None:
         """Build the allocation of a buffer."""
-        raise NotImplementedError
-
-    def allocated(self, body: Block) -> list[Buffer]:
-        """Return the buffers that ``body`` allocates."""
-        return [s.buffer for s, _ in walk(body) if isinstance(s, Alloc)]
-
-    def deep(self, loop: For | Strips, context: Context) -> None:
-        """Build a loop inside of as many loops as a function may nest."""
         raise NotImplementedError
 
     def wait(self, stmt: Barrier | Exchange, context: Context) -> None:
@@ -140,10 +117,10 @@ class Statements:
     @contextmanager
     def inside(self) -> Iterator[list[machine.Stmt]]:
         """Collect the statements of a deeper block."""
-        self.frame.depth += 1
+        self.depth += 1
         with self.evaluator.collected() as body:
             yield body
-        self.frame.depth -= 1
+        self.depth -= 1
 
     def statement(self, stmt: Stmt, context: Context) -> None:
         if isinstance(stmt, For):
@@ -176,7 +153,7 @@ class Statements:
             assert isinstance(stmt, Note)
 
     def store(self, stmt: Store, context: Context) -> None:
-        self.stores.store(stmt, context, WIDTH - len(INDENT) * self.frame.depth)
+        self.stores.store(stmt, context, WIDTH - len(INDENT) * self.depth)
 
     def fetch(self, stmt: Fetch, context: Context) -> None:
         """Build one prefetch for all lanes, at the element that the first lane reads."""
@@ -216,16 +193,17 @@ class Statements:
 
     def strips(self, stmt: Strips, context: Context) -> None:
         """Build a loop over the vectors of an axis."""
-        if self.frame.loops >= DEEPEST_LOOPS:
-            self.deep(stmt, context)
-            return
         index = self.evaluator.reg(stmt.axis)
         self.names.share(stmt.start, index.name)
-        with self.inside_loop() as body:
-            # registers of this loop are out of scope in the next copy of an unrolled loop
-            self.block(stmt.body, replace(context, shared=dict(context.shared)))
-        stop = Num(stmt.stop)
-        self.emit(machine.For(index, stop, tuple(body), stmt.step, label=label_of(stmt)))
+        # registers of this loop are out of scope in the next copy of an unrolled loop
+        inner = replace(context, shared=dict(context.shared))
+        with self.inside_loop(stmt.function) as body:
+            self.block(stmt.body, on_its_own(inner) if stmt.function else inner)
+        made = machine.For(
+            index, Num(stmt.stop), tuple(body), stmt.step, label=label_of(stmt),
+            function=stmt.function,
+        )  # fmt: skip
+        self.emit(made)
 
     def kept(self, stmt: Kept, context: Context) -> None:
         """Build statements whose sums are loaded before them and stored after them.
@@ -250,64 +228,30 @@ class Statements:
 
     def plain(self, loop: For, context: Context, unrolled: bool = False) -> None:
         index, stop = self.evaluator.reg(loop.axis), self.extent(loop, context)
+        function = becomes_function(loop)
         note = "parallel already outside" if loop.kind == "parallel" else ""
         rolled = dict(loop.pragmas).get(ROLLED, 0)
-        with self.inside_loop() as body:
-            self.block(loop.body, context)
-        self.emit(
-            machine.For(
-                index, stop, tuple(body), note=note, label=label_of(loop), rolled=rolled,
-                unrolled=unrolled,
-            )
+        with self.inside_loop(function) as body:
+            self.block(loop.body, on_its_own(context) if function else context)
+        made = machine.For(
+            index, stop, tuple(body), note=note, label=label_of(loop), rolled=rolled,
+            unrolled=unrolled, function=function,
         )  # fmt: skip
+        self.emit(made)
 
     @contextmanager
-    def inside_loop(self) -> Iterator[list[machine.Stmt]]:
-        """Collect the body of a loop."""
-        self.frame.loops += 1
+    def inside_loop(self, function: bool = False) -> Iterator[list[machine.Stmt]]:
+        """Collect the body of a loop, which may become a ``function``."""
+        outer = self.depth
+        self.depth = 1 if function else outer
         with self.inside() as body:
             yield body
-        self.frame.loops -= 1
+        self.depth = outer
 
     def extent(self, loop: For, context: Context) -> Value:
         if isinstance(loop.extent, int):
             return Num(loop.extent)
         return self.evaluator.index(to_lin(loop.extent, context.values), context)
-
-    def free_keys(self, body: Block, context: Context) -> list[Any]:
-        """Return the buffers, axes and scalars that ``body`` uses and does not define."""
-        inside: set[Any] = set()
-        found: dict[Any, None] = {}
-        lanes = {} if context.lanes is None else {context.lanes.axis: context.lanes.start}
-        known = {**context.values, **lanes}
-
-        def mention(key: Any) -> None:
-            if key not in inside and key in self.names:
-                found.setdefault(key)
-
-        for stmt, _ in walk(body):
-            if isinstance(stmt, For):
-                inside.add(stmt.axis)
-            elif isinstance(stmt, Alloc):
-                inside.add(stmt.buffer)
-            roots = [*expressions(stmt), *self._shapes(stmt)]
-            for node in postorder(roots):
-                if isinstance(node, Load):
-                    mention(node.buffer)
-                if isinstance(node, (Axis, Var)):
-                    value = known.get(node)
-                    for leaf in [node] if value is None else postorder([to_expr(value)]):
-                        mention(leaf)
-            for buffer in buffers_of(stmt):
-                mention(buffer)
-        return list(found)
-
-    def _shapes(self, stmt: Stmt) -> list[Expr]:
-        """Return the symbolic extents that a statement's offsets depend on."""
-        buffers = list(buffers_of(stmt))
-        for root in expressions(stmt):
-            buffers += [n.buffer for n in postorder([root]) if isinstance(n, Load)]
-        return [e for b in buffers for e in b.shape if isinstance(e, Expr)]
 
 
 def label_of(loop: For | Strips) -> str:
@@ -317,3 +261,8 @@ def label_of(loop: For | Strips) -> str:
 
 def with_value(context: Context, axis: Axis, value: Lin) -> Context:
     return replace(context, values={**context.values, axis: value})
+
+
+def on_its_own(context: Context) -> Context:
+    """Return ``context`` without registers of outside, which a function does not know."""
+    return replace(context, shared={}, named={})

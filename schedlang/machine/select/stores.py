@@ -61,7 +61,7 @@ class Stores:
         for buffer, value in zip(store.buffers, values):
             kept = e.kept(buffer, store.indices, context)
             if kept is not None:
-                e.emit(Let(kept, _under_mask(kept, value, context)))
+                e.emit(Let(kept, _under_mask(kept, wide(value, kept.type.lanes), context)))
                 continue
             made, spot = self._store_one(store, buffer, value, context, width)
             if spot is not None:
@@ -142,7 +142,7 @@ class Stores:
             if spot in initialized:
                 continue
             array, made = e.array(buffer), kept.reg.type
-            if mask is not None and lanes and step != 1:
+            if mask is not None and step != 1:
                 at = _every_lane(kept.at, step, made)
                 value = Load("vgather_masked", array, at, made, mask=mask)
             else:
@@ -155,7 +155,7 @@ class Stores:
         e, mask = self.evaluator, sums.mask
         for (buffer, _, lanes, step), kept in sums.named.items():
             array = e.array(buffer)
-            if mask is not None and lanes and step != 1:
+            if mask is not None and step != 1:
                 at = _every_lane(kept.at, step, kept.reg.type)
                 e.emit(Store("vscatter_masked", array, at, kept.reg, mask=mask))
             else:

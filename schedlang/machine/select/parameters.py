@@ -1,0 +1,51 @@
+"""The parameters of a GPU kernel: what its statements use and do not define."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+
+from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.expr.visit import postorder
+from schedlang.index.linear import Lin, to_expr
+from schedlang.ir.nodes import Alloc, Block, Buffer, For, Load, Stmt, buffers_of, expressions, walk
+
+Key = Buffer | Axis | Var
+
+
+def used_keys(
+    body: Block, values: Mapping[Axis | Var, Lin], named: Container[Key]
+) -> list[Key]:
+    """Return the ``named`` buffers, axes and scalars that ``body`` uses and does not define.
+
+    ``values`` are those of axes that have only one.
+    """
+    inside: set[Key] = set()
+    found: dict[Key, None] = {}
+    for stmt, _ in walk(body):
+        if isinstance(stmt, For):
+            inside.add(stmt.axis)
+        elif isinstance(stmt, Alloc):
+            inside.add(stmt.buffer)
+        for key in _mentioned(stmt, values):
+            if key not in inside and key in named:
+                found.setdefault(key)
+    return list(found)
+
+
+def _mentioned(stmt: Stmt, values: Mapping[Axis | Var, Lin]) -> Iterator[Key]:
+    """Yield the buffers, axes and scalars in a statement itself, and in the shapes of buffers."""
+    buffers = list(buffers_of(stmt))
+    roots = list(expressions(stmt))
+    read = [node.buffer for node in postorder(roots) if isinstance(node, Load)]
+    shapes = [e for b in (*buffers, *read) for e in b.shape if isinstance(e, Expr)]
+    for node in postorder([*roots, *shapes]):
+        if isinstance(node, Load):
+            yield node.buffer
+        elif isinstance(node, (Axis, Var)):
+            value = values.get(node)
+            leaves = [node] if value is None else postorder([to_expr(value)])
+            yield from (leaf for leaf in leaves if isinstance(leaf, (Axis, Var)))
+    yield from buffers
+
+
+__all__ = ["used_keys"]
