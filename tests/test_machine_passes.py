@@ -167,3 +167,20 @@ def test_a_serial_nest_has_no_parallel_loop() -> None:
     s[s.outputs[0]].parallel(s.outputs[0].op.axis[0])
     nest = sl.build(s).machine_nest
     assert "parallel" in str(nest) and "parallel" not in str(serial(nest))
+
+
+def test_storage_that_lives_on_shares_no_name_with_storage_inside() -> None:
+    X = sl.placeholder((13,), name="X")
+    P = sl.compute((9,), lambda j: X[j] * 2, name="P")
+    T = sl.compute((7,), lambda i: P[i] + P[i + 2], name="T")
+    C = sl.compute((5,), lambda i: T[6 - i] * T[i], name="C")
+    s = sl.schedule(C)
+    outer, _ = s[T].split(T.op.axis[0], factor=3, tail="cut")
+    s[C].unroll(C.op.axis[0])
+    s[T].compute_at(s[C], C.op.axis[0])
+    s[P].compute_at(s[T], outer)
+    f = sl.build(s, target="python")
+    assert {line.split(":")[0].strip() for line in str(f.machine_nest).splitlines()
+            if "stack" in line} == {"T", "P", "P_1"}  # fmt: skip
+    x = np.arange(13, dtype="float32")
+    np.testing.assert_array_equal(f(x), sl.reference(C)(x))

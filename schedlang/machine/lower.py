@@ -50,8 +50,9 @@ def machine_nest(
     ``fastmath`` allows the compiler to reorder sums. Raises
     :class:`~schedlang.errors.BuildError` for what a CPU cannot run, such as thread loops.
     """
-    names = name_all(nest, reserved)
     arranged = arranged_nest(nest, target, fastmath)
+    # the passes lengthen the life of storage, and no two buffers that live together share a name
+    names = name_all(arranged, reserved)
     entry, fresh = select_cpu(nest, arranged.body, names, target, public)
     made, job = MachineNest((entry,)), Job(public, fresh)
     for run in CPU_PASSES:

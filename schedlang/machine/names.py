@@ -101,17 +101,22 @@ class _Shared:
 
 
 def _scopes(body: Block) -> dict[Buffer, _Scope]:
-    """Return the scope of each buffer that ``body`` allocates."""
+    """Return the scope of each buffer that ``body`` allocates, from the first time to the last."""
     found: dict[Buffer, _Scope] = {}
+
+    def close(buffer: Buffer, start: int, end: int) -> None:
+        found[buffer] = (found.get(buffer, (start, end))[0], end)
+
     open_scopes: list[tuple[Buffer, int, int]] = []
     for number, (stmt, depth) in enumerate(walk(body)):
         # a statement at a smaller depth ends the deeper blocks
         while open_scopes and open_scopes[-1][2] > depth:
             buffer, start, _ = open_scopes.pop()
-            found[buffer] = (start, number)
+            close(buffer, start, number)
         if isinstance(stmt, Alloc):
             open_scopes.append((stmt.buffer, number, depth))
-    found.update({buffer: (start, sys.maxsize) for buffer, start, _ in open_scopes})
+    for buffer, start, _ in open_scopes:
+        close(buffer, start, sys.maxsize)
     return found
 
 
