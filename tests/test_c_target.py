@@ -273,3 +273,13 @@ def test_what_a_c_kernel_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BuildError, match='target="c" needs a C compiler'):
         sl.build(sl.schedule(C), target="c")(a, a)
+
+
+def test_a_sum_of_products_in_another_order() -> None:
+    """GCC 12 computed this sum wrongly where it vectorized the loops by itself."""
+    X, Y = sl.placeholder((5, 3), name="X"), sl.placeholder((2,), name="Y")
+    i, j = sl.reduce_axis(5, name="i"), sl.reduce_axis(3, name="j")
+    R = sl.compute((), lambda: sl.sum(X[i, 2 - j] * Y[j // 2], axis=[i, j]), name="R")
+    x, y = np.arange(15, dtype="float32").reshape(5, 3), np.array([1, 2], "float32")
+    f = sl.build(sl.schedule(R), target="c")
+    assert float(f(x, y)) == float((x[:, ::-1] * y[[0, 0, 1]]).sum())

@@ -23,10 +23,11 @@ from schedlang.runtime.kernel import Built, Kernel
 from schedlang.schedule.schedule import Schedule
 
 COMPILERS = ("cc", "gcc", "clang")
-# integers wrap around, and a product may be fused with an addition, as in numba's kernels
+# integers wrap around, and a product may be fused with an addition, as in numba's kernels; where
+# GCC 12 vectorizes a loop by itself, it pairs the factors of some sums of products wrongly
 OPTIONS = (
     "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O3", "-march=native", "-fwrapv",
-    "-ffp-contract=fast", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC", "-w",
+    "-fno-tree-loop-vectorize", "-ffp-contract=fast", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC", "-w",
 )  # fmt: skip
 # -ffast-math would also flush denormals to zero in the whole process
 FASTMATH = (

@@ -94,7 +94,7 @@ def random_scan(g: Graph) -> None:
         updates.append(update)
     late = [f for f in ROWS if not is_earlier(f, rows, steps)]
     # an empty row reads nothing
-    if late and g.chance(0.5) and across:
+    if late and g.chance(0.5) and str(across) != "0":
         row = rng.choice(late).format(T=length)
         g.refused.append(
             f"late = {call}{states[0]}[{row}, i] + {x.name}[t, i])\n"
