@@ -27,7 +27,8 @@ COMPILERS = ("cc", "gcc", "clang")
 # GCC 12 vectorizes a loop by itself, it pairs the factors of some sums of products wrongly
 OPTIONS = (
     "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O3", "-march=native", "-fwrapv",
-    "-fno-tree-loop-vectorize", "-ffp-contract=fast", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC", "-w",
+    "-fno-tree-loop-vectorize", "-ffp-contract=fast", "-fno-math-errno", "-fopenmp", "-shared",
+    "-fPIC", "-w",
 )  # fmt: skip
 # -ffast-math would also flush denormals to zero in the whole process
 FASTMATH = (
