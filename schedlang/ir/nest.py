@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import Union
 
 from schedlang.expr.nodes import Axis, Var
+from schedlang.ir.html import nest_html
 from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, walk
 from schedlang.ir.printer import nest_text
+from schedlang.markup.fragment import fragment
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +30,9 @@ class Nest:
         return nest_text(self)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return fragment(nest_html(self))
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:

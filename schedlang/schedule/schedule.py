@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -20,7 +19,9 @@ from schedlang.expr.nodes import Axis, Expr
 from schedlang.ir.nest import Nest
 from schedlang.lowering.lower import lower_state
 from schedlang.schedule import trace
+from schedlang.schedule.film_strip import Steps
 from schedlang.schedule.missing_attributes import no_attribute_of_schedule
+from schedlang.schedule.nest_diff import NestDiff, nest_diff
 from schedlang.schedule.order_warning import warn_of_lost_order
 from schedlang.schedule.refuse import refuse
 from schedlang.schedule.stage import StageView
@@ -51,9 +52,9 @@ class Schedule:
         return self._states[-1] if self._states else self._start
 
     @property
-    def steps(self) -> tuple[Step, ...]:
-        """The steps called so far, as data."""
-        return self._steps
+    def steps(self) -> Steps:
+        """The steps called so far, as data. A notebook shows what each of them changed."""
+        return Steps(self._steps, self)
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
@@ -243,6 +244,9 @@ class Schedule:
     def __str__(self) -> str:
         return str(self.nest())
 
+    def _repr_html_(self) -> str:
+        return self.nest()._repr_html_()
+
     def __repr__(self) -> str:
         names = ", ".join(t.name for t in self.outputs)
         return f"<Schedule of {names}: {len(self.state.stages)} stages, {len(self._steps)} steps>"
@@ -278,8 +282,8 @@ class Schedule:
         twin._steps, twin._states = self._steps[:count], self._states[:count]
         return twin
 
-    def diff(self, count: int | None = None) -> str:
-        """Return the change that a step made to the nest, as a unified diff.
+    def diff(self, count: int | None = None) -> NestDiff:
+        """Return the change that a step made to the nest: a unified diff, side by side in a notebook.
 
         ``count`` is the number of the step, from 1; by default it is the last one.
         """
@@ -288,13 +292,26 @@ class Schedule:
         if type(count) is not int or not 1 <= count <= len(self._steps):
             hint = f"Give a number from 1 to {len(self._steps)}." if self._steps else ""
             refuse(f"diff({shown(count)})", self._step_count_text(), hint)
-        before, after = str(self.at(count - 1)), str(self.at(count))
         step = self._steps[count - 1]
         title = f"step {count}: {step.primitive}" + (f" on {step.stage}" if step.stage else "")
-        lines = difflib.unified_diff(
-            before.splitlines(), after.splitlines(), "before", title, n=2, lineterm=""
-        )
-        return "\n".join(lines)
+        return nest_diff(self.at(count - 1).nest(), self.at(count).nest(), title)
+
+    def code(self, count: int) -> str:
+        """Return the Python statements of a step, without those of the steps before it.
+
+        ``count`` is the number of the step, from 1.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8,), name="A")
+        >>> C = sl.compute((8,), lambda i: A[i] + 1, name="C")
+        >>> s = sl.schedule(C)
+        >>> _ = s[C].split(C.op.axis[0], factor=4)
+        >>> print(s.code(1))
+        (i,) = s[C].op.axis
+        i_outer, i_inner = s[C].split(i, factor=4)
+        """
+        before, after = (self.at(n).as_python().splitlines() for n in (count - 1, count))
+        return "\n".join(after[len(before) :])
 
     def _step_count_text(self) -> str:
         steps = len(self._steps)
