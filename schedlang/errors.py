@@ -8,6 +8,7 @@ user would expect. Messages state what was asked, why it is impossible, and what
 from __future__ import annotations
 
 import difflib
+import linecache
 import os
 import sys
 import warnings
@@ -19,7 +20,17 @@ LONGEST_LINE = 300
 
 
 class SchedlangError(Exception):
-    """The base class of all exceptions of schedlang."""
+    """The base class of all exceptions of schedlang.
+
+    IPython and notebooks show the message and the user's own lines, without those of schedlang. The
+    environment variable ``SCHEDLANG_TRACEBACK=full`` brings the whole traceback back.
+    """
+
+    def _render_traceback_(self) -> list[str]:
+        if os.environ.get("SCHEDLANG_TRACEBACK") == "full":
+            # IPython then shows the traceback as it does that of any other error
+            raise NotImplementedError
+        return [f"{type(self).__name__}: {self}", *_own_lines(self)]
 
 
 class ComputeError(SchedlangError, ValueError):
@@ -158,6 +169,24 @@ def user_location(error: BaseException) -> str:
         if str(frame.f_globals.get("__name__")).partition(".")[0] != "schedlang"
     ]
     return f"{os.path.basename(own[-1][0])}:{own[-1][1]}" if own else ""
+
+
+# packages whose frames are not the user's
+_OURS = ("schedlang", "IPython", "ipykernel", "nbclient", "runpy")
+
+
+def _own_lines(error: BaseException) -> list[str]:
+    """Return the lines of a traceback that are the user's, each with its place."""
+    found = []
+    for frame, line in walk_tb(error.__traceback__):
+        if str(frame.f_globals.get("__name__")).partition(".")[0] in _OURS:
+            continue
+        path = frame.f_code.co_filename
+        in_cell = path.startswith("<ipython") or "ipykernel_" in path
+        place = "this cell" if in_cell else os.path.basename(path)
+        code = linecache.getline(path, line, frame.f_globals).strip()[:LONGEST_LINE]
+        found.append(f"  {place}, line {line}:  {code}")
+    return found
 
 
 def warn_user(message: str, kind: type[Warning]) -> None:

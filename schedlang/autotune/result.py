@@ -15,6 +15,9 @@ from schedlang.autotune.report.summary import summary
 from schedlang.autotune.search import name_of
 from schedlang.compute.work import needed_flops
 from schedlang.errors import SpillWarning, StrideWarning, TuningError
+from schedlang.ir.html import nest_html
+from schedlang.markup.elements import listing
+from schedlang.markup.fragment import fragment
 from schedlang.runtime.build import lower, unwritten
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
@@ -110,6 +113,10 @@ class TuningResult:
 
     def __str__(self) -> str:
         return summary(self.facts)
+
+    def _repr_html_(self) -> str:
+        nest = self.schedule.nest()
+        return fragment(f"<div>{listing(str(self), 'the result')}{nest_html(nest)}</div>")
 
     def __repr__(self) -> str:
         return f"<TuningResult {self.facts.name}: {len(self.facts.trials)} trials, {self.ended}>"

@@ -1,26 +1,12 @@
-"""Text from files and compilers, made safe to show, and a check for integers."""
+"""Text from files and compilers on one line, and a check for integers."""
 
 from __future__ import annotations
 
 import operator
-import re
 from typing import Any
 
 from schedlang.expr.nodes import Expr
-
-# characters that XML forbids, that move the cursor or that change the direction of text
-_UNSHOWN = re.compile(
-    "[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
-)
-
-
-def printable(text: str) -> str:
-    """Return ``text`` with unprintable characters escaped as in Python.
-
-    >>> print(printable("a\\x1b[31mb"))
-    a\\x1b[31mb
-    """
-    return _UNSHOWN.sub(lambda found: ascii(found[0])[1:-1], text)
+from schedlang.markup.text import printable
 
 
 def one_line(text: str, most: int = 80) -> str:
@@ -48,4 +34,4 @@ def whole(value: Any) -> int | None:
         return None
 
 
-__all__ = ["one_line", "printable", "whole"]
+__all__ = ["one_line", "whole"]

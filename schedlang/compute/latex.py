@@ -9,6 +9,8 @@ from schedlang.compute.latex_text import DOTS, Names, Written, expression, group
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis, Const, Expr
 from schedlang.index.simplify import to_lin
+from schedlang.markup.fragment import fragment
+from schedlang.markup.text import escape
 
 # longer LaTeX is hard to read, so Jupyter shows plain text
 MOST_LINES, MOST_LETTERS = 40, 8000
@@ -167,7 +169,14 @@ def _scan(op: ScanOp, names: Mapping[Tensor, str]) -> tuple[str, str, Names]:
     return left, rf"\begin{{cases}} {cases} \end{{cases}}", local
 
 
-for _name, _method in {"latex": latex, "_repr_latex_": repr_latex}.items():
+def repr_html(tensor: Tensor) -> str:
+    """Return a tensor as HTML: its name, dtype and shape, and its computation as mathematics."""
+    head = fragment(f'<div class="head">{escape(repr(tensor))}</div>')
+    return head + escape(repr_latex(tensor) or "")
+
+
+_METHODS = {"latex": latex, "_repr_latex_": repr_latex, "_repr_html_": repr_html}
+for _name, _method in _METHODS.items():
     setattr(Tensor, _name, _method)
 
-__all__ = ["latex", "repr_latex"]
+__all__ = ["latex", "repr_html", "repr_latex"]

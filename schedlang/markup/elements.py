@@ -38,4 +38,14 @@ def listing(text: str, label: str) -> str:
     )
 
 
-__all__ = ["listing", "table"]
+def facts(rows: Iterable[tuple[str, str]]) -> str:
+    """Return a list of terms with their values, which are text.
+
+    >>> facts([("time", "< 1 ms")])
+    '<dl><dt>time</dt><dd>&lt; 1 ms</dd></dl>'
+    """
+    listed = (f"<dt>{escape(term)}</dt><dd>{escape(value)}</dd>" for term, value in rows)
+    return f"<dl>{''.join(listed)}</dl>"
+
+
+__all__ = ["facts", "listing", "table"]

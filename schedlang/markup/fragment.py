@@ -20,14 +20,13 @@ _STYLE = """
 .schedlang var.lit { background: var(--lit); }
 .schedlang em { font-style: normal; color: var(--soft); }
 .schedlang b { font-weight: 600; }
-.schedlang .row { display: flex; gap: 2em; white-space: pre; }
-.schedlang .row > .code { flex: 1 0 auto; }
-.schedlang .row > i { font-style: normal; color: var(--soft); }
+.schedlang .row { display: inline-flex; gap: 2em; white-space: pre; vertical-align: top; }
+.schedlang .row > i { font-style: normal; color: var(--soft); opacity: .8; }
+.schedlang .row:hover > i { opacity: 1; }
 .schedlang details { border-left: 2px solid var(--line); margin-left: .4ch; padding-left: 1.6ch; }
 .schedlang .nest > details { border-left: 0; margin-left: 0; padding-left: 0; }
 .schedlang details > .row, .schedlang .leaf { padding-left: 1.6ch; }
 .schedlang summary { cursor: pointer; list-style-position: outside; margin-left: -.2ch; }
-.schedlang summary > .row { display: inline-flex; width: calc(100% - 2.2ch); }
 .schedlang .serial > summary b { color: var(--serial); }
 .schedlang .parallel > summary b { color: var(--parallel); }
 .schedlang .vectorize > summary b { color: var(--vectorize); }

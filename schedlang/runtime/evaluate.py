@@ -13,6 +13,8 @@ from schedlang.compute.arrays import as_numpy
 from schedlang.compute.graph import variables
 from schedlang.compute.work import needed_flops
 from schedlang.errors import CallError, CallTypeError
+from schedlang.markup.elements import facts
+from schedlang.markup.fragment import fragment
 from schedlang.runtime.ceilings import COPIED_BYTES, ceilings
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.parameters import Binder
@@ -54,6 +56,21 @@ class Evaluation:
     bound: str = ""
     emulated: bool = False
     busy: bool = False
+
+    def _repr_html_(self) -> str:
+        rows = [("time", f"{duration(self.seconds)} ± {self.spread / 2:.1%}"),
+                ("fastest", duration(self.fastest)), ("samples", str(self.runs))]
+        if self.gflops is not None:
+            rows.append(("arithmetic", f"{number(self.gflops, 4)} GFLOP/s"))
+        if self.gbps is not None:
+            rows.append(("memory", f"{number(self.gbps, 4)} GB/s"))
+        if self.fraction is not None:
+            rows.append((f"of what {self.bound} allows", f"{self.fraction:.0%}"))
+        if self.emulated:
+            rows.append(("note", "a GPU emulated on the CPU, whose time says nothing about a GPU"))
+        if self.busy:
+            rows.append(("note", "other work took a core: measure again when the machine is idle"))
+        return fragment(facts(rows))
 
     def __str__(self) -> str:
         fastest = f"(fastest {duration(self.fastest)})"

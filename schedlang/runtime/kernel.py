@@ -16,10 +16,14 @@ import numpy as np
 from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BoundsError, BuildError, CallError, CallTypeError, VerifyError
 from schedlang.expr.dtypes import LARGEST_BYTES
+from schedlang.ir.html import nest_html
 from schedlang.ir.nest import Nest
 from schedlang.ir.specialize import at_sizes, largest_storage
 from schedlang.ir.verify import verify
 from schedlang.machine.nest import MachineNest
+from schedlang.markup.elements import listing
+from schedlang.markup.fragment import fragment
+from schedlang.markup.text import escape
 from schedlang.runtime import files, thread_safety
 from schedlang.runtime.advice import advice, short_scan
 from schedlang.runtime.arrays import empty_like_library
@@ -144,6 +148,12 @@ class Kernel(TeModule):
         ()
         """
         return self._built.unproven
+
+    def _repr_html_(self) -> str:
+        head = f'<div class="head">{escape(repr(self)[1:-1])}</div>'
+        source = listing(self.source, "the source file")
+        folded = f"<details><summary>the file that runs</summary>{source}</details>"
+        return fragment(f"{head}{nest_html(self.loop_nest)}{folded}")
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name}({self._binder.listing}) for {self.target.kind}>"

@@ -283,7 +283,9 @@ class Schedule:
         return twin
 
     def diff(self, count: int | None = None) -> NestDiff:
-        """Return the change that a step made to the nest: a unified diff, side by side in a notebook.
+        """Return the change that a step made to the nest, as a unified diff.
+
+        A notebook shows both nests side by side.
 
         ``count`` is the number of the step, from 1; by default it is the last one.
         """

@@ -14,8 +14,8 @@ from schedlang.autotune.report.facts import (
     undisturbed,
     winner,
 )
-from schedlang.autotune.report.markup import escape
 from schedlang.autotune.report.scale import Scale, scale_of
+from schedlang.markup.text import escape
 from schedlang.runtime.evaluate import duration, number
 
 WIDTH, LEFT, RIGHT, TOP = 900, 110, 16, 14

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from schedlang.autotune.report.charts import levels, line, place, svg, text, value_label
 from schedlang.autotune.report.effects import Column, Effect
 from schedlang.autotune.report.facts import Facts, percent, undisturbed
-from schedlang.autotune.report.markup import escape
 from schedlang.autotune.report.scale import Scale, scale_of
+from schedlang.markup.text import escape
 
 MOST_KNOBS = 24
 WIDTH, LEFT, RIGHT, TOP, TALL, STRIP = 300, 58, 6, 20, 140, 16

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from schedlang.autotune.record import Trial
 from schedlang.autotune.report.facts import failures
-from schedlang.autotune.text import printable
+from schedlang.markup.text import printable
 
 MOST_REASONS, MOST_LETTERS = 5, 160
 HINTS = {

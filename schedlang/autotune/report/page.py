@@ -26,7 +26,7 @@ from schedlang.autotune.report.facts import (
     winner,
 )
 from schedlang.autotune.report.knob_charts import MOST_KNOBS, knob_figures
-from schedlang.autotune.report.markup import STYLE, escape, listing, table
+from schedlang.autotune.report.style import STYLE
 from schedlang.autotune.report.summary import (
     NOTHING_TIMED,
     correlation_text,
@@ -34,6 +34,8 @@ from schedlang.autotune.report.summary import (
     space_text,
 )
 from schedlang.errors import TuningError
+from schedlang.markup.elements import listing, table
+from schedlang.markup.text import escape
 from schedlang.runtime.evaluate import duration
 
 MOST_REASONS = 12

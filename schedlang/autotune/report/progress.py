@@ -12,8 +12,8 @@ from typing import Any, Protocol, Union
 
 from schedlang.autotune.record import Trial
 from schedlang.autotune.report.facts import span
-from schedlang.autotune.text import printable
 from schedlang.errors import TuningError, missing_extra
+from schedlang.markup.text import printable
 from schedlang.runtime.evaluate import duration, number
 
 # the values of ``progress=``

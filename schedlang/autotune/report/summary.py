@@ -19,7 +19,7 @@ from schedlang.autotune.report.facts import (
     winner,
 )
 from schedlang.autotune.report.ranks import LEAST
-from schedlang.autotune.text import printable
+from schedlang.markup.text import printable
 from schedlang.runtime.evaluate import duration
 
 MOST_LETTERS = 160

@@ -1,52 +1,4 @@
-"""HTML of a report: escaped text, tables, code listings and the style sheet."""
-
-from __future__ import annotations
-
-import html
-from collections.abc import Iterable, Sequence
-
-from schedlang.autotune.text import printable
-
-
-def escape(text: object) -> str:
-    """Return ``text`` escaped for HTML and SVG, also for use in quoted attributes.
-
-    >>> escape('</pre><b title="x">')
-    '&lt;/pre&gt;&lt;b title=&quot;x&quot;&gt;'
-    """
-    return html.escape(printable(str(text)), quote=True)
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], classes: Sequence[str]) -> str:
-    """Return an HTML table of cells that are already HTML.
-
-    ``classes`` has one class for each column, ``""`` for none.
-
-    >>> table(["n"], [["1"]], ["number"]).splitlines()[1]
-    '<tr><th scope="col" class="number">n</th></tr>'
-    """
-
-    def line(cells: Sequence[str], tag: str) -> str:
-        start = 'th scope="col"' if tag == "th" else "td"
-        made = (
-            f'<{start} class="{c}">{cell}</{tag}>' if c else f"<{start}>{cell}</{tag}>"
-            for cell, c in zip(cells, classes, strict=True)
-        )
-        return f"<tr>{''.join(made)}</tr>"
-
-    lines = ['<div class="wide"><table>', line(head, "th"), *(line(row, "td") for row in rows)]
-    return "\n".join([*lines, "</table></div>"])
-
-
-def listing(text: str, label: str) -> str:
-    """Return a block of code as HTML."""
-    # a browser drops a line end right after the tag, so double it
-    start = "\n" if text.startswith("\n") else ""
-    return (
-        f'<pre tabindex="0" role="region" aria-label="{escape(label)}">'
-        f"<code>{start}{escape(text)}</code></pre>"
-    )
-
+"""The style sheet of a report."""
 
 STYLE = """
 :root {
@@ -134,5 +86,4 @@ svg text.base {
 }
 """
 
-
-__all__ = ["STYLE", "escape", "listing", "printable", "table"]
+__all__ = ["STYLE"]

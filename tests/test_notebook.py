@@ -1,0 +1,150 @@
+"""What notebooks show: HTML of nests, schedules, kernels, results and errors."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.errors import ScheduleError
+from tests.graphs import product
+
+VOID = {"br", "hr", "img", "meta"}
+
+
+class Checker(HTMLParser):
+    """A parser that fails on tags that are not closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text: list[str] = []
+        self.classes: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        found = dict(attrs)
+        self.classes += (found.get("class") or "").split()
+        assert not any(name.startswith("on") or name == "src" for name in found)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] not in ("style", "script"):
+            self.text.append(data)
+
+
+def checked(html: str) -> Checker:
+    """Return what a page holds; fail if it is malformed or asks for anything from elsewhere."""
+    parser = Checker()
+    parser.feed(html)
+    parser.close()
+    assert not parser.open
+    assert "http" not in html and "@import" not in html and "url(" not in html
+    return parser
+
+
+def tiled() -> sl.Schedule:
+    A, B, C = product(300, 1000, 400)
+    s = sl.schedule(C)
+    i, j = C.op.axis
+    io, jo, ii, ji = s[C].tile(i, j, 4, 32)
+    s[C].reorder(io, jo, C.op.reduce_axis[0], ii, ji)
+    s[C].unroll(ii)
+    s[C].vectorize(ji)
+    s[C].parallel(io)
+    return s
+
+
+def test_a_schedule_shows_its_nest() -> None:
+    s = tiled()
+    page = checked(s._repr_html_())
+    text = "".join(page.text)
+    for line in str(s.nest()).splitlines():
+        assert line.strip() in text
+    assert {"parallel", "unroll", "vectorize", "serial", "leaf"} <= set(page.classes)
+    assert "119,040,000×" in text
+
+
+def test_names_say_what_they_are() -> None:
+    html = tiled()._repr_html_()
+    assert 'data-name="A" title="A: float32[300, 400], an input, 468.8 KiB"' in html
+    assert 'data-name="j.inner" title="j.inner: vectorize loop of stage C, 32 iterations"' in html
+
+
+def test_a_difference_is_side_by_side() -> None:
+    s = tiled()
+    found = s.diff(1)
+    assert isinstance(found, str) and "+for i.outer in 0..75:" in found
+    page = checked(found._repr_html_())
+    assert "step 1: tile on C" in "".join(page.text)
+    assert page.classes.count("added") == 8 and page.classes.count("removed") == 5
+
+
+def test_steps_are_a_film_strip() -> None:
+    s = tiled()
+    assert isinstance(s.steps, tuple) and len(s.steps) == 5
+    page = checked(s.steps._repr_html_())
+    assert page.classes.count("frame") == 6
+    text = "".join(page.text)
+    assert "s[C].tile(i, j, 4, 32)" in text and "s[C].parallel(i_outer)" in text
+
+
+def test_the_code_of_each_step_joins_to_the_whole() -> None:
+    s = tiled()
+    parts = [s.code(count) for count in range(1, len(s.steps) + 1)]
+    assert "\n".join([s.at(0).as_python().strip(), *parts]) == s.as_python().strip()
+
+
+def test_a_kernel_shows_its_nest_and_its_file() -> None:
+    f = sl.build(tiled(), target="python")
+    text = "".join(checked(f._repr_html_()).text)
+    assert "def C_kernel" in text and "parallel i.outer in 0..75:" in text
+
+
+def test_an_evaluation_a_tensor_and_a_result_show() -> None:
+    A = sl.placeholder((64,), name="A")
+    B = sl.compute((64,), lambda i: A[i] * 2, name="B")
+    f = sl.build(sl.schedule(B))
+    timed = sl.evaluate(f, np.ones(64, "float32"), min_time=0.01)
+    text = "".join(checked(timed._repr_html_()).text)
+    assert "fastest" in text and "samples" in text
+    assert "B_{i} = A_{i} \\cdot 2" in B._repr_html_()
+    assert "Tensor(A: float32[64])" in "".join(checked(A._repr_html_()).text)
+
+
+def test_a_long_nest_is_small() -> None:
+    A = sl.placeholder((64, 64), name="A")
+    tensor = A
+    for k in range(70):
+        source = tensor
+        tensor = sl.compute((64, 64), lambda i, j, source=source: source[i, j] + 1, name=f"T{k}")
+    s = sl.schedule(tensor)
+    html = s._repr_html_()
+    assert len(str(s).splitlines()) > 200 and len(html) < 200_000
+
+
+def lines_of(error: Any) -> list[str]:
+    return error._render_traceback_()
+
+
+def test_an_error_shows_the_lines_of_the_user() -> None:
+    s = tiled()
+    with pytest.raises(ScheduleError) as caught:
+        s[s.outputs[0]].split(s[s.outputs[0]].leaf_axes[0], factor=0)
+    first, *rest = lines_of(caught.value)
+    assert first.startswith("ScheduleError: split(i.outer, factor=0) on stage C")
+    assert re.fullmatch(r"  test_notebook.py, line \d+:  s\[s.outputs.*factor=0\)", rest[-1])
+    assert not any("refuse(" in line for line in rest)
+
+
+def test_the_whole_traceback_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCHEDLANG_TRACEBACK", "full")
+    with pytest.raises(NotImplementedError):
+        lines_of(ScheduleError("no"))
