@@ -17,6 +17,7 @@ from schedlang.errors import (
     StrideWarning,
     UnprovenWarning,
 )
+from schedlang.show_command import add_show
 from schedlang.version import __version__
 
 # the exit status that a shell expects after Ctrl-C
@@ -43,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--only-print", action="store_true", help="print the loop nests; compile and run nothing"
     )
     add_commands(commands)
+    add_show(commands)
     chosen = parser.parse_args(argv)
     if chosen.command is None:
         parser.print_help()

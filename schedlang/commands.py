@@ -143,11 +143,11 @@ def _check_written(option: str, path: str | None) -> None:
         raise TuningError(f"{option} {path}: the file is not writable; give another one")
 
 
-def tensors(where: str) -> tuple[list[Tensor], dict[str, Any]]:
-    """Return the tensors that ``script.py:name`` denotes, and all names of the script."""
+def names_of_script(where: str, example: str) -> tuple[str, str, dict[str, Any]]:
+    """Run the script of ``script.py:name``; return its path, ``name`` and all of its names."""
     path, _, name = where.rpartition(":")
     if not path or not name:
-        raise TuningError(f"{where!r}: give a script and the name of a tensor in it, as in {WHERE}")
+        raise TuningError(f"{where!r}: give a script and a name in it, as in {example}")
     if not Path(path).is_file():
         raise TuningError(f"{path}: there is no such file")
     from schedlang.autotune.tuner import SCRIPT
@@ -161,6 +161,12 @@ def tensors(where: str) -> tuple[list[Tensor], dict[str, Any]]:
     # register the script as a module, as Python registers __main__
     sys.modules[SCRIPT] = script = ModuleType(SCRIPT)
     vars(script).update(names)
+    return path, name, names
+
+
+def tensors(where: str) -> tuple[list[Tensor], dict[str, Any]]:
+    """Return the tensors that ``script.py:name`` denotes, and all names of the script."""
+    path, name, names = names_of_script(where, WHERE)
     if name not in names:
         known = [n for n, v in names.items() if isinstance(v, Tensor)]
         listed = f"its tensors are {', '.join(known)}" if known else "it defines no tensor"
@@ -228,4 +234,4 @@ def _options(chosen: argparse.Namespace) -> Iterator[None]:
         raise TuningError(f"--{name[1]} {value}: {why}") from None
 
 
-__all__ = ["add_commands", "tensors"]
+__all__ = ["add_commands", "names_of_script", "tensors"]

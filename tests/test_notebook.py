@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.__main__ import main
 from schedlang.errors import ScheduleError
 from tests.graphs import product
 
@@ -148,3 +149,50 @@ def test_the_whole_traceback_on_request(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("SCHEDLANG_TRACEBACK", "full")
     with pytest.raises(NotImplementedError):
         lines_of(ScheduleError("no"))
+
+
+def test_a_nest_in_a_terminal_wraps(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("NO_COLOR", "1")
+    s = tiled()
+    s.show()
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= 60 for line in lines) and "\x1b" not in "".join(lines)
+    whole = " ".join(" ".join(lines).split())
+    assert whole == " ".join(str(s).split())
+
+
+def test_colours_where_they_are_asked_for(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    tiled().show()
+    assert "\x1b[" in capsys.readouterr().out
+
+
+SCRIPT = """
+import schedlang as sl
+A = sl.placeholder((8,), name="A")
+B = sl.compute((8,), lambda i: A[i] * 2, name="B")
+s = sl.schedule(B)
+s[B].vectorize(B.op.axis[0])
+number = 3
+"""
+
+
+def test_the_show_command(tmp_path: Any, capsys: Any) -> None:
+    script, target = tmp_path / "script.py", tmp_path / "page.html"
+    script.write_text(SCRIPT)
+    assert main(["show", f"{script}:s"]) == 0
+    assert "vectorize i in 0..8:" in capsys.readouterr().out
+    assert main(["show", f"{script}:B"]) == 0
+    assert "for i in 0..8:" in capsys.readouterr().out
+    assert main(["show", f"{script}:s", "--html", str(target)]) == 0
+    text = "".join(checked(target.read_text()).text)
+    assert "s of script.py" in text and "s[B].vectorize(i)" in text
+    capsys.readouterr()
+    assert main(["show", f"{script}:t"]) == 2
+    assert "its schedules are s" in capsys.readouterr().err
+    assert main(["show", f"{script}:number"]) == 2
+    assert "an object of type int" in capsys.readouterr().err
+    assert main(["show", f"{script}:s", "--html", str(tmp_path)]) == 2
+    assert "Is a directory" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from schedlang.expr.nodes import Axis, Var
 from schedlang.ir.html import nest_html
 from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, walk
 from schedlang.ir.printer import nest_text
+from schedlang.ir.terminal import show_nest
 from schedlang.markup.fragment import fragment
 
 
@@ -30,6 +31,14 @@ class Nest:
         return nest_text(self)
 
     __repr__ = __str__
+
+    def show(self) -> None:
+        """Print the nest, in colours if the terminal has them (extra ``viz``).
+
+        The environment variable ``NO_COLOR`` turns colours off. Raise
+        :class:`~schedlang.errors.MissingExtraError` if rich is not installed.
+        """
+        show_nest(self)
 
     def _repr_html_(self) -> str:
         return fragment(nest_html(self))

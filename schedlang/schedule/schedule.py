@@ -244,6 +244,21 @@ class Schedule:
     def __str__(self) -> str:
         return str(self.nest())
 
+    def show(self) -> None:
+        """Print the current loop nest, in colours if the terminal has them (extra ``viz``).
+
+        The environment variable ``NO_COLOR`` turns colours off. Raise
+        :class:`~schedlang.errors.MissingExtraError` if rich is not installed.
+
+        >>> import schedlang as sl
+        >>> sl.schedule(sl.compute((4,), lambda i: i * 2, name="B")).show()
+        B() -> B: int64[4]
+        <BLANKLINE>
+        for i in 0..4:
+          B[i] = i * 2
+        """
+        self.nest().show()
+
     def _repr_html_(self) -> str:
         return self.nest()._repr_html_()
 

@@ -1,0 +1,62 @@
+"""The printer of loop nests for terminals, in colours by the kind of loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from schedlang.errors import missing_extra
+from schedlang.ir.html import KEYWORDS, titles_of
+from schedlang.markup.code import tokens
+
+if TYPE_CHECKING:
+    from schedlang.ir.nest import Nest
+
+# columns by which the rest of a line that is too long is further to the right
+HANG = 4
+# columns that a line has at least, however deep it is
+SHORTEST = 20
+# colours of the keyword that begins a line; all of them are told apart by any colour vision
+STYLES = {
+    "parallel": "bold bright_blue", "vectorize": "bold yellow", "unroll": "bold green",
+    "vthread": "bold magenta", "if": "bold cyan", "for": "bold",
+}  # fmt: skip
+
+
+def show_nest(nest: Nest) -> None:
+    """Print ``nest``, in colours if the terminal has them and ``NO_COLOR`` is not set.
+
+    A line that is too long for the terminal goes on below, further to the right. Raise
+    :class:`~schedlang.errors.MissingExtraError` if rich is not installed.
+    """
+    try:
+        from rich.console import Console
+        from rich.text import Text
+    except ImportError:
+        raise missing_extra("rich", "viz", "show()") from None
+    console = Console(highlight=False)
+    titles = titles_of(nest)
+    for line in str(nest).splitlines():
+        text = Text()
+        for part, style in _styled(line.lstrip(), titles):
+            text.append(part, style)
+        depth = len(line) - len(line.lstrip())
+        below = depth + HANG
+        pieces = text.wrap(console, max(console.width - below, SHORTEST))
+        for number, piece in enumerate(pieces):
+            piece.rstrip()
+            console.print(Text(" " * (below if number else depth)).append_text(piece))
+        if not line.strip():
+            console.print()
+
+
+def _styled(line: str, titles: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the parts of a line, each with its style."""
+    for kind, text in tokens(line, titles, KEYWORDS):
+        if kind == "keyword":
+            yield text, STYLES.get(text, "bold")
+        else:
+            yield text, "dim" if kind == "note" else ""
+
+
+__all__ = ["show_nest"]
