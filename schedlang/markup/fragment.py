@@ -24,7 +24,7 @@ _STYLE = """
 .schedlang .row > i { font-style: normal; color: var(--soft); opacity: .8; }
 .schedlang .row:hover > i { opacity: 1; }
 .schedlang details { border-left: 2px solid var(--line); margin-left: .4ch; padding-left: 1.6ch; }
-.schedlang .nest > details { border-left: 0; margin-left: 0; padding-left: 1.6ch; }
+.schedlang .nest > details { border-left: 0; margin-left: 0; padding-left: 2ch; }
 .schedlang .nest > .leaf { padding-left: 1.6ch; }
 .schedlang details > .row, .schedlang .leaf { padding-left: 1.6ch; }
 .schedlang summary { cursor: pointer; list-style-position: outside; margin-left: -.2ch; }
@@ -32,7 +32,8 @@ _STYLE = """
 .schedlang .parallel > summary b:first-child { color: var(--parallel); }
 .schedlang .vectorize > summary b:first-child { color: var(--vectorize); }
 .schedlang .unroll > summary b:first-child { color: var(--unroll); }
-.schedlang .thread > summary b, .schedlang .vthread > summary b:first-child { color: var(--thread); }
+.schedlang .thread > summary b:first-child { color: var(--thread); }
+.schedlang .vthread > summary b:first-child { color: var(--thread); }
 .schedlang .guard > summary b:first-child { color: var(--guard); }
 .schedlang .head { color: var(--soft); margin-bottom: .4em; white-space: pre-wrap; }
 .schedlang .sides { display: grid; grid-template-columns: 1fr 1fr; gap: 0 2em; }
