@@ -27,7 +27,7 @@ class SchedlangError(Exception):
     """
 
     def _render_traceback_(self) -> list[str]:
-        if os.environ.get("SCHEDLANG_TRACEBACK") == "full":
+        if _whole_traceback():
             # IPython then shows the traceback as it does that of any other error
             raise NotImplementedError
         return [f"{type(self).__name__}: {self}", *_own_lines(self)]
@@ -169,6 +169,21 @@ def user_location(error: BaseException) -> str:
         if str(frame.f_globals.get("__name__")).partition(".")[0] != "schedlang"
     ]
     return f"{os.path.basename(own[-1][0])}:{own[-1][1]}" if own else ""
+
+
+def shortened(error: SchedlangError) -> SchedlangError:
+    """Return ``error`` without the frames so far, which are not the user's.
+
+    The environment variable ``SCHEDLANG_TRACEBACK=full`` keeps them.
+    """
+    if _whole_traceback():
+        return error
+    shorter: SchedlangError = error.with_traceback(None)
+    return shorter
+
+
+def _whole_traceback() -> bool:
+    return os.environ.get("SCHEDLANG_TRACEBACK") == "full"
 
 
 # packages whose frames are not the user's

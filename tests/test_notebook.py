@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from traceback import walk_tb
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,18 @@ def test_an_error_shows_the_lines_of_the_user() -> None:
     assert first.startswith("ScheduleError: split(i.outer, factor=0) on stage C")
     assert re.fullmatch(r"  test_notebook.py, line \d+:  s\[s.outputs.*factor=0\)", rest[-1])
     assert not any("refuse(" in line for line in rest)
+
+
+def test_a_refused_step_has_a_short_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    s = tiled()
+    lengths = []
+    for _ in range(2):
+        with pytest.raises(ScheduleError) as caught:
+            s[s.outputs[0]].split(s[s.outputs[0]].leaf_axes[0], factor=0)
+        lengths.append(len(list(walk_tb(caught.value.__traceback__))))
+        monkeypatch.setenv("SCHEDLANG_TRACEBACK", "full")
+    short, full = lengths
+    assert short <= 4 < full
 
 
 def test_the_whole_traceback_on_request(monkeypatch: pytest.MonkeyPatch) -> None:

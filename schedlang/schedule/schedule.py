@@ -14,6 +14,7 @@ from schedlang.errors import (
     MissingNameError,
     SchedlangError,
     ScheduleError,
+    shortened,
 )
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.ir.nest import Nest
@@ -128,7 +129,10 @@ class Schedule:
         A step that raises, be it a warning turned into an error, is not recorded.
         """
         before = self.state
-        state, result = perform(before, primitive, stage, args)
+        try:
+            state, result = perform(before, primitive, stage, args)
+        except SchedlangError as error:
+            raise shortened(error) from error.__cause__
         near = [stage, *(v.name for v in args.values() if isinstance(v, Stage))]
         recorded = Step(primitive, stage, {k: encode(before, v, near) for k, v in args.items()})
         warn_of_lost_order(before, state, primitive, stage, args)
