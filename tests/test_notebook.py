@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from html.parser import HTMLParser
 from traceback import walk_tb
@@ -102,6 +103,12 @@ def test_the_code_of_each_step_joins_to_the_whole() -> None:
     s = tiled()
     parts = [s.code(count) for count in range(1, len(s.steps) + 1)]
     assert "\n".join([s.at(0).as_python().strip(), *parts]) == s.as_python().strip()
+
+
+def test_steps_and_differences_are_plain_data() -> None:
+    s = tiled()
+    assert pickle.loads(pickle.dumps(s.steps)) == tuple(s.steps)
+    assert pickle.loads(pickle.dumps(s.diff())) == str(s.diff())
 
 
 def test_a_kernel_shows_its_nest_and_its_file() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from schedlang.ir.html import KEYWORDS, titles_of
 from schedlang.markup.code import marked
@@ -24,6 +24,9 @@ class Steps(tuple[Step, ...]):
         made = super().__new__(cls, tuple(steps))
         made._schedule = schedule.copy()
         return made
+
+    def __reduce__(self) -> Any:
+        return tuple, (tuple(self),)
 
     def _repr_html_(self) -> str:
         frames = "".join(_frame(self._schedule, count) for count in range(len(self) + 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
+from typing import Any
 
 from schedlang.ir.html import KEYWORDS, titles_of
 from schedlang.ir.nest import Nest
@@ -22,6 +23,9 @@ class NestDiff(str):
     _before: Nest
     _after: Nest
     _title: str
+
+    def __reduce__(self) -> Any:
+        return str, (str(self),)
 
     def _repr_html_(self) -> str:
         head = f'<div class="head">{escape(self._title)}</div>'
