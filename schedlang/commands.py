@@ -143,11 +143,14 @@ def _check_written(option: str, path: str | None) -> None:
         raise TuningError(f"{option} {path}: the file is not writable; give another one")
 
 
-def names_of_script(where: str, example: str) -> tuple[str, str, dict[str, Any]]:
-    """Run the script of ``script.py:name``; return its path, ``name`` and all of its names."""
+def names_of_script(where: str, what: str, example: str) -> tuple[str, str, dict[str, Any]]:
+    """Run the script of ``script.py:name``; return its path, ``name`` and all of its names.
+
+    ``what`` and ``example`` are for the message if ``where`` has another form.
+    """
     path, _, name = where.rpartition(":")
     if not path or not name:
-        raise TuningError(f"{where!r}: give a script and a name in it, as in {example}")
+        raise TuningError(f"{where!r}: give a script and the name of {what} in it, as in {example}")
     if not Path(path).is_file():
         raise TuningError(f"{path}: there is no such file")
     from schedlang.autotune.tuner import SCRIPT
@@ -166,7 +169,7 @@ def names_of_script(where: str, example: str) -> tuple[str, str, dict[str, Any]]
 
 def tensors(where: str) -> tuple[list[Tensor], dict[str, Any]]:
     """Return the tensors that ``script.py:name`` denotes, and all names of the script."""
-    path, name, names = names_of_script(where, WHERE)
+    path, name, names = names_of_script(where, "a tensor", WHERE)
     if name not in names:
         known = [n for n, v in names.items() if isinstance(v, Tensor)]
         listed = f"its tensors are {', '.join(known)}" if known else "it defines no tensor"

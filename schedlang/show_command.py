@@ -31,7 +31,7 @@ def add_show(commands: Any) -> None:
 
 def run_show(chosen: argparse.Namespace) -> int:
     """Print or write what was asked for, and return the exit status."""
-    path, name, names = names_of_script(chosen.what, WHERE)
+    path, name, names = names_of_script(chosen.what, "a schedule", WHERE)
     if name not in names:
         known = [n for n, v in names.items() if isinstance(v, Schedule)]
         listed = f"its schedules are {', '.join(known)}" if known else "it makes no schedule"
