@@ -46,8 +46,6 @@ def show_nest(nest: Nest) -> None:
         for number, piece in enumerate(pieces):
             piece.rstrip()
             console.print(Text(" " * (below if number else depth)).append_text(piece))
-        if not line.strip():
-            console.print()
 
 
 def _styled(line: str, titles: dict[str, str]) -> Iterator[tuple[str, str]]:

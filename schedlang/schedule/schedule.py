@@ -259,7 +259,7 @@ class Schedule:
         B() -> B: int64[4]
         <BLANKLINE>
         for i in 0..4:
-          B[i] = i * 2
+          B[i] = i*2
         """
         self.nest().show()
 
