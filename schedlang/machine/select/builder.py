@@ -17,6 +17,8 @@ class Builder:
     def __init__(self, names: Names) -> None:
         self.names = names
         self.stmts: list[Stmt] = []
+        # the buffer whose storage another one of equal name, dtype and size has
+        self.storage: dict[Buffer, Buffer] = {}
         self._print = Printer()
 
     def emit(self, stmt: Stmt) -> None:
@@ -44,7 +46,7 @@ class Builder:
 
     def array(self, buffer: Buffer) -> Array:
         """Return the array of a buffer."""
-        return Array(self.names[buffer], buffer)
+        return Array(self.names[buffer], self.storage.get(buffer, buffer))
 
     def text(self, value: Value) -> Text:
         """Return the text of ``value``, to measure it."""

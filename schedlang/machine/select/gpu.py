@@ -82,6 +82,8 @@ class _Kernel(Statements):
         self.launch = launch
         self.dynamic = launch.shared_bytes > target.device.shared_static
         self.offset = 0
+        # the first buffer of each name, whose storage the others have
+        self.first: dict[str, Buffer] = {}
         self.local_names: dict[tuple[str, str, int | None], str] = {}
         # the bytes of the widest access to each buffer
         self.access_bytes: dict[Buffer, int] = {}
@@ -90,7 +92,9 @@ class _Kernel(Statements):
         launch = self.launch
         name = self.function_name(f"{launch.name}_kernel")
         for buffer in _allocated(launch.body):
-            self.names.share(buffer, self.storage_name(buffer))
+            stored = self.storage_name(buffer)
+            self.names.share(buffer, stored)
+            self.evaluator.storage[buffer] = self.first.setdefault(stored, buffer)
         context = Context(constant)
         with self.evaluator.collected() as body:
             for index in launch.indices:
@@ -153,7 +157,9 @@ class _Kernel(Statements):
             start = self.offset // bytes_
             self.offset += -(-size * bytes_ // ALIGNMENT) * ALIGNMENT
         array = self.evaluator.array(buffer)
-        self.emit(machine.Alloc(array, Num(size), buffer.scope, start))
+        made = (stmt for stmt in self.evaluator.stmts if isinstance(stmt, machine.Alloc))
+        if all(stmt.array != array for stmt in made):
+            self.emit(machine.Alloc(array, Num(size), buffer.scope, start))
 
 
 def _allocated(body: Block) -> list[Buffer]:
