@@ -1,4 +1,4 @@
-"""What notebooks show: HTML of nests, schedules, kernels, results and errors."""
+"""Notebooks and terminals show nests, schedules, kernels, results and errors."""
 
 from __future__ import annotations
 

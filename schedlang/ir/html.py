@@ -32,7 +32,7 @@ def nest_html(nest: Nest) -> str:
     """Return ``nest`` as HTML, without the style that shows it."""
     titles, taken = titles_of(nest), printed_names(nest)
     shown = _Shown(nest, titles, taken)
-    body = "".join(shown.block(nest.body, (), ()))
+    body = shown.statement(nest.body, ())
     return f'<div class="head">{marked(header(nest), titles)}</div><div class="nest">{body}</div>'
 
 
@@ -71,14 +71,9 @@ class _Shown:
     titles: Mapping[str, str]
     taken: frozenset[str]
 
-    def block(
-        self, block: Block, loops: tuple[For, ...], inside: tuple[Stmt, ...]
-    ) -> list[str]:
-        return [self.statement(stmt, loops) for stmt in block.stmts]
-
     def statement(self, stmt: Stmt, loops: tuple[For, ...]) -> str:
         if isinstance(stmt, Block):
-            return "".join(self.block(stmt, loops, ()))
+            return "".join(self.statement(inner, loops) for inner in stmt.stmts)
         lines = statement_lines(stmt, self.nest.names, self.taken)
         code = "\n".join(marked(line, self.titles, KEYWORDS) for line in lines)
         around = (*loops, stmt) if isinstance(stmt, For) else loops

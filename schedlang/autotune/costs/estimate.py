@@ -48,7 +48,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class _Around:
-    """What is around a statement.
+    """The loops, tests and kept sums around a statement.
 
     ``guards`` is how many tests are inside unrolled or vectorized loops. ``share`` is the
     part of the lanes and rows that pass the tests of bounds. ``kept`` are the buffers whose sums

@@ -13,11 +13,9 @@ from schedlang.expr.nodes import Binary, Call, Expr
 from schedlang.ir.nodes import Block, Buffer, For, Kept, Stmt, Store, block_of, mapped, walk
 from schedlang.ir.updates import combined
 from schedlang.machine.loops.job import LoopJob
-from schedlang.machine.loops.plain_loops import is_plain
+from schedlang.machine.loops.plain_loops import MOST, is_plain
 
 FUSED = ("float32", "float64")
-# LLVM fully unrolls a reduction of fewer iterations and may vectorize the loop around
-MOST = 128
 
 
 def round_products(body: Block, job: LoopJob) -> Block:

@@ -1,4 +1,4 @@
-"""What the builders of expressions, loads and stores ask of the builder of values."""
+"""The builder of values, as the builders of expressions, loads and stores see it."""
 
 from __future__ import annotations
 
