@@ -260,7 +260,7 @@ class HostileRunner(CandidateRunner):
         return super().sample(number)
 
     def _call(self, number: int) -> Any:
-        call, fetch = super()._call(number)
+        call = super()._call(number)
         fault = self.faults[number]
         values = [*self.inputs, *(out.array for out in self._outs)]
 
@@ -271,7 +271,7 @@ class HostileRunner(CandidateRunner):
                 IN_RUN.get(fault, lambda: None)()
                 call()
 
-        return hostile, fetch
+        return hostile
 
 
 @contextmanager

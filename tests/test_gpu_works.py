@@ -21,7 +21,7 @@ def name(work: Work) -> str:
 # beside these, one of each kind
 LARGE = ("attention", "sgemm", "conv")
 SMALL = [w.name for w in GPU_SMALL if not w.name.startswith(LARGE)]
-PRODUCTS = ("sgemm 130x131x29", "conv C 9^2x5>33 1x1/2")
+PRODUCTS = ("sgemm 70x66x29", "conv C 9^2x5>33 1x1/2")
 EMULATED = ("softmax 5x300", "column sum 100x70", "depthwise D 10^2x3/2")
 
 
@@ -52,8 +52,8 @@ def test_machine_code_without_spills(work: Work, arch: str) -> None:
         assert not row.spill_bytes and not row.local_bytes, row.kernel
         assert row.instructions > 10
         if work.name == COMPARED:
-            # 8 steps of 8 by 8 multiply-adds per thread, and few other instructions
-            assert row.multiply_adds == 512 and row.loop < 620
+            # 16 steps of 8 by 16 multiply-adds per thread, and few other instructions
+            assert row.multiply_adds == 2048 and row.loop < 2300
 
 
 def test_the_busiest_loop_is_the_one_with_most_multiply_adds() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from importlib.util import find_spec
+from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from benchmarks.gpu import products
 from schedlang.autotune.costs import devices
 from schedlang.autotune.costs.devices import Speed, _first, _here
 from schedlang.autotune.costs.estimate_gpu import estimate_gpu, registers
@@ -275,3 +278,18 @@ def test_products_of_a_scan_are_shared_among_threads(name: str) -> None:
         assert text.count("blockIdx.x") == (2 if fused or given["P.fuse"] else 3)
     made = sl.build(found[0].schedule, [X, W, R], target="cuda-emulator")(x, w)
     np.testing.assert_allclose(made, np.stack(wanted), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("size", "least"), [((1024, 1024, 1024), 0.7), ((1000, 1003, 997), 0.5)])
+def test_the_estimate_ranks_the_tiles_of_products_as_an_h100_does(
+    size: tuple[int, int, int], least: float
+) -> None:
+    path = Path(__file__).parents[1] / "benchmarks" / "results" / "cuda-h100-tiles.json"
+    rows = [r for r in json.loads(path.read_text("utf-8"))["rows"] if tuple(r["size"]) == size]
+    estimates = []
+    for row in rows:
+        shape = (tuple(row["tile"]), tuple(row["each"]), row["depth"], row["ahead"])
+        s, _ = products.tiled_sgemm(*size, *shape)
+        estimates.append(estimate_gpu(program(s), sl.Target("cuda", arch="sm_90")).seconds)
+    ranks = [np.argsort(np.argsort(v)) for v in ([r["seconds"] for r in rows], estimates)]
+    assert len(rows) >= 24 and np.corrcoef(*ranks)[0, 1] > least

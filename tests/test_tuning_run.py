@@ -39,7 +39,7 @@ from schedlang.autotune.search import Random as RandomSearch
 from schedlang.autotune.space import Candidate, Space
 from schedlang.autotune.tuner import _processes
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import DatabaseWarning, SpillWarning, TuningError
+from schedlang.errors import DatabaseWarning, SpillWarning, TuningError, VerifyError
 from schedlang.schedule.schedule import Schedule
 from tests.marks import slow_but
 from tests.tuning import (
@@ -947,6 +947,31 @@ def test_best_finds_the_result(tmp_path: Path) -> None:
     assert pragma(best.schedule.to_json(), "drill.fault") == "ok"
 
 
+def test_a_proposal_that_the_verifier_refuses_makes_way_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    A = sl.placeholder((64,), name="A")
+    B = sl.compute((64,), lambda i: A[i] * 2, name="B")
+
+    def template(s: Any, knobs: Any) -> None:
+        s[B].split(B.op.axis[0], knobs.choice("factor", [2, 4, 8, 16]))
+
+    space = Space((B,), sl.Target("cpu"), template, made=False)
+    seen: list[str] = []
+
+    def verify(nest: Any) -> None:
+        seen.append(str(nest))
+        if len(seen) < 3:
+            raise VerifyError("refused by the test")
+
+    monkeypatch.setattr("schedlang.autotune.space.verify", verify)
+    # the first proposal of this seed compares eight draws
+    found = RandomSearch(0).propose(space)
+    assert str(found.nest) == seen[2] and len(seen) == 3
+    assert space.counts == {"drawn": 8, "valid": 6, "invalid": 2}
+    assert sum(space.reasons.values()) == 2
+
+
 @pytest.mark.parametrize(("target", "draws"), [("cpu", 0.75 * 8 + 0.25), ("cuda", 0.5 * 4 + 0.5)])
 def test_some_proposals_ignore_the_estimate(target: str, draws: float) -> None:
     drawn = Counter[str]()
@@ -956,8 +981,8 @@ def test_some_proposals_ignore_the_estimate(target: str, draws: float) -> None:
         return SimpleNamespace(estimate=SimpleNamespace(seconds=rng.random()))
 
     space: Any = SimpleNamespace(
-        target=sl.Target(target), draw=draw, late=lambda: False, reasons=Counter(),
-        counts={"valid": 1, "drawn": 1},
+        target=sl.Target(target), draw_unverified=draw, verified=lambda c: c, late=lambda: False,
+        reasons=Counter(), counts={"valid": 1, "drawn": 1},
     )  # fmt: skip
     strategy = RandomSearch(0)
     costs = [strategy.propose(space).estimate.seconds for _ in range(1000)]

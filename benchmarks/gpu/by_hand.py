@@ -16,6 +16,8 @@ from numba import cuda, float32
 from benchmarks.works import Work
 
 TILE, ROWS, THREADS = 32, 8, 256
+# a padded row, so that the elements of a column are in different banks
+PADDED = TILE + 1
 # of the tile's dtype, so that a select does not widen
 ZERO = np.float32(0)
 # elements of a tile's column for each thread
@@ -53,7 +55,7 @@ def sgemm(a, b, c):
 @cuda.jit(fastmath=True)
 def transpose(x, y):
     """Transpose a tile through shared memory, with padded rows."""
-    tile = cuda.shared.array((TILE, TILE + 1), float32)
+    tile = cuda.shared.array((TILE, PADDED), float32)
     tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
     column, row = cuda.blockIdx.x * TILE, cuda.blockIdx.y * TILE
     for i in range(ty, TILE, ROWS):

@@ -69,7 +69,8 @@ def conv2d(n: int, c: int, o: int, h: int, w: int, size: int, stride: int) -> Ma
     s[YL].compute_at(s[part], thread)
     *_, f, y, x = s[YL].op.axis
     r, u, v = s[YL].op.reduce_axis
-    outer, inner = s[YL].split(r, 4 if size > 1 else 16)
+    depth = 4 if size > 1 else 16
+    outer, inner = s[YL].split(r, depth)
     s[YL].reorder(outer, inner, u, v, f, y, x)
     for axis in (inner, u, v, f):
         s[YL].unroll(axis)
@@ -84,6 +85,9 @@ def conv2d(n: int, c: int, o: int, h: int, w: int, size: int, stride: int) -> Ma
         _, ty = s[tile].split(element, each)
         s[tile].bind(ty, "threadIdx.y")
         s[tile].bind(tx, "threadIdx.x")
+        if c // shares >= 2 * depth and (places == 1 or size == 1):
+            # the next tiles of a large block would take too many registers
+            s[tile].double_buffer()
     return s, [X, W, Y]
 
 

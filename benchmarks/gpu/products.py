@@ -6,27 +6,30 @@ from typing import Any
 
 import schedlang as sl
 
-TILE, DEPTH = 128, 8
-# about two blocks for each multiprocessor of a large GPU
-ENOUGH = 256
+# the steps of the sum that a shared tile holds
+DEPTH = 16
+# blocks of the largest tile that keep every multiprocessor of a large GPU busy
+ENOUGH = 128
 
 
 def register_tile(
-    s: sl.Schedule, C: sl.Tensor, A: sl.Tensor, B: sl.Tensor, tile: int = TILE,
-    blocks: tuple[Any, ...] = (),
+    s: sl.Schedule, C: sl.Tensor, A: sl.Tensor, B: sl.Tensor, tile: tuple[int, int],
+    each: tuple[int, int] = (8, 8), blocks: tuple[Any, ...] = (), depth: int = DEPTH,
+    ahead: bool = True,
 ) -> None:  # fmt: skip
-    """Compute ``tile`` by ``tile`` elements of ``C`` per block, 8 by 8 of them per thread.
+    """Compute a ``tile`` of ``C`` per block, and ``each`` elements of it per thread.
 
-    A thread has four pieces of 4 by 4. ``C`` reads the rows of ``A`` and the columns of ``B``.
-    ``blocks`` are the axes of ``C`` outside its last two.
+    A thread has pieces of 4 by 4 elements. Shared memory holds ``depth`` steps of the sum, and
+    with ``ahead`` the next ones are loaded while these are added up. ``C`` reads the rows of ``A``
+    and the columns of ``B``. ``blocks`` are the axes of ``C`` outside its last two.
     """
     AS, BS = s.cache_read(A, "shared", [C]), s.cache_read(B, "shared", [C])
     CL = s.cache_write(C, "local")
     AL, BL = s.cache_read(AS, "local", [CL]), s.cache_read(BS, "local", [CL])
     *_, y, x = s[C].op.axis
-    by, bx, y, x = s[C].tile(y, x, tile, tile)
-    vy, y = s[C].split(y, nparts=2)
-    vx, x = s[C].split(x, nparts=2)
+    by, bx, y, x = s[C].tile(y, x, *tile)
+    vy, y = s[C].split(y, nparts=each[0] // 4)
+    vx, x = s[C].split(x, nparts=each[1] // 4)
     ty, y = s[C].split(y, 4)
     tx, x = s[C].split(x, 4)
     s[C].reorder(*blocks, by, bx, vy, vx, ty, tx, y, x)
@@ -38,7 +41,8 @@ def register_tile(
     s[C].vectorize(x)
     s[CL].compute_at(s[C], thread)
     *_, y, x = s[CL].op.axis
-    outer, inner = s[CL].split(s[CL].op.reduce_axis[0], DEPTH)
+    k, steps = s[CL].op.reduce_axis[0], A.shape[-1]
+    outer, inner = s[CL].split(k, depth)
     s[CL].reorder(outer, inner, y, x)
     for axis in (inner, y, x):
         s[CL].unroll(axis)
@@ -48,7 +52,9 @@ def register_tile(
             s[part].unroll(axis)
     for part in (AS, BS):
         s[part].compute_at(s[CL], outer)
-        fetch(s, part, (tile // 8) ** 2)
+        fetch(s, part, tile[0] // each[0] * (tile[1] // each[1]))
+        if ahead and steps >= 2 * depth:
+            s[part].double_buffer()
 
 
 def fetch(s: sl.Schedule, tile: sl.Tensor, threads: int, lanes: int = 4) -> None:
@@ -60,7 +66,17 @@ def fetch(s: sl.Schedule, tile: sl.Tensor, threads: int, lanes: int = 4) -> None
 
 
 def sgemm(m: int, n: int, k: int) -> tuple[sl.Schedule, list[sl.Tensor]]:
-    """Compute 128 by 128 elements per block, or 64 by 64 where that gives a large GPU few blocks.
+    """Compute 128 by 256 elements per block, or 64 by 64 where that gives a GPU few blocks."""
+    if -(-m // 128) * -(-n // 256) >= ENOUGH:
+        return tiled_sgemm(m, n, k, (128, 256), (8, 16))
+    return tiled_sgemm(m, n, k, (64, 64), (8, 8))
+
+
+def tiled_sgemm(
+    m: int, n: int, k: int, tile: tuple[int, int], each: tuple[int, int], depth: int = DEPTH,
+    ahead: bool = True,
+) -> tuple[sl.Schedule, list[sl.Tensor]]:  # fmt: skip
+    """Return a product with the tiles of :func:`register_tile`.
 
     The tile of A is transposed, so that a thread loads 4 of its rows at once.
     """
@@ -68,8 +84,7 @@ def sgemm(m: int, n: int, k: int) -> tuple[sl.Schedule, list[sl.Tensor]]:
     r = sl.reduce_axis(k, name="k")
     C = sl.compute((m, n), lambda i, j: sl.sum(A[i, r] * B[r, j], axis=r), name="C")
     s = sl.schedule(C)
-    blocks = -(-m // TILE) * -(-n // TILE)
-    register_tile(s, C, A, B, TILE if blocks >= ENOUGH else TILE // 2)
+    register_tile(s, C, A, B, tile, each, (), depth, ahead)
     s[s.tensor("A.shared")].transform_layout(lambda i, k: (k, i))
     return s, [A, B, C]
 
@@ -90,9 +105,9 @@ def attention(heads: int, length: int, width: int) -> tuple[sl.Schedule, list[sl
         (heads, length, width), lambda h, i, j: sl.sum(P[h, i, g] * V[h, g, j], axis=g), name="Y"
     )
     s = sl.schedule(Y)
-    for product, a, b, tile in ((S, Q, K, 64), (Y, P, V, 32)):
+    for product, a, b, tile, each in ((S, Q, K, 64, (8, 8)), (Y, P, V, 32, (4, 4))):
         head = s[product].op.axis[0]
-        register_tile(s, product, a, b, tile, (head,))
+        register_tile(s, product, a, b, (tile, tile), each, (head,))
         s[product].bind(head, "blockIdx.z")
     s[E].compute_inline()
     row = s[P].fuse(*s[P].op.axis[:2])

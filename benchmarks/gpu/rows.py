@@ -5,12 +5,14 @@ from __future__ import annotations
 import schedlang as sl
 
 Made = tuple[sl.Schedule, list[sl.Tensor]]
-THREADS = 256
 
 
-def row_of_threads(s: sl.Schedule, T: sl.Tensor, threads: int = THREADS) -> None:
-    """Divide the last reduction axis of ``T`` among the threads of a block."""
-    _, inner = s[T].split(s[T].op.reduce_axis[-1], threads)
+def row_of_threads(s: sl.Schedule, T: sl.Tensor, threads: int) -> None:
+    """Divide the last reduction axis of ``T`` among threads, 4 contiguous elements at a time."""
+    rest, four = s[T].split(s[T].op.reduce_axis[-1], 4)
+    outer, inner = s[T].split(rest, threads)
+    s[T].reorder(outer, inner, four)
+    s[T].unroll(four)
     s[T].bind(inner, "threadIdx.x")
 
 
@@ -24,17 +26,23 @@ def softmax(m: int, n: int) -> Made:
     Y = sl.compute((m, n), lambda i, j: E[i, j] / T[i], name="Y")
     s = sl.schedule(Y)
     s[E].compute_inline()
-    block_per_row(s, Y)
-    for part in (T, M):
-        s[part].compute_at(s[Y], Y.op.axis[0])
-        row_of_threads(s, part)
+    block_per_row(s, Y, (T, M))
     return s, [X, Y]
 
 
-def block_per_row(s: sl.Schedule, Y: sl.Tensor) -> None:
-    s[Y].bind(Y.op.axis[0], "blockIdx.x")
-    _, thread = s[Y].split(Y.op.axis[1], THREADS)
+def block_per_row(
+    s: sl.Schedule, Y: sl.Tensor, sums: tuple[sl.Tensor, ...], threads: int = 128
+) -> None:
+    """Compute a row of ``Y`` and its ``sums`` per block, with 16 bytes per access."""
+    row, j = Y.op.axis
+    s[Y].bind(row, "blockIdx.x")
+    j, lane = s[Y].split(j, 4)
+    _, thread = s[Y].split(j, threads)
+    s[Y].vectorize(lane)
     s[Y].bind(thread, "threadIdx.x")
+    for part in sums:
+        s[part].compute_at(s[Y], row)
+        row_of_threads(s, part, threads)
 
 
 def layer_norm(m: int, n: int) -> Made:
@@ -51,36 +59,31 @@ def layer_norm(m: int, n: int) -> Made:
     )  # fmt: skip
     s = sl.schedule(Y)
     s[D].compute_inline()
-    block_per_row(s, Y)
-    for part in (Q, S):
-        s[part].compute_at(s[Y], Y.op.axis[0])
-        row_of_threads(s, part)
+    block_per_row(s, Y, (Q, S))
     return s, [X, scale, shift, Y]
 
 
 def row_sum(m: int, n: int) -> Made:
-    """Sum a row per block. Each thread adds 4 contiguous elements at a time."""
+    """Sum a row per block."""
     X = sl.placeholder((m, n), name="X")
     k = sl.reduce_axis(n, name="k")
     Y = sl.compute((m,), lambda i: sl.sum(X[i, k], axis=k), name="Y")
     s = sl.schedule(Y)
     s[Y].bind(Y.op.axis[0], "blockIdx.x")
-    rest, four = s[Y].split(k, 4)
-    outer, inner = s[Y].split(rest, THREADS)
-    s[Y].reorder(outer, inner, four)
-    s[Y].unroll(four)
-    s[Y].bind(inner, "threadIdx.x")
+    row_of_threads(s, Y, 256)
     return s, [X, Y]
 
 
 def column_sum(m: int, n: int) -> Made:
-    """Sum 32 columns per block. A warp reads contiguous elements, and 8 warps share the rows."""
+    """Sum 32 columns per block. A warp reads contiguous elements, and 16 warps share the rows."""
     X = sl.placeholder((m, n), name="X")
     k = sl.reduce_axis(m, name="k")
     Y = sl.compute((n,), lambda j: sl.sum(X[k, j], axis=k), name="Y")
     s = sl.schedule(Y)
     block, column = s[Y].split(Y.op.axis[0], 32)
-    _, part = s[Y].split(k, 8)
+    outer, part = s[Y].split(k, 16)
+    _, four = s[Y].split(outer, 4)
+    s[Y].unroll(four)
     s[Y].bind(block, "blockIdx.x")
     s[Y].bind(column, "threadIdx.x")
     s[Y].bind(part, "threadIdx.y")

@@ -23,9 +23,10 @@ GPU_WORKS = (
 # small works for the emulator, of sizes that no tile divides: they reach each branch of a schedule
 GPU_SMALL = (
     linear.sgemm(130, 140, 33),
-    linear.sgemm(130, 131, 29),
+    linear.sgemm(130, 131, 45),
+    linear.sgemm(70, 66, 29),
     conv2d("C", 10, 9, 40, 3, 1, 1),
-    conv2d("C", 9, 5, 33, 3, 2, 1, 2),
+    conv2d("C", 9, 13, 33, 3, 2, 1, 2),
     conv2d("C", 9, 5, 33, 1, 2, 0, 1),
     conv2d("C", 5, 64, 5, 3, 2, 1),
     depthwise("D", 9, 3, 1, 2),

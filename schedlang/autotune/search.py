@@ -5,7 +5,7 @@ A new strategy is a class with ``propose`` and ``learn``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random as Generator
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ MOST_REFUSED, DRAWS_PER_VALID = 2000, 20
 # candidates compared by their estimates for each one measured, and the part of proposals that
 # ignore the estimates, which may be wrong
 PER_TRIAL, EPS_GREEDY = 8, 0.25
-# the same for a GPU, whose estimates were never compared with measured times
+# the same for a GPU, whose estimates were compared with times on one kind only
 PER_TRIAL_GPU, EPS_GREEDY_GPU = 4, 0.5
 # Evolve: the part of random candidates, the fastest trials that are parents, the most mutations
 RANDOM_PART, POPULATION, MOST_MUTATIONS = 0.15, 12, 3
@@ -71,8 +71,8 @@ class Random:
 
     def propose(self, space: Space) -> Candidate:
         single = self._rng.random() < (EPS_GREEDY_GPU if space.target.is_gpu else EPS_GREEDY)
-        found = [valid(space, self._rng) for _ in range(1 if single else _per_trial(space))]
-        return min(found, key=lambda c: c.estimate.seconds)
+        count = 1 if single else _per_trial(space)
+        return _best(space, self._rng, [_drawn(space, self._rng) for _ in range(count)])
 
     def learn(self, trial: Trial) -> None:
         """Ignore the trial: draws are independent of what was measured."""
@@ -95,7 +95,7 @@ class Evolve:
         if len(self._best) < POPULATION or self._rng.random() < RANDOM_PART:
             return self._random.propose(space)
         found = [self._child(space) for _ in range(_per_trial(space))]
-        return min(found, key=lambda c: c.estimate.seconds)
+        return _best(space, self._rng, found)
 
     def learn(self, trial: Trial) -> None:
         # where nothing is timed, the estimate stands in
@@ -119,7 +119,7 @@ class Evolve:
                 del given[name]
             return given
 
-        return valid(space, rng, made)
+        return _drawn(space, rng, made)
 
 
 def valid(space: Space, rng: Generator, given: Callable[[], Decisions] | None = None) -> Candidate:
@@ -127,10 +127,30 @@ def valid(space: Space, rng: Generator, given: Callable[[], Decisions] | None = 
 
     Raises :class:`Exhausted` after too many refused draws in a row.
     """
+    return _first(space, lambda: space.draw(rng, given() if given is not None else None))
+
+
+def _drawn(space: Space, rng: Generator, given: Callable[[], Decisions] | None = None) -> Candidate:
+    """Return a draw as :func:`valid` does, before the verifier has seen its nest."""
+    return _first(space, lambda: space.draw_unverified(rng, given() if given is not None else None))
+
+
+def _best(space: Space, rng: Generator, found: Sequence[Candidate]) -> Candidate:
+    """Return the candidate of the least estimate that passes the verifier, or else a new draw."""
+    for candidate in sorted(found, key=lambda c: c.estimate.seconds):
+        try:
+            return space.verified(candidate)
+        except Rejected:
+            continue
+    return valid(space, rng)
+
+
+def _first(space: Space, draw: Callable[[], Candidate]) -> Candidate:
+    """Return the first draw that is not refused; raise :class:`Exhausted` after too many."""
     refused, most = 0, _most_refused(space)
     while refused < most and not space.late():
         try:
-            return space.draw(rng, given() if given is not None else None)
+            return draw()
         except Rejected:
             refused += 1
     why = space.reasons.most_common(1)

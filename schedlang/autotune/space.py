@@ -85,28 +85,54 @@ class Space:
         Raises :class:`~schedlang.autotune.knobs.Rejected`, with the reason, if the candidate cannot
         be built or is not worth it.
         """
+        return self.verified(self.draw_unverified(rng, given))
+
+    def draw_unverified(self, rng: Random | None, given: Decisions | None = None) -> Candidate:
+        """Return a candidate as :meth:`draw` does, whose nest the verifier has not seen yet.
+
+        Most of the time of a draw goes to the verifier, and most draws are dropped for their
+        estimates.
+        """
         self.counts["drawn"] += 1
         try:
             found = self._candidate(rng, given)
         except Rejected as error:
-            self.counts["invalid"] += 1
-            self.reasons[str(error)] += 1
-            if isinstance(error, Refused):
-                self.illegal.add(str(error))
+            self._count_invalid(error)
             raise
         self.counts["valid"] += 1
         return found
 
+    def verified(self, candidate: Candidate) -> Candidate:
+        """Return a candidate of :meth:`draw_unverified` if its nest passes the verifier.
+
+        Otherwise raises :class:`~schedlang.autotune.knobs.Rejected`.
+        """
+        try:
+            _verify(candidate)
+        except Rejected as error:
+            self.counts["valid"] -= 1
+            self._count_invalid(error)
+            raise
+        return candidate
+
+    def _count_invalid(self, error: Rejected) -> None:
+        self.counts["invalid"] += 1
+        self.reasons[str(error)] += 1
+        if isinstance(error, Refused):
+            self.illegal.add(str(error))
+
     def replay(self, given: Decisions) -> Candidate:
         """Return the candidate that recorded decisions make. It is not counted as a draw."""
-        return self._candidate(None, given)
+        found = self._candidate(None, given)
+        _verify(found)
+        return found
 
     def late(self) -> bool:
         """Return whether the deadline has passed."""
         return self.deadline is not None and monotonic() >= self.deadline
 
     def _candidate(self, rng: Random | None, given: Decisions | None) -> Candidate:
-        """Apply the template, lower the schedule, and check the nest."""
+        """Apply the template, lower the schedule, and estimate its cost."""
         knobs = Knobs(given, rng)
         s = empty_schedule(list(self.outputs))
         try:
@@ -120,8 +146,7 @@ class Space:
             nest = lower_state(s.state)
             known, program = self._at_sizes(nest)
             found = self._estimate(known, program)
-            verify(nest)
-        except (ScheduleError, LoweringError, VerifyError, BuildError) as error:
+        except (ScheduleError, LoweringError, BuildError) as error:
             raise refusal(error) from None
         except OrderWarning:
             raise Rejected("changes which of several tied values a reduction returns") from None
@@ -166,6 +191,14 @@ class Space:
             registers(x) > min(device.registers, device.registers_per_sm // x.threads)
             for x in program.launches
         )
+
+
+def _verify(candidate: Candidate) -> None:
+    """Raise :class:`~schedlang.autotune.knobs.Rejected` if the verifier refuses the nest."""
+    try:
+        verify(candidate.nest)
+    except VerifyError as error:
+        raise refusal(error) from None
 
 
 def _move_to_stack(s: Schedule) -> None:

@@ -43,7 +43,7 @@ def loaded_half(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
     ("unsupported operation"). Loads of integers that are converted afterwards avoid that. The
     rounding back to float16 is exact, and so costs nothing.
     """
-    if not builder.module.triple.startswith("nvptx") or isinstance(bits.type, ir.VectorType):
+    if not _merges_halves(builder, bits):
         return from_half_bits(builder, bits)
     kind = ir.FunctionType(ir.FloatType(), [ir.IntType(16)])
     convert_bits = cgutils.get_or_insert_function(
@@ -53,9 +53,22 @@ def loaded_half(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
     return builder.fpext(builder.fptrunc(single, ir.HalfType()), ir.FloatType())
 
 
+def _merges_halves(builder: ir.IRBuilder, value: ir.Value) -> bool:
+    """Return whether NVVM compiles this scalar access, and may merge it with its neighbours."""
+    is_vector = isinstance(value.type, ir.VectorType)
+    return builder.module.triple.startswith("nvptx") and not is_vector
+
+
 def to_half_bits(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """Emit a float32 rounded to the nearest float16, ties to even, as 16 bits."""
+    """Emit a float32 rounded to the nearest float16, ties to even, as 16 bits.
+
+    It stores integers where NVVM would merge eight stores of float16 (see :func:`loaded_half`).
+    """
     check_target()
+    if _merges_halves(builder, x):
+        kind = ir.FunctionType(ir.IntType(16), [ir.FloatType()])
+        name = "llvm.convert.to.fp16.f32"
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [x])
     half = builder.fptrunc(x, reshaped(x.type, ir.HalfType()))
     return builder.bitcast(half, reshaped(x.type, ir.IntType(16)))
 

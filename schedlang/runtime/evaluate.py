@@ -9,13 +9,18 @@ from numbers import Real
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from schedlang.compute.arrays import as_numpy
 from schedlang.compute.graph import variables
 from schedlang.compute.work import needed_flops
 from schedlang.errors import CallError, CallTypeError
 from schedlang.markup.elements import facts
 from schedlang.markup.fragment import fragment
-from schedlang.runtime.ceilings import COPIED_BYTES, ceilings
+from schedlang.runtime import nvidia
+from schedlang.runtime.ceilings import COPIED_BYTES, Ceilings, ceilings
+from schedlang.runtime.device_arrays import described, device_of, is_on_device, streams_of
+from schedlang.runtime.gpu_clock import GpuClock, gpu_ceilings
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.parameters import Binder
 from schedlang.runtime.timing import TICK, lost_cores, median_and_spread, samples
@@ -129,6 +134,9 @@ def evaluate(
     of another callable are ``flops`` and ``bytes``, if given. Ceilings are measured when first
     needed, and again if ``f`` exceeds them.
 
+    A kernel for ``target="cuda"`` is timed by events of the GPU, without the host's time of its
+    launches. A sample is 20 ms of calls, on arrays that are copied to the GPU once.
+
     >>> import numpy as np
     >>> result = evaluate(np.sort, np.arange(1000), repeat=7, min_time=0.0)
     >>> result.runs, result.seconds > 0, result.gflops
@@ -146,23 +154,11 @@ def evaluate(
     given: Sequence[Any] = arrays
     moved, dtype, emulated = bytes, "float32", False
     if isinstance(f, Kernel):
-        if f.target.kind == "cuda":
-            raise CallError(
-                f"evaluate({f.name}): the kernel runs on a GPU, but evaluate times the host; time "
-                "it with events of the GPU, after a first call"
-            )
         emulated = f.target.kind == "cuda-emulator"
         given = _with_outputs(f, arrays)
-        taken = [
-            v if p.is_scalar else as_numpy(v, p.name) for v, p in zip(given, f.signature.parameters)
-        ]
-        sizes = Binder(f.signature).sizes(taken)
-        if f.schedule is not None and flops is None:
-            outputs = f.schedule.outputs
-            known = {v: sizes[v.name] for v in variables(outputs) if v.name in sizes}
-            flops, dtype = needed_flops(outputs, known), outputs[0].dtype
-        if moved is None:
-            moved = sum(a.nbytes for a, p in zip(taken, f.signature.parameters) if not p.is_scalar)
+        flops, moved, dtype = _work(f, given, flops, moved)
+        if f.target.kind == "cuda":
+            return _on_gpu(f, given, int(repeat), float(min_time), flops, moved, dtype)
     before, start = lost_cores(), perf_counter()
     found = samples(lambda: f(*given), repeat, min_time)
     busy = (lost_cores() - before) * TICK > BUSY * (perf_counter() - start)
@@ -175,11 +171,58 @@ def evaluate(
     # small arrays may stay in a cache, so their rate tells nothing about the memory's ceiling
     large = moved is not None and moved >= 2 * COPIED_BYTES
     limits = ceilings(dtype, gflops or 0.0, (gbps or 0.0) if large else 0.0)
-    arithmetic, memory = limits.seconds(flops or 0, 0), limits.seconds(0, moved or 0)
-    bound = "arithmetic" if arithmetic >= memory else "memory"
-    fraction = max(arithmetic, memory) / seconds
-    found_rates = (gflops, gbps, fraction, bound)
+    found_rates = (gflops, gbps, *_fraction(limits, flops, moved, seconds))
     return Evaluation(seconds, spread, fastest, len(found), *found_rates, busy=busy)
+
+
+def _work(
+    f: Kernel, given: Sequence[Any], flops: float | None, moved: float | None
+) -> tuple[float | None, float | None, str]:
+    """Return the operations and bytes of a call where they are not given, and the main dtype."""
+    dtype = "float32"
+    parameters = f.signature.parameters
+    taken = [v if p.is_scalar else _seen(v, p.name) for v, p in zip(given, parameters)]
+    sizes = Binder(f.signature).sizes(taken)
+    if f.schedule is not None and flops is None:
+        outputs = f.schedule.outputs
+        known = {v: sizes[v.name] for v in variables(outputs) if v.name in sizes}
+        flops, dtype = needed_flops(outputs, known), outputs[0].dtype
+    if moved is None:
+        moved = sum(a.nbytes for a, p in zip(taken, parameters) if not p.is_scalar)
+    return flops, moved, dtype
+
+
+def _seen(value: Any, name: str) -> Any:
+    """Return an array as NumPy's; one in a GPU's memory has only its shape, dtype and address."""
+    on_gpu = is_on_device(value) and not isinstance(value, np.ndarray)
+    return described(value) if on_gpu else as_numpy(value, name)
+
+
+def _fraction(
+    limits: Ceilings, flops: float | None, moved: float | None, seconds: float
+) -> tuple[float, str]:
+    """Return the least time that the ceilings allow over ``seconds``, and what bounds it."""
+    arithmetic, memory = limits.seconds(flops or 0, 0), limits.seconds(0, moved or 0)
+    return max(arithmetic, memory) / seconds, "arithmetic" if arithmetic >= memory else "memory"
+
+
+def _on_gpu(
+    f: Kernel, given: Sequence[Any], repeat: int, min_time: float, flops: float | None,
+    moved: float | None, dtype: str,
+) -> Evaluation:  # fmt: skip
+    """Time a kernel by events of its GPU; NumPy's arrays are copied there once, before."""
+    there, _ = f.timed_on(list(given))
+    with nvidia.on_gpu(device_of(there)):
+        clock = GpuClock(next(iter(streams_of(there)), 0))
+        found: list[float] = []
+        start = perf_counter()
+        while len(found) < repeat or perf_counter() - start < min_time:
+            found.append(clock.seconds([lambda: f(*there)]))
+        limits = gpu_ceilings(dtype)
+    seconds, spread = median_and_spread(found)
+    rates = [None if n is None else n / seconds * 1e-9 for n in (flops, moved)]
+    bounds = _fraction(limits, flops, moved, seconds)
+    return Evaluation(seconds, spread, min(found), len(found), rates[0], rates[1], *bounds)
 
 
 def _with_outputs(kernel: Kernel, arrays: Sequence[Any]) -> list[Any]:

@@ -1,6 +1,7 @@
 """Random schedules for GPUs, run in lockstep with every access checked.
 
-A share of them also runs by the emulator, and a share as emitted source in the simulator.
+A share of them also runs by the emulator, a share as emitted source in the simulator, and a share
+on this machine's GPU.
 
 ``python -m tests.fuzz.gpu --cases N --seed S``.
 """
@@ -29,6 +30,7 @@ from schedlang.lowering.lower import lower_state
 from schedlang.machine.interpret_program import interpret_program
 from schedlang.machine.lower import machine_kernels
 from schedlang.machine.select.gpu import kernel_names
+from schedlang.runtime import nvidia
 from schedlang.target import Target
 from tests.fuzz.case import _given, iterations
 from tests.fuzz.compare import compare, expected
@@ -203,11 +205,13 @@ class Binder:
 
 
 def run_gpu_case(
-    seed: str, index: int, compiled: bool = False, simulated: bool = False, features: Any = None
-) -> Case:
+    seed: str, index: int, compiled: bool = False, simulated: bool = False, features: Any = None,
+    on_gpu: bool = False,
+) -> Case:  # fmt: skip
     """Run case ``index`` of the run ``seed``; an exception becomes its ``failure``.
 
-    ``compiled`` also runs it by the emulator, ``simulated`` its emitted source in the simulator.
+    ``compiled`` also runs it by the emulator, ``simulated`` its emitted source in the simulator,
+    ``on_gpu`` its machine code on this machine's GPU.
     """
     rng = Random(f"gpu:{seed}:{index}")
     graph = random_graph(rng, symbolic=0.4)
@@ -216,14 +220,16 @@ def run_gpu_case(
         graph = random_graph(rng, symbolic=0.4)
     case = Case(f"{seed}:{index}", graph)
     try:
-        _run(rng, case, compiled, simulated, Counter() if features is None else features)
+        _run(rng, case, compiled, simulated, on_gpu, Counter() if features is None else features)
     except Exception as error:
         case.outcome = "failed"
         case.failure = "".join(traceback.format_exception(error)[-8:])
     return case
 
 
-def _run(rng: Random, case: Case, compiled: bool, simulated: bool, features: Counter[str]) -> None:
+def _run(
+    rng: Random, case: Case, compiled: bool, simulated: bool, on_gpu: bool, features: Counter[str]
+) -> None:
     space = build(case.graph)
     outputs = [space[n] for n in case.graph.outputs]
     s = sl.schedule(outputs if len(outputs) > 1 else outputs[0])
@@ -251,7 +257,7 @@ def _run(rng: Random, case: Case, compiled: bool, simulated: bool, features: Cou
     compare(nest, _in_machine_nests(s, nest, given, known, wanted), wanted, case.graph.terms,
             "machine nests")  # fmt: skip
     if compiled:
-        results = _emulated(s, nest, given, wanted)
+        results = _called(s, nest, given, wanted, "cuda-emulator")
         compare(nest, results, wanted, case.graph.terms, "emulated")
         features["by the emulator"] += 1
     if simulated:
@@ -259,6 +265,10 @@ def _run(rng: Random, case: Case, compiled: bool, simulated: bool, features: Cou
         results = results if isinstance(results, tuple) else (results,)
         compare(nest, results, wanted, case.graph.terms, "simulated")
         features["in the simulator"] += 1
+    if on_gpu:
+        results = _called(s, nest, given, wanted, this_gpu())
+        compare(nest, results, wanted, case.graph.terms, "on the GPU")
+        features["on the GPU"] += 1
     case.outcome = "passed"
 
 
@@ -285,10 +295,19 @@ def _in_machine_nests(
     return tuple(outputs)
 
 
-def _emulated(s: Any, nest: Nest, given: list[Any], wanted: Any) -> tuple[Any, ...]:
+def _called(
+    s: Any, nest: Nest, given: list[Any], wanted: Any, target: Target | str
+) -> tuple[Any, ...]:
+    """Return the outputs of a call of the kernel that is built for ``target``."""
     outputs = [np.zeros_like(wanted[b.tensor.name]) for b in nest.outputs if b.tensor is not None]
-    results = sl.build(s, target="cuda-emulator")(*given, *outputs)
+    results = sl.build(s, target=target)(*given, *outputs)
     return results if isinstance(results, tuple) else (results,)
+
+
+def this_gpu() -> Target:
+    """Return the target for the current GPU."""
+    capability = nvidia.driver().get_current_device().compute_capability
+    return Target("cuda", arch="sm_{}{}".format(*capability))
 
 
 def note(features: Counter[str], program: Program) -> None:
@@ -315,17 +334,18 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--failures", type=int, default=1)
     parser.add_argument("--compiled-share", type=float, default=0.02)
     parser.add_argument("--simulated-share", type=float, default=0.25)
+    parser.add_argument("--gpu-share", type=float, default=0.0, help="needs an NVIDIA GPU")
     options = parser.parse_args(argv)
     started, outcomes, features = time.monotonic(), Counter(), Counter()
     unbuilt: Counter[str] = Counter()
     for index in range(options.start, options.start + options.cases):
         if time.monotonic() - started > options.minutes * 60:
             break
-        compiled, simulated = (
+        compiled, simulated, on_gpu = (
             index % 1000 < 1000 * share
-            for share in (options.compiled_share, options.simulated_share)
+            for share in (options.compiled_share, options.simulated_share, options.gpu_share)
         )
-        case = run_gpu_case(options.seed, index, compiled, simulated, features)
+        case = run_gpu_case(options.seed, index, compiled, simulated, features, on_gpu)
         outcomes[case.outcome] += 1
         if case.outcome == "not built":
             unbuilt[case.failure.partition("\n")[0].partition(": ")[2][:70]] += 1

@@ -2,8 +2,9 @@
 
 The model is a roofline with occupancy (Williams, Waterman and Patterson, "Roofline", CACM 2009). It
 counts issued instructions, sectors of global memory and passes of shared memory, and divides each
-by the rate of the device. The result is longer if too few warps run to hide latency. The addresses
-of the first warp stand for those of all warps. The estimate only ranks candidates.
+by the rate of the device. Blocks that run one after another add the cycles that each waits
+(``waits.py``). The addresses of the first warp stand for those of all warps. The estimate only
+ranks candidates.
 """
 
 from __future__ import annotations
@@ -13,19 +14,25 @@ from math import prod
 
 from schedlang.autotune.costs.devices import speed_of
 from schedlang.autotune.costs.estimate import Estimate, work_of
+from schedlang.autotune.costs.waits import waiting_cycles
 from schedlang.autotune.costs.warp import Work, size_of, work_of_warp
 from schedlang.diagnostics.spills import registers_of
 from schedlang.gpu_lowering.counters import SECTOR, WARP
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Step, When
+from schedlang.ir.accessed_buffers import loaded, stored
 from schedlang.ir.nodes import Buffer, Stmt, Store, walk
 from schedlang.target import Target
 
-# the bandwidth of caches, as a multiple of that of global memory
-CACHED = 2.5
+# the bandwidth of caches, as a multiple of that of global memory, and the part of the latter that
+# a kernel reaches (measured on an H100)
+CACHED, REACHED = 2.5, 0.9
 # bytes per cycle from the cache to one multiprocessor (A100: 5120 in all, by its whitepaper)
 CACHE_RATE = 64
-# warp instructions that a multiprocessor issues per cycle, and warps that hide latency
-ISSUE, HIDING = 4, 12
+# warp instructions that a multiprocessor issues per cycle, and the warps that it takes to issue so
+# many
+ISSUE, ISSUING = 4, 5
+# cycles per instruction of a loop that the instruction cache does not hold
+FETCH = 2.3
 # seconds to launch a kernel
 LAUNCH = 3e-6
 
@@ -78,17 +85,29 @@ def _seconds(launch: Launch, work: Work, blocks: int, warps: int, target: Target
     # a partial last wave takes as long as a full one
     waves = -(-blocks // (units * resident))
     active = min(resident, -(-blocks // units)) * warps
-    stretch = max(1.0, HIDING / active)
+    stretch = max(1.0, ISSUING / active)
     # blocks per multiprocessor
     share = waves * resident if blocks > units * resident else -(-blocks // units)
     issue = share * warps * work.instructions / ISSUE / speed.clock
     shared = share * warps * work.passes / speed.clock
-    moved = warps * work.sectors * SECTOR * max(
-        blocks / (speed.memory * CACHED), share / (CACHE_RATE * speed.clock)
+    each = warps * work.sectors * SECTOR
+    # what is read again comes from a cache
+    once = min(blocks * each, _bytes(launch))
+    moved = max(
+        once / (speed.memory * REACHED), blocks * each / (speed.memory * CACHED),
+        share * each / (CACHE_RATE * speed.clock),
     )  # fmt: skip
     slow = max(issue, shared, moved)
+    fetch = waves * work.fetched * FETCH / speed.clock
     spilled = 2.0 if registers(launch) > device.registers else 1.0
-    return spilled * stretch * (slow + 0.3 * (issue + shared + moved - slow))
+    busy = stretch * (slow + 0.1 * (issue + shared + moved - slow))
+    return spilled * (max(busy, fetch) + waves * waiting_cycles(launch.body) / speed.clock)
+
+
+def _bytes(launch: Launch) -> int:
+    """Return the bytes of the global arrays that a kernel accesses; symbolic ones count 0."""
+    found = stored(launch.body) | loaded(launch.body)
+    return sum(b.bytes or 0 for b in found if b.scope == "global")
 
 
 def registers(launch: Launch) -> int:

@@ -15,7 +15,7 @@ from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.counters import BANKS, SECTOR, WARP, WORD
-from schedlang.gpu_lowering.lanes import lanes_at_once
+from schedlang.gpu_lowering.lanes import lane_step, lanes_at_once
 from schedlang.gpu_lowering.program import Launch
 from schedlang.index.linear import to_expr
 from schedlang.ir.nest import Nest
@@ -39,6 +39,8 @@ from schedlang.target import Target
 
 # instructions that a barrier stands for
 BARRIER = 30
+# the instructions of a loop that the instruction cache holds (fitted on an H100)
+CODE = 2048
 # the assumed value of a symbolic size
 SYMBOLIC = 256
 
@@ -55,20 +57,26 @@ class Around:
     """The context of a statement.
 
     * ``times``: how often it runs.
-    * ``wide``: the vectorized loop around it, if there is one.
+    * ``wide``: the innermost vectorized or unrolled loop around it, if there is one.
+    * ``unrolled``: the other unrolled loops around it, up to the next serial loop.
     * ``kept``: the buffers whose sums are kept in registers.
     """
 
     times: float = 1.0
     wide: For | None = None
+    unrolled: tuple[For, ...] = ()
     kept: frozenset[Buffer] = frozenset()
 
 
 @dataclass
 class Work:
-    """The work of one warp, over all of its iterations."""
+    """The work of one warp, over all of its iterations.
+
+    ``fetched`` counts the instructions of loops that are too long for the instruction cache.
+    """
 
     instructions: float = 0.0
+    fetched: float = 0.0
     sectors: float = 0.0
     passes: float = 0.0
 
@@ -106,8 +114,23 @@ def _loop(warp: Warp, loop: For, around: Around, work: Work) -> None:
     turns = size_of(loop.extent)
     if loop.kind == "serial":
         work.instructions += 3 * around.times * turns
-    wide = loop if loop.kind == "vectorize" else around.wide
-    _walk(warp, loop.body, Around(around.times * turns, wide, around.kept), work)
+    # the compiler joins the accesses of an unrolled loop, too
+    joins = loop.kind == "vectorize" or (loop.kind == "unroll" and turns > 1)
+    unrolled = () if loop.kind == "serial" else around.unrolled
+    if joins and around.wide is not None:
+        unrolled = (*unrolled, around.wide)
+    inside = replace(
+        around, times=around.times * turns, wide=loop if joins else around.wide, unrolled=unrolled
+    )
+    before = work.instructions
+    _walk(warp, loop.body, inside, work)
+    if loop.kind == "serial" and not _has_serial_loop(loop.body):
+        issued = work.instructions - before
+        work.fetched += issued if issued > CODE * around.times * turns else 0.0
+
+
+def _has_serial_loop(body: Block) -> bool:
+    return any(isinstance(s, For) and s.kind == "serial" for s, _ in walk(body))
 
 
 def _kept(warp: Warp, kept: Kept, around: Around, work: Work) -> None:
@@ -141,6 +164,11 @@ def _access(
     wide = around.wide
     together, width = (1, 1) if wide is None else lanes_at_once(buffer, indices, wide)
     each = around.times / together
+    offset = flat(buffer, tuple(indices))
+    for loop in around.unrolled:
+        # one access serves all iterations that need the same element
+        if lane_step(offset, loop.axis) == 0:
+            each /= size_of(loop.extent)
     work.instructions += each
     sectors, passes = _request(buffer, tuple(indices), warp.lanes, width)
     if buffer.scope == "shared":

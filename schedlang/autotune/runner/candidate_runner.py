@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,11 @@ from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
+from schedlang.runtime import nvidia
 from schedlang.runtime.build import build
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.runtime.gpu import CudaKernel
+from schedlang.runtime.gpu_clock import GpuClock
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.timing import lost_cores
 from schedlang.schedule.schedule import Schedule
@@ -70,6 +73,7 @@ class CandidateRunner:
         self._expected: list[np.ndarray[Any, Any]] | None = None
         self._outs = [Guarded(self.task.shape(t), t.dtype) for t in task.outputs]
         self._digests = [_digest(a) for a in self.inputs]
+        self._copies = GpuCopies()
 
     def build(self, number: int, steps: str) -> dict[str, Any]:
         """Compile a schedule; return the resources of its kernels if these are only compiled."""
@@ -94,12 +98,16 @@ class CandidateRunner:
         expected = self.expected()
         for out, want in zip(self._outs, expected):
             out.poison(want)
-        call, fetch = self._call(number)
-        if self.kernels[number].target.kind == "cuda":
-            # the first launch compiles
+        call = self._call(number)
+        on_gpu = self._on_gpu(number)
+        if on_gpu:
+            # an earlier candidate may have written the inputs there
+            self._copies.send()
+            # the first launch loads the machine code
             call()
         self._took[number] = one_call(call, lost_cores)
-        fetch()
+        if on_gpu:
+            self._copies.fetch([out.array for out in self._outs])
         stray = self._stray_writes()
         for tensor, out, want in zip(self.task.outputs, self._outs, expected):
             task = self.task
@@ -128,7 +136,7 @@ class CandidateRunner:
 
         A kernel that is far slower than ``best`` is called only a few times.
         """
-        call, _ = self._call(number)
+        call = self._call(number)
         if self._slow(number):
             once = self._took[number]
             if not once.quiet:
@@ -137,6 +145,8 @@ class CandidateRunner:
                 once = self._took[number] = again if again.quiet else min(once, again)
             if once.seconds > SLOW:
                 return once._asdict()
+        if self._on_gpu(number):
+            return self._gpu_time(number, WINDOW)._asdict()
         if best is not None:
             least = least_of_calls(call, FAR_BEHIND * best, PATIENCE / 2, lost_cores)
             if least.seconds > FAR_BEHIND * best:
@@ -145,9 +155,11 @@ class CandidateRunner:
 
     def sample(self, number: int) -> dict[str, Any]:
         """Return one sample of a race, a short median; of a slow kernel the time of one call."""
-        call, _ = self._call(number)
+        call = self._call(number)
         if self._slow(number):
             return one_call(call, lost_cores)._asdict()
+        if self._on_gpu(number):
+            return self._gpu_time(number, WINDOW / 2)._asdict()
         return undisturbed_median(call, WINDOW / 2, PATIENCE / 2, lost_cores)._asdict()
 
     def _slow(self, number: int) -> bool:
@@ -199,20 +211,38 @@ class CandidateRunner:
                 return f"the input {tensor.name} was written"
         return ""
 
-    def _call(self, number: int) -> tuple[Callable[[], Any], Callable[[], None]]:
-        """Return a function that calls a kernel, and one that copies its outputs to the host."""
-        kernel = self.kernels[number]
+    def _on_gpu(self, number: int) -> bool:
+        return self.kernels[number].target.kind == "cuda"
+
+    def _gpu_time(self, number: int, window: float) -> Time:
+        """Return the seconds of a call by events of the GPU, without the host's part."""
+        call = partial(self.kernels[number], *self._copies.of(self._values(number)))
+        return Time(GpuClock().seconds([call], window * 1e3), quiet=True)
+
+    def _call(self, number: int) -> Callable[[], Any]:
+        """Return a function that calls a kernel and waits until it has finished."""
+        kernel, values = self.kernels[number], self._values(number)
+        if not self._on_gpu(number):
+            return lambda: kernel(*values)
+        there = self._copies.of(values)
+
+        def call() -> None:
+            kernel(*there)
+            nvidia.driver().synchronize()
+
+        return call
+
+    def _values(self, number: int) -> list[Any]:
+        """Return the arguments of a call of a kernel."""
         values: list[Any] = []
         # by order, since placeholders may share a name
         inputs, outs = iter(self.inputs), iter(self._outs)
-        for p in kernel.signature.parameters:
+        for p in self.kernels[number].signature.parameters:
             if p.is_output:
                 values.append(next(outs).array)
             else:
                 values.append(self.scalars[p.name] if p.is_scalar else next(inputs))
-        if kernel.target.kind == "cuda":
-            return _on_device(kernel, values)
-        return lambda: kernel(*values), lambda: None
+        return values
 
     def _inputs(self, kernel: Kernel) -> list[Any]:
         """Return the arguments of a call without its outputs."""
@@ -257,24 +287,29 @@ def _scalar(dtype: str, rng: np.random.Generator) -> Any:
     return kind.type(rng.integers(1, 5)) if kind.kind in "iu" else kind.type(rng.uniform(0.5, 1.5))
 
 
-def _on_device(
-    kernel: Kernel, values: Sequence[Any]
-) -> tuple[Callable[[], Any], Callable[[], None]]:
-    """Return a function that calls a kernel on device arrays, and one that fetches its outputs.
+class GpuCopies:
+    """Copies of NumPy arrays in the GPU's memory, which all candidates share."""
 
-    The call returns when the device has finished.
-    """
-    from numba import cuda
+    def __init__(self) -> None:
+        # by the identity of the array, which is held beside its copy
+        self._made: dict[int, tuple[np.ndarray[Any, Any], Any]] = {}
 
-    on_device = [cuda.to_device(v) if isinstance(v, np.ndarray) else v for v in values]
+    def of(self, values: Sequence[Any]) -> list[Any]:
+        """Return the arguments of a call, with the copy of each array in its place."""
+        return [self._copy(v) if isinstance(v, np.ndarray) else v for v in values]
 
-    def call() -> None:
-        kernel(*on_device)
-        cuda.synchronize()
+    def _copy(self, array: np.ndarray[Any, Any]) -> Any:
+        found = self._made.get(id(array))
+        if found is None:
+            found = self._made[id(array)] = array, nvidia.driver().to_device(array)
+        return found[1]
 
-    def fetch() -> None:
-        for device, host, p in zip(on_device, values, kernel.signature.parameters):
-            if p.is_output:
-                device.copy_to_host(host)
+    def send(self) -> None:
+        """Copy every array to the GPU again."""
+        for array, there in self._made.values():
+            there.copy_to_device(array)
 
-    return call, fetch
+    def fetch(self, arrays: Sequence[np.ndarray[Any, Any]]) -> None:
+        """Copy ``arrays`` back from the GPU."""
+        for array in arrays:
+            self._copy(array).copy_to_host(array)
