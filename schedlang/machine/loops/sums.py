@@ -84,8 +84,10 @@ def _inside(loop: For, job: LoopJob, place: _Place) -> _Place:
 def _buffers(loop: For, job: LoopJob, place: _Place) -> frozenset[Buffer]:
     """Return the buffers whose sums stay in registers inside of ``loop``."""
     none: frozenset[Buffer] = frozenset()
+    if not loop.axis.is_reduce:
+        return none
     nested = max((depth for s, depth in walk(loop.body) if isinstance(s, For)), default=0)
-    if not loop.axis.is_reduce or place.loops + nested + 1 >= DEEPEST_LOOPS:
+    if place.loops + nested + 1 >= DEEPEST_LOOPS:
         return none
     if _too_many_copies(loop, job.target, place.copies):
         return none
