@@ -108,15 +108,16 @@ class Lin:
 
         An opaque expression may depend on axes of its own: see :func:`depends`.
         """
-        for atom in self.atoms():
-            if isinstance(atom, (Div, Mod)):
-                yield from atom.num.leaves()
-                yield from atom.den.leaves()
-            elif isinstance(atom, Extreme):
-                for arg in atom.args:
-                    yield from arg.leaves()
-            else:
-                yield atom
+        for product in self.terms:
+            for atom in product:
+                if isinstance(atom, (Div, Mod)):
+                    yield from atom.num.leaves()
+                    yield from atom.den.leaves()
+                elif isinstance(atom, Extreme):
+                    for arg in atom.args:
+                        yield from arg.leaves()
+                else:
+                    yield atom
 
     def __add__(self, other: LinLike) -> Lin:
         return self._plus(_lin(other), 1)
@@ -125,7 +126,7 @@ class Lin:
         if not other.terms:
             return self
         if not self.terms:
-            return other * times
+            return other._times(times)
         terms = dict(self.terms)
         for product, coef in other.terms.items():
             total = terms.get(product, 0) + coef * times
@@ -143,20 +144,24 @@ class Lin:
 
     def __mul__(self, other: LinLike) -> Lin:
         if isinstance(other, int):
-            if other == 1:
-                return self
-            return Lin({p: c * other for p, c in self.terms.items()} if other else {})
+            return self._times(other)
         factor = other.const
         if factor is not None:
-            return self * factor
-        if self.const is not None:
-            return other * self.const
+            return self._times(factor)
+        factor = self.const
+        if factor is not None:
+            return other._times(factor)
         terms: dict[Product, int] = {}
         for p, c in self.terms.items():
             for q, d in other.terms.items():
                 product = tuple(sorted((*p, *q), key=_order))
                 terms[product] = terms.get(product, 0) + c * d
         return Lin({p: c for p, c in terms.items() if c})
+
+    def _times(self, factor: int) -> Lin:
+        if factor == 1:
+            return self
+        return Lin({p: c * factor for p, c in self.terms.items()} if factor else {})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Lin) and self.terms == other.terms
