@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from schedlang.expr import dtypes
 from schedlang.expr.printer import ATOM, LOWEST, PRECEDENCE, UNARY, binary_text, number, paren
@@ -33,8 +33,7 @@ _NOT, _AND = 2, 2
 _CONDITIONAL = LOWEST + 1
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """The text of a value, its precedence, and how deeply its operations are nested."""
 
     text: str
