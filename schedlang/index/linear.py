@@ -119,6 +119,10 @@ class Lin:
                 else:
                     yield atom
 
+    def depends_on(self, axes: Container[object]) -> bool:
+        """Return whether a leaf is one of ``axes``, or depends on one."""
+        return any(involves(product, axes) for product in self.terms)
+
     def __add__(self, other: LinLike) -> Lin:
         return self._plus(_lin(other), 1)
 
@@ -176,13 +180,16 @@ class Lin:
 
     def substitute(self, values: dict[Axis | Var, Lin]) -> Lin:
         """Return this polynomial with leaves replaced; its atoms are not simplified."""
-        if not any(depends(leaf, values) for leaf in self.leaves()):
+        if not self.depends_on(values):
             return self
         total = ZERO
         for product, coef in self.terms.items():
-            term = Lin.of(coef)
-            for atom in product:
-                term = term * _substitute_atom(atom, values)
+            if involves(product, values):
+                term = Lin.of(coef)
+                for atom in product:
+                    term = term * _substitute_atom(atom, values)
+            else:
+                term = Lin({product: coef})
             total = total + term
         return total
 
@@ -210,6 +217,17 @@ def depends(leaf: Axis | Var | Opaque, axes: Container[object]) -> bool:
     if isinstance(leaf, Opaque):
         return any(node in axes for node in postorder([leaf.expr]) if isinstance(node, (Axis, Var)))
     return leaf in axes
+
+
+def involves(product: Product, axes: Container[object]) -> bool:
+    """Return whether a product of atoms depends on one of ``axes``."""
+    for atom in product:
+        if isinstance(atom, (Axis, Var)):
+            if atom in axes:
+                return True
+        elif any(depends(leaf, axes) for leaf in Lin.of(atom).leaves()):
+            return True
+    return False
 
 
 def _lin(value: LinLike) -> Lin:
