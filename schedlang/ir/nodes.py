@@ -279,10 +279,10 @@ def walk(root: Stmt) -> Iterator[tuple[Stmt, int]]:
     while stack:
         stmt, depth = stack.pop()
         if isinstance(stmt, Block):
-            stack.extend((s, depth) for s in reversed(stmt.stmts))
+            stack += [(s, depth) for s in reversed(stmt.stmts)]
             continue
         yield stmt, depth
-        stack.extend((s, depth + 1) for s in reversed(held(stmt)))
+        stack += [(s, depth + 1) for s in reversed(held(stmt))]
 
 
 def held(stmt: Stmt) -> tuple[Stmt, ...]:

@@ -129,7 +129,7 @@ def kept_buffers(
         return none
     updates = [s for s, _ in walk(loop.body) if isinstance(s, Store) and s.reducer is not None]
     buffers = frozenset(b for s in updates for b in s.buffers)
-    if not updates or _used_otherwise(loop.body, buffers):
+    if not updates:
         return none
     held = 0
     stack: list[tuple[Stmt, tuple[For, ...]]] = [(loop.body, (*outside, loop))]
@@ -151,7 +151,7 @@ def kept_buffers(
             if taken is None:
                 return none
             held += taken
-    return buffers if held <= most else none
+    return none if held > most or _used_otherwise(loop.body, buffers) else buffers
 
 
 def kept_by_thread(
