@@ -122,9 +122,9 @@ class Printer:
     def _number(self, value: Num) -> Text:
         dtype = value.type.dtype
         literal = number(value.value)
-        for word in ("inf", "nan"):
-            if literal.lstrip("-") == word:
-                self.use(word)
+        word = literal.lstrip("-")
+        if word in ("inf", "nan"):
+            self.use(word)
         if dtype == "bool" or (dtype == "int64" and abs(value.value) < 2**63):
             return Text(literal, UNARY if literal.startswith("-") else ATOM)
         return Text(self.typed("float32" if dtype == "float16" else dtype, literal))

@@ -50,10 +50,13 @@ class Evaluator(Builder):
 
     def value(self, root: Expr, context: Context) -> Value:
         """Return the value of ``root``, after statements for its shared and long parts."""
-        short = self._short_index(root, context, DEEPEST_SHORT) if is_index(root) else None
-        if short is None or len(self.text(short).text) >= LONGEST:
-            return Evaluation(self, context).run(root)
-        return short
+        if is_index(root):
+            short = self._short_index(root, context, DEEPEST_SHORT)
+            if isinstance(short, Op) and len(self.text(short).text) >= LONGEST:
+                short = None
+            if short is not None:
+                return short
+        return Evaluation(self, context).run(root)
 
     def _short_index(self, node: Expr, context: Context, depth: int) -> Value | None:
         """Return index arithmetic as it stands, since none of its parts needs a register.
@@ -88,7 +91,6 @@ class Evaluator(Builder):
             base = self._base(lin, context, buffer, indices)
             if base is not None:
                 return base
-        scalar = context if context.lanes is None else replace(context, lanes=None)
         if buffer is not None and len(indices) > 1:
             named = context.offsets.get((buffer, lin))
             if named is not None:
@@ -101,8 +103,8 @@ class Evaluator(Builder):
             for part, step in zip(parts, steps):
                 joined = joined + part * step
             if joined == lin:
-                return self._by_dimension(parts, steps, scalar)
-        return self.value(to_expr(lin), scalar)
+                return self._by_dimension(parts, steps, context.scalar)
+        return self.value(to_expr(lin), context.scalar)
 
     def _base(
         self, lin: Lin, context: Context, buffer: Buffer, indices: tuple[Expr, ...]

@@ -216,12 +216,12 @@ class Evaluation:
             iota = Iota(Type("int64", lanes.count))
             if lanes.start.const == 0:
                 return iota
-            start = self.owner.value(to_expr(lanes.start), replace(context, lanes=None))
+            start = self.owner.value(to_expr(lanes.start), context.scalar)
             return Op("+", iota, start, iota.type, index=True)
         known = context.values.get(axis)
         if known is None:
             return self.owner.reg(axis)
-        return self.owner.value(to_expr(known), replace(context, lanes=None))
+        return self.owner.value(to_expr(known), context.scalar)
 
     def _load(self, node: LoadExpr) -> Value:
         kept = self.owner.kept(node.buffer, node.indices, self.context)
