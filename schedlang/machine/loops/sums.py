@@ -7,7 +7,7 @@ the loop and stored after it. LLVM calls this scalar promotion; Exo, ``stage_mem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -86,26 +86,25 @@ def _buffers(loop: For, job: LoopJob, place: _Place) -> frozenset[Buffer]:
     none: frozenset[Buffer] = frozenset()
     if not loop.axis.is_reduce:
         return none
-    nested = max((depth for s, depth in walk(loop.body) if isinstance(s, For)), default=0)
-    if place.loops + nested + 1 >= DEEPEST_LOOPS:
+    inside = [(s, depth) for s, depth in walk(loop.body) if isinstance(s, For)]
+    if place.loops + max((depth for _, depth in inside), default=0) + 1 >= DEEPEST_LOOPS:
         return none
-    if _too_many_copies(loop, job.target, place.copies):
+    if _too_many_copies([s for s, _ in inside], job.target, place.copies):
         return none
     around = () if place.lanes is None else (place.lanes,)
-    steps, target = steps_of(loop, job.nest), job.target
+    steps, target = job.steps.get(loop.stage, ()), job.target
     if target.is_gpu:
         return kept_by_thread(loop, target, steps, around)
     return kept_buffers(loop, target.vector_width, target.vector_registers, steps, around)
 
 
-def _too_many_copies(loop: For, target: Target, copies: int) -> bool:
-    """Return whether the vectors in a reduction ``loop``, written out, are too many copies."""
-    inside = [s for s, _ in walk(loop.body) if isinstance(s, For) and isinstance(s.extent, int)]
+def _too_many_copies(loops: Sequence[For], target: Target, copies: int) -> bool:
+    """Return whether the vectors of ``loops`` in a reduction, written out, are too many copies."""
     strips = [
         vectors(f.extent, most_lanes(f, target))
-        for f in inside if f.kind == "vectorize" and isinstance(f.extent, int)
+        for f in loops if f.kind == "vectorize" and isinstance(f.extent, int)
     ]  # fmt: skip
-    unrolled = [f.extent for f in inside if f.kind == "unroll" and isinstance(f.extent, int)]
+    unrolled = [f.extent for f in loops if f.kind == "unroll" and isinstance(f.extent, int)]
     most = max(strips, default=1)
     return most > 1 and copies * prod(unrolled) * most > MOST_COPIES
 
