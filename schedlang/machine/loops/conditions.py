@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import is_
 from typing import Any
@@ -29,7 +29,9 @@ from schedlang.ir.nodes import (
     Store,
     Strips,
     block_of,
+    expressions,
     mapped,
+    walk,
 )
 from schedlang.ir.offsets import flat, is_uniform, lane_step
 from schedlang.machine.loops.job import LoopJob
@@ -55,7 +57,17 @@ def settle_conditions(body: Block, job: LoopJob) -> Block:
 
     A guard that differs between lanes becomes a :class:`Masked`.
     """
+    if not any(_is_conditional(stmt) for stmt, _ in walk(body)):
+        return body
     return block_of(_settled(body, _Place(job.values, job.known)))
+
+
+def _is_conditional(stmt: Stmt) -> bool:
+    return isinstance(stmt, If) or _has_choices(expressions(stmt))
+
+
+def _has_choices(roots: Iterable[Expr]) -> bool:
+    return any(isinstance(node, Select) for node in preorder(roots))
 
 
 def _settled(stmt: Stmt, place: _Place) -> Stmt:
@@ -115,7 +127,7 @@ def _differs(test: Expr, place: _Place) -> bool:
             return True
         if not isinstance(node, Load):
             stack.extend(node.children)
-        elif not is_uniform(_offset(node, place.values), lanes.axis, place.leads):
+        elif not is_uniform(lane_step(_offset(node, place.values), lanes.axis), place.leads):
             return True
     return False
 
@@ -131,7 +143,7 @@ def _choices(roots: tuple[Expr, ...], place: _Place) -> tuple[Expr, ...]:
     """
     if not place.values and place.lanes is None:
         return roots
-    if not any(isinstance(node, Select) for node in preorder(roots)):
+    if not _has_choices(roots):
         return roots
     found = tuple(_chosen(root, place) for root in roots)
     return roots if all(map(is_, found, roots)) else found

@@ -70,15 +70,15 @@ def _kept(stmt: Stmt, job: LoopJob, place: _Place) -> Stmt:
 
 def _inside(loop: For, job: LoopJob, place: _Place) -> _Place:
     """Return the place of the body of ``loop``."""
+    lanes = place.lanes
     if becomes_lanes(loop, job.target):
         assert isinstance(loop.extent, int)
-        most = min(loop.extent, most_lanes(loop, job.target))
-        place = replace(place, lanes=replace(loop, extent=most))
+        lanes = replace(loop, extent=min(loop.extent, most_lanes(loop, job.target)))
     if not is_loop(loop, job):
         written = loop.extent if loop.kind == "unroll" and isinstance(loop.extent, int) else 1
-        return replace(place, copies=place.copies * written)
+        return _Place(place.loops, place.copies * written, lanes)
     copies = 1 if becomes_function(loop) else place.copies
-    return replace(place, loops=loops_inside(loop, place.loops), copies=copies)
+    return _Place(loops_inside(loop, place.loops), copies, lanes)
 
 
 def _buffers(loop: For, job: LoopJob, place: _Place) -> frozenset[Buffer]:
