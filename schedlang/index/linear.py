@@ -248,7 +248,8 @@ def total(values: Iterable[Lin]) -> Lin:
 def to_expr(lin: Lin) -> Expr:
     """Return the polynomial as an index expression, large coefficients first, the constant last."""
     items = [(p, c) for p, c in lin.terms.items() if p]
-    items.sort(key=lambda item: (item[1] < 0, -len(item[0]), -abs(item[1])))
+    if len(items) > 1:
+        items.sort(key=lambda item: (item[1] < 0, -len(item[0]), -abs(item[1])))
     result: Expr | None = None
     for product, coef in items:
         term = _product(product, abs(coef))
