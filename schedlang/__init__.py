@@ -2,7 +2,7 @@
 
 ``compute`` defines a computation and ``schedule`` its loop nest. ``build`` turns the loop nest into
 a file of readable numba source, and returns a kernel to call. Importing this package imports
-neither numba, sympy, networkx nor any extra.
+neither numba, sympy, networkx nor any extra. What builds kernels is imported when first used.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from schedlang.compute.scan import scan
 from schedlang.compute.tensor import Tensor, placeholder, var
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.ir.nest import Nest
-from schedlang.runtime.build import build, lower
-from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.stage import StageView
 from schedlang.state.thread_axis import thread_axis
@@ -37,13 +35,16 @@ create_schedule = schedule
 _aliases.install()
 
 _ON_DEMAND = {
+    "Kernel": "schedlang.runtime.kernel:Kernel",
     "apply_best": "schedlang.autotune.best:apply_best",
     "autotune": "schedlang.autotune",
     "best": "schedlang.autotune.best:best",
+    "build": "schedlang.runtime.build:build",
     "cost": "schedlang.analysis.cost:cost",
     "graph": "schedlang.analysis.graph:graph",
     "te": "schedlang.te",
     "evaluate": "schedlang.runtime.evaluate:evaluate",
+    "lower": "schedlang.runtime.build:lower",
 }
 
 __all__ = [

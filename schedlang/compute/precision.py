@@ -45,16 +45,13 @@ def widened(outputs: Sequence[Tensor]) -> tuple[ComputeOp, Expr] | None:
     Return ``None`` if there is none, or if an input or output is float64.
     """
     order = operations(outputs)
+    computed = [op for op in order if isinstance(op, ComputeOp)]
+    found = next(((op, n) for op in computed for n in postorder(op.roots) if n.widened), None)
+    if found is None:
+        return None
     given = [op.dtype for op in order if isinstance(op, PlaceholderOp)]
     given += [t.dtype for t in outputs] + [v.dtype for v in variables(outputs)]
-    if "float64" in given:
-        return None
-    for op in order:
-        for node in postorder(op.roots) if isinstance(op, ComputeOp) else ():
-            if node.widened:
-                assert isinstance(op, ComputeOp)
-                return op, node
-    return None
+    return None if "float64" in given else found
 
 
 def _narrower(node: Expr, dtype: str = "float32") -> str:

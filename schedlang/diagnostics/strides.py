@@ -9,7 +9,7 @@ from math import gcd, prod
 from schedlang.diagnostics.sites import Site, extent_of, name_of, sites
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
-from schedlang.index.linear import Div, Extreme, Lin, Mod, depends
+from schedlang.index.linear import Div, Extreme, Lin, Mod
 from schedlang.index.simplify import has_mod, merge_div_mod, to_lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer, For, Load
@@ -190,7 +190,7 @@ def _is_close(lin: Lin, axis: Axis) -> bool:
 
 
 def _moves(lin: Lin, axis: Axis) -> bool:
-    return any(depends(leaf, {axis}) for leaf in lin.leaves())
+    return lin.depends_on({axis})
 
 
 def _in_index(index: Expr, axis: Axis) -> bool:

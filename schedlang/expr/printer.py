@@ -79,6 +79,8 @@ def text(
     name of a temporary.
     """
     done: dict[int, tuple[str, int]] = {}
+    if not root.children:
+        return _print(root, done, name)[0]
     for node in postorder([root]):
         done[id(node)] = _print(node, done, name)
         if node is not root:

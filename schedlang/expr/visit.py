@@ -15,22 +15,24 @@ def postorder(roots: Iterable[Expr], known: Container[int] = ()) -> Iterator[Exp
     """
     seen: set[int] = set()
     for root in roots:
-        stack: list[tuple[Expr, bool]] = [(root, False)]
+        # None stands above a node whose children come before it
+        stack: list[Expr | None] = [root]
         while stack:
-            node, done = stack.pop()
-            if done:
-                yield node
+            node = stack.pop()
+            if node is None:
+                last = stack.pop()
+                assert last is not None
+                yield last
                 continue
             if id(node) in seen:
                 continue
             seen.add(id(node))
             children = node.children
-            if not children or id(node) in known:
+            if children and id(node) not in known:
+                stack += (node, None)
+                stack += children[::-1]
+            else:
                 yield node
-                continue
-            stack.append((node, True))
-            for child in reversed(children):
-                stack.append((child, False))
 
 
 def with_children(node: Expr, children: tuple[Expr, ...]) -> Expr:
@@ -75,12 +77,14 @@ def rewrite(
             if early is not None:
                 done[id(node)] = early
                 continue
-            stack.append((node, True))
-            stack.extend((child, False) for child in reversed(node.children))
-            continue
+            children = node.children
+            if children:
+                stack.append((node, True))
+                stack += [(child, False) for child in reversed(children)]
+                continue
         rebuilt = node
-        if node.children:
-            rebuilt = with_children(node, tuple(done[id(child)] for child in node.children))
+        if ready:
+            rebuilt = with_children(node, tuple([done[id(child)] for child in node.children]))
         changed = fn(rebuilt)
         done[id(node)] = rebuilt if changed is None else changed
     return done[id(root)]
@@ -96,4 +100,4 @@ def preorder(roots: Iterable[Expr]) -> Iterator[Expr]:
             if id(node) not in seen:
                 seen.add(id(node))
                 yield node
-                stack.extend(reversed(node.children))
+                stack += node.children[::-1]

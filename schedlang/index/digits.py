@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from schedlang.expr.nodes import Axis, Var
-from schedlang.index.linear import ONE, ZERO, Atom, Lin, depends
+from schedlang.index.linear import ONE, ZERO, Atom, Lin, involves
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import split_multiples
 
@@ -68,7 +68,7 @@ def varies(lin: Lin, axes: Container[object] | None = None) -> bool:
     """Return whether ``lin`` depends on one of ``axes``, or may on any loop if none are given."""
     if axes is None:
         return any(not isinstance(leaf, Var) for leaf in lin.leaves())
-    return any(depends(leaf, axes) for leaf in lin.leaves())
+    return lin.depends_on(axes)
 
 
 def coefficient(lin: Lin, axis: Axis) -> tuple[Lin | None, Lin]:
@@ -78,9 +78,8 @@ def coefficient(lin: Lin, axis: Axis) -> tuple[Lin | None, Lin]:
     """
     step, rest, one = ZERO, ZERO, {axis}
     for product, coef in lin.terms.items():
-        term = Lin({product: coef})
-        if not any(depends(leaf, one) for leaf in term.leaves()):
-            rest = rest + term
+        if not involves(product, one):
+            rest = rest + Lin({product: coef})
             continue
         others = tuple(atom for atom in product if atom is not axis)
         if len(others) != len(product) - 1 or varies(Lin({others: 1})):
@@ -100,7 +99,7 @@ def step(lin: Lin, axis: Axis) -> int | None:
     for product, coef in lin.terms.items():
         if len(product) == 1 and product[0] is axis:
             total = coef
-        elif any(depends(leaf, one) for leaf in Lin({product: 1}).leaves()):
+        elif involves(product, one):
             return None
     return total
 

@@ -108,15 +108,20 @@ class Lin:
 
         An opaque expression may depend on axes of its own: see :func:`depends`.
         """
-        for atom in self.atoms():
-            if isinstance(atom, (Div, Mod)):
-                yield from atom.num.leaves()
-                yield from atom.den.leaves()
-            elif isinstance(atom, Extreme):
-                for arg in atom.args:
-                    yield from arg.leaves()
-            else:
-                yield atom
+        for product in self.terms:
+            for atom in product:
+                if isinstance(atom, (Div, Mod)):
+                    yield from atom.num.leaves()
+                    yield from atom.den.leaves()
+                elif isinstance(atom, Extreme):
+                    for arg in atom.args:
+                        yield from arg.leaves()
+                else:
+                    yield atom
+
+    def depends_on(self, axes: Container[object]) -> bool:
+        """Return whether a leaf is one of ``axes``, or depends on one."""
+        return any(involves(product, axes) for product in self.terms)
 
     def __add__(self, other: LinLike) -> Lin:
         return self._plus(_lin(other), 1)
@@ -125,7 +130,7 @@ class Lin:
         if not other.terms:
             return self
         if not self.terms:
-            return other * times
+            return other._times(times)
         terms = dict(self.terms)
         for product, coef in other.terms.items():
             total = terms.get(product, 0) + coef * times
@@ -143,20 +148,24 @@ class Lin:
 
     def __mul__(self, other: LinLike) -> Lin:
         if isinstance(other, int):
-            if other == 1:
-                return self
-            return Lin({p: c * other for p, c in self.terms.items()} if other else {})
+            return self._times(other)
         factor = other.const
         if factor is not None:
-            return self * factor
-        if self.const is not None:
-            return other * self.const
+            return self._times(factor)
+        factor = self.const
+        if factor is not None:
+            return other._times(factor)
         terms: dict[Product, int] = {}
         for p, c in self.terms.items():
             for q, d in other.terms.items():
                 product = tuple(sorted((*p, *q), key=_order))
                 terms[product] = terms.get(product, 0) + c * d
         return Lin({p: c for p, c in terms.items() if c})
+
+    def _times(self, factor: int) -> Lin:
+        if factor == 1:
+            return self
+        return Lin({p: c * factor for p, c in self.terms.items()} if factor else {})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Lin) and self.terms == other.terms
@@ -171,13 +180,16 @@ class Lin:
 
     def substitute(self, values: dict[Axis | Var, Lin]) -> Lin:
         """Return this polynomial with leaves replaced; its atoms are not simplified."""
-        if not any(depends(leaf, values) for leaf in self.leaves()):
+        if not self.depends_on(values):
             return self
         total = ZERO
         for product, coef in self.terms.items():
-            term = Lin.of(coef)
-            for atom in product:
-                term = term * _substitute_atom(atom, values)
+            if involves(product, values):
+                term = Lin.of(coef)
+                for atom in product:
+                    term = term * _substitute_atom(atom, values)
+            else:
+                term = Lin({product: coef})
             total = total + term
         return total
 
@@ -207,6 +219,17 @@ def depends(leaf: Axis | Var | Opaque, axes: Container[object]) -> bool:
     return leaf in axes
 
 
+def involves(product: Product, axes: Container[object]) -> bool:
+    """Return whether a product of atoms depends on one of ``axes``."""
+    for atom in product:
+        if isinstance(atom, (Axis, Var)):
+            if atom in axes:
+                return True
+        elif any(depends(leaf, axes) for leaf in Lin.of(atom).leaves()):
+            return True
+    return False
+
+
 def _lin(value: LinLike) -> Lin:
     return Lin.of(value) if isinstance(value, int) else value
 
@@ -225,7 +248,8 @@ def total(values: Iterable[Lin]) -> Lin:
 def to_expr(lin: Lin) -> Expr:
     """Return the polynomial as an index expression, large coefficients first, the constant last."""
     items = [(p, c) for p, c in lin.terms.items() if p]
-    items.sort(key=lambda item: (item[1] < 0, -len(item[0]), -abs(item[1])))
+    if len(items) > 1:
+        items.sort(key=lambda item: (item[1] < 0, -len(item[0]), -abs(item[1])))
     result: Expr | None = None
     for product, coef in items:
         term = _product(product, abs(coef))

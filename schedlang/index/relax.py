@@ -6,7 +6,7 @@ from typing import Protocol
 
 from schedlang.expr.nodes import Axis, Var
 from schedlang.index.intervals import Interval
-from schedlang.index.linear import ZERO, Atom, Div, Extreme, Lin, Opaque, Product, depends
+from schedlang.index.linear import ZERO, Atom, Div, Extreme, Lin, Opaque, Product
 from schedlang.index.quotients import upper_bound
 from schedlang.index.rules import Known, extreme, floordiv
 
@@ -133,8 +133,7 @@ def _relax_atom(
 
 
 def _mentions_lin(lin: Lin, var: Axis | Var) -> bool:
-    one = {var}
-    return any(depends(leaf, one) for leaf in lin.leaves())
+    return lin.depends_on({var})
 
 
 def without_extreme(lin: Lin) -> tuple[bool, tuple[Lin, ...]] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Union
 
 from schedlang.expr.nodes import Axis, Var
@@ -43,16 +44,16 @@ class Nest:
     def _repr_html_(self) -> str:
         return fragment(nest_html(self))
 
-    @property
+    @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
         """All buffers: arguments first, then allocations in program order."""
         given = tuple(a for a in self.args if isinstance(a, Buffer))
         return given + tuple(s.buffer for s, _ in walk(self.body) if isinstance(s, Alloc))
 
-    @property
+    @cached_property
     def loops(self) -> tuple[For, ...]:
         return tuple(s for s, _ in walk(self.body) if isinstance(s, For))
 
-    @property
+    @cached_property
     def guards(self) -> tuple[If, ...]:
         return tuple(s for s, _ in walk(self.body) if isinstance(s, If) and s.note)

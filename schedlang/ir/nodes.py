@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from operator import is_
 from typing import Any, Optional, Union
 
 from schedlang.compute.reduce import Reducer
@@ -278,10 +279,10 @@ def walk(root: Stmt) -> Iterator[tuple[Stmt, int]]:
     while stack:
         stmt, depth = stack.pop()
         if isinstance(stmt, Block):
-            stack.extend((s, depth) for s in reversed(stmt.stmts))
+            stack += [(s, depth) for s in reversed(stmt.stmts)]
             continue
         yield stmt, depth
-        stack.extend((s, depth + 1) for s in reversed(held(stmt)))
+        stack += [(s, depth + 1) for s in reversed(held(stmt))]
 
 
 def held(stmt: Stmt) -> tuple[Stmt, ...]:
@@ -294,15 +295,24 @@ def held(stmt: Stmt) -> tuple[Stmt, ...]:
 
 
 def mapped(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
-    """Return ``stmt`` with ``change`` applied to the statements that it directly holds."""
+    """Return ``stmt`` with ``change`` applied to the statements that it directly holds.
+
+    The result is ``stmt`` itself if ``change`` returns each of them as it is.
+    """
     if isinstance(stmt, Block):
-        return Block(tuple(change(s) for s in stmt.stmts))
+        stmts = tuple([change(s) for s in stmt.stmts])
+        return stmt if all(map(is_, stmts, stmt.stmts)) else Block(stmts)
     if isinstance(stmt, Around):
-        return replace(stmt, body=block_of(change(stmt.body)))
+        body = change(stmt.body)
+        return stmt if body is stmt.body else replace(stmt, body=block_of(body))
     if isinstance(stmt, Copies):
-        copies = (replace(c, body=block_of(change(c.body))) for c in stmt.copies)
-        return replace(stmt, copies=tuple(copies))
+        copies = tuple([_with_body(c, change(c.body)) for c in stmt.copies])
+        return stmt if all(map(is_, copies, stmt.copies)) else replace(stmt, copies=copies)
     return stmt
+
+
+def _with_body(copy: Copy, body: Stmt) -> Copy:
+    return copy if body is copy.body else replace(copy, body=block_of(body))
 
 
 def block_of(stmt: Stmt) -> Block:

@@ -59,13 +59,13 @@ def lane_step(offset: Lin, axis: Axis) -> int | None:
     return step(offset, axis)
 
 
-def is_uniform(offset: Lin, axis: Axis, leads: bool) -> bool:
-    """Return whether one load serves all lanes along ``axis``, since they read the same element.
+def is_uniform(step: int | None, leads: bool) -> bool:
+    """Return whether one load serves all lanes, since they read the same element.
 
-    ``leads`` says that the first lane passes all masks around. Otherwise the element may be out of
-    bounds, and only lanes under the masks may read it.
+    ``step`` is the :func:`lane_step`. ``leads`` says that the first lane passes all masks around.
+    Otherwise the element may be out of bounds, and only lanes under the masks may read it.
     """
-    return leads and lane_step(offset, axis) == 0
+    return leads and step == 0
 
 
 def gathers(offset: Lin) -> bool:

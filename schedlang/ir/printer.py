@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence, Set
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from schedlang.expr.nodes import Axis, Binary, Call, Expr, Select, Var
@@ -113,26 +114,31 @@ class Temporaries:
         self.lines: list[str] = []
         self._indices = indices
         self._index_names: dict[str, str] = {}
-        self._uses: dict[int, int] = {}
-        self._taken = set(taken)
+        self._values = values
+        self._taken = taken
         self._names: dict[int, str] = {}
-        for node in postorder(values):
-            for child in node.children:
-                self._uses[id(child)] = self._uses.get(id(child), 0) + 1
-        self._always = _evaluated(values)
 
     def __call__(self, node: Expr, printed: str) -> str | None:
         if id(node) in self._names:
             return self._names[id(node)]
-        limit = LONGEST_SHARED if self._uses[id(node)] > 1 else LONGEST_INLINE
-        if id(node) not in self._always:
-            limit = LONGEST
         if is_index(node):
             return self._index_name(printed)
-        if len(printed) <= limit:
+        if len(printed) <= LONGEST_SHARED:
+            return None
+        if self._uses[id(node)] == 1 and len(printed) <= LONGEST_INLINE:
+            return None
+        if len(printed) <= LONGEST and id(node) not in self._always:
             return None
         name = self._names[id(node)] = self._name(printed)
         return name
+
+    @cached_property
+    def _uses(self) -> Counter[int]:
+        return Counter(id(child) for node in postorder(self._values) for child in node.children)
+
+    @cached_property
+    def _always(self) -> set[int]:
+        return _evaluated(self._values)
 
     def _index_name(self, printed: str) -> str | None:
         if printed in self._indices and printed not in self._index_names:
@@ -143,7 +149,7 @@ class Temporaries:
         count = len(self.lines) + 1
         while f"t{count}" in self._taken:
             count += 1
-        self._taken.add(f"t{count}")
+        self._taken = {*self._taken, f"t{count}"}
         self.lines.append(f"t{count} = {printed}")
         return f"t{count}"
 
@@ -256,18 +262,20 @@ def store_lines(store: Store, names: dict[Axis, str], taken: frozenset[str]) -> 
 def _repeated(store: Store, names: dict[Axis, str]) -> frozenset[str]:
     """Return the texts of clamped or wrapped indices that several loads of a store share."""
     counts: Counter[str] = Counter()
-    for load in (n for n in postorder(store.values) if isinstance(n, Load)):
+    inside = list(postorder(store.values))
+    if not any(map(_wraps, inside)):
+        return frozenset()
+    for load in (n for n in inside if isinstance(n, Load)):
         for index in load.indices:
             nodes = list(postorder([index]))
-            if any(isinstance(n, Load) for n in nodes):
-                continue
-            if any(isinstance(n, (Call, Select)) or _divides(n) for n in nodes):
+            if any(map(_wraps, nodes)) and not any(isinstance(n, Load) for n in nodes):
                 counts[expr_text(index, names)] += 1
     return frozenset(text for text, count in counts.items() if count > 1)
 
 
-def _divides(node: Expr) -> bool:
-    return isinstance(node, Binary) and node.op in ("//", "%")
+def _wraps(node: Expr) -> bool:
+    """Return whether ``node`` may clamp or wrap an index."""
+    return isinstance(node, (Call, Select)) or (isinstance(node, Binary) and node.op in ("//", "%"))
 
 
 def _store_lines(

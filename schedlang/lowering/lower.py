@@ -68,7 +68,8 @@ def lower_state(
             )
     placement = place(state, tensors)
     alias = _aliases(state)
-    variable = {v.name for v in variables(state.outputs)}
+    scalars = variables(state.outputs)
+    variable = {v.name for v in scalars}
     buffers = _buffers(checked, variable)
     taken = {b.name for b in buffers.values()} | variable
     names = _stage_names(state, taken)
@@ -99,7 +100,7 @@ def lower_state(
     listed = tuple(buffers[a] if isinstance(a, Tensor) else a for a in checked)
     outputs = tuple(buffers[t] for t in tensors if t in state.defined)
     found = sizes_of(checked)
-    sizes = tuple(v for v in variables(state.outputs) if v in found)
+    sizes = tuple(v for v in scalars if v in found)
     title = name or state.outputs[-1].op.name
     return Nest(title, listed, outputs, body, sizes, loop_names(body, taken))
 

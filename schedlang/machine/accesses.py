@@ -34,12 +34,18 @@ STORES: Mapping[str, frozenset[str]] = {
 
 def fields_given(access: Load | Store) -> frozenset[str]:
     """Return the fields of ``access`` that are not left at their defaults."""
-    found = {"mask"} if access.mask is not None else set()
+    found = []
+    if access.mask is not None:
+        found.append("mask")
     if access.step != 1:
-        found.add("step")
+        found.append("step")
     if isinstance(access, Load):
-        more = {"order": access.order, "other": access.other, "columns": access.columns or None}
-        found |= {name for name, value in more.items() if value is not None}
+        if access.order is not None:
+            found.append("order")
+        if access.other is not None:
+            found.append("other")
+        if access.columns:
+            found.append("columns")
     return frozenset(found)
 
 

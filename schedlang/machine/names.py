@@ -54,7 +54,7 @@ class Names:
     """The identifier of each object: readable, unique, and not a reserved one."""
 
     def __init__(self, reserved: Iterable[str]) -> None:
-        self._taken = set(RESERVED) | set(reserved)
+        self._taken = {*RESERVED, *reserved}
         self._of: dict[Any, str] = {}
         self._counts: dict[str, int] = {}
 

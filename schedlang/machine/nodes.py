@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 
 from schedlang.expr import dtypes
 from schedlang.ir.nodes import Buffer
 
 
-@dataclass(frozen=True)
-class Type:
+class Type(NamedTuple):
     """A dtype, and the lanes of a vector; 0 lanes is a scalar.
 
     A ``float16`` value is a ``float32`` that holds a ``float16``.
@@ -314,6 +313,8 @@ def wide(value: Value, lanes: int) -> Value:
 
 def children(value: Value) -> tuple[Value, ...]:
     """Return the operands of ``value``."""
+    if isinstance(value, (Reg, Num)):
+        return ()
     if isinstance(value, (Op, Both)):
         return (value.a, value.b)
     if isinstance(value, (Neg, Cast, Splat)):
@@ -351,7 +352,7 @@ def parts(value: Value) -> Iterator[Value]:
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed(children(node)))
+        stack += children(node)[::-1]
 
 
 def walk(body: Body) -> Iterator[tuple[Stmt, int]]:
@@ -360,7 +361,6 @@ def walk(body: Body) -> Iterator[tuple[Stmt, int]]:
     while stack:
         stmt, depth = stack.pop()
         yield stmt, depth
-        if isinstance(stmt, If):
-            stack.extend((s, depth + 1) for s in reversed(stmt.orelse))
         if isinstance(stmt, (For, If)):
-            stack.extend((s, depth + 1) for s in reversed(stmt.body))
+            sides = (*stmt.body, *stmt.orelse) if isinstance(stmt, If) else stmt.body
+            stack += [(s, depth + 1) for s in reversed(sides)]

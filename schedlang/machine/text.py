@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from schedlang.expr import dtypes
 from schedlang.expr.printer import ATOM, LOWEST, PRECEDENCE, UNARY, binary_text, number, paren
@@ -33,8 +33,7 @@ _NOT, _AND = 2, 2
 _CONDITIONAL = LOWEST + 1
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """The text of a value, its precedence, and how deeply its operations are nested."""
 
     text: str
@@ -123,9 +122,9 @@ class Printer:
     def _number(self, value: Num) -> Text:
         dtype = value.type.dtype
         literal = number(value.value)
-        for word in ("inf", "nan"):
-            if literal.lstrip("-") == word:
-                self.use(word)
+        word = literal.lstrip("-")
+        if word in ("inf", "nan"):
+            self.use(word)
         if dtype == "bool" or (dtype == "int64" and abs(value.value) < 2**63):
             return Text(literal, UNARY if literal.startswith("-") else ATOM)
         return Text(self.typed("float32" if dtype == "float16" else dtype, literal))

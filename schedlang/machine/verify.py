@@ -38,7 +38,6 @@ from schedlang.machine.nodes import (
     Value,
     parts,
     values,
-    walk,
 )
 from schedlang.machine.text import Printer
 
@@ -90,19 +89,25 @@ def verify_machine(nest: MachineNest) -> None:
         known[function.name] = function
 
 
-def _body(body: Body, scope: _Scope, known: Mapping[str, Function]) -> None:
+def _body(body: Body, scope: _Scope, known: Mapping[str, Function]) -> set[str]:
+    """Check a block, and return the names of the registers that the statements in it assign."""
+    assigned: set[str] = set()
     for stmt in body:
         for value in values(stmt):
             _value(value, scope, stmt)
-        _statement(stmt, scope, known)
+        if isinstance(stmt, For):
+            assigned |= _loop(stmt, scope, known)
+        elif isinstance(stmt, If):
+            assigned |= _branch(stmt, scope, known)
+        else:
+            _statement(stmt, scope, known)
+            if isinstance(stmt, Let):
+                assigned.add(stmt.reg.name)
+    return assigned
 
 
 def _statement(stmt: Stmt, scope: _Scope, known: Mapping[str, Function]) -> None:
-    if isinstance(stmt, For):
-        _loop(stmt, scope, known)
-    elif isinstance(stmt, If):
-        _branch(stmt, scope, known)
-    elif isinstance(stmt, Let):
+    if isinstance(stmt, Let):
         made, reg = stmt.value.type, stmt.reg
         if reg.type != made:
             raise _broken(f"{reg.name} is {reg.type}, but its value is {made}", stmt)
@@ -126,37 +131,39 @@ def _statement(stmt: Stmt, scope: _Scope, known: Mapping[str, Function]) -> None
         _call(stmt, scope, known)
 
 
-def _loop(stmt: For, scope: _Scope, known: Mapping[str, Function]) -> None:
+def _loop(stmt: For, scope: _Scope, known: Mapping[str, Function]) -> set[str]:
     if stmt.index.type != INDEX or stmt.stop.type != INDEX or stmt.step < 1:
         raise _broken("a loop has an int64 index and end, and a step of 1 or more", stmt)
-    assigned = {s.reg.name for s, _ in walk(stmt.body) if isinstance(s, Let)}
+    before = dict(scope.bound)
+    assigned = _iteration(stmt, scope, known)
     if stmt.index.name in assigned:
         raise _broken(f"{stmt.index.name} is the index of a loop and is not assigned", stmt)
-    if stmt.parallel and assigned & set(scope.regs):
+    if stmt.parallel and not assigned.isdisjoint(scope.regs):
         raise _broken("a parallel loop assigns no register from outside of it", stmt)
-    before = dict(scope.bound)
-    _iteration(stmt, scope, known)
-    if any(scope.bound[name] != array for name, array in before.items()):
+    if not before.items() <= scope.bound.items():
         # the next iteration begins with the arrays that this one bound
         _iteration(stmt, scope, known)
+    return assigned
 
 
-def _iteration(loop: For, scope: _Scope, known: Mapping[str, Function]) -> None:
+def _iteration(loop: For, scope: _Scope, known: Mapping[str, Function]) -> set[str]:
     inside = scope.inner()
     inside.regs[loop.index.name] = INDEX
-    _body(loop.body, inside, known)
+    return _body(loop.body, inside, known)
 
 
-def _branch(stmt: If, scope: _Scope, known: Mapping[str, Function]) -> None:
+def _branch(stmt: If, scope: _Scope, known: Mapping[str, Function]) -> set[str]:
     if stmt.cond.type != _BOOL:
         raise _broken("a branch tests a scalar bool", stmt)
+    assigned: set[str] = set()
     for side in (stmt.body, stmt.orelse):
         inside = scope.inner()
-        _body(side, inside, known)
+        assigned |= _body(side, inside, known)
         if stmt.result is not None and inside.regs.get(stmt.result.name) != stmt.result.type:
             raise _broken("both sides of a choice assign its result", stmt)
     if stmt.result is not None:
         scope.regs[stmt.result.name] = stmt.result.type
+    return assigned
 
 
 def _call(stmt: Run, scope: _Scope, known: Mapping[str, Function]) -> None:
@@ -212,12 +219,13 @@ def _value(root: Value, scope: _Scope, stmt: Stmt) -> None:
 
 
 def _operation(value: Op, stmt: Stmt) -> None:
-    lanes, others = value.type.lanes, (value.a.type.lanes, value.b.type.lanes)
-    if lanes != max(others) or any(n not in (0, lanes) for n in others):
+    left, right = value.a.type, value.b.type
+    lanes = value.type.lanes
+    if lanes != max(left.lanes, right.lanes) or 0 < min(left.lanes, right.lanes) < lanes:
         raise _broken(f"{_text(value)} has {lanes} lanes", stmt)
-    a, b = (_held(v.type.dtype) for v in (value.a, value.b))
     if value.op in SHIFTS:
         return
+    a, b = _held(left.dtype), _held(right.dtype)
     if a != b and "int64" not in (a, b):
         raise _broken(f"{_text(value)} has operands of {a} and {b}", stmt)
     if value.op not in COMPARISONS and value.type.dtype not in (a, b):

@@ -29,7 +29,8 @@ def initial_state(outputs: Sequence[Tensor]) -> State:
         if isinstance(op, PlaceholderOp):
             inputs.add(op.name)
             continue
-        if isinstance(op, ComputeOp):
+        if isinstance(op, ComputeOp) and (op in first or _reads_input(op)):
+            # what the check at the declaration left open: whether an input is the state of a scan
             check_reads(op, first.get(op), late=True)
         leaf = (op.scan_axis,) if isinstance(op, ScanOp) else (*op.axis, *op.reduce_axis)
         name, count = op.name, 0
@@ -39,6 +40,10 @@ def initial_state(outputs: Sequence[Tensor]) -> State:
         stages[name] = Stage(name, op, op.outputs, leaf)
         defined.update((t, name) for t in op.outputs)
     return State(stages, tuple(outputs), defined)
+
+
+def _reads_input(op: ComputeOp) -> bool:
+    return any(isinstance(tensor.op, PlaceholderOp) for tensor in op.input_tensors)
 
 
 def _check_scans(ops: Sequence[Operation]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import gcd, prod
 
 from schedlang.expr.dtypes import itemsize
@@ -73,12 +74,11 @@ def line_traffic(
     """
     # by depth: the footprint inside of so many outer loops
     kept = [_footprints(access, loops, extent) for access in accesses]
+    needed = [sum(footprint.bytes for footprint in inside) for inside in zip(*kept)]
     found = []
     for cache in caches:
         last = cache is caches[-1]
-        depth = 0
-        while depth < len(loops) and sum(k[depth].bytes for k in kept) > cache.size:
-            depth += 1
+        depth = next((d for d, bytes_ in enumerate(needed) if bytes_ <= cache.size), len(loops))
         total = 0.0
         for footprints in kept:
             own = depth
@@ -97,7 +97,12 @@ def line_traffic(
 def _footprints(
     access: Reach, loops: Sequence[For], extent: Callable[[For], int]
 ) -> list[Footprint]:  # fmt: skip
-    return [_footprint(access.buffer, spans) for spans in _spans(access, loops, extent)]
+    spans = _spans(access, loops, extent)
+    found = [_footprint(access.buffer, spans[0])]
+    for around, inside in pairwise(spans):
+        # a loop that no index depends on changes nothing
+        found.append(found[-1] if inside is around else _footprint(access.buffer, inside))
+    return found
 
 
 def _spans(access: Reach, loops: Sequence[For], extent: Callable[[For], int]) -> list[list[float]]:
@@ -116,9 +121,11 @@ def _spans(access: Reach, loops: Sequence[For], extent: Callable[[For], int]) ->
     widths: list[dict[Product, int]] = [{} for _ in lins]
     found = [[1.0] * len(lins)]
     for loop in reversed(loops):
-        if loop.axis in moved:
-            ranges.learn(loop.axis, ZERO, Lin.of(extent(loop) - 1))
-        for at, product in moved.get(loop.axis, ()):
+        if loop.axis not in moved:
+            found.append(found[-1])
+            continue
+        ranges.learn(loop.axis, ZERO, Lin.of(extent(loop) - 1))
+        for at, product in moved[loop.axis]:
             low, high = ranges.interval(Lin({product: lins[at].terms[product]}))
             widths[at][product] = 0 if low is None or high is None else high - low
         found.append([1.0 + sum(terms.values()) for terms in widths])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from operator import is_
 from typing import Any
 
 from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Const, Expr, Select, Var
 from schedlang.expr.printer import is_index
-from schedlang.expr.visit import postorder, rewrite
+from schedlang.expr.visit import preorder, rewrite
 from schedlang.index.conditions import decided, facts_of
 from schedlang.index.linear import Lin
 from schedlang.index.ranges import Ranges
@@ -28,7 +29,9 @@ from schedlang.ir.nodes import (
     Store,
     Strips,
     block_of,
+    expressions,
     mapped,
+    walk,
 )
 from schedlang.ir.offsets import flat, is_uniform, lane_step
 from schedlang.machine.loops.job import LoopJob
@@ -54,19 +57,29 @@ def settle_conditions(body: Block, job: LoopJob) -> Block:
 
     A guard that differs between lanes becomes a :class:`Masked`.
     """
+    if not any(_is_conditional(stmt) for stmt, _ in walk(body)):
+        return body
     return block_of(_settled(body, _Place(job.values, job.known)))
+
+
+def _is_conditional(stmt: Stmt) -> bool:
+    return isinstance(stmt, If) or _has_choices(expressions(stmt))
+
+
+def _has_choices(roots: Iterable[Expr]) -> bool:
+    return any(isinstance(node, Select) for node in preorder(roots))
 
 
 def _settled(stmt: Stmt, place: _Place) -> Stmt:
     if isinstance(stmt, If):
         return _guard(stmt, place)
     if isinstance(stmt, Store):
-        indices, values = _all(stmt.indices, place), _all(stmt.values, place)
+        indices, values = _choices(stmt.indices, place), _choices(stmt.values, place)
         return stmt if indices is stmt.indices and values is stmt.values else replace(
             stmt, indices=indices, values=values
         )  # fmt: skip
     if isinstance(stmt, (Fetch, Exchange)):
-        indices = _all(stmt.indices, place)
+        indices = _choices(stmt.indices, place)
         return stmt if indices is stmt.indices else replace(stmt, indices=indices)
     if isinstance(stmt, For):
         known = place.known.extended(stmt.axis, Lin.of(0), to_lin(stmt.extent) - 1)
@@ -92,7 +105,7 @@ def _guard(stmt: If, place: _Place) -> Stmt:
     test = _condition(stmt.cond, place)
     if isinstance(test, Const):
         return _settled(stmt.body, place) if test.value else NOTHING
-    test = _choices(test, place)
+    (test,) = _choices((test,), place)
     if _differs(test, place):
         leads = place.leads and _holds_in_first_lane(test, place)
         body = block_of(_settled(stmt.body, replace(place, leads=leads)))
@@ -114,7 +127,7 @@ def _differs(test: Expr, place: _Place) -> bool:
             return True
         if not isinstance(node, Load):
             stack.extend(node.children)
-        elif not is_uniform(_offset(node, place.values), lanes.axis, place.leads):
+        elif not is_uniform(lane_step(_offset(node, place.values), lanes.axis), place.leads):
             return True
     return False
 
@@ -123,21 +136,20 @@ def _offset(load: Load, values: Mapping[Any, Lin]) -> Lin:
     return flat(load.buffer, load.indices, values)
 
 
-def _all(roots: tuple[Expr, ...], place: _Place) -> tuple[Expr, ...]:
-    found = tuple(_choices(root, place) for root in roots)
-    return roots if all(a is b for a, b in zip(found, roots)) else found
-
-
-def _choices(root: Expr, place: _Place) -> Expr:
-    """Return ``root`` with each choice whose condition is known replaced by the side it takes.
+def _choices(roots: tuple[Expr, ...], place: _Place) -> tuple[Expr, ...]:
+    """Return ``roots`` with each choice whose condition is known replaced by the side it takes.
 
     Without unrolled axes and lanes there is nothing to do: lowering has settled these choices.
     """
     if not place.values and place.lanes is None:
-        return root
-    if not any(isinstance(node, Select) for node in postorder([root])):
-        return root
+        return roots
+    if not _has_choices(roots):
+        return roots
+    found = tuple(_chosen(root, place) for root in roots)
+    return roots if all(map(is_, found, roots)) else found
 
+
+def _chosen(root: Expr, place: _Place) -> Expr:
     def side(node: Expr) -> Expr | None:
         if not isinstance(node, Select):
             return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from schedlang.expr.nodes import Axis, Var
 from schedlang.index.linear import Lin
@@ -29,6 +30,15 @@ class LoopJob:
     fastmath: bool = False
     values: Mapping[Axis | Var, Lin] = field(default_factory=dict)
     known: Ranges = field(default_factory=Ranges)
+
+    @cached_property
+    def steps(self) -> Mapping[str, Set[Axis]]:
+        """The reduction axes of each stage of the nest that has any."""
+        found: dict[str, set[Axis]] = {}
+        for loop in self.nest.loops:
+            if loop.axis.is_reduce:
+                found.setdefault(loop.stage, set()).add(loop.axis)
+        return found
 
 
 LoopPass = Callable[[Block, LoopJob], Block]

@@ -7,7 +7,7 @@ the loop and stored after it. LLVM calls this scalar promotion; Exo, ``stage_mem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -70,40 +70,41 @@ def _kept(stmt: Stmt, job: LoopJob, place: _Place) -> Stmt:
 
 def _inside(loop: For, job: LoopJob, place: _Place) -> _Place:
     """Return the place of the body of ``loop``."""
+    lanes = place.lanes
     if becomes_lanes(loop, job.target):
         assert isinstance(loop.extent, int)
-        most = min(loop.extent, most_lanes(loop, job.target))
-        place = replace(place, lanes=replace(loop, extent=most))
+        lanes = replace(loop, extent=min(loop.extent, most_lanes(loop, job.target)))
     if not is_loop(loop, job):
         written = loop.extent if loop.kind == "unroll" and isinstance(loop.extent, int) else 1
-        return replace(place, copies=place.copies * written)
+        return _Place(place.loops, place.copies * written, lanes)
     copies = 1 if becomes_function(loop) else place.copies
-    return replace(place, loops=loops_inside(loop, place.loops), copies=copies)
+    return _Place(loops_inside(loop, place.loops), copies, lanes)
 
 
 def _buffers(loop: For, job: LoopJob, place: _Place) -> frozenset[Buffer]:
     """Return the buffers whose sums stay in registers inside of ``loop``."""
     none: frozenset[Buffer] = frozenset()
-    nested = max((depth for s, depth in walk(loop.body) if isinstance(s, For)), default=0)
-    if not loop.axis.is_reduce or place.loops + nested + 1 >= DEEPEST_LOOPS:
+    if not loop.axis.is_reduce:
         return none
-    if _too_many_copies(loop, job.target, place.copies):
+    inside = [(s, depth) for s, depth in walk(loop.body) if isinstance(s, For)]
+    if place.loops + max((depth for _, depth in inside), default=0) + 1 >= DEEPEST_LOOPS:
+        return none
+    if _too_many_copies([s for s, _ in inside], job.target, place.copies):
         return none
     around = () if place.lanes is None else (place.lanes,)
-    steps, target = steps_of(loop, job.nest), job.target
+    steps, target = job.steps.get(loop.stage, ()), job.target
     if target.is_gpu:
         return kept_by_thread(loop, target, steps, around)
     return kept_buffers(loop, target.vector_width, target.vector_registers, steps, around)
 
 
-def _too_many_copies(loop: For, target: Target, copies: int) -> bool:
-    """Return whether the vectors in a reduction ``loop``, written out, are too many copies."""
-    inside = [s for s, _ in walk(loop.body) if isinstance(s, For) and isinstance(s.extent, int)]
+def _too_many_copies(loops: Sequence[For], target: Target, copies: int) -> bool:
+    """Return whether the vectors of ``loops`` in a reduction, written out, are too many copies."""
     strips = [
         vectors(f.extent, most_lanes(f, target))
-        for f in inside if f.kind == "vectorize" and isinstance(f.extent, int)
+        for f in loops if f.kind == "vectorize" and isinstance(f.extent, int)
     ]  # fmt: skip
-    unrolled = [f.extent for f in inside if f.kind == "unroll" and isinstance(f.extent, int)]
+    unrolled = [f.extent for f in loops if f.kind == "unroll" and isinstance(f.extent, int)]
     most = max(strips, default=1)
     return most > 1 and copies * prod(unrolled) * most > MOST_COPIES
 
@@ -127,7 +128,7 @@ def kept_buffers(
         return none
     updates = [s for s, _ in walk(loop.body) if isinstance(s, Store) and s.reducer is not None]
     buffers = frozenset(b for s in updates for b in s.buffers)
-    if not updates or _used_otherwise(loop.body, buffers):
+    if not updates:
         return none
     held = 0
     stack: list[tuple[Stmt, tuple[For, ...]]] = [(loop.body, (*outside, loop))]
@@ -149,7 +150,7 @@ def kept_buffers(
             if taken is None:
                 return none
             held += taken
-    return buffers if held <= most else none
+    return none if held > most or _used_otherwise(loop.body, buffers) else buffers
 
 
 def kept_by_thread(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import is_
 
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
@@ -35,6 +36,7 @@ from schedlang.machine.nodes import (
 from schedlang.machine.passes.job import Job
 
 MOST_NESTS = 25
+_ASSIGNING = (Let, Thread, If)
 
 Named = Array | Reg
 
@@ -67,12 +69,15 @@ class _Outliner:
         for stmt in body:
             found.append(self.statement(stmt, inside))
             inside |= _defined([stmt])
-        return self.in_parts(found, known) if _nests(found) > MOST_NESTS else tuple(found)
+        if _nests(found) > MOST_NESTS:
+            return self.in_parts(found, known)
+        return body if all(map(is_, found, body)) else tuple(found)
 
     def statement(self, stmt: Stmt, known: set[str]) -> Stmt:
         if isinstance(stmt, If):
-            body, orelse = (self.body(side, known) for side in (stmt.body, stmt.orelse))
-            return replace(stmt, body=body, orelse=orelse)
+            body, orelse = self.body(stmt.body, known), self.body(stmt.orelse, known)
+            same = body is stmt.body and orelse is stmt.orelse
+            return stmt if same else replace(stmt, body=body, orelse=orelse)
         if not isinstance(stmt, For):
             return stmt
         if stmt.parallel:
@@ -81,7 +86,8 @@ class _Outliner:
             return replace(stmt, body=(replace(called, args=args),))
         if stmt.function:
             return self.called(stmt.label, (replace(stmt, function=False),), [])
-        return replace(stmt, body=self.body(stmt.body, known))
+        body = self.body(stmt.body, known)
+        return stmt if body is stmt.body else replace(stmt, body=body)
 
     def called(self, wanted: str, body: Body, first: Sequence[Named]) -> Run:
         """Make a function of ``body``, whose parameters begin with ``first``; return a call."""
@@ -173,8 +179,8 @@ def _free(body: Iterable[Stmt], known: set[str], found: dict[str, Named]) -> Non
 
 def _defined(body: Iterable[Stmt]) -> set[str]:
     """Return the names of the registers that statements of ``body`` itself assign."""
-    names = {s.reg.name for s in body if isinstance(s, (Let, Thread))}
-    return names | {s.result.name for s in body if isinstance(s, If) and s.result is not None}
+    regs = (s.result if isinstance(s, If) else s.reg for s in body if isinstance(s, _ASSIGNING))
+    return {reg.name for reg in regs if reg is not None}
 
 
 def _assigned(stmt: Stmt) -> set[str]:

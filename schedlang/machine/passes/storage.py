@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from operator import is_
 
 from schedlang.expr.dtypes import itemsize
 from schedlang.ir.nodes import Buffer
@@ -47,6 +48,8 @@ def _in_function(function: Function) -> Function:
 
 def _hoisted(body: Body, shared: set[Array]) -> Body:
     """Return ``body`` with each of ``shared`` allocated once, in the innermost common block."""
+    if not shared:
+        return body
     found: list[Stmt] = []
     made: set[Array] = set()
     holds = [_allocated(stmt) & shared for stmt in body]
@@ -55,9 +58,9 @@ def _hoisted(body: Body, shared: set[Array]) -> Body:
         for array in sorted(arrays & several - made, key=lambda a: a.name):
             made.add(array)
             found.append(Alloc(array, Num(max(array.buffer.size or 0, 1)), ""))
-        kept = _without(stmt, several)
+        kept = _without(stmt, arrays & several)
         if kept is not None:
-            found.append(_inside(kept, shared - several))
+            found.append(_inside(kept, arrays - several))
     return tuple(found)
 
 
@@ -67,6 +70,8 @@ def _allocated(stmt: Stmt) -> set[Array]:
 
 def _without(stmt: Stmt, arrays: set[Array]) -> Stmt | None:
     """Return ``stmt`` without the allocations of ``arrays``; ``None`` if nothing is left."""
+    if not arrays:
+        return stmt
     if isinstance(stmt, Alloc):
         return None if stmt.array in arrays else stmt
     if isinstance(stmt, For):
@@ -78,7 +83,7 @@ def _without(stmt: Stmt, arrays: set[Array]) -> Stmt | None:
 
 
 def _all_without(body: Body, arrays: set[Array]) -> Body:
-    kept = (_without(stmt, arrays) for stmt in body) if arrays else body
+    kept = (_without(stmt, arrays) for stmt in body)
     return tuple(stmt for stmt in kept if stmt is not None)
 
 
@@ -92,19 +97,22 @@ def _inside(stmt: Stmt, shared: set[Array]) -> Stmt:
 
 
 def _placed(body: Body, stack: set[Array]) -> Body:
-    """Return ``body`` with the place of each allocation."""
-    found: list[Stmt] = []
-    for stmt in body:
-        if isinstance(stmt, Alloc) and not stmt.place:
-            found.append(replace(stmt, place="stack" if stmt.array in stack else "heap"))
-        elif isinstance(stmt, For):
-            found.append(replace(stmt, body=_placed(stmt.body, stack)))
-        elif isinstance(stmt, If):
-            body_, orelse = _placed(stmt.body, stack), _placed(stmt.orelse, stack)
-            found.append(replace(stmt, body=body_, orelse=orelse))
-        else:
-            found.append(stmt)
-    return tuple(found)
+    """Return ``body`` with the place of each allocation; ``body`` itself if there is none."""
+    placed = tuple([_placed_in(stmt, stack) for stmt in body])
+    return body if all(map(is_, placed, body)) else placed
+
+
+def _placed_in(stmt: Stmt, stack: set[Array]) -> Stmt:
+    if isinstance(stmt, Alloc) and not stmt.place:
+        return replace(stmt, place="stack" if stmt.array in stack else "heap")
+    if isinstance(stmt, For):
+        body = _placed(stmt.body, stack)
+        return stmt if body is stmt.body else replace(stmt, body=body)
+    if isinstance(stmt, If):
+        body, orelse = _placed(stmt.body, stack), _placed(stmt.orelse, stack)
+        same = body is stmt.body and orelse is stmt.orelse
+        return stmt if same else replace(stmt, body=body, orelse=orelse)
+    return stmt
 
 
 __all__ = ["place_storage"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Optional
 
 from schedlang.expr.nodes import Axis
@@ -46,3 +47,8 @@ class Context:
     blocks: frozenset[Columns] = frozenset()
     shared: dict[Any, Value] = field(default_factory=dict)
     named: dict[Value, Reg] = field(default_factory=dict)
+
+    @cached_property
+    def scalar(self) -> Context:
+        """The same place, for a value that is one for all lanes."""
+        return self if self.lanes is None else replace(self, lanes=None)

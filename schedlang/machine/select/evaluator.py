@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.expr.nodes import Axis, Binary, Const, Expr, Var
+from schedlang.expr.printer import is_index
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Buffer
@@ -14,11 +15,13 @@ from schedlang.machine.names import Names
 from schedlang.machine.nodes import INDEX, Num, Op, Reg, Type, Value
 from schedlang.machine.select.builder import Builder
 from schedlang.machine.select.context import Context
-from schedlang.machine.select.expressions import Evaluation
+from schedlang.machine.select.expressions import LONGEST, Evaluation
 from schedlang.machine.select.sums import Sum
 
 # an offset shorter than this gets no register
 SHORT = 16
+# nested operations of an index that is tried as it stands, before the walk that names long parts
+DEEPEST_SHORT = 6
 
 
 def no_alignment(buffer: Buffer, first: Lin, count: int) -> bool:
@@ -47,7 +50,33 @@ class Evaluator(Builder):
 
     def value(self, root: Expr, context: Context) -> Value:
         """Return the value of ``root``, after statements for its shared and long parts."""
+        if is_index(root):
+            short = self._short_index(root, context, DEEPEST_SHORT)
+            if isinstance(short, Op) and len(self.text(short).text) >= LONGEST:
+                short = None
+            if short is not None:
+                return short
         return Evaluation(self, context).run(root)
+
+    def _short_index(self, node: Expr, context: Context, depth: int) -> Value | None:
+        """Return index arithmetic as it stands, since none of its parts needs a register.
+
+        Return ``None`` if it is nested deeper than ``depth``, or has more than operations on loop
+        indices, sizes and constants. Most offsets are such.
+        """
+        if isinstance(node, Binary):
+            if not depth or not is_index(node):
+                return None
+            a = self._short_index(node.a, context, depth - 1)
+            b = None if a is None else self._short_index(node.b, context, depth - 1)
+            return None if a is None or b is None else _index_op(node.op, a, b)
+        if isinstance(node, Axis):
+            lanes = context.lanes
+            known = node in context.values or (lanes is not None and node is lanes.axis)
+            return None if known else self.reg(node)
+        if isinstance(node, Const):
+            return Num(node.value) if is_index(node) else None
+        return self.reg(node) if isinstance(node, Var) and is_index(node) else None
 
     def offset(self, buffer: Buffer, indices: tuple[Expr, ...], context: Context) -> Lin:
         """Return the flat element offset of ``buffer[indices]``."""
@@ -62,7 +91,6 @@ class Evaluator(Builder):
             base = self._base(lin, context, buffer, indices)
             if base is not None:
                 return base
-        scalar = replace(context, lanes=None)
         if buffer is not None and len(indices) > 1:
             named = context.offsets.get((buffer, lin))
             if named is not None:
@@ -75,8 +103,8 @@ class Evaluator(Builder):
             for part, step in zip(parts, steps):
                 joined = joined + part * step
             if joined == lin:
-                return self._by_dimension(parts, steps, scalar)
-        return self.value(to_expr(lin), scalar)
+                return self._by_dimension(parts, steps, context.scalar)
+        return self.value(to_expr(lin), context.scalar)
 
     def _base(
         self, lin: Lin, context: Context, buffer: Buffer, indices: tuple[Expr, ...]

@@ -128,34 +128,32 @@ class Evaluation:
             node, ready = stack.pop()
             if id(node) in self.done:
                 continue
-            if not ready:
+            operands = () if ready else self._eager(node)
+            if operands:
                 stack.append((node, True))
-                stack.extend((c, False) for c in reversed(self._eager(node)))
+                stack.extend([(c, False) for c in reversed(operands)])
                 continue
             self.done[id(node)] = self._shorten(node, self._node(node))
         return self.done[id(root)]
 
     def _eager(self, node: Expr) -> tuple[Expr, ...]:
+        children = node.children
+        if not children or isinstance(node, LoadExpr):
+            return ()
         if isinstance(node, Select) and node.lazy:
             return (node.cond, *self.hoisted.get(id(node), ()))
-        if self._known_index(node):
-            return ()
-        if isinstance(node, LoadExpr):
-            return ()
-        return node.children
+        return () if self._known_index(node) else children
 
     def _shorten(self, node: Expr, value: Value) -> Value:
         """Return ``value``, or a register if it is used twice, too long or too deeply nested."""
-        if isinstance(node, (Axis, Var, Const)):
+        uses = self.uses.get(id(node), 0)
+        if uses == 0 or isinstance(node, (Axis, Var, Const)):
             return value
         shown = self.owner.text(value)
         if node.weak and len(shown.text) < LONGEST:
             return value
-        uses = self.uses.get(id(node), 0)
         shared = uses > 1 and (shown.level != ATOM or "(" in shown.text)
         if not shared and len(shown.text) <= LONGEST and shown.depth <= DEEPEST:
-            return value
-        if uses == 0:
             return value
         return self._named_index(value) if is_index(node) else self.owner.let(value)
 
@@ -213,16 +211,17 @@ class Evaluation:
         raise TypeError(f"no value for {type(node).__name__}")
 
     def _axis(self, axis: Axis) -> Value:
-        lanes = self.context.lanes
-        scalar = replace(self.context, lanes=None)
+        context, lanes = self.context, self.context.lanes
         if lanes is not None and axis is lanes.axis:
             iota = Iota(Type("int64", lanes.count))
             if lanes.start.const == 0:
                 return iota
-            start = self.owner.value(to_expr(lanes.start), scalar)
+            start = self.owner.value(to_expr(lanes.start), context.scalar)
             return Op("+", iota, start, iota.type, index=True)
-        known = self.context.values.get(axis)
-        return self.owner.reg(axis) if known is None else self.owner.value(to_expr(known), scalar)
+        known = context.values.get(axis)
+        if known is None:
+            return self.owner.reg(axis)
+        return self.owner.value(to_expr(known), context.scalar)
 
     def _load(self, node: LoadExpr) -> Value:
         kept = self.owner.kept(node.buffer, node.indices, self.context)
@@ -262,7 +261,7 @@ class Evaluation:
 
     def _binary(self, node: Binary) -> Value:
         a, b, op = self.done[id(node.a)], self.done[id(node.b)], node.op
-        made = Type(node.dtype, _lanes(a, b))
+        made = Type(node.dtype, max(a.type.lanes, b.type.lanes))
         if node.weak and node.dtype == "int64" and not (made.lanes and op in ("**", "<<", ">>")):
             return Op(op, a, b, made, index=True)
         if node.dtype == "bool" and op in ("+", "*"):

@@ -20,10 +20,10 @@ def load(e: Values, node: LoadExpr, offset: Lin, context: Context) -> Load:
     array, lanes, mask = e.array(node.buffer), context.lanes, context.mask
     scalar = Type(node.dtype)
     vector = scalar if lanes is None else Type(node.dtype, lanes.count)
-    if lanes is None or is_uniform(offset, lanes.axis, mask is None or context.leads):
+    step = None if lanes is None else lane_step(offset, lanes.axis)
+    if lanes is None or is_uniform(step, mask is None or context.leads):
         at = e.index(offset, context, node.buffer, node.indices)
         return Load("load", array, at, scalar)
-    step = lane_step(offset, lanes.axis)
     if mask is not None and gathers(offset):
         # the index is itself read from a tensor, which only lanes under the mask may do
         return Load("vgather_masked", array, _lane_offsets(e, offset, context), vector, mask=mask)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from schedlang.errors import BuildError
-from schedlang.expr.nodes import Axis
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nest import Nest
@@ -77,8 +77,9 @@ class Statements:
         """Build a barrier, or an exchange of values between threads."""
         raise NotImplementedError
 
-    def block(self, block: Block, context: Context) -> None:
-        inside = replace(context, named=dict(context.named))
+    def block(self, block: Block, context: Context, **changes: Any) -> None:
+        """Build the statements of a block; ``changes`` are those of ``context`` inside of it."""
+        inside = replace(context, named=dict(context.named), **changes)
         for stmt in block.stmts:
             self.statement(stmt, inside)
 
@@ -125,8 +126,12 @@ class Statements:
     def statement(self, stmt: Stmt, context: Context) -> None:
         if isinstance(stmt, For):
             self.loop(stmt, context)
+        elif isinstance(stmt, Store):
+            self.store(stmt, context)
+        elif isinstance(stmt, Block):
+            self.block(stmt, context)
         elif isinstance(stmt, Lanes):
-            self.block(stmt.body, replace(context, lanes=stmt))
+            self.block(stmt.body, context, lanes=stmt)
         elif isinstance(stmt, Strips):
             self.strips(stmt, context)
         elif isinstance(stmt, Copies):
@@ -139,14 +144,10 @@ class Statements:
             self.guard(stmt, context)
         elif isinstance(stmt, Masked):
             self.masked(stmt, context)
-        elif isinstance(stmt, Store):
-            self.store(stmt, context)
         elif isinstance(stmt, Alloc):
             self.allocate(stmt.buffer, context)
         elif isinstance(stmt, Fetch):
             self.fetch(stmt, context)
-        elif isinstance(stmt, Block):
-            self.block(stmt, context)
         elif isinstance(stmt, (Barrier, Exchange)):
             self.wait(stmt, context)
         else:
@@ -158,8 +159,8 @@ class Statements:
     def fetch(self, stmt: Fetch, context: Context) -> None:
         """Build one prefetch for all lanes, at the element that the first lane reads."""
         if context.lanes is not None:
-            first = with_value(context, context.lanes.axis, context.lanes.start)
-            context = replace(first, lanes=None, mask=None)
+            first = {context.lanes.axis: context.lanes.start}
+            context = replace(context, values={**context.values, **first}, lanes=None, mask=None)
         offset = self.evaluator.offset(stmt.buffer, stmt.indices, context)
         at = self.evaluator.index(offset, context, stmt.buffer, stmt.indices)
         self.emit(Prefetch(self.evaluator.array(stmt.buffer), at))
@@ -175,13 +176,13 @@ class Statements:
             self.copy(copy, context)
 
     def copy(self, stmt: Copy, context: Context) -> None:
-        self.block(stmt.body, with_value(context, stmt.axis, Lin.of(stmt.at)))
+        self.block(stmt.body, context, values={**context.values, stmt.axis: Lin.of(stmt.at)})
 
     def guard(self, stmt: If, context: Context) -> None:
         cond = self.evaluator.value(stmt.cond, context)
         # values loaded under the test are undefined after it, as in the next unrolled copy
         with self.inside() as body:
-            self.block(stmt.body, replace(context, shared=dict(context.shared)))
+            self.block(stmt.body, context, shared=dict(context.shared))
         self.emit(machine.If(cond, tuple(body), note=stmt.note))
 
     def masked(self, stmt: Masked, context: Context) -> None:
@@ -189,7 +190,7 @@ class Statements:
         cond = wide(self.evaluator.value(stmt.cond, context), context.lanes.count)
         both = cond if context.mask is None else Op("&", cond, context.mask, cond.type)
         mask = self.evaluator.let(both, "m", stmt.note)
-        self.block(stmt.body, replace(context, mask=mask, leads=stmt.leads))
+        self.block(stmt.body, context, mask=mask, leads=stmt.leads)
 
     def strips(self, stmt: Strips, context: Context) -> None:
         """Build a loop over the vectors of an axis."""
@@ -212,7 +213,7 @@ class Statements:
         """
         sums = Sums(stmt.buffers, context.mask, dict(context.named))
         with self.evaluator.collected() as inside:
-            self.block(stmt.body, replace(context, sums=sums))
+            self.block(stmt.body, context, sums=sums)
         before = self.evaluator.stmts
         # lanes outside of a mask keep what was stored before it
         initial = {} if sums.mask is not None else starts_of(before, self.stores.constant, sums)
@@ -257,10 +258,6 @@ class Statements:
 def label_of(loop: For | Strips) -> str:
     """Return a name for a function of the body of ``loop``."""
     return f"{loop.stage}_{loop.axis.name}"
-
-
-def with_value(context: Context, axis: Axis, value: Lin) -> Context:
-    return replace(context, values={**context.values, axis: value})
 
 
 def on_its_own(context: Context) -> Context:
