@@ -173,12 +173,14 @@ def differ_modulo(x: Lin, y: Lin) -> bool:
 
 
 def always_differ(
-    second: SecondIteration, places: Iterator[tuple[Lin, Lin]] | None = None
-) -> bool | None:
+    second: SecondIteration, places: Iterator[tuple[Lin, Lin]] | None = None,
+    counting: bool = True,
+) -> bool | None:  # fmt: skip
     """Return whether two accesses reach different elements in all pairs of different iterations.
 
     ``places`` are the flat positions of both, in several orders of the dimensions; they are asked
-    for only if they may help. Return ``None`` if the answer is unknown.
+    for only if they may help. ``counting`` tries all pairs where no proof applies. Return ``None``
+    if the answer is unknown.
 
     >>> i, j = Axis("i", 4), Axis("j", 2)
     >>> loops = ((i, Lin.of(4)), (j, Lin.of(2)))
@@ -207,7 +209,7 @@ def always_differ(
         return True
     if not (a.conds or b.conds) and all(map(second.meet, steps)):
         return False
-    return _by_enumeration(second, pairs)
+    return _by_enumeration(second, pairs) if counting else None
 
 
 def _by_enumeration(second: SecondIteration, pairs: Sequence[tuple[Lin, Lin]]) -> bool | None:

@@ -20,11 +20,12 @@ from schedlang.ir.nodes import Buffer
 from schedlang.ir.sites import Site, flat, orders
 
 
-def check_finalised(buffer: Buffer, sites: Sequence[Site]) -> bool:
+def check_finalised(buffer: Buffer, sites: Sequence[Site], counting: bool = True) -> bool:
     """Raise if plain stores write an element of ``buffer`` never, or more than once.
 
-    Return whether it is proven that each element is written once. A user's store predicate leaves
-    elements unwritten on purpose, so nothing is left to prove then.
+    Return whether it is proven that each element is written once. ``counting`` counts the writes
+    where no proof applies. A user's store predicate leaves elements unwritten on purpose, so
+    nothing is left to prove then.
     """
     plain = [s for s in sites if s.store.reducer is None]
     if any(to_lin(e).const == 0 for e in buffer.shape):
@@ -35,7 +36,7 @@ def check_finalised(buffer: Buffer, sites: Sequence[Site]) -> bool:
         raise VerifyError(f"{buffer.name} is never written")
     if covers(buffer, plain):
         return True
-    counts = _counts(buffer, plain)
+    counts = _counts(buffer, plain) if counting else None
     if counts is not None and (counts != 1).any():
         where = [int(k) for k in np.argwhere(counts != 1)[0]]
         raise VerifyError(f"{buffer.name}{where} is finalised {int(counts[tuple(where)])} times")

@@ -45,11 +45,13 @@ class Access:
 
 
 def check_races(
-    loop: For, position: int, stores: Sequence[Site], loads: Sequence[tuple[Load, Site | None]]
-) -> list[str]:
+    loop: For, position: int, stores: Sequence[Site], loads: Sequence[tuple[Load, Site | None]],
+    counting: bool = True,
+) -> list[str]:  # fmt: skip
     """Raise if two iterations of ``loop`` access one element and one of them writes it.
 
-    Return a sentence for each buffer whose accesses are not proven free of races.
+    Return a sentence for each buffer whose accesses are not proven free of races. ``counting``
+    tries all iterations where no proof applies.
     """
     written: dict[Buffer, list[Access]] = {}
     for site in stores:
@@ -59,7 +61,7 @@ def check_races(
                 written.setdefault(buffer, []).append(made)
     unproven: dict[str, None] = {}
     for a, b in _pairs(written, loads):
-        apart = _differ_always(loop, position, a, b)
+        apart = _differ_always(loop, position, a, b, counting)
         if apart is False:
             raise VerifyError(_race_message(loop, a, b))
         if apart is None:
@@ -104,14 +106,16 @@ def _shared_by_threads(loop: For, buffer: Buffer) -> bool:
     return loop.tag.startswith("threadIdx") and buffer.scope in ("shared", "global")
 
 
-def _differ_always(loop: For, position: int, a: Access, b: Access) -> bool | None:
+def _differ_always(
+    loop: For, position: int, a: Access, b: Access, counting: bool
+) -> bool | None:
     """Return whether different iterations of ``loop`` access different elements.
 
     Return ``None`` if that is unknown.
     """
     inside = {x.axis for x in (*a.site.loops[position:], *b.site.loops[position:])}
     second = SecondIteration(loop.axis, a.index, b.index, inside)
-    return always_differ(second, _places(a, b))
+    return always_differ(second, _places(a, b), counting)
 
 
 def _places(a: Access, b: Access) -> Iterator[tuple[Lin, Lin]]:
