@@ -95,7 +95,7 @@ def test_a_wrong_result_is_said(
 
 def test_the_threshold_of_a_row() -> None:
     sgemm, chain = linear.sgemm(8, 8, 8), memory.chain(64)
-    conv, pair, depthwise = GPU_SMALL[2], GPU_SMALL[3], GPU_SMALL[6]
+    conv, pair, depthwise = GPU_SMALL[3], GPU_SMALL[4], GPU_SMALL[7]
     assert cuda._short(sgemm, {cuda.OURS: 1.0, cuda.EAGER: 0.81}, 0.5) == ""
     assert (
         cuda._short(sgemm, {cuda.OURS: 1.0, cuda.EAGER: 0.7}, 1) == "0.70 of cuBLAS, below 0.8"
@@ -157,7 +157,7 @@ def test_kernels_by_hand_are_right() -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = done.stdout.splitlines()
-    assert len(found) == 8 and set(found) == {f"{kind} right" for kind in BY_HAND}
+    assert len(found) == 9 and set(found) == {f"{kind} right" for kind in BY_HAND}
 
 
 def test_without_a_gpu_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
 
 import schedlang as sl
@@ -28,6 +29,22 @@ def test_eight_neighbours_of_shared_memory_are_loaded_at_once(vector: int) -> No
     # nothing is computed in float32
     assert not any("f32" in instruction for instruction in counts)
     assert not next(iter(kernel.resources.values())).spill_bytes
+
+
+def test_neighbours_are_copied_to_local_memory() -> None:
+    # NVVM merges the stores, and refuses to compile eight float16 at once
+    A = sl.placeholder((24,), "float16", name="A")
+    B = sl.compute((24,), lambda i: A[23 - i] * 2, name="B")
+    s = sl.schedule(B)
+    local = s.cache_read(A, "local", [B])
+    block, thread = s[B].split(B.op.axis[0], 12)
+    s[B].bind(block, "blockIdx.x")
+    s[B].bind(thread, "threadIdx.x")
+    s[local].compute_at(s[B], block)
+    kernel = sl.build(s, [A, B], target=sl.Target("cuda", arch="sm_90"))
+    assert not next(iter(kernel.resources.values())).spill_bytes
+    a = np.arange(24, dtype="float16")
+    np.testing.assert_array_equal(kernel.simulate(a), a[::-1] * 2)
 
 
 def test_a_failure_of_nvvm_is_a_build_error() -> None:

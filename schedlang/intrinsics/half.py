@@ -60,17 +60,25 @@ def _merges_halves(builder: ir.IRBuilder, value: ir.Value) -> bool:
 
 
 def to_half_bits(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """Emit a float32 rounded to the nearest float16, ties to even, as 16 bits.
-
-    It stores integers where NVVM would merge eight stores of float16 (see :func:`loaded_half`).
-    """
+    """Emit a float32 rounded to the nearest float16, ties to even, as 16 bits."""
     check_target()
-    if _merges_halves(builder, x):
-        kind = ir.FunctionType(ir.IntType(16), [ir.FloatType()])
-        name = "llvm.convert.to.fp16.f32"
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [x])
     half = builder.fptrunc(x, reshaped(x.type, ir.HalfType()))
     return builder.bitcast(half, reshaped(x.type, ir.IntType(16)))
+
+
+def stored_half(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """Emit the bits of a float32 rounded to float16, for a store to memory.
+
+    An assembly move hides from NVVM that they are of a float16, so that it merges neighbouring
+    stores of integers (see :func:`loaded_half`). It costs nothing in machine code.
+    """
+    bits = to_half_bits(builder, x)
+    if not _merges_halves(builder, bits):
+        return bits
+    kind = ir.FunctionType(bits.type, [bits.type])
+    move = ir.InlineAsm(kind, "mov.b16 $0, $1;", "=h,h", side_effect=False)
+    # without these attributes it would keep the loads around it apart
+    return builder.call(move, [bits], attrs=("nounwind", "readnone"))
 
 
 def round_to_odd(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:

@@ -17,7 +17,7 @@ from numba.core.cpu import CPUContext
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-from schedlang.intrinsics.half import loaded_half, to_half_bits
+from schedlang.intrinsics.half import loaded_half, stored_half
 from schedlang.intrinsics.simd import Vec, call_llvm, element, llvm_type
 
 ALIGNMENT = 64
@@ -60,7 +60,7 @@ def align_spills(builder: ir.IRBuilder) -> None:
 def to_memory(builder: ir.IRBuilder, x: ir.Value, ty: types.Type, half: bool) -> ir.Value:
     """Emit the conversion of `x`, of type `ty`, to its type in memory."""
     if half:
-        return to_half_bits(builder, x)
+        return stored_half(builder, x)
     if isinstance(element(ty), types.Boolean):
         return builder.zext(x, memory_type(ty, half))
     return x
