@@ -60,7 +60,7 @@ def render(
 
     ``shown`` is the loop nest that its header shows.
     """
-    parts = [header_lines(nest, steps, shown, order_hints(nest)), _imports(source, compiled), ""]
+    parts = [header_lines(nest, steps, shown, order_hints(nest)), imports(source, compiled), ""]
     if compiled:
         flags = "True" if fastmath else '{"contract"}'
         parts.append(
@@ -88,7 +88,7 @@ def header_lines(
     return "\n".join(f"{mark} {line}".rstrip() for line in lines) + "\n"
 
 
-def _imports(source: Source, compiled: bool) -> str:
+def imports(source: Source, compiled: bool) -> str:
     lines = [f"from math import {', '.join(source.math)}", ""] if source.math else []
     lines.append("import numpy as np")
     names = list(source.intrinsics)

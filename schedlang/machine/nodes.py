@@ -184,18 +184,23 @@ Value = Union[Reg, Num, Order, Op, Neg, Cast, Splat, Iota, Fn, Both, Choice, Loa
 
 @dataclass(frozen=True, eq=False)
 class Let:
-    """The assignment ``reg = value``."""
+    """The assignment ``reg = value``.
+
+    ``stage`` is the stage of which it computes an element; it is empty for other values.
+    """
 
     reg: Reg
     value: Value
     note: str = ""
+    stage: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class Store:
     """A store of ``value`` to ``array``, by the intrinsic ``how``; see :class:`Load`.
 
-    ``vstore_stream`` bypasses the cache.
+    ``vstore_stream`` bypasses the cache. ``stage`` is the stage of which it computes an element; it
+    is empty if it stores a sum that registers held.
     """
 
     how: str
@@ -204,6 +209,7 @@ class Store:
     value: Value
     step: int = 1
     mask: Optional[Value] = None
+    stage: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple, Optional
 
 from schedlang.ir.printer import bytes_text
 from schedlang.machine.nodes import (
@@ -28,14 +29,26 @@ from schedlang.machine.text import Printer
 INDENT = "  "
 
 
+class Line(NamedTuple):
+    """A line of a printed nest, and the statement that it begins; ``None`` at other lines."""
+
+    text: str
+    stmt: Optional[Stmt] = None
+
+
 def machine_text(functions: Sequence[Function]) -> str:
     """Return the functions of a machine nest as text."""
-    return "\n\n".join("\n".join(_function(f)) for f in functions)
+    return "\n".join(line.text for line in machine_lines(functions))
 
 
-def _function(function: Function) -> list[str]:
-    listed = ", ".join(_parameter(p) for p in function.parameters)
-    return [f"{function.name}({listed}):", *_body(function.body, 1, {})]
+def machine_lines(functions: Sequence[Function]) -> list[Line]:
+    """Return the lines of :func:`machine_text`, each with the statement that begins there."""
+    lines: list[Line] = []
+    for function in functions:
+        lines += [Line("")] if lines else []
+        listed = ", ".join(_parameter(p) for p in function.parameters)
+        lines += [Line(f"{function.name}({listed}):"), *_body(function.body, 1, {})]
+    return lines
 
 
 def _parameter(parameter: Array | Reg) -> str:
@@ -44,25 +57,26 @@ def _parameter(parameter: Array | Reg) -> str:
     return f"{parameter.name}: {parameter.type}"
 
 
-def _body(body: Body, depth: int, known: dict[str, str]) -> list[str]:
-    lines: list[str] = []
+def _body(body: Body, depth: int, known: dict[str, str]) -> list[Line]:
+    lines: list[Line] = []
     inside = dict(known)
     for stmt in body:
-        lines += [INDENT * depth + line for line in _statement(stmt, inside)]
+        lines += [Line(INDENT * depth + line, of) for line, of in _statement(stmt, inside)]
     return lines
 
 
-def _statement(stmt: Stmt, known: dict[str, str]) -> list[str]:
+def _statement(stmt: Stmt, known: dict[str, str]) -> list[Line]:
     """Return the lines of a statement; ``known`` are the registers whose types were printed."""
     if isinstance(stmt, For):
         step = f" step {stmt.step}" if stmt.step != 1 else ""
         kind = "parallel" if stmt.parallel else "for"
         head = f"{kind} {stmt.index.name} in 0..{_operand(stmt)}{step}:{_comment(_notes(stmt))}"
-        return [head, *_body(stmt.body, 1, known)]
+        return [Line(head, stmt), *_body(stmt.body, 1, known)]
     if isinstance(stmt, If):
-        lines = [f"if {_show(stmt.cond)}:{_comment(stmt.note)}", *_body(stmt.body, 1, known)]
-        return lines + (["else:", *_body(stmt.orelse, 1, known)] if stmt.orelse else [])
-    return [_line(stmt, known)]
+        head = f"if {_show(stmt.cond)}:{_comment(stmt.note)}"
+        lines = [Line(head, stmt), *_body(stmt.body, 1, known)]
+        return lines + ([Line("else:"), *_body(stmt.orelse, 1, known)] if stmt.orelse else [])
+    return [Line(_line(stmt, known), stmt)]
 
 
 def _line(stmt: Stmt, known: dict[str, str]) -> str:
@@ -113,4 +127,4 @@ def _comment(note: str) -> str:
     return f"   # {note}" if note else ""
 
 
-__all__ = ["machine_text"]
+__all__ = ["Line", "machine_lines", "machine_text"]

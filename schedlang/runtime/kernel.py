@@ -14,8 +14,10 @@ from weakref import WeakSet
 import numpy as np
 
 from schedlang.compute.arrays import as_numpy
+from schedlang.counting.trace import Trace
 from schedlang.errors import BoundsError, BuildError, CallError, CallTypeError, VerifyError
 from schedlang.expr.dtypes import LARGEST_BYTES
+from schedlang.host import Cache
 from schedlang.ir.html import nest_html
 from schedlang.ir.nest import Nest
 from schedlang.ir.specialize import at_sizes, largest_storage
@@ -28,6 +30,7 @@ from schedlang.runtime import files, thread_safety
 from schedlang.runtime.advice import advice, short_scan
 from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.bundle import bundle
+from schedlang.runtime.counted import MOST, MOST_TRACED, Call, counted, trace
 from schedlang.runtime.fast_call import fast_call
 from schedlang.runtime.index_errors import with_array_name
 from schedlang.runtime.parameters import Binder, Signature, scalar
@@ -309,6 +312,10 @@ class Kernel(TeModule):
         self._checked_sizes.add(key)
 
     def _launch(self, arrays: Sequence[Any], sizes: Mapping[str, int]) -> None:
+        (self._start or self._starter())(*self._flat(arrays, sizes))
+
+    def _flat(self, arrays: Sequence[Any], sizes: Mapping[str, int]) -> list[Any]:
+        """Return the arguments of the compiled function."""
         flat = []
         for value, p in zip(arrays, self._built.signature.parameters):
             if p.is_scalar:
@@ -317,8 +324,72 @@ class Kernel(TeModule):
                 flat.append(value.reshape(-1).view(np.uint16))
             else:
                 flat.append(value.reshape(-1))
-        flat += [sizes[n] for n in self._built.signature.sizes]
-        (self._start or self._starter())(*flat)
+        return flat + [sizes[n] for n in self._built.signature.sizes]
+
+    def counters(
+        self, *args: Any, caches: Any = True, most: int = MOST, **named: Any
+    ) -> Mapping[str, Any]:
+        """Return the loads, stores, arithmetic and cache lines of a call, by stage.
+
+        The arguments are those of a call; given outputs are not written. The result is a
+        :class:`~schedlang.counting.result.KernelCounts`: a mapping from the names of stages to
+        their :class:`~schedlang.counting.records.Counts`, with ``total`` and ``loops``. ``print``
+        shows the machine nest with a column for each count.
+
+        The counts are exact for the machine nest: it is compiled with counters in it and runs, one
+        iteration after the other. ``caches`` simulates the data caches of the target, or those
+        given as a sequence of :class:`~schedlang.target.Cache`; ``False`` saves that time. Beyond
+        ``most`` accesses a share of the lines is simulated, and the result says so.
+
+        Raises the errors of a call.
+
+        >>> import numpy as np, schedlang as sl
+        >>> A = sl.placeholder((8, 8), name="A")
+        >>> B = sl.compute((8, 8), lambda i, j: A[j, i] * 2, name="B")
+        >>> found = sl.build(sl.schedule(B)).counters(np.ones((8, 8), "float32"), caches=False)
+        >>> found["B"].loads, found["B"].stores, found["B"].arithmetic
+        (64, 64, {'float32': 64})
+        >>> print(found)
+        runs  loads  stores  scalar  vector
+                                              B_kernel(A: float32[], B: float32[]):
+           8     64      64      64             for i in 0..8:
+          64     64      64      64               for j in 0..8:
+          64     64      64      64                 store(B, i*8 + j, load(A, j*8 + i) * float32(2))
+        <BLANKLINE>
+        stage  evaluations  loads  stores  scalar  vector  peak bytes
+        B               64     64      64      64       0           0
+        total           64     64      64      64       0           0
+        <BLANKLINE>
+        operations: float32 64
+        """
+        levels = _levels(caches, self.target)
+        return counted(self._counted_call(args, named), levels, most)
+
+    def trace(self, *args: Any, most: int = MOST_TRACED, **named: Any) -> Trace:
+        """Return the accesses of a call in order, as arrays of addresses, sizes and kinds.
+
+        The arguments are those of a call; given outputs are not written. If there are more than
+        ``most`` accesses, the result keeps runs of them, and says so.
+
+        Raises the errors of a call.
+
+        >>> import numpy as np, schedlang as sl
+        >>> A = sl.placeholder((3,), name="A")
+        >>> B = sl.compute((3,), lambda i: A[2 - i] * 2, name="B")
+        >>> found = sl.build(sl.schedule(B)).trace(np.ones(3, "float32"))
+        >>> [(found.buffers[b], int(at)) for b, at in zip(found.buffer, found.offset)]
+        [('A', 8), ('B', 0), ('A', 4), ('B', 4), ('A', 0), ('B', 8)]
+        """
+        return trace(self._counted_call(args, named), most)
+
+    def _counted_call(self, args: Sequence[Any], named: Mapping[str, Any]) -> Call:
+        """Return a call whose outputs are new arrays."""
+        arrays, sizes, _ = self._checked(args, named)
+        for k, p in enumerate(self._built.signature.parameters):
+            if p.is_output and not p.is_scalar:
+                arrays[k] = np.empty_like(arrays[k])
+        flat = self._flat(arrays, sizes)
+        return Call(self.name, self._nest, self._built.machine, flat, sizes)
 
     def forget_function(self) -> None:
         """Make the next call load the function again: after a fork it may be another one."""
@@ -383,6 +454,18 @@ def _after_fork() -> None:
 if hasattr(os, "register_at_fork"):
     # registered after that of thread_safety, which runs first and notes whether threads remain
     os.register_at_fork(after_in_child=_after_fork)
+
+
+def _levels(caches: Any, target: Target) -> Sequence[Cache]:
+    """Return the caches to simulate, as ``counters`` is asked for them."""
+    if caches is True or caches is False:
+        return target.caches if caches else ()
+    if not isinstance(caches, (list, tuple)) or not all(isinstance(c, Cache) for c in caches):
+        raise CallError(
+            f"counters(..., caches={caches!r}): caches is True, False, or a list such as "
+            "[sl.Cache(32 * 1024, 8)], the first level first"
+        )
+    return caches
 
 
 def _one_at_a_time(function: Callable[..., None], lock: Lock) -> Callable[..., None]:

@@ -219,7 +219,7 @@ class Statements:
         initial = {} if sums.mask is not None else starts_of(before, self.stores.constant, sums)
         for spot, start in initial.items():
             kept = sums.named[spot]
-            before[before.index(start)] = machine.Let(kept.reg, start.value)
+            before[before.index(start)] = machine.Let(kept.reg, start.value, stage=start.stage)
             if not kept.before:
                 sums.named[spot] = replace(kept, at=start.at)
         self.stores.read_sums(sums, initial)

@@ -58,12 +58,16 @@ class Stores:
         if len(values) > 1 and not constant:
             values = [e.let(v) for v in values]
         spots: dict[Store, Spot] = {}
-        for buffer, value in zip(store.buffers, values):
+        for k, (buffer, value) in enumerate(zip(store.buffers, values)):
+            # a tuple of values is one element of the stage
+            stage = "" if k else store.stage
             kept = e.kept(buffer, store.indices, context)
             if kept is not None:
-                e.emit(Let(kept, _under_mask(kept, wide(value, kept.type.lanes), context)))
+                update = _under_mask(kept, wide(value, kept.type.lanes), context)
+                e.emit(Let(kept, update, stage=stage))
                 continue
-            made, spot = self._store_one(store, buffer, value, context, width)
+            one = replace(store, stage=stage) if k else store
+            made, spot = self._store_one(one, buffer, value, context, width)
             if spot is not None:
                 spots[made] = spot
         if constant and len(spots) == len(store.buffers):
@@ -92,13 +96,15 @@ class Stores:
     ) -> tuple[Store, Spot | None]:
         """Build the store of one buffer; return its place unless it is masked or scattered."""
         e, lanes, mask, indices = self.evaluator, context.lanes, context.mask, store.indices
+        stage = store.stage
         array = e.array(buffer)
         offset = e.offset(buffer, indices, context)
         if len(e.text(value).text) > width - CALL:
             value = e.let(value)
         spot: Spot | None = None
         if lanes is None:
-            made = Store("store", array, e.index(offset, context, buffer, indices), value)
+            at = e.index(offset, context, buffer, indices)
+            made = Store("store", array, at, value, stage=stage)
             spot = (buffer, offset, 0, 1)
         else:
             value = wide(value, lanes.count)
@@ -107,16 +113,17 @@ class Stores:
             if step == 1:
                 at = e.index(first, context, buffer, indices)
                 how = self._adjacent(store, buffer, first, context)
-                made = Store(how, array, at, value, mask=mask)
+                made = Store(how, array, at, value, mask=mask, stage=stage)
                 if made.how in ("vstore", "vstore_aligned"):
                     spot = (buffer, first, lanes.count, 1)
             elif step and mask is None:
-                made = Store("vstore_strided", array, e.index(first, context), value, step=step)
+                at = e.index(first, context)
+                made = Store("vstore_strided", array, at, value, step=step, stage=stage)
                 spot = (buffer, first, lanes.count, step)
             else:
                 at = e.value(to_expr(offset), context)
                 how = "vscatter" if mask is None else "vscatter_masked"
-                made = Store(how, array, at, value, mask=mask)
+                made = Store(how, array, at, value, mask=mask, stage=stage)
         e.emit(made)
         return made, spot
 

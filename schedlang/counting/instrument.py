@@ -1,0 +1,468 @@
+"""The pass that makes a machine nest count: a nest that runs the same statements, and more.
+
+Most parts of a nest run a known number of times, so that multiplication counts them. A branch, a
+loop whose end is no number and a mask get a counter in an array, the tally. If accesses are
+reported, each is a call before the statement that makes it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Optional
+
+from schedlang.counting.regions import Region
+from schedlang.counting.stages import stages
+from schedlang.counting.work import Work, operation
+from schedlang.expr.dtypes import itemsize
+from schedlang.intrinsics.dialect import NAMES
+from schedlang.ir.nodes import Buffer
+from schedlang.machine.names import Names
+from schedlang.machine.nest import MachineNest
+from schedlang.machine.nodes import (
+    INDEX,
+    Alloc,
+    Array,
+    Body,
+    Both,
+    Cast,
+    Choice,
+    Fn,
+    For,
+    Function,
+    If,
+    Let,
+    Load,
+    Num,
+    Op,
+    Order,
+    Prefetch,
+    Reg,
+    Run,
+    Stmt,
+    Store,
+    Type,
+    Value,
+    children,
+    walk,
+)
+from schedlang.machine.passes.serial import serial
+
+# the kinds of accesses, as the probes know them
+KINDS = ("load", "store", "prefetch", "stream")
+# the cells of the tally for the offsets and the mask of a vector's lanes; counters come after them
+OFFSETS, MASK, FREE = 0, 64, 128
+REPORTS: Mapping[str, tuple[str, ...]] = {
+    "report": ("address", "size", "kind", "site"),
+    "report_steps": ("address", "step", "lanes", "size", "kind", "site"),
+    "report_steps_masked": ("tally", "address", "step", "lanes", "size", "kind", "site"),
+    "report_listed": ("tally", "address", "lanes", "size", "kind", "site"),
+    "report_listed_masked": ("tally", "address", "lanes", "size", "kind", "site"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """The accesses of one load, store or prefetch: ``elements`` of them in each run of ``region``.
+
+    ``active``, if it is not -1, is the slot that counts the lanes under a mask instead. ``site``
+    numbers the access in reports. ``kind`` is one of :data:`KINDS`.
+    """
+
+    kind: str
+    array: Array
+    elements: int
+    lanes: int
+    region: Region
+    site: int
+    active: int = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """The elements of a stage that a statement computes; see :class:`Access`."""
+
+    stage: str
+    elements: int
+    active: int = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A statement of the nest with what it does itself, in program order.
+
+    It runs as often as ``region``; ``inside`` is the body of a loop. The rows up to ``end`` are
+    those of the statements in it.
+    """
+
+    stmt: Stmt
+    region: Region
+    stage: str
+    inside: Optional[Region]
+    accesses: tuple[Access, ...]
+    work: Mapping[tuple[Region, Work], int]
+    made: Optional[Made]
+    end: int
+
+
+@dataclass(frozen=True, eq=False)
+class Instrumented:
+    """A nest that counts, what its rows are, and where its entry expects the tally.
+
+    The last parameters of its entry are the tally and, if it reports accesses, the probes' model.
+    ``bases`` maps each array to the cell of the tally that holds its address. ``counts`` says
+    whether the kernel has counters, so that it must run before its counts are known. ``functions``
+    maps a function's name to its first row and the one after its last.
+    """
+
+    nest: MachineNest
+    original: MachineNest
+    rows: tuple[Row, ...]
+    functions: Mapping[str, tuple[int, int]]
+    calls: Mapping[str, tuple[Region, ...]]
+    bases: Mapping[Array, int]
+    cells: int
+    sites: tuple[Access, ...]
+    counts: bool
+    reports: Mapping[str, str]
+
+
+def instrument(nest: MachineNest, report: bool) -> Instrumented:
+    """Return ``nest``, whose parallel loops run in order, with counters in a tally.
+
+    ``report`` adds a call of a probe for each access.
+    """
+    plain = serial(nest)
+    return _Instrument(plain, report, stages(plain)).run()
+
+
+@dataclass
+class _Row:
+    """A row under construction."""
+
+    stmt: Stmt
+    region: Region
+    stage: str
+    accesses: list[Access] = field(default_factory=list)
+    work: Counter[tuple[Region, Work]] = field(default_factory=Counter)
+    made: Optional[Made] = None
+    inside: Optional[Region] = None
+    end: int = 0
+    # the slots of the masks that were counted
+    masks: dict[tuple[int, Region], int] = field(default_factory=dict)
+
+    def busy(self) -> int:
+        return len(self.accesses) + sum(self.work.values())
+
+
+class _Instrument:
+    def __init__(self, nest: MachineNest, report: bool, stage: Mapping[Stmt, str]) -> None:
+        self.nest = nest
+        self.stage = stage
+        self.names = Names((*NAMES, *_names(nest)))
+        self.tally = _array(self.names.fresh("tally"))
+        self.model = _array(self.names.fresh("model")) if report else None
+        self.lane = Reg(self.names.fresh("lane"))
+        self.reports = {name: self.names.fresh(name) for name in REPORTS} if report else {}
+        self.used: set[str] = set()
+        self.orders: dict[str, Order] = {}
+        self.cells = FREE
+        self.bases: dict[Array, int] = {}
+        self.rows: list[_Row] = []
+        self.sites: list[Access] = []
+        self.calls: dict[str, list[Region]] = {}
+        self.counts = False
+
+    def run(self) -> Instrumented:
+        made: list[Function] = []
+        places: dict[str, tuple[int, int]] = {}
+        given = (self.tally, *([self.model] if self.model else []))
+        for function in self.nest.functions:
+            start = len(self.rows)
+            body = self.body(function.body, Region(function=function.name))
+            parameters = (*function.parameters, *given)
+            made.append(replace(function, parameters=parameters, body=tuple(body)))
+            places[function.name] = start, len(self.rows)
+        for array in self.nest.entry.parameters:
+            if isinstance(array, Array):
+                self.base(array)
+        used = {name: fresh for name, fresh in self.reports.items() if name in self.used}
+        probes = [self.probe(name, fresh) for name, fresh in used.items()]
+        return Instrumented(
+            MachineNest((*probes, *made)), self.nest, tuple(map(_frozen, self.rows)), places,
+            {name: tuple(regions) for name, regions in self.calls.items()}, self.bases, self.cells,
+            tuple(self.sites), self.counts, used,
+        )  # fmt: skip
+
+    def probe(self, name: str, fresh: str) -> Function:
+        """Return the declaration of a probe, whose body stands in the file of the kernel."""
+        assert self.model is not None
+        parameters = (self.tally if p == "tally" else Reg(p) for p in REPORTS[name])
+        return Function(fresh, (self.model, *parameters), ())
+
+    def slot(self) -> int:
+        self.cells += 1
+        return self.cells - 1
+
+    def base(self, array: Array) -> int:
+        if array not in self.bases:
+            self.bases[array] = self.slot()
+        return self.bases[array]
+
+    def body(self, body: Body, region: Region) -> list[Stmt]:
+        found: list[Stmt] = []
+        for stmt in body:
+            row = _Row(stmt, region, self.stage.get(stmt, ""))
+            self.rows.append(row)
+            found += self.statement(stmt, region, row)
+            row.end = len(self.rows)
+        return found
+
+    def statement(self, stmt: Stmt, region: Region, row: _Row) -> list[Stmt]:
+        """Return ``stmt`` after the statements that count and report it."""
+        out: list[Stmt] = []
+        if isinstance(stmt, Let):
+            if isinstance(stmt.value, Order):
+                self.orders[stmt.reg.name] = stmt.value
+            self.value(stmt.value, region, row, out)
+            if stmt.stage:
+                mask = _mask_of(stmt)
+                active = -1 if mask is None else self.active(mask, region, row, out)
+                row.made = Made(stmt.stage, max(stmt.reg.type.lanes, 1), active)
+        elif isinstance(stmt, Store):
+            for value in (stmt.at, stmt.value, *([] if stmt.mask is None else [stmt.mask])):
+                self.value(value, region, row, out)
+            access = self.access(stmt, region, row, out)
+            if stmt.stage:
+                row.made = Made(stmt.stage, access.elements, access.active)
+        elif isinstance(stmt, For):
+            return self.loop(stmt, region, row)
+        elif isinstance(stmt, If):
+            return self.branch(stmt, region, row)
+        elif isinstance(stmt, Prefetch):
+            self.access(stmt, region, row, out)
+        elif isinstance(stmt, Alloc):
+            self.base(stmt.array)
+        elif isinstance(stmt, Run):
+            self.calls.setdefault(stmt.function, []).append(region)
+            given = (self.tally, *([self.model] if self.model else []))
+            return [replace(stmt, args=(*stmt.args, *given))]
+        return [*out, stmt]
+
+    def loop(self, stmt: For, region: Region, row: _Row) -> list[Stmt]:
+        out: list[Stmt] = []
+        self.value(stmt.stop, region, row, out)
+        counter: list[Stmt] = []
+        if isinstance(stmt.stop, Num):
+            inside = Region(region, times=len(range(0, int(stmt.stop.value), stmt.step)))
+        else:
+            inside = self.counted(counter)
+        row.inside = inside
+        body = self.body(stmt.body, inside)
+        return [*out, replace(stmt, body=(*counter, *body))]
+
+    def branch(self, stmt: If, region: Region, row: _Row) -> list[Stmt]:
+        out: list[Stmt] = []
+        self.value(stmt.cond, region, row, out)
+        sides = []
+        for side in (stmt.body, stmt.orelse):
+            counter: list[Stmt] = []
+            inside = self.counted(counter) if side else region
+            sides.append((*counter, *self.body(side, inside)))
+        return [*out, replace(stmt, body=sides[0], orelse=sides[1])]
+
+    def counted(self, out: list[Stmt]) -> Region:
+        """Return a region that counts its runs; append the statement that does."""
+        slot = self.slot()
+        self.counts = True
+        out.append(self.add(slot, Num(1)))
+        return Region(slot=slot)
+
+    def add(self, slot: int, amount: Value) -> Stmt:
+        return Store("store", self.tally, Num(slot), _sum(self.cell(Num(slot)), amount))
+
+    def cell(self, at: Value) -> Load:
+        return Load("load", self.tally, at, INDEX)
+
+    def value(self, value: Value, region: Region, row: _Row, out: list[Stmt]) -> None:
+        """Count the operations and loads of ``value`` in the order in which they run."""
+        if isinstance(value, Choice):
+            self.value(value.cond, region, row, out)
+            self.lazy(value.cond, (value.a, value.b), region, row, out)
+            return
+        if isinstance(value, Both):
+            self.value(value.a, region, row, out)
+            self.lazy(value.a, (value.b,), region, row, out)
+            return
+        for child in children(value):
+            self.value(child, region, row, out)
+        done = operation(value)
+        if done is not None:
+            row.work[region, done] += 1
+        if isinstance(value, Load):
+            if value.how == "vload_if":
+                assert value.mask is not None
+                self.load_if(value, value.mask, region, row, out)
+            else:
+                self.access(value, region, row, out)
+
+    def lazy(
+        self, cond: Value, sides: Sequence[Value], region: Region, row: _Row, out: list[Stmt]
+    ) -> None:
+        """Count values of which only one is evaluated: the first if ``cond`` holds."""
+        bodies: list[Body] = [(), ()]
+        for k, side in enumerate(sides):
+            before, counts = row.busy(), self.counts
+            counter: list[Stmt] = []
+            found: list[Stmt] = []
+            self.value(side, self.counted(counter), row, found)
+            if row.busy() > before:
+                bodies[k] = (*counter, *found)
+            else:
+                self.counts = counts
+        if any(bodies):
+            # a side without work still needs a statement
+            empty = self.add(self.slot(), Num(0))
+            out.append(If(cond, bodies[0] or (empty,), bodies[1]))
+
+    def load_if(
+        self, value: Load, cond: Value, region: Region, row: _Row, out: list[Stmt]
+    ) -> None:
+        counter: list[Stmt] = []
+        inside = self.counted(counter)
+        found: list[Stmt] = []
+        self.access(replace(value, how="vload", mask=None, other=None), inside, row, found)
+        out.append(If(cond, (*counter, *found)))
+
+    def active(self, mask: Value, region: Region, row: _Row, out: list[Stmt]) -> int:
+        """Return the slot that counts the lanes of ``mask``, which is now in the tally."""
+        known = row.masks.get((id(mask), region))
+        if known is not None:
+            return known
+        slot = row.masks[id(mask), region] = self.slot()
+        self.counts = True
+        lanes = mask.type.lanes
+        bits = Cast(mask, Type("int64", lanes))
+        out.append(Store("vstore", self.tally, Num(MASK), bits))
+        each = self.cell(_sum(self.lane, Num(MASK)))
+        out.append(For(self.lane, Num(lanes), (self.add(slot, each),)))
+        return slot
+
+    def access(
+        self, node: Load | Store | Prefetch, region: Region, row: _Row, out: list[Stmt]
+    ) -> Access:
+        """Count a load, a store or a prefetch, and report it."""
+        lanes = 0 if isinstance(node, Prefetch) else _type(node).lanes
+        count = max(lanes, 1) * (max(node.columns, 1) if isinstance(node, Load) else 1)
+        mask = None if isinstance(node, Prefetch) else node.mask
+        active = -1 if mask is None else self.active(mask, region, row, out)
+        kind = _kind(node)
+        made = Access(kind, node.array, count, lanes, region, len(self.sites), active)
+        self.sites.append(made)
+        row.accesses.append(made)
+        if self.model is not None:
+            self.report(node, made, mask, out)
+        return made
+
+    def report(
+        self, node: Load | Store | Prefetch, access: Access, mask: Value | None, out: list[Stmt]
+    ) -> None:
+        size, lanes = itemsize(node.array.dtype), access.lanes
+        base = self.cell(Num(self.base(node.array)))
+        kind, site = KINDS.index(access.kind), access.site
+        if not lanes or (lanes and not node.at.type.lanes and "scatter" in _how(node)):
+            self.call(out, "report", _offset(base, node.at, size), (size, kind, site))
+        elif node.at.type.lanes:
+            out.append(Store("vstore", self.tally, Num(OFFSETS), node.at))
+            name = "report_listed" if mask is None else "report_listed_masked"
+            self.call(out, name, base, (lanes, size, kind, site))
+        elif isinstance(node, Load) and node.columns:
+            start, row_bytes = _offset(base, node.at, size), node.columns * size
+            steps = (node.step * size, lanes, row_bytes, kind, site)
+            self.call(out, "report_steps", start, steps)
+        elif isinstance(node, (Load, Store)) and (node.step != 1 or mask is not None):
+            name = "report_steps" if mask is None else "report_steps_masked"
+            start = _offset(base, node.at, size)
+            self.call(out, name, start, (node.step * size, lanes, size, kind, site))
+        else:
+            whole = (self.reach(node, lanes) * size, kind, site)
+            self.call(out, "report", _offset(base, node.at, size), whole)
+
+    def reach(self, node: Load | Store | Prefetch, lanes: int) -> int:
+        """Return how many adjacent elements a vector reads, from the first on."""
+        order = node.order if isinstance(node, Load) else None
+        if isinstance(order, Reg):
+            order = self.orders.get(order.name)
+        return 1 + max(order.lanes) if isinstance(order, Order) else lanes
+
+    def call(self, out: list[Stmt], name: str, address: Value, rest: Sequence[int]) -> None:
+        assert self.model is not None
+        self.used |= {name, "report"}
+        tally = (self.tally,) if "tally" in REPORTS[name] else ()
+        numbers = tuple(Num(n) for n in rest)
+        out.append(Run(self.reports[name], (self.model, *tally, address, *numbers)))
+
+
+def _how(node: Load | Store | Prefetch) -> str:
+    return "" if isinstance(node, Prefetch) else node.how
+
+
+def _kind(node: Load | Store | Prefetch) -> str:
+    if isinstance(node, Store):
+        return "stream" if node.how == "vstore_stream" else "store"
+    return "load" if isinstance(node, Load) else "prefetch"
+
+
+def _type(node: Load | Store) -> Type:
+    return node.type if isinstance(node, Load) else node.value.type
+
+
+def _mask_of(stmt: Let) -> Value | None:
+    """Return the mask under which a sum in a register changes, if it has one."""
+    value = stmt.value
+    if isinstance(value, Fn) and value.name == "select" and value.args[2] == stmt.reg:
+        return value.args[0] if value.args[0].type.lanes else None
+    return None
+
+
+def _offset(base: Value, at: Value, size: int) -> Value:
+    """Return the address of the element ``at``, in bytes."""
+    if isinstance(at, Num):
+        return _sum(base, Num(at.value * size))
+    return _sum(base, at if size == 1 else Op("*", at, Num(size), INDEX, index=True))
+
+
+def _sum(a: Value, b: Value) -> Value:
+    return Op("+", a, b, INDEX, index=True)
+
+
+def _array(name: str) -> Array:
+    return Array(name, Buffer(name, "int64", (1,)))
+
+
+def _names(nest: MachineNest) -> set[str]:
+    """Return all names that the nest defines."""
+    found = {f.name for f in nest.functions}
+    for function in nest.functions:
+        found |= {p.name for p in function.parameters}
+        for stmt, _ in walk(function.body):
+            if isinstance(stmt, Let):
+                found.add(stmt.reg.name)
+            elif isinstance(stmt, For):
+                found.add(stmt.index.name)
+            elif isinstance(stmt, Alloc):
+                found.add(stmt.array.name)
+            elif isinstance(stmt, If) and stmt.result is not None:
+                found.add(stmt.result.name)
+    return found
+
+
+def _frozen(row: _Row) -> Row:
+    return Row(
+        row.stmt, row.region, row.stage, row.inside, tuple(row.accesses), dict(row.work), row.made,
+        row.end,
+    )  # fmt: skip
+
+
+__all__ = ["KINDS", "Access", "Instrumented", "Made", "Row", "instrument"]

@@ -1,0 +1,89 @@
+"""The stage of each statement: that of the first element which needs what it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from schedlang.machine.nest import MachineNest
+from schedlang.machine.nodes import (
+    Alloc,
+    Body,
+    For,
+    If,
+    Let,
+    Prefetch,
+    Reg,
+    Stmt,
+    Store,
+    parts,
+    values,
+    walk,
+)
+
+
+def stages(nest: MachineNest) -> dict[Stmt, str]:
+    """Return the stage of every statement that computes, loads or stores.
+
+    A store has the stage whose elements its array holds. A register's value has the stage of the
+    statement that uses it first; storage has the stage that is stored there.
+    """
+    stored = _stored(nest)
+    found: dict[Stmt, str] = {}
+    for function in nest.functions:
+        _backwards(function.body, {}, stored, found)
+    return found
+
+
+def _stored(nest: MachineNest) -> dict[str, str]:
+    """Return the stage that each array's elements are computed by, by the array's name."""
+    found: dict[str, str] = {}
+    for function in nest.functions:
+        for stmt, _ in walk(function.body):
+            if isinstance(stmt, Store):
+                stage = stmt.stage or _name(stmt)
+                if stmt.stage or stmt.array.name not in found:
+                    found[stmt.array.name] = stage
+    return found
+
+
+def _name(stmt: Store) -> str:
+    tensor = stmt.array.buffer.tensor
+    return stmt.array.buffer.name if tensor is None else tensor.name
+
+
+def _backwards(
+    body: Body, uses: dict[str, str], stored: Mapping[str, str], found: dict[Stmt, str]
+) -> str:
+    """Note the stages of ``body``, last statement first; return that of its first statement.
+
+    ``uses`` maps a register to the stage of its first use so far.
+    """
+    first = ""
+    for stmt in reversed(body):
+        if isinstance(stmt, For):
+            stage = _backwards(stmt.body, uses, stored, found)
+        elif isinstance(stmt, If):
+            other = _backwards(stmt.orelse, uses, stored, found)
+            stage = _backwards(stmt.body, uses, stored, found) or other
+            if stmt.result is not None:
+                stage = uses.get(stmt.result.name, stage)
+        elif isinstance(stmt, Store):
+            stage = stmt.stage or stored[stmt.array.name]
+        elif isinstance(stmt, Let):
+            stage = stmt.stage or uses.get(stmt.reg.name, first)
+        elif isinstance(stmt, Alloc):
+            stage = stored.get(stmt.array.name, "")
+        elif isinstance(stmt, Prefetch):
+            stage = first
+        else:
+            continue
+        found[stmt] = stage
+        first = stage or first
+        for root in values(stmt):
+            for value in parts(root):
+                if isinstance(value, Reg) and stage:
+                    uses[value.name] = stage
+    return first
+
+
+__all__ = ["stages"]

@@ -1,0 +1,89 @@
+"""A trace: the accesses of a kernel, in order, as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from schedlang.counting.instrument import KINDS, Instrumented
+from schedlang.counting.probes import log
+
+# consecutive accesses that are kept or left out together
+RUN = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """The accesses of one call, in the order in which one core makes them.
+
+    All arrays have one entry for each access that was kept. ``buffer`` and ``line`` are indices.
+
+    ``address``
+        the simulated byte address, int64: each argument begins a page of its own
+    ``offset``
+        bytes from the start of the array, int64
+    ``size``
+        bytes, int32; adjacent lanes of a vector are one access
+    ``kind``
+        0 load, 1 store, 2 prefetch, 3 store past the caches, uint8
+    ``buffer``
+        which of ``buffers``, the names of the arrays
+    ``line``
+        which line of ``nest``, the text of the machine nest by lines
+    ``total``
+        the accesses of the call. If there are more than were kept, ``every`` says that runs of 256
+        consecutive accesses were kept, one in ``every``.
+    """
+
+    address: np.ndarray
+    offset: np.ndarray
+    size: np.ndarray
+    kind: np.ndarray
+    buffer: np.ndarray
+    line: np.ndarray
+    buffers: tuple[str, ...]
+    nest: tuple[str, ...]
+    total: int
+    every: int = 1
+
+    @property
+    def writes(self) -> np.ndarray:
+        """Return which accesses are stores, a bool array."""
+        return (self.kind == KINDS.index("store")) | (self.kind == KINDS.index("stream"))
+
+    def __len__(self) -> int:
+        return len(self.address)
+
+    def __repr__(self) -> str:
+        kept = "" if self.every == 1 else f", one run of {RUN} in {self.every} kept"
+        return f"<Trace of {self.total:,} accesses to {', '.join(self.buffers)}{kept}>"
+
+
+def log_model(room: int, every: int) -> np.ndarray:
+    """Return an empty log for ``room`` accesses that keeps one run in ``every``, int64."""
+    model = np.zeros(log.EVENTS + 3 * room, np.int64)
+    model[log.ROOM], model[log.EVERY], model[log.RUN] = room, every, RUN
+    return model
+
+
+def traced(
+    model: np.ndarray, made: Instrumented, tally: np.ndarray, lines: list[int],
+    nest: tuple[str, ...], every: int,
+) -> Trace:  # fmt: skip
+    """Return the trace that a run left in ``model``; ``lines`` are the lines of each site."""
+    written = int(model[log.WRITTEN])
+    events = model[log.EVENTS : log.EVENTS + 3 * written].reshape(-1, 3)
+    address, packed, site = (np.ascontiguousarray(column) for column in events.T)
+    arrays = list(made.bases)
+    buffer = np.array([arrays.index(a.array) for a in made.sites], np.int32)
+    starts = np.array([tally[made.bases[a.array]] for a in made.sites], np.int64)
+    where = np.array(lines, np.int32)
+    return Trace(
+        address, address - starts[site], (packed // 4).astype(np.int32),
+        (packed % 4).astype(np.uint8), buffer[site], where[site], tuple(a.name for a in arrays),
+        nest, int(model[log.SEEN]), every,
+    )  # fmt: skip
+
+
+__all__ = ["RUN", "Trace", "log_model", "traced"]

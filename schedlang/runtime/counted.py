@@ -1,0 +1,172 @@
+"""Counts and traces of a CPU kernel, by its machine nest with counters, compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from schedlang.counting.caches import Moved, addresses, cache_model, moved, share
+from schedlang.counting.instrument import Instrumented, instrument
+from schedlang.counting.records import Counts
+from schedlang.counting.regions import Runs
+from schedlang.counting.result import KernelCounts, LoopCounts
+from schedlang.counting.source import counting_source
+from schedlang.counting.totals import Lines, Totals
+from schedlang.counting.trace import Trace, log_model, traced
+from schedlang.errors import CallError
+from schedlang.expr.dtypes import itemsize
+from schedlang.expr.nodes import Var
+from schedlang.host import Cache, is_whole
+from schedlang.index.linear import Lin
+from schedlang.index.simplify import to_lin
+from schedlang.ir.nest import Nest
+from schedlang.machine.nest import MachineNest
+from schedlang.machine.nodes import Array, For
+from schedlang.machine.printer import Line, machine_lines
+from schedlang.runtime import files
+
+MOST = 10**8
+MOST_TRACED = 10**7
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A call to count: the nest that runs, and its arguments as the compiled function takes them.
+
+    ``flat`` are flat arrays and scalars; the kernel writes to the outputs among them. ``sizes`` are
+    the values of symbolic sizes.
+    """
+
+    name: str
+    nest: Nest
+    machine: MachineNest
+    flat: Sequence[Any]
+    sizes: Mapping[str, int]
+
+
+def counted(call: Call, caches: Sequence[Cache], most: int) -> KernelCounts:
+    """Return the counts of ``call``, whose accesses go through ``caches``, if there are any.
+
+    Up to ``most`` accesses the caches are exact; beyond, they simulate a share of the lines.
+    Raises :class:`~schedlang.errors.CallError` if ``most`` is no positive whole number.
+    """
+    _check_most("counters", "most", most)
+    made = instrument(call.machine, False)
+    tally = _tally(made, call)
+    if made.counts:
+        _run(made, "", call, tally, None)
+    lines: Lines = ()
+    found = Moved((), (), 0, 1)
+    if caches:
+        requests = _requests(made, tally)
+        told = instrument(call.machine, True)
+        tally = _tally(told, call)
+        model = cache_model(caches, len(told.sites), share(requests, most))
+        _run(told, "caches", call, tally, model)
+        found, made = moved(model, len(told.sites)), told
+        lines = found.into
+    totals = Totals(made, Runs(made.calls, tally), lambda a: _bytes(a, call), lines)
+    rows = totals.rows()
+    loops = tuple(
+        LoopCounts(row.stmt.index.name, row.stage, counts)
+        for row, counts in zip(made.rows, rows) if isinstance(row.stmt, For)
+    )  # fmt: skip
+    return KernelCounts(
+        call.name, totals.stages(), totals.total(), loops, _beside(call.machine, rows),
+        tuple(caches), found.written, found.streamed, found.sampled,
+    )  # fmt: skip
+
+
+def trace(call: Call, most: int) -> Trace:
+    """Return the accesses of ``call`` in order; runs of them are left out if there are too many.
+
+    Raises :class:`~schedlang.errors.CallError` if ``most`` is no positive whole number.
+    """
+    _check_most("trace", "most", most)
+    plain = instrument(call.machine, False)
+    tally = _tally(plain, call)
+    if plain.counts:
+        _run(plain, "", call, tally, None)
+    total = _events(plain, tally)
+    made = instrument(call.machine, True)
+    tally = _tally(made, call)
+    every = max(1, -(-total // most))
+    model = log_model(min(total, most) if every == 1 else most, every)
+    _run(made, "log", call, tally, model)
+    lines = machine_lines(call.machine.functions)
+    starts = [k for k, line in enumerate(lines) if line.stmt is not None]
+    places = {access: starts[k] for k, row in enumerate(made.rows) for access in row.accesses}
+    return traced(
+        model, made, tally, [places[a] for a in made.sites], tuple(line.text for line in lines),
+        every,
+    )  # fmt: skip
+
+
+def _check_most(what: str, name: str, given: Any) -> None:
+    if not is_whole(given) or given < 1:
+        raise CallError(f"{what}(..., {name}={given!r}): {name} is a whole number, at least 1")
+
+
+def _run(
+    made: Instrumented, probe: str, call: Call, tally: np.ndarray, model: np.ndarray | None
+) -> None:
+    """Run the instrumented kernel: it fills ``tally`` and ``model``."""
+    path = files.write(counting_source(made, probe), f"{call.name}_counted")
+    function = getattr(files.load(path), made.nest.entry.name)
+    function(*call.flat, tally, *([] if model is None else [model]))
+
+
+def _tally(made: Instrumented, call: Call) -> np.ndarray:
+    """Return a tally without counts, with the address of each array, int64."""
+    arguments = made.original.entry.parameters
+    sizes = [(_bytes(array, call), array in arguments) for array in made.bases]
+    # arguments first, in their order
+    order = sorted(range(len(sizes)), key=lambda k: not sizes[k][1])
+    tally = np.zeros(made.cells, np.int64)
+    cells = list(made.bases.values())
+    for k, at in zip(order, addresses([sizes[k] for k in order])):
+        tally[cells[k]] = at
+    return tally
+
+
+def _bytes(array: Array, call: Call) -> int:
+    buffer = array.buffer
+    if buffer.size is not None:
+        return max(buffer.size, 1) * itemsize(buffer.dtype)
+    known = {v: Lin.of(call.sizes[v.name]) for v in _sizes(call.nest) if v.name in call.sizes}
+    extents = [to_lin(e, known).const for e in buffer.shape]
+    return prod(0 if e is None else max(e, 0) for e in extents) * itemsize(buffer.dtype)
+
+
+def _sizes(nest: Nest) -> list[Var]:
+    return [*nest.sizes, *(a for a in nest.args if isinstance(a, Var) and a.is_size)]
+
+
+def _requests(made: Instrumented, tally: np.ndarray) -> int:
+    """Return the number of loads, stores and prefetches of a call, a vector being one."""
+    runs = Runs(made.calls, tally)
+    return sum(runs(access.region) for access in made.sites)
+
+
+def _events(made: Instrumented, tally: np.ndarray) -> int:
+    """Return at least as many events as a trace of a call has: one a lane, if lanes are apart."""
+    runs = Runs(made.calls, tally)
+    return sum(runs(access.region) * access.elements for access in made.sites)
+
+
+def _beside(
+    machine: MachineNest, rows: Sequence[Counts]
+) -> tuple[tuple[Line, Counts | None], ...]:
+    """Return the lines of a machine nest, each with the counts of its statement."""
+    counts = iter(rows)
+    return tuple(
+        (line, None if line.stmt is None else next(counts))
+        for line in machine_lines(machine.functions)
+    )
+
+
+__all__ = ["MOST", "MOST_TRACED", "Call", "counted", "trace"]
