@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schedlang.counting.probes import caches as probe
+from schedlang.counting.probes import layout
 from schedlang.host import LINE, Cache
 
 # the most neighbouring lines of which one is simulated
@@ -37,14 +37,14 @@ def cache_model(caches: Sequence[Cache], sites: int, sampled: int = 1) -> np.nda
     >>> cache_model((Cache(128, 1),), sites=1)[:10].tolist()
     [1, 0, 0, 0, 2, 1, 1, 10, 12, 0]
     """
-    fields = probe.FIRST + probe.FIELDS * len(caches)
+    fields = layout.FIRST + layout.FIELDS * len(caches)
     sizes = [max(1, c.sets // sampled) * c.ways for c in caches]
     model = np.zeros(fields + sum(sizes) + sites * len(caches), np.int64)
-    model[probe.LEVELS] = len(caches)
-    model[probe.SHIFT] = sampled.bit_length() - 1
+    model[layout.LEVELS] = len(caches)
+    model[layout.SHIFT] = sampled.bit_length() - 1
     lines, misses = fields, fields + sum(sizes)
     for level, (cache, size) in enumerate(zip(caches, sizes)):
-        at = probe.FIRST + probe.FIELDS * level
+        at = layout.FIRST + layout.FIELDS * level
         sets = size // cache.ways
         bits = sets - 1 if sets & (sets - 1) == 0 else -1
         model[at : at + 5] = sets, bits, cache.ways, lines, misses
@@ -55,14 +55,14 @@ def cache_model(caches: Sequence[Cache], sites: int, sampled: int = 1) -> np.nda
 
 def moved(model: np.ndarray, sites: int) -> Moved:
     """Return what a simulation left in ``model``."""
-    each = 1 << int(model[probe.SHIFT])
+    each = 1 << int(model[layout.SHIFT])
     into, written = [], []
-    for level in range(int(model[probe.LEVELS])):
-        at = probe.FIRST + probe.FIELDS * level
-        first = int(model[at + probe.MISSES])
+    for level in range(int(model[layout.LEVELS])):
+        at = layout.FIRST + layout.FIELDS * level
+        first = int(model[at + layout.MISSES])
         into.append(tuple((model[first : first + sites] * each).tolist()))
-        written.append(int(model[at + probe.WRITTEN]) * each)
-    return Moved(tuple(into), tuple(written), int(model[probe.STREAMED]), each)
+        written.append(int(model[at + layout.WRITTEN]) * each)
+    return Moved(tuple(into), tuple(written), int(model[layout.STREAMED]), each)
 
 
 def share(requests: int, most: int) -> int:

@@ -45,6 +45,7 @@ from schedlang.machine.nodes import (
     Type,
     Value,
     children,
+    parts,
     walk,
 )
 from schedlang.machine.passes.serial import serial
@@ -52,14 +53,9 @@ from schedlang.machine.passes.serial import serial
 # the kinds of accesses, as the probes know them
 KINDS = ("load", "store", "prefetch", "stream")
 # the cells of the tally for the offsets and the mask of a vector's lanes; counters come after them
-OFFSETS, MASK, FREE = 0, 64, 128
-REPORTS: Mapping[str, tuple[str, ...]] = {
-    "report": ("address", "size", "kind", "site"),
-    "report_steps": ("address", "step", "lanes", "size", "kind", "site"),
-    "report_steps_masked": ("tally", "address", "step", "lanes", "size", "kind", "site"),
-    "report_listed": ("tally", "address", "lanes", "size", "kind", "site"),
-    "report_listed_masked": ("tally", "address", "lanes", "size", "kind", "site"),
-}
+OFFSETS, LANES, FREE = 0, 64, 128
+# the parameters of a probe after the model
+PARAMETERS = ("address", "size", "kind", "site")
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +108,9 @@ class Instrumented:
 
     The last parameters of its entry are the tally and, if it reports accesses, the probes' model.
     ``bases`` maps each array to the cell of the tally that holds its address. ``counts`` says
-    whether the kernel has counters, so that it must run before its counts are known. ``functions``
-    maps a function's name to its first row and the one after its last.
+whether the kernel has counters, so that it must run before its counts are known. ``functions``
+    maps a function's name to its first row and the one after its last. ``probe`` is the name of the
+    function that is called at each access, which the nest declares without a body.
     """
 
     nest: MachineNest
@@ -125,7 +122,7 @@ class Instrumented:
     cells: int
     sites: tuple[Access, ...]
     counts: bool
-    reports: Mapping[str, str]
+    probe: str = ""
 
 
 def instrument(nest: MachineNest, report: bool) -> Instrumented:
@@ -164,9 +161,10 @@ class _Instrument:
         self.tally = _array(self.names.fresh("tally"))
         self.model = _array(self.names.fresh("model")) if report else None
         self.lane = Reg(self.names.fresh("lane"))
-        self.reports = {name: self.names.fresh(name) for name in REPORTS} if report else {}
-        self.used: set[str] = set()
+        self.probe = self.names.fresh("report") if report else ""
         self.orders: dict[str, Order] = {}
+        # the registers that hold indices and what is computed from them alone
+        self.indices = _indices(nest)
         self.cells = FREE
         self.bases: dict[Array, int] = {}
         self.rows: list[_Row] = []
@@ -187,19 +185,14 @@ class _Instrument:
         for array in self.nest.entry.parameters:
             if isinstance(array, Array):
                 self.base(array)
-        used = {name: fresh for name, fresh in self.reports.items() if name in self.used}
-        probes = [self.probe(name, fresh) for name, fresh in used.items()]
+        if self.model is not None:
+            numbers = [Reg(self.names.fresh(name)) for name in PARAMETERS]
+            made.insert(0, Function(self.probe, (self.model, *numbers), ()))
         return Instrumented(
-            MachineNest((*probes, *made)), self.nest, tuple(map(_frozen, self.rows)), places,
+            MachineNest(tuple(made)), self.nest, tuple(map(_frozen, self.rows)), places,
             {name: tuple(regions) for name, regions in self.calls.items()}, self.bases, self.cells,
-            tuple(self.sites), self.counts, used,
+            tuple(self.sites), self.counts, self.probe,
         )  # fmt: skip
-
-    def probe(self, name: str, fresh: str) -> Function:
-        """Return the declaration of a probe, whose body stands in the file of the kernel."""
-        assert self.model is not None
-        parameters = (self.tally if p == "tally" else Reg(p) for p in REPORTS[name])
-        return Function(fresh, (self.model, *parameters), ())
 
     def slot(self) -> int:
         self.cells += 1
@@ -225,6 +218,8 @@ class _Instrument:
         if isinstance(stmt, Let):
             if isinstance(stmt.value, Order):
                 self.orders[stmt.reg.name] = stmt.value
+            if self.of_indices(stmt.value):
+                self.indices.add(stmt.reg.name)
             self.value(stmt.value, region, row, out)
             if stmt.stage:
                 mask = _mask_of(stmt)
@@ -298,7 +293,7 @@ class _Instrument:
         for child in children(value):
             self.value(child, region, row, out)
         done = operation(value)
-        if done is not None:
+        if done is not None and not self.of_indices(value):
             row.work[region, done] += 1
         if isinstance(value, Load):
             if value.how == "vload_if":
@@ -306,6 +301,15 @@ class _Instrument:
                 self.load_if(value, value.mask, region, row, out)
             else:
                 self.access(value, region, row, out)
+
+    def of_indices(self, value: Value) -> bool:
+        """Return whether ``value`` is computed from indices, sizes and constants alone."""
+        for part in parts(value):
+            if isinstance(part, Load) or part.type.dtype not in ("int64", "bool"):
+                return False
+            if isinstance(part, Reg) and part.name not in self.indices:
+                return False
+        return True
 
     def lazy(
         self, cond: Value, sides: Sequence[Value], region: Region, row: _Row, out: list[Stmt]
@@ -344,8 +348,8 @@ class _Instrument:
         self.counts = True
         lanes = mask.type.lanes
         bits = Cast(mask, Type("int64", lanes))
-        out.append(Store("vstore", self.tally, Num(MASK), bits))
-        each = self.cell(_sum(self.lane, Num(MASK)))
+        out.append(Store("vstore", self.tally, Num(LANES), bits))
+        each = self.cell(_sum(self.lane, Num(LANES)))
         out.append(For(self.lane, Num(lanes), (self.add(slot, each),)))
         return slot
 
@@ -370,24 +374,26 @@ class _Instrument:
     ) -> None:
         size, lanes = itemsize(node.array.dtype), access.lanes
         base = self.cell(Num(self.base(node.array)))
-        kind, site = KINDS.index(access.kind), access.site
-        if not lanes or (lanes and not node.at.type.lanes and "scatter" in _how(node)):
-            self.call(out, "report", _offset(base, node.at, size), (size, kind, site))
-        elif node.at.type.lanes:
+        if not lanes or (not node.at.type.lanes and "scatter" in _how(node)):
+            out.append(self.call(_offset(base, node.at, size), size, access))
+            return
+        if node.at.type.lanes:
             out.append(Store("vstore", self.tally, Num(OFFSETS), node.at))
-            name = "report_listed" if mask is None else "report_listed_masked"
-            self.call(out, name, base, (lanes, size, kind, site))
-        elif isinstance(node, Load) and node.columns:
-            start, row_bytes = _offset(base, node.at, size), node.columns * size
-            steps = (node.step * size, lanes, row_bytes, kind, site)
-            self.call(out, "report_steps", start, steps)
-        elif isinstance(node, (Load, Store)) and (node.step != 1 or mask is not None):
-            name = "report_steps" if mask is None else "report_steps_masked"
-            start = _offset(base, node.at, size)
-            self.call(out, name, start, (node.step * size, lanes, size, kind, site))
+            each = self.call(_offset(base, self.cell(self.lane), size), size, access)
         else:
-            whole = (self.reach(node, lanes) * size, kind, site)
-            self.call(out, "report", _offset(base, node.at, size), whole)
+            columns = node.columns if isinstance(node, Load) else 0
+            step = 1 if isinstance(node, Prefetch) else node.step
+            start = _offset(base, node.at, size)
+            if step == 1 and mask is None and not columns:
+                out.append(self.call(start, self.reach(node, lanes) * size, access))
+                return
+            there = _offset(start, self.lane, step * size)
+            each = self.call(there, max(columns, 1) * size, access)
+        body: Stmt = each
+        if mask is not None:
+            on = Op("!=", self.cell(_sum(self.lane, Num(LANES))), Num(0), Type("bool"), index=True)
+            body = If(on, (each,))
+        out.append(For(self.lane, Num(lanes), (body,)))
 
     def reach(self, node: Load | Store | Prefetch, lanes: int) -> int:
         """Return how many adjacent elements a vector reads, from the first on."""
@@ -396,12 +402,11 @@ class _Instrument:
             order = self.orders.get(order.name)
         return 1 + max(order.lanes) if isinstance(order, Order) else lanes
 
-    def call(self, out: list[Stmt], name: str, address: Value, rest: Sequence[int]) -> None:
+    def call(self, address: Value, size: int, access: Access) -> Stmt:
+        """Return the call of the probe for ``size`` bytes at ``address``."""
         assert self.model is not None
-        self.used |= {name, "report"}
-        tally = (self.tally,) if "tally" in REPORTS[name] else ()
-        numbers = tuple(Num(n) for n in rest)
-        out.append(Run(self.reports[name], (self.model, *tally, address, *numbers)))
+        numbers = (Num(size), Num(KINDS.index(access.kind)), Num(access.site))
+        return Run(self.probe, (self.model, address, *numbers))
 
 
 def _how(node: Load | Store | Prefetch) -> str:
@@ -439,6 +444,14 @@ def _sum(a: Value, b: Value) -> Value:
 
 def _array(name: str) -> Array:
     return Array(name, Buffer(name, "int64", (1,)))
+
+
+def _indices(nest: MachineNest) -> set[str]:
+    """Return the names of the indices of loops, and of the sizes that the entry is given."""
+    found = {p.name for p in nest.entry.parameters if isinstance(p, Reg) and p.type == INDEX}
+    for function in nest.functions:
+        found |= {s.index.name for s, _ in walk(function.body) if isinstance(s, For)}
+    return found
 
 
 def _names(nest: MachineNest) -> set[str]:

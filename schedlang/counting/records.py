@@ -87,16 +87,19 @@ class Counts:
         longer = max(self.lines, other.lines, key=len)
         lines = [c.lines or (0,) * len(longer) for c in pair]
         return Counts(
-            0, *(sum(getattr(c, name) for c in pair) for name in _ADDED), dict(operations),
-            self.allocated_bytes + other.allocated_bytes, self.peak_bytes + other.peak_bytes,
-            tuple(a + b for a, b in zip(*lines)),
-        )  # fmt: skip
-
-
-_ADDED = (
-    "evaluations", "loads", "stores", "load_requests", "store_requests", "loaded_bytes",
-    "stored_bytes", "prefetches",
-)  # fmt: skip
+            evaluations=self.evaluations + other.evaluations,
+            loads=self.loads + other.loads,
+            stores=self.stores + other.stores,
+            load_requests=self.load_requests + other.load_requests,
+            store_requests=self.store_requests + other.store_requests,
+            loaded_bytes=self.loaded_bytes + other.loaded_bytes,
+            stored_bytes=self.stored_bytes + other.stored_bytes,
+            prefetches=self.prefetches + other.prefetches,
+            operations=dict(operations),
+            allocated_bytes=self.allocated_bytes + other.allocated_bytes,
+            peak_bytes=self.peak_bytes + other.peak_bytes,
+            lines=tuple(a + b for a, b in zip(*lines)),
+        )
 
 
 __all__ = ["Counts"]

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Optional
 
+import numpy as np
+
 
 @dataclass(frozen=True, eq=False)
 class Region:
@@ -27,7 +29,7 @@ class Runs:
     ``calls`` are the regions that call each function; that of the entry has none.
     """
 
-    def __init__(self, calls: Mapping[str, Sequence[Region]], tally: Sequence[int]) -> None:
+    def __init__(self, calls: Mapping[str, Sequence[Region]], tally: np.ndarray) -> None:
         self._calls = calls
         self._tally = tally
         self._known: dict[Region, int] = {}

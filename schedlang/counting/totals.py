@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from schedlang.counting.instrument import Access, Instrumented, Row
 from schedlang.counting.records import Counts
-from schedlang.counting.regions import Runs
+from schedlang.counting.regions import Region, Runs
 from schedlang.counting.work import Work
 from schedlang.expr.dtypes import itemsize
 from schedlang.machine.nodes import Alloc, Array, For, Run

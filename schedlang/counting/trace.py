@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from schedlang.counting.instrument import KINDS, Instrumented
-from schedlang.counting.probes import log
+from schedlang.counting.probes import layout
 
 # consecutive accesses that are kept or left out together
 RUN = 256
@@ -60,10 +60,12 @@ class Trace:
         return f"<Trace of {self.total:,} accesses to {', '.join(self.buffers)}{kept}>"
 
 
-def log_model(room: int, every: int) -> np.ndarray:
-    """Return an empty log for ``room`` accesses that keeps one run in ``every``, int64."""
-    model = np.zeros(log.EVENTS + 3 * room, np.int64)
-    model[log.ROOM], model[log.EVERY], model[log.RUN] = room, every, RUN
+def log_model(total: int, every: int) -> np.ndarray:
+    """Return an empty log of ``total`` accesses at most that keeps one run in ``every``, int64."""
+    runs = -(-total // RUN)
+    room = -(-runs // every) * RUN
+    model = np.zeros(layout.EVENTS + 3 * room, np.int64)
+    model[layout.ROOM], model[layout.EVERY], model[layout.RUN] = room, every, RUN
     return model
 
 
@@ -72,8 +74,8 @@ def traced(
     nest: tuple[str, ...], every: int,
 ) -> Trace:  # fmt: skip
     """Return the trace that a run left in ``model``; ``lines`` are the lines of each site."""
-    written = int(model[log.WRITTEN])
-    events = model[log.EVENTS : log.EVENTS + 3 * written].reshape(-1, 3)
+    written = int(model[layout.LOGGED])
+    events = model[layout.EVENTS : layout.EVENTS + 3 * written].reshape(-1, 3)
     address, packed, site = (np.ascontiguousarray(column) for column in events.T)
     arrays = list(made.bases)
     buffer = np.array([arrays.index(a.array) for a in made.sites], np.int32)
@@ -82,7 +84,7 @@ def traced(
     return Trace(
         address, address - starts[site], (packed // 4).astype(np.int32),
         (packed % 4).astype(np.uint8), buffer[site], where[site], tuple(a.name for a in arrays),
-        nest, int(model[log.SEEN]), every,
+        nest, int(model[layout.SEEN]), every,
     )  # fmt: skip
 
 

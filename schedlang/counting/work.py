@@ -28,7 +28,7 @@ class Work(NamedTuple):
 def operation(value: Value) -> Optional[Work]:
     """Return the operation of ``value`` itself; ``None`` if it computes nothing.
 
-    Arithmetic on indices is none, nor are casts and choices.
+    Arithmetic on indices is none, nor are casts and choices by a test.
     """
     if isinstance(value, Op):
         if value.index:

@@ -19,6 +19,7 @@ from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.counters import Counters
 from schedlang.gpu_lowering.lanes import lanes_at_once, lanes_differ
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
+from schedlang.gpu_lowering.thread_accesses import ThreadAccesses
 from schedlang.index.linear import to_expr
 from schedlang.ir.nodes import (
     Barrier,
@@ -123,6 +124,8 @@ class _Walker:
         self.threads: dict[Any, Any] = {i.axis: r[None, :] for i, r in zip(launch.block, place)}
         self.values: dict[Any, Any] = {}
         self.lane: tuple[For, int] | None = None
+        self.shape = (0, launch.threads)
+        self.elements = ThreadAccesses(*self.shape)
 
     def _prepare(self, stmt: Stmt) -> bool:
         """Record the accesses of each statement; return whether ``stmt`` has any to count."""
@@ -142,7 +145,9 @@ class _Walker:
     def run(self, values: Mapping[Any, Any], blocks: int) -> None:
         self.values = {**values, **self.threads}
         self.shape = (blocks, self.launch.threads)
+        self.elements = ThreadAccesses(*self.shape)
         self.block(self.launch.body, None)
+        self.elements.note(self.counters)
 
     def block(self, block: Block, active: np.ndarray | None) -> None:
         """Count the requests of the statements in ``block``.
@@ -196,7 +201,7 @@ class _Walker:
 
     def access(self, access: Access, active: np.ndarray | None) -> None:
         size = itemsize(access.buffer.dtype)
-        width = size
+        width, lanes = size, 1
         if self.lane is not None:
             loop, turn = self.lane
             turns, lanes = lanes_at_once(access.buffer, access.indices, loop)
@@ -206,6 +211,7 @@ class _Walker:
         for test in access.tests:
             active = self.both(active, test)
         scope = "shared" if access.buffer.scope == "shared" else "global"
+        self.elements.add(scope, access.stores, active, lanes)
         bytes_ = np.asarray(access.offset.run(self.values)[0]) * size
         if active is None and (bytes_.ndim < 2 or bytes_.shape[0] == 1):
             # the offsets are the same in every block

@@ -22,6 +22,7 @@ from schedlang.gpu_lowering.checked_memory import Lanes, Memory
 from schedlang.gpu_lowering.counters import Counters
 from schedlang.gpu_lowering.lanes import lanes_at_once, lanes_differ, on_lanes
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
+from schedlang.gpu_lowering.thread_accesses import ThreadAccesses
 from schedlang.ir.nodes import (
     Alloc,
     Barrier,
@@ -137,7 +138,9 @@ class _Run:
             numbers = np.arange(first, min(blocks, first + at_once))
             place = np.unravel_index(numbers, grid) if grid else ()
             values = {i.axis: row[:, None] for i, row in zip(launch.grid, place)}
-            _Blocks(self, launch, numbers, values).block(launch.body)
+            blocks_now = _Blocks(self, launch, numbers, values)
+            blocks_now.block(launch.body)
+            blocks_now.accesses.note(self.counters[launch.name])
 
 
 class _Blocks:
@@ -161,6 +164,7 @@ class _Blocks:
         self.threads = np.broadcast_to(lanes[None, :], self.shape)
         self.numbers = np.broadcast_to(numbers[:, None], self.shape)
         self.active = np.ones(self.shape, bool)
+        self.accesses = ThreadAccesses(*self.shape)
         self.time = np.zeros(self.shape, np.int64)
         self.memories: dict[Buffer, Memory] = {}
         self.lane: tuple[For, int] | None = None
@@ -297,6 +301,7 @@ class _Blocks:
         if memory.buffer.scope == "local":
             return
         width = itemsize(memory.buffer.dtype)
+        lanes = 1
         if self.lane is not None:
             loop, turn = self.lane
             turns, lanes = lanes_at_once(memory.buffer, indices, loop)
@@ -306,6 +311,7 @@ class _Blocks:
         scope = "shared" if memory.buffer.scope == "shared" else "global"
         bytes_ = offsets * itemsize(memory.buffer.dtype)
         self.counters.access(scope, stores, bytes_, active, width)
+        self.accesses.add(scope, stores, active, lanes)
 
     def barrier(self) -> None:
         some = np.asarray(self.active.any(axis=1))

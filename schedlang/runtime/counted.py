@@ -95,7 +95,7 @@ def trace(call: Call, most: int) -> Trace:
     made = instrument(call.machine, True)
     tally = _tally(made, call)
     every = max(1, -(-total // most))
-    model = log_model(min(total, most) if every == 1 else most, every)
+    model = log_model(total, every)
     _run(made, "log", call, tally, model)
     lines = machine_lines(call.machine.functions)
     starts = [k for k, line in enumerate(lines) if line.stmt is not None]

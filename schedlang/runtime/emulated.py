@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 
 from schedlang.compute.arrays import as_numpy
-from schedlang.errors import CallError
+from schedlang.counting.trace import Trace
+from schedlang.errors import BuildError, CallError, explain
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
-from schedlang.gpu_lowering.counters import Counters
+from schedlang.gpu_lowering.counters import KernelCounters
 from schedlang.gpu_lowering.memory_requests import counted, decided_by_data
 from schedlang.gpu_lowering.printer import program_text
 from schedlang.gpu_lowering.simt import Simulation, simulate
 from schedlang.ir.nest import Nest
 from schedlang.runtime import nvidia
+from schedlang.runtime.counted import MOST, MOST_TRACED
 from schedlang.runtime.device_file import DeviceFile
 from schedlang.runtime.kernel import Built, Kernel
 from schedlang.runtime.nvidia import Compiled, Resources
@@ -90,20 +92,41 @@ class GpuKernel(Kernel):
         found = self._simulated(args, named, order, True).outputs
         return found[0] if len(found) == 1 else found
 
-    def counters(self, *args: Any, **named: Any) -> dict[str, Counters]:
+    def counters(
+        self, *args: Any, caches: Any = True, most: int = MOST, **named: Any
+    ) -> KernelCounters:
         """Return the memory requests of the warps, by kernel name.
 
         The arguments are the inputs of a call, as NumPy arrays. The requests are those of the
         program as written; compiled code may make fewer. If addresses depend on data, as in a
         gather, only moderate sizes are practical.
+
+        Raises :class:`~schedlang.errors.CallError` for ``caches`` or ``most``, which are for CPU
+        kernels: no cache of a GPU is simulated.
         """
+        if caches is not True or most != MOST:
+            raise CallError(
+                f"counters of kernel {self.name}: caches= and most= are for kernels of a CPU; no "
+                "cache of a GPU is simulated, so leave them out"
+            )
         if decided_by_data(self._program):
-            return dict(self._simulated(args, named, "forward", False).counters)
+            return KernelCounters(self._simulated(args, named, "forward", False).counters)
         given, found = self._bound(args, named)
         scalars: dict[Any, Any] = {v: found[v.name] for v in self._nest.sizes}
         inputs = [a for a in self._nest.args if isinstance(a, Var) or a not in self._nest.outputs]
         scalars.update((a, value) for a, value in zip(inputs, given) if isinstance(a, Var))
-        return counted(self._program, scalars)
+        return KernelCounters(counted(self._program, scalars))
+
+    def trace(self, *args: Any, most: int = MOST_TRACED, **named: Any) -> Trace:
+        """Refuse: the threads of a GPU have no order of accesses."""
+        raise BuildError(
+            explain(
+                f"trace of kernel {self.name}",
+                "it is built for a GPU, whose threads run in no fixed order",
+                'Build the schedule for target="cpu", or use counters(...), which counts the '
+                "requests of the warps.",
+            )
+        )
 
     def _simulated(
         self, args: tuple[Any, ...], named: Mapping[str, Any], order: str, watched: bool

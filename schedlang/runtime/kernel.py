@@ -463,7 +463,7 @@ def _levels(caches: Any, target: Target) -> Sequence[Cache]:
     if not isinstance(caches, (list, tuple)) or not all(isinstance(c, Cache) for c in caches):
         raise CallError(
             f"counters(..., caches={caches!r}): caches is True, False, or a list such as "
-            "[sl.Cache(32 * 1024, 8)], the first level first"
+            "[Cache(32 * 1024, 8)] of schedlang.target.Cache, the first level first"
         )
     return caches
 

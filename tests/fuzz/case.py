@@ -22,6 +22,7 @@ from schedlang.machine.interpret import interpret_machine
 from tests.fuzz.arguments import arguments
 from tests.fuzz.attach import check_attach_order
 from tests.fuzz.compare import compare, expected, scalar
+from tests.fuzz.counts import check_counts
 from tests.fuzz.coverage import note_graph, note_kernel, note_nest
 from tests.fuzz.graphs import build, random_graph
 from tests.fuzz.inputs import arrays, other_sizes
@@ -189,7 +190,8 @@ def machine_run(
         else:
             args.append(np.dtype(arg.dtype).type(value))
     args += [sizes[v.name] for v in nest.sizes]
-    interpret_machine(kernel.machine_nest, args, rng)
+    work = interpret_machine(kernel.machine_nest, args, rng)
+    check_counts(kernel.machine_nest, args, work)
     return tuple(outputs)
 
 

@@ -1,5 +1,5 @@
-"""Functions that an instrumented kernel calls at each access; their text is part of its file.
+"""Functions that an instrumented kernel calls at each access, over int64 arrays, compiled by numba.
 
-``caches`` and ``log`` each define ``report``, and ``lanes`` the reports of vectors whose lanes are
-apart. They are plain Python over int64 arrays, which numba compiles.
+``caches`` and ``log`` each define ``report``; ``layout`` says what is where in their arrays. Only
+instrumented kernels import the first two, so that no other module imports numba.
 """

@@ -2,22 +2,35 @@
 
 A store fetches its line first. A line that misses is brought into every level. A changed line goes
 to the next level when its place is needed. A streamed store of an aligned vector bypasses them all.
-
-``model`` holds the number of levels, a shift, the bytes of streamed stores, and for each level
-its sets, a bit mask if they are a power of two (else -1), its ways, where its lines begin, where
-its misses by site begin, and the lines it has written back. A line in it is ``2*line + changed``,
-the most recently used of each set first, or -1. Of ``2**shift`` neighbouring lines one is simulated.
+``layout`` describes the model.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
-LOAD, STORE, PREFETCH, STREAM = 0, 1, 2, 3
-LEVELS, SHIFT, STREAMED, FIRST, FIELDS = 0, 1, 2, 4, 6
-SETS, BITS, WAYS, LINES, MISSES, WRITTEN = 0, 1, 2, 3, 4, 5
+from schedlang.counting.probes.apart import not_inlined
+from schedlang.counting.probes.layout import (
+    BITS,
+    FIELDS,
+    FIRST,
+    LEVELS,
+    LINES,
+    MISSES,
+    SETS,
+    SHIFT,
+    STORE,
+    STREAM,
+    STREAMED,
+    WAYS,
+    WRITTEN,
+)
+
+OPTIONS = dict(cache=True, nogil=True, error_model="numpy")
 
 
+@njit(**OPTIONS)
 def first_way(model: np.ndarray, at: int, line: int) -> int:
     """Return where the set of ``line`` begins, for the level whose fields are ``at``."""
     bits = model[at + BITS]
@@ -25,6 +38,7 @@ def first_way(model: np.ndarray, at: int, line: int) -> int:
     return model[at + LINES] + chosen * model[at + WAYS]
 
 
+@njit(**OPTIONS)
 def found(model: np.ndarray, at: int, line: int, changed: int) -> bool:
     """Return whether a level has ``line``, which becomes its set's most recent, or is changed."""
     start = first_way(model, at, line)
@@ -38,6 +52,7 @@ def found(model: np.ndarray, at: int, line: int, changed: int) -> bool:
     return False
 
 
+@njit(**OPTIONS)
 def fill(model: np.ndarray, level: int, line: int, changed: int) -> None:
     """Bring ``line`` into a level; changed lines that lose their place go to the next levels."""
     while level < model[LEVELS]:
@@ -57,6 +72,7 @@ def fill(model: np.ndarray, level: int, line: int, changed: int) -> None:
             return
 
 
+@njit(**OPTIONS)
 def drop(model: np.ndarray, line: int) -> None:
     """Take ``line`` out of all levels."""
     for level in range(model[LEVELS]):
@@ -69,6 +85,7 @@ def drop(model: np.ndarray, line: int) -> None:
                 model[start + model[at + WAYS] - 1] = -1
 
 
+@njit(**OPTIONS)
 def access_line(model: np.ndarray, line: int, kind: int, site: int) -> None:
     """Access one line: count a miss of each level that does not have it, and fill them."""
     if kind == STREAM:
@@ -91,8 +108,10 @@ def access_line(model: np.ndarray, line: int, kind: int, site: int) -> None:
         fill(model, level, line, changed if level == 0 else 0)
 
 
+@njit(**OPTIONS)
 def report(model: np.ndarray, address: int, size: int, kind: int, site: int) -> None:
     """Access ``size`` bytes at ``address``."""
+    not_inlined()
     if kind == STREAM:
         if address % min(size, 64) == 0 and size >= 16:
             model[STREAMED] += size
