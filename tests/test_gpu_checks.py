@@ -123,6 +123,27 @@ def test_padding_removes_bank_conflicts() -> None:
         assert found.bank_conflicts == conflicts
         assert found.global_load_sectors == found.global_store_sectors == requests * 4
         assert found.barriers == 4
+        # a thread moves 4 of the 32 rows of a tile
+        assert (found.most_global_reads, found.most_global_writes) == (4, 4)
+        assert (found.most_shared_reads, found.most_shared_writes) == (4, 4)
+
+
+def test_the_busiest_thread() -> None:
+    """A thread copies two elements, or fewer in the tail; a vector counts by elements."""
+    A = sl.placeholder((97,), name="A")
+    B = sl.compute((97,), lambda i: A[i] * 2, name="B")
+    for vectorized in (False, True):
+        s = sl.schedule(B)
+        block, i = s[B].split(B.op.axis[0], factor=64, tail="guard")
+        thread, lane = s[B].split(i, factor=2)
+        s[B].bind(block, "blockIdx.x")
+        s[B].bind(thread, "threadIdx.x")
+        if vectorized:
+            s[B].vectorize(lane)
+        found = sl.build(s, [A, B], target="cuda-emulator").counters(numbers(97))
+        assert (found["B"].most_global_reads, found["B"].most_global_writes) == (2, 2)
+        assert (found["B"].most_shared_reads, found["B"].most_shared_writes) == (0, 0)
+        assert str(found).splitlines()[-4].split() == ["most_global_reads", "2"]
 
 
 def test_padding_of_a_transformed_layout() -> None:

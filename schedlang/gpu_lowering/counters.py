@@ -85,19 +85,19 @@ class KernelCounters(dict[str, Counters]):
 
     >>> print(KernelCounters(B=Counters(global_loads=1000)))
     B
-      global_loads           1,000
-      global_stores              0
-      global_load_sectors        0
-      global_store_sectors       0
-      shared_loads               0
-      shared_stores              0
-      bank_conflicts             0
-      barriers                   0
-      exchanges                  0
-      most_global_reads          0
-      most_global_writes         0
-      most_shared_reads          0
-      most_shared_writes         0
+      global_loads          1,000
+      global_stores             0
+      global_load_sectors       0
+      global_store_sectors      0
+      shared_loads              0
+      shared_stores             0
+      bank_conflicts            0
+      barriers                  0
+      exchanges                 0
+      most_global_reads         0
+      most_global_writes        0
+      most_shared_reads         0
+      most_shared_writes        0
     """
 
     def __str__(self) -> str:

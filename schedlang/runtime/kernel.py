@@ -352,6 +352,7 @@ class Kernel(TeModule):
         >>> print(found)
         runs  loads  stores  scalar  vector
                                               B_kernel(A: float32[], B: float32[]):
+           1                                    apart(A, B)
            8     64      64      64             for i in 0..8:
           64     64      64      64               for j in 0..8:
           64     64      64      64                 store(B, i*8 + j, load(A, j*8 + i) * float32(2))
