@@ -159,7 +159,7 @@ def test_a_nest_of_known_counts_needs_no_run() -> None:
 def tiled() -> tuple[Any, list[Any]]:
     A, B, C = product(16, 16, 16)
     s = sl.schedule(C)
-    _, _, ii, ji = s[C].tile(*C.op.axis, 4, 8)
+    _, _, ii, ji = s[C].tile(*C.op.axis, 2, 8)
     s[C].reorder(C.op.reduce_axis[0], ii, ji)
     s[C].unroll(ii)
     s[C].vectorize(ji)

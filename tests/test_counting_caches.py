@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
 import schedlang as sl
 from schedlang.counting.caches import cache_model, moved
-from schedlang.counting.probes import caches as probe
+from schedlang.counting.source import probe_source
+from schedlang.runtime import files
 from schedlang.target import Cache
 from tests.graphs import product
 
@@ -73,6 +75,11 @@ def simulated(
     return [level.misses for level in levels], [level.written for level in levels]
 
 
+def report(model: np.ndarray, *event: int) -> None:
+    """Report an event to the probe as kernels load it."""
+    files.load(files.write(probe_source("caches"), "caches")).report(model, *event)
+
+
 TINY = [Cache(4 * 64, 2), Cache(12 * 64, 3), Cache(64 * 64, 4)]
 
 
@@ -88,7 +95,7 @@ def test_the_probe_equals_the_model() -> None:
     ]  # fmt: skip
     model = cache_model(TINY, sites=1)
     for address, size, kind in events:
-        probe.report(model, address, size, kind, 0)
+        report(model, address, size, kind, 0)
     found = moved(model, 1)
     misses, written = simulated(TINY, events)
     assert [sum(level) for level in found.into] == misses
@@ -100,7 +107,7 @@ def test_a_direct_mapped_cache_by_hand() -> None:
     """Two sets of one line: lines 0 and 2 push each other out, line 1 stays."""
     model = cache_model([Cache(128, 1)], sites=2)
     for line in (0, 1, 2, 0, 1):
-        probe.report(model, line * 64, 4, LOAD, line % 2)
+        report(model, line * 64, 4, LOAD, line % 2)
     assert moved(model, 2).into == ((3, 1),)
 
 
@@ -164,6 +171,49 @@ def test_gathers_masks_and_transposed_blocks_are_traced() -> None:
     assert sorted(trace.offset[of == "T"].tolist()) == sorted((at * 4).tolist())
     assert int(trace.size[of == "I"].sum()) == 13 * 4
     assert int(trace.size[of == "G"].sum()) == 13 * 4
+
+
+def columns(s: sl.Schedule, B: sl.Tensor) -> None:
+    _, _, inner, lanes = s[B].tile(*B.op.axis, 8, 8)
+    s[B].unroll(inner)
+    s[B].vectorize(lanes)
+
+
+def rows(s: sl.Schedule, B: sl.Tensor) -> None:
+    s[B].vectorize(s[B].split(B.op.axis[1], factor=8)[1])
+
+
+@pytest.mark.parametrize(
+    ("how", "body", "shape", "steps", "dtype"),
+    [
+        ("vload_columns", lambda A, i, j: A[j, i], (40, 24), columns, "float32"),
+        ("vload_shuffled", lambda A, i, j: A[i, j + 1 - j % 2 * 2], (24, 40), rows, "float32"),
+        ("vload_strided", lambda A, i, j: A[i, 39 - j], (24, 40), rows, "float16"),
+        ("vload_masked", lambda A, i, j: sl.if_then_else((j > 2) & (i > 0), A[i, j], 0),
+         (24, 40), rows, "float32"),
+    ],
+    ids=lambda v: v if isinstance(v, str) and v.startswith("v") else "",
+)  # fmt: skip
+def test_vectors_reach_the_elements_of_numpy(
+    how: str, body: Any, shape: tuple[int, int], steps: Any, dtype: str
+) -> None:
+    """The bytes of the trace are the elements that each element of the result reads, once each."""
+    A = sl.placeholder((24, 40), dtype=dtype, name="A")
+    B = sl.compute(shape, lambda i, j: body(A, i, j) * 2, name="B")
+    s = sl.schedule(B)
+    steps(s, B)
+    f = sl.build(s, [A, B], target=sl.Target("cpu", vector_bytes=32))
+    assert how in f.source
+    trace = f.trace(np.ones((24, 40), dtype))
+    size = np.dtype(dtype).itemsize
+    reads = np.zeros(24 * 40, int)
+    for at, length in zip(trace.offset[~trace.writes], trace.size[~trace.writes]):
+        reads[at // size : (at + length) // size] += 1
+    wanted = np.ones((24, 40), int)
+    if how == "vload_masked":
+        wanted[0] = wanted[:, :3] = 0
+    np.testing.assert_array_equal(reads.reshape(24, 40), wanted)
+    assert int(trace.size[trace.writes].sum()) == 24 * 40 * size
 
 
 def test_streamed_stores_pass_the_caches() -> None:

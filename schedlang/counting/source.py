@@ -15,27 +15,29 @@ OPTIONS = 'cache=True, nogil=True, error_model="numpy", fastmath={"contract"}'
 PROBES = Path(probes.__file__).parent
 
 
-def counting_source(made: Instrumented, probe: str = "") -> str:
-    """Return the file of a nest that counts; ``probe`` is the module whose ``report`` it calls.
+def counting_source(made: Instrumented, module: str = "") -> str:
+    """Return the file of a nest that counts; ``module`` has the ``report`` that it calls.
 
-    That is ``"caches"`` or ``"log"``. The entry takes flat arrays as the kernel's does, then the
-    tally, then the model of the probe.
+    The entry takes flat arrays as the kernel's does, then the tally, then the model of the probe.
     """
     functions = [f for f in made.nest.functions if f.name != made.probe]
     source = source_of(MachineNest(tuple(functions)), "")
     parts = [f"{imports(source, True)}\n"]
     if made.probe:
-        module = f"{probes.__name__}.{probe}"
-        # numba compiles the probe into the kernel, whose name must change with the probe's text
-        parts.append(f"from {module} import report as {made.probe}  # {_key(probe)}\n")
+        parts.append(f"from {module} import report as {made.probe}\n")
     parts.append(f"OPTIONS = dict({OPTIONS})\n")
     return "\n".join(parts) + "\n\n" + "\n\n\n".join(source.functions) + "\n"
 
 
-def _key(probe: str) -> str:
-    """Return a hash of the text of a probe."""
-    texts = ((PROBES / f"{name}.py").read_bytes() for name in (probe, "layout"))
-    return hashlib.sha256(b"".join(texts)).hexdigest()[:12]
+def probe_source(probe: str) -> str:
+    """Return the text of the probe ``"caches"`` or ``"log"``, and a hash of what it imports.
+
+    A copy of it is compiled once. Its name changes with its text, and with it that of the kernels
+    that numba compiles it into.
+    """
+    texts = [(PROBES / f"{name}.py").read_bytes() for name in (probe, "layout", "apart")]
+    key = hashlib.sha256(b"".join(texts)).hexdigest()[:12]
+    return f"{texts[0].decode('utf-8')}# {key}\n"
 
 
-__all__ = ["counting_source"]
+__all__ = ["counting_source", "probe_source"]

@@ -14,7 +14,7 @@ from schedlang.counting.instrument import Instrumented, instrument
 from schedlang.counting.records import Counts
 from schedlang.counting.regions import Runs
 from schedlang.counting.result import KernelCounts, LoopCounts
-from schedlang.counting.source import counting_source
+from schedlang.counting.source import counting_source, probe_source
 from schedlang.counting.totals import Lines, Totals
 from schedlang.counting.trace import Trace, log_model, traced
 from schedlang.errors import CallError
@@ -115,7 +115,8 @@ def _run(
     made: Instrumented, probe: str, call: Call, tally: np.ndarray, model: np.ndarray | None
 ) -> None:
     """Run the instrumented kernel: it fills ``tally`` and ``model``."""
-    path = files.write(counting_source(made, probe), f"{call.name}_counted")
+    module = files.load(files.write(probe_source(probe), probe)).__name__ if probe else ""
+    path = files.write(counting_source(made, module), f"{call.name}_counted")
     function = getattr(files.load(path), made.nest.entry.name)
     function(*call.flat, tally, *([] if model is None else [model]))
 
