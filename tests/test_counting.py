@@ -106,6 +106,37 @@ def test_sizes_and_parallel_loops() -> None:
         assert (found.loads, found.stores) == (4 * rows, rows)
 
 
+def test_stages_of_scans_and_tuples() -> None:
+    """A scan has the stages of its start and its update; a tuple is one stage."""
+    X, S = (sl.placeholder((6, 4), name=n) for n in "XS")
+    first = sl.compute((1, 4), lambda t, i: X[0, i], name="first")
+    update = sl.compute((6, 4), lambda t, i: S[t - 1, i] + X[t, i], name="update")
+    found = sl.build(sl.schedule(sl.scan(first, update, S, inputs=[X]))).counters(
+        numbers(6, 4), caches=False
+    )
+    assert {n: (c.evaluations, c.loads, c.stores) for n, c in found.items()} == {
+        "first": (4, 4, 4), "update": (20, 40, 20)
+    }  # fmt: skip
+    k = sl.reduce_axis(8, name="k")
+    best = sl.compute((5,), lambda i: sl.argmax(X[i, k % 4] * k, axis=k), name="best")
+    found = sl.build(sl.schedule(best)).counters(numbers(6, 4), caches=False)
+    assert list(found) == ["best"] and found["best"].evaluations == 5 * (1 + 8)
+
+
+def test_prefetches_bring_lines() -> None:
+    """Rows of 64 bytes: all but the first are prefetched, so that loads miss one line of five."""
+    A = sl.placeholder((5, 16), name="A")
+    B = sl.compute((5, 16), lambda i, j: A[i, j] * 2, name="B")
+    s = sl.schedule(B)
+    s[B].prefetch(A, B.op.axis[0], 1)
+    found = sl.build(s, [A, B]).counters(numbers(5, 16), caches=[Cache(1024, 4)])
+    assert (found.total.prefetches, found.total.loads) == (5, 80)
+    lines = {line.text.strip().split("(")[0]: counts.lines[0] for line, counts in found.nest
+             if counts is not None}  # fmt: skip
+    # the store misses each of its 5 lines, too
+    assert (lines["prefetch"], lines["store"]) == (4, 1 + 5)
+
+
 def test_outputs_are_not_written() -> None:
     A = sl.placeholder((4,), name="A")
     B = sl.compute((4,), lambda i: A[i] * 2, name="B")

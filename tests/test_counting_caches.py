@@ -12,6 +12,7 @@ import pytest
 import schedlang as sl
 from schedlang.counting.caches import cache_model, moved
 from schedlang.counting.source import probe_source
+from schedlang.errors import CallError
 from schedlang.runtime import files
 from schedlang.target import Cache
 from tests.graphs import product
@@ -240,6 +241,17 @@ def test_beyond_the_limit_a_share_is_simulated_and_labelled() -> None:
     assert exact.total.lines == estimate.total.lines == (2 * 64 * 64,)
     assert exact.total.loads == estimate.total.loads == 64 * 1024
     assert "estimated: one line in 8" in str(estimate) and "estimated" not in str(exact)
+
+
+def test_what_would_take_minutes_is_left_out_and_said() -> None:
+    A, B, C = product(4096, 4096, 4096)
+    f = sl.build(sl.schedule(C), [A, B, C])
+    a = np.zeros((4096, 4096), "float32")
+    found = f.counters(a, a)
+    assert found.total.loads == 2 * 4096**3 and found.total.lines == () == found.caches
+    assert "caches were not simulated: 137,455,730,688 accesses" in str(found)
+    with pytest.raises(CallError, match="takes minutes; trace smaller arrays"):
+        f.trace(a, a)
 
 
 def test_a_long_trace_keeps_runs() -> None:

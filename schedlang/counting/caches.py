@@ -95,4 +95,4 @@ def addresses(sizes: Sequence[tuple[int, bool]]) -> list[int]:
     return found
 
 
-__all__ = ["Moved", "addresses", "cache_model", "moved", "share"]
+__all__ = ["MOST_LEFT_OUT", "Moved", "addresses", "cache_model", "moved", "share"]

@@ -43,6 +43,8 @@ class KernelCounts(Mapping[str, Counts]):
     ``sampled``
         1 if the lines are exact; else one line in so many was simulated, and the numbers of lines
         are estimates. All other counts are exact.
+    ``not_simulated``
+        the number of accesses, if there were too many to simulate the caches; else 0
     """
 
     name: str
@@ -54,6 +56,7 @@ class KernelCounts(Mapping[str, Counts]):
     written: tuple[int, ...] = ()
     streamed_bytes: int = 0
     sampled: int = 1
+    not_simulated: int = 0
 
     def __getitem__(self, stage: str) -> Counts:
         return self.stages[stage]
@@ -83,6 +86,11 @@ class KernelCounts(Mapping[str, Counts]):
             found.append("calls, by element: " + _listed(total.calls))
         if total.prefetches:
             found.append(f"prefetches: {total.prefetches:,}")
+        if self.not_simulated:
+            found.append(
+                f"caches were not simulated: {self.not_simulated:,} accesses would take minutes; "
+                "count smaller arrays, or give a larger most="
+            )
         if not self.caches:
             return tuple(found)
         shown = ", ".join(

@@ -47,8 +47,9 @@ def _stored(nest: MachineNest) -> dict[str, str]:
 
 
 def _name(stmt: Store) -> str:
+    """Return the stage that an array belongs to; the outputs of a tuple belong to one."""
     tensor = stmt.array.buffer.tensor
-    return stmt.array.buffer.name if tensor is None else tensor.name
+    return stmt.array.buffer.name if tensor is None else tensor.op.name
 
 
 def _backwards(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.counting.caches import Moved, addresses, cache_model, moved, share
+from schedlang.counting.caches import MOST_LEFT_OUT, Moved, addresses, cache_model, moved, share
 from schedlang.counting.instrument import Instrumented, instrument
 from schedlang.counting.records import Counts
 from schedlang.counting.regions import Runs
@@ -51,7 +51,8 @@ class Call:
 def counted(call: Call, caches: Sequence[Cache], most: int) -> KernelCounts:
     """Return the counts of ``call``, whose accesses go through ``caches``, if there are any.
 
-    Up to ``most`` accesses the caches are exact; beyond, they simulate a share of the lines.
+    Up to ``most`` accesses the caches are exact; beyond, they simulate a share of the lines. Beyond
+    32 times ``most`` they are left out, and the result says so.
     Raises :class:`~schedlang.errors.CallError` if ``most`` is no positive whole number.
     """
     _check_most("counters", "most", most)
@@ -61,8 +62,9 @@ def counted(call: Call, caches: Sequence[Cache], most: int) -> KernelCounts:
         _run(made, "", call, tally, None)
     lines: Lines = ()
     found = Moved((), (), 0, 1)
-    if caches:
-        requests = _requests(made, tally)
+    requests = _requests(made, tally) if caches else 0
+    too_many = requests > most * MOST_LEFT_OUT
+    if caches and not too_many:
         told = instrument(call.machine, True)
         tally = _tally(told, call)
         model = cache_model(caches, len(told.sites), share(requests, most))
@@ -77,14 +79,16 @@ def counted(call: Call, caches: Sequence[Cache], most: int) -> KernelCounts:
     )  # fmt: skip
     return KernelCounts(
         call.name, totals.stages(), totals.total(), loops, _beside(call.machine, rows),
-        tuple(caches), found.written, found.streamed, found.sampled,
+        () if too_many else tuple(caches), found.written, found.streamed, found.sampled,
+        requests if too_many else 0,
     )  # fmt: skip
 
 
 def trace(call: Call, most: int) -> Trace:
     """Return the accesses of ``call`` in order; runs of them are left out if there are too many.
 
-    Raises :class:`~schedlang.errors.CallError` if ``most`` is no positive whole number.
+    Raises :class:`~schedlang.errors.CallError` if ``most`` is no positive whole number, or if the
+    call makes so many accesses that a trace would take minutes.
     """
     _check_most("trace", "most", most)
     plain = instrument(call.machine, False)
@@ -92,6 +96,11 @@ def trace(call: Call, most: int) -> Trace:
     if plain.counts:
         _run(plain, "", call, tally, None)
     total = _events(plain, tally)
+    if total > MOST * MOST_LEFT_OUT:
+        raise CallError(
+            f"trace of kernel {call.name}: a call makes up to {total:,} accesses, and a trace of "
+            f"more than {MOST * MOST_LEFT_OUT:,} takes minutes; trace smaller arrays"
+        )
     made = instrument(call.machine, True)
     tally = _tally(made, call)
     every = max(1, -(-total // most))

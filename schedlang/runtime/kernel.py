@@ -339,7 +339,8 @@ class Kernel(TeModule):
         The counts are exact for the machine nest: it is compiled with counters in it and runs, one
         iteration after the other. ``caches`` simulates the data caches of the target, or those
         given as a sequence of :class:`~schedlang.target.Cache`; ``False`` saves that time. Beyond
-        ``most`` accesses a share of the lines is simulated, and the result says so.
+        ``most`` accesses a share of the lines is simulated, beyond 32 times ``most`` none; the
+        result then says so.
 
         Raises the errors of a call.
 
@@ -372,7 +373,8 @@ class Kernel(TeModule):
         The arguments are those of a call; given outputs are not written. If there are more than
         ``most`` accesses, the result keeps runs of them, and says so.
 
-        Raises the errors of a call.
+        Raises the errors of a call, and :class:`~schedlang.errors.CallError` for a call of so many
+        accesses that a trace would take minutes.
 
         >>> import numpy as np, schedlang as sl
         >>> A = sl.placeholder((3,), name="A")
