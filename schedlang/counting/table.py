@@ -7,6 +7,7 @@ from typing import Optional
 
 from schedlang.counting.records import Counts
 from schedlang.machine.printer import Line
+from schedlang.markup.columns import aligned
 
 Nest = Sequence[tuple[Line, Optional[Counts]]]
 
@@ -44,23 +45,11 @@ def counts_text(
     levels = len(total.lines)
     heads, stage_heads = columns(levels)
     rows = [(line_cells(counts, levels), line.text) for line, counts in nest]
-    text = _aligned([(heads, ""), *rows], left=False)
+    text = aligned([(heads, ""), *rows])
     table = [(stage_cells(counts), name) for name, counts in stages.items()]
     table.append((stage_cells(total), "total"))
-    text += ["", *_aligned([(stage_heads, "stage"), *table], left=True)]
+    text += ["", *aligned([(stage_heads, "stage"), *table], left=True)]
     return "\n".join([*text, *([""] if notes else []), *notes])
-
-
-def _aligned(rows: Sequence[tuple[Sequence[str], str]], left: bool) -> list[str]:
-    """Return lines with aligned cells and a text, which stands at the ``left`` or at the right."""
-    widths = [max(map(len, column)) for column in zip(*(cells for cells, _ in rows))]
-    named = max(len(text) for _, text in rows)
-    found = []
-    for cells, text in rows:
-        numbers = "  ".join(cell.rjust(width) for cell, width in zip(cells, widths))
-        line = f"{text.ljust(named)}  {numbers}" if left else f"{numbers}   {text}"
-        found.append(line.rstrip())
-    return found
 
 
 __all__ = ["Nest", "columns", "counts_text", "line_cells", "stage_cells"]

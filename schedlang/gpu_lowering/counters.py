@@ -8,7 +8,7 @@ Sources: CUDA C++ Programming Guide 13.0, "Compute Capabilities"; Nsight Compute
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -78,38 +78,6 @@ class Counters:
         else:
             self.global_loads += asked
             self.global_load_sectors += sectors
-
-
-class KernelCounters(dict[str, Counters]):
-    """The counters of each kernel by its name; ``print`` shows them as a table.
-
-    >>> print(KernelCounters(B=Counters(global_loads=1000)))
-    B
-      global_loads          1,000
-      global_stores             0
-      global_load_sectors       0
-      global_store_sectors      0
-      shared_loads              0
-      shared_stores             0
-      bank_conflicts            0
-      barriers                  0
-      exchanges                 0
-      most_global_reads         0
-      most_global_writes        0
-      most_shared_reads         0
-      most_shared_writes        0
-    """
-
-    def __str__(self) -> str:
-        names = [f.name for f in fields(Counters)]
-        cells = [[f"{getattr(c, name):,}" for c in self.values()] for name in names]
-        widths = [max(map(len, column)) for column in zip(list(self), *cells)]
-        heads = "  ".join(name.rjust(width) for name, width in zip(self, widths))
-        lines = [f"{' ' * 24}{heads}"] if len(self) > 1 else list(self)
-        for name, row in zip(names, cells):
-            shown = "  ".join(cell.rjust(width) for cell, width in zip(row, widths))
-            lines.append(f"  {name:20}  {shown}")
-        return "\n".join(lines)
 
 
 def _warps(lanes: np.ndarray) -> np.ndarray:

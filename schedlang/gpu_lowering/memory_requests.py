@@ -16,10 +16,9 @@ from schedlang.expr.evaluate import Program as Evaluation
 from schedlang.expr.evaluate import evaluate, plan
 from schedlang.expr.nodes import Expr, Select, Unary
 from schedlang.expr.visit import postorder
-from schedlang.gpu_lowering.counters import Counters
 from schedlang.gpu_lowering.lanes import lanes_at_once, lanes_differ
+from schedlang.gpu_lowering.ledger import Ledger
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
-from schedlang.gpu_lowering.thread_accesses import ThreadAccesses
 from schedlang.index.linear import to_expr
 from schedlang.ir.nodes import (
     Barrier,
@@ -60,35 +59,35 @@ def decided_by_data(program: Program) -> bool:
     return False
 
 
-def counted(program: Program, scalars: Mapping[Any, Any]) -> dict[str, Counters]:
+def counted(program: Program, scalars: Mapping[Any, Any]) -> dict[str, Ledger]:
     """Return the requests of each kernel, for given sizes and scalar arguments.
 
     Raise if :func:`decided_by_data` holds.
     """
-    counters = {launch.name: Counters() for launch in program.launches}
-    _host(program.steps, dict(scalars), counters)
-    return counters
+    ledgers = {launch.name: Ledger(launch.body) for launch in program.launches}
+    _host(program.steps, dict(scalars), ledgers)
+    return ledgers
 
 
-def _host(steps: Sequence[Step], scalars: dict[Any, Any], counters: dict[str, Counters]) -> None:
+def _host(steps: Sequence[Step], scalars: dict[Any, Any], ledgers: dict[str, Ledger]) -> None:
     for step in steps:
         if isinstance(step, Launch):
-            _launch(step, scalars, counters[step.name])
+            _launch(step, scalars, ledgers[step.name])
         elif isinstance(step, Repeat):
             for turn in range(_number(step.extent, scalars)):
-                _host(step.body, {**scalars, step.axis: turn}, counters)
+                _host(step.body, {**scalars, step.axis: turn}, ledgers)
         elif not isinstance(step, Scratch) and evaluate(step.cond, scalars):
-            _host(step.body, scalars, counters)
+            _host(step.body, scalars, ledgers)
 
 
 def _number(extent: int | Expr, scalars: Mapping[Any, Any]) -> int:
     return extent if isinstance(extent, int) else int(evaluate(extent, scalars))
 
 
-def _launch(launch: Launch, scalars: Mapping[Any, Any], counters: Counters) -> None:
+def _launch(launch: Launch, scalars: Mapping[Any, Any], ledger: Ledger) -> None:
     grid = [_number(i.extent, scalars) for i in launch.grid]
     blocks = int(np.prod(grid))
-    walker = _Walker(launch, counters)
+    walker = _Walker(launch, ledger)
     at_once = max(1, MOST_LANES // launch.threads)
     for first in range(0, blocks, at_once):
         numbers = np.arange(first, min(blocks, first + at_once))
@@ -111,9 +110,9 @@ class Access:
 class _Walker:
     """A pass that runs the loops and conditions of a kernel for many blocks and counts accesses."""
 
-    def __init__(self, launch: Launch, counters: Counters) -> None:
+    def __init__(self, launch: Launch, ledger: Ledger) -> None:
         self.launch = launch
-        self.counters = counters
+        self.ledger = ledger
         self.accesses: dict[int, list[Access]] = {}
         self.loud: set[int] = set()
         self._prepare(launch.body)
@@ -125,7 +124,6 @@ class _Walker:
         self.values: dict[Any, Any] = {}
         self.lane: tuple[For, int] | None = None
         self.shape = (0, launch.threads)
-        self.elements = ThreadAccesses(*self.shape)
 
     def _prepare(self, stmt: Stmt) -> bool:
         """Record the accesses of each statement; return whether ``stmt`` has any to count."""
@@ -145,9 +143,9 @@ class _Walker:
     def run(self, values: Mapping[Any, Any], blocks: int) -> None:
         self.values = {**values, **self.threads}
         self.shape = (blocks, self.launch.threads)
-        self.elements = ThreadAccesses(*self.shape)
+        self.ledger.begin(*self.shape)
         self.block(self.launch.body, None)
-        self.elements.note(self.counters)
+        self.ledger.end()
 
     def block(self, block: Block, active: np.ndarray | None) -> None:
         """Count the requests of the statements in ``block``.
@@ -163,7 +161,7 @@ class _Walker:
             self.block(stmt, active)
             return
         for access in self.accesses[id(stmt)]:
-            self.access(access, active)
+            self.access(stmt, access, active)
         if isinstance(stmt, For):
             self.loop(stmt, active)
         elif isinstance(stmt, If):
@@ -173,10 +171,10 @@ class _Walker:
         elif isinstance(stmt, (Barrier, Exchange)):
             rows = self.shape[0] if active is None else int(active.any(axis=1).sum())
             if isinstance(stmt, Barrier):
-                self.counters.barriers += rows
+                self.ledger.wait(stmt, barriers=rows)
             else:
                 warps = -(-self.shape[1] // 32)
-                self.counters.exchanges += warps * rows * len(stmt.into)
+                self.ledger.wait(stmt, exchanges=warps * rows * len(stmt.into))
 
     def both(self, active: np.ndarray | None, cond: Expr) -> np.ndarray | None:
         found = np.broadcast_to(np.asarray(evaluate(cond, self.values)), self.shape)
@@ -199,7 +197,7 @@ class _Walker:
             self.block(loop.body, mask)
         self.lane = around
 
-    def access(self, access: Access, active: np.ndarray | None) -> None:
+    def access(self, stmt: Stmt, access: Access, active: np.ndarray | None) -> None:
         size = itemsize(access.buffer.dtype)
         width, lanes = size, 1
         if self.lane is not None:
@@ -211,17 +209,18 @@ class _Walker:
         for test in access.tests:
             active = self.both(active, test)
         scope = "shared" if access.buffer.scope == "shared" else "global"
-        self.elements.add(scope, access.stores, active, lanes)
         bytes_ = np.asarray(access.offset.run(self.values)[0]) * size
         if active is None and (bytes_.ndim < 2 or bytes_.shape[0] == 1):
             # the offsets are the same in every block
             row = np.broadcast_to(bytes_, (1, self.shape[1]))
             every = np.ones(row.shape, bool)
-            self.counters.access(scope, access.stores, row, every, width, self.shape[0])
+            self.ledger.access(
+                stmt, scope, access.stores, row, every, width, lanes, self.shape[0]
+            )
             return
         mask = np.ones(self.shape, bool) if active is None else active
         at = np.where(mask, np.broadcast_to(bytes_, self.shape), 0)
-        self.counters.access(scope, access.stores, at, mask, width)
+        self.ledger.access(stmt, scope, access.stores, at, mask, width, lanes)
 
 
 def _accesses(stmt: Stmt) -> list[Access]:

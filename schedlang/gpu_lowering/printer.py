@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import walk
+from schedlang.ir.nodes import Stmt, walk
 from schedlang.ir.printer import (
     INDENT,
     expr_text,
@@ -27,7 +27,7 @@ def _steps(nest: Nest, steps: Sequence[Step], depth: int) -> list[str]:
     pad = INDENT * depth
     for step in steps:
         if isinstance(step, Launch):
-            lines += [pad + line for line in launch_lines(nest, step)]
+            lines += [pad + line for line, _ in launch_lines(nest, step)]
         elif isinstance(step, Scratch):
             lines.append(pad + storage_text(step.buffer))
         elif isinstance(step, Repeat):
@@ -40,12 +40,18 @@ def _steps(nest: Nest, steps: Sequence[Step], depth: int) -> list[str]:
     return lines
 
 
-def launch_lines(nest: Nest, launch: Launch) -> list[str]:
-    """Return the lines of one kernel: its indices, then its statements."""
-    lines, taken = [f"kernel {launch.name}:"], printed_names(nest)
+def launch_lines(nest: Nest, launch: Launch) -> list[tuple[str, Stmt | None]]:
+    """Return the lines of one kernel: its indices, then its statements.
+
+    With each line comes the statement that it begins, or ``None``.
+    """
+    lines: list[tuple[str, Stmt | None]] = [(f"kernel {launch.name}:", None)]
+    taken = printed_names(nest)
     for index in launch.indices:
         name = nest.names.get(index.axis, index.axis.name)
-        lines.append(f"{INDENT}{name} = {index.tag} in 0..{expr_text(index.extent, nest.names)}")
+        extent = expr_text(index.extent, nest.names)
+        lines.append((f"{INDENT}{name} = {index.tag} in 0..{extent}", None))
     for stmt, depth in walk(launch.body):
-        lines += [INDENT * (depth + 1) + line for line in statement_lines(stmt, nest.names, taken)]
+        for k, line in enumerate(statement_lines(stmt, nest.names, taken)):
+            lines.append((INDENT * (depth + 1) + line, None if k else stmt))
     return lines

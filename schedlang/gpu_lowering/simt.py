@@ -21,8 +21,8 @@ from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.gpu_lowering.checked_memory import Lanes, Memory
 from schedlang.gpu_lowering.counters import Counters
 from schedlang.gpu_lowering.lanes import lanes_at_once, lanes_differ, on_lanes
+from schedlang.gpu_lowering.ledger import Ledger
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
-from schedlang.gpu_lowering.thread_accesses import ThreadAccesses
 from schedlang.ir.nodes import (
     Alloc,
     Barrier,
@@ -45,10 +45,14 @@ MOST_LANES = 2**15
 
 @dataclass(frozen=True)
 class Simulation:
-    """The results of a simulated program, and the memory requests of each kernel."""
+    """The results of a simulated program, and the memory requests of each kernel by its name."""
 
     outputs: tuple[np.ndarray, ...]
-    counters: Mapping[str, Counters]
+    ledgers: Mapping[str, Ledger]
+
+    @property
+    def counters(self) -> dict[str, Counters]:
+        return {name: ledger.total for name, ledger in self.ledgers.items()}
 
 
 def simulate(
@@ -77,8 +81,8 @@ def simulate(
     for arg, value in zip(inputs, args):
         if isinstance(arg, Buffer):
             memories[arg].fill(np.asarray(value))
-    counters = {launch.name: Counters() for launch in program.launches}
-    run = _Run(memories, scalars, counters, order, random.Random(seed), watched)
+    ledgers = {launch.name: Ledger(launch.body) for launch in program.launches}
+    run = _Run(memories, scalars, ledgers, order, random.Random(seed), watched)
     with np.errstate(all="ignore"):
         run.steps(program.steps)
     chosen = _partly_written(program)
@@ -86,7 +90,7 @@ def simulate(
         if buffer not in chosen and not memories[buffer].written.all():
             missing = memories[buffer].index(int(np.argmin(memories[buffer].written[0])))
             raise VerifyError(f"{buffer.name}{missing} is never written")
-    return Simulation(tuple(memories[b].array() for b in nest.outputs), counters)
+    return Simulation(tuple(memories[b].array() for b in nest.outputs), ledgers)
 
 
 def _shape(buffer: Buffer, values: Mapping[Any, Any]) -> tuple[int, ...]:
@@ -106,7 +110,7 @@ class _Run:
 
     memories: dict[Buffer, Memory]
     scalars: dict[Any, Any]
-    counters: dict[str, Counters]
+    ledgers: dict[str, Ledger]
     order: str
     random: random.Random
     watched: bool
@@ -138,9 +142,9 @@ class _Run:
             numbers = np.arange(first, min(blocks, first + at_once))
             place = np.unravel_index(numbers, grid) if grid else ()
             values = {i.axis: row[:, None] for i, row in zip(launch.grid, place)}
-            blocks_now = _Blocks(self, launch, numbers, values)
-            blocks_now.block(launch.body)
-            blocks_now.accesses.note(self.counters[launch.name])
+            self.ledgers[launch.name].begin(len(numbers), launch.threads)
+            _Blocks(self, launch, numbers, values).block(launch.body)
+            self.ledgers[launch.name].end()
 
 
 class _Blocks:
@@ -151,7 +155,7 @@ class _Blocks:
     ) -> None:
         self.run = run
         self.launch = launch
-        self.counters = run.counters[launch.name]
+        self.ledger = run.ledgers[launch.name]
         count = launch.threads
         lanes = np.arange(count)
         extents = [int(i.extent) for i in launch.block]
@@ -164,7 +168,8 @@ class _Blocks:
         self.threads = np.broadcast_to(lanes[None, :], self.shape)
         self.numbers = np.broadcast_to(numbers[:, None], self.shape)
         self.active = np.ones(self.shape, bool)
-        self.accesses = ThreadAccesses(*self.shape)
+        # the statement that runs, to which accesses are counted
+        self.stmt: Stmt = launch.body
         self.time = np.zeros(self.shape, np.int64)
         self.memories: dict[Buffer, Memory] = {}
         self.lane: tuple[For, int] | None = None
@@ -177,6 +182,7 @@ class _Blocks:
             self.statement(stmt)
 
     def statement(self, stmt: Stmt) -> None:
+        self.stmt = stmt
         if isinstance(stmt, Block):
             self.block(stmt)
         elif isinstance(stmt, Alloc):
@@ -310,8 +316,7 @@ class _Blocks:
             width *= lanes
         scope = "shared" if memory.buffer.scope == "shared" else "global"
         bytes_ = offsets * itemsize(memory.buffer.dtype)
-        self.counters.access(scope, stores, bytes_, active, width)
-        self.accesses.add(scope, stores, active, lanes)
+        self.ledger.access(self.stmt, scope, stores, bytes_, active, width, lanes)
 
     def barrier(self) -> None:
         some = np.asarray(self.active.any(axis=1))
@@ -320,7 +325,7 @@ class _Blocks:
                 f"kernel {self.launch.name}: some threads of a block wait at a barrier that others "
                 "do not reach"
             )
-        self.counters.barriers += int(some.sum())
+        self.ledger.wait(self.stmt, barriers=int(some.sum()))
         self.time = self.time + some[:, None]
 
     def exchange(self, stmt: Exchange) -> None:
@@ -332,7 +337,8 @@ class _Blocks:
                 "its warp"
             )
         warps = -(-self.shape[1] // 32)
-        self.counters.exchanges += warps * int(self.active.any(axis=1).sum()) * len(stmt.into)
+        times = warps * int(self.active.any(axis=1).sum()) * len(stmt.into)
+        self.ledger.wait(self.stmt, exchanges=times)
         stage = self.launch.stage
         for into, source in zip(stmt.into, stmt.source):
             self.unset = np.zeros(self.shape, bool)

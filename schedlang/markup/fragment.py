@@ -48,6 +48,7 @@ _STYLE = """
 .schedlang dt { color: var(--soft); } .schedlang dd { margin: 0; }
 .schedlang table { border-collapse: collapse; font: inherit; }
 .schedlang th, .schedlang td { text-align: left; padding: .1em 1.2em .1em 0; }
+.schedlang .number { text-align: right; }
 .schedlang th { color: var(--soft); font-weight: 400; border-bottom: 1px solid var(--line); }
 @media print { .schedlang .frame { max-height: none; } }
 """

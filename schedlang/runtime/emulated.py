@@ -12,7 +12,7 @@ from schedlang.counting.trace import Trace
 from schedlang.errors import BuildError, CallError, explain
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
-from schedlang.gpu_lowering.counters import KernelCounters
+from schedlang.gpu_lowering.counted_program import KernelCounters
 from schedlang.gpu_lowering.memory_requests import counted, decided_by_data
 from schedlang.gpu_lowering.printer import program_text
 from schedlang.gpu_lowering.simt import Simulation, simulate
@@ -110,12 +110,13 @@ class GpuKernel(Kernel):
                 "cache of a GPU is simulated, so leave them out"
             )
         if decided_by_data(self._program):
-            return KernelCounters(self._simulated(args, named, "forward", False).counters)
+            run = self._simulated(args, named, "forward", False)
+            return KernelCounters(run.ledgers, self._program)
         given, found = self._bound(args, named)
         scalars: dict[Any, Any] = {v: found[v.name] for v in self._nest.sizes}
         inputs = [a for a in self._nest.args if isinstance(a, Var) or a not in self._nest.outputs]
         scalars.update((a, value) for a, value in zip(inputs, given) if isinstance(a, Var))
-        return KernelCounters(counted(self._program, scalars))
+        return KernelCounters(counted(self._program, scalars), self._program)
 
     def trace(self, *args: Any, most: int = MOST_TRACED, **named: Any) -> Trace:
         """Refuse: the threads of a GPU have no order of accesses."""
