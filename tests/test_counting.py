@@ -10,8 +10,12 @@ import pytest
 import schedlang as sl
 from schedlang.counting.instrument import instrument
 from schedlang.counting.records import Counts
+from schedlang.counting.stages import stages
 from schedlang.errors import BuildError, CallError
+from schedlang.ir.nodes import Buffer
 from schedlang.machine.interpret import interpret_machine
+from schedlang.machine.nest import MachineNest
+from schedlang.machine.nodes import Array, Function, Let, Load, Num, Op, Reg, Store, Type
 from schedlang.target import Cache
 from tests.conftest import Golden
 from tests.fuzz.case import run_case
@@ -55,6 +59,32 @@ def test_vectors_count_as_elements_and_as_requests() -> None:
     assert found.load_requests == found.store_requests == 3 * width
     assert found.scalar == 0 and found.vector == 2 * 3 * width
     assert found.calls == {"sqrt": 60}
+
+
+def test_a_loop_over_vectors() -> None:
+    """A row of 100 is a loop over vectors that steps by their lanes, and a vector for the rest."""
+    A = sl.placeholder((3, 100), name="A")
+    B = sl.compute((3, 100), lambda i, j: A[i, j] + 1, name="B")
+    s = sl.schedule(B)
+    s[B].vectorize(B.op.axis[1])
+    found = sl.build(s, [A, B], target=AVX2).counters(numbers(3, 100), caches=False)
+    assert found.total.loads == found.total.stores == 300
+    lanes = {work.lanes: times for work, times in found.total.operations.items()}
+    assert sum(n * times for n, times in lanes.items()) == 300
+    assert [loop.counts.runs for loop in found.loops] == [3, lanes[max(lanes)]]
+
+
+def test_a_value_belongs_to_the_stage_that_uses_it_first() -> None:
+    """A value loaded before the store of B, but used by that of C alone, is of C."""
+    A, B, C = (Array(n, Buffer(n, "float32", (4,))) for n in "ABC")
+    one, two = Reg("one", Type("float32")), Reg("two", Type("float32"))
+    load = Let(one, Load("load", A, Num(0), one.type))
+    both = Let(two, Op("+", one, one, one.type))
+    stores = Store("store", B, Num(0), two, stage="B"), Store("store", C, Num(0), one, stage="C")
+    found = stages(MachineNest((Function("f", (A, B, C), (load, *stores)),)))
+    assert found == {load: "C", stores[0]: "B", stores[1]: "C"}
+    found = stages(MachineNest((Function("f", (A, B, C), (load, both, *stores)),)))
+    assert (found[load], found[both]) == ("B", "B")
 
 
 def test_branches_and_masks_count_what_ran() -> None:

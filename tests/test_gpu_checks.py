@@ -146,6 +146,16 @@ def test_the_busiest_thread() -> None:
         assert (found["B"].most_shared_reads, found["B"].most_shared_writes) == (0, 0)
 
 
+def test_threads_that_read_different_arrays() -> None:
+    """Each thread reads one element, whichever array it is in."""
+    A, B = (sl.placeholder((64,), name=n) for n in "AB")
+    C = sl.compute((64,), lambda i: sl.if_then_else(i % 2 == 0, A[i], B[i]), name="C")
+    s = sl.schedule(C)
+    s[C].bind(C.op.axis[0], "threadIdx.x")
+    found = sl.build(s, [A, B, C], target="cuda-emulator").counters(numbers(64), numbers(64))["C"]
+    assert (found.most_global_reads, found.most_global_writes) == (1, 1)
+
+
 def test_counters_stand_beside_the_program(golden: Golden) -> None:
     golden(transposed(False).counters(numbers(64, 64)))
 
