@@ -73,7 +73,8 @@ def new_rows_only(stage: Stage, slide: Slide, at: Lin, drafts: Sequence[Draft]) 
     """Guard ``drafts``, which compute row ``at``: run in the first iteration, or for a new row."""
     first = Binary("==", slide.var, Const(0, "int64", True), "bool")
     cond = Binary("|", first, _above(at, slide.before), "bool")
-    return [If(cond, block(drafts), f"{stage.name} slides along {slide.var.name}")]
+    note = f"{stage.name} slides along {slide.var.name}"
+    return [If(cond, block(drafts), note, slides=True)]
 
 
 def _above(at: Lin, bound: Lin) -> Expr:
