@@ -61,6 +61,26 @@ class VerifyError(SchedlangError, RuntimeError):
     """A loop nest that breaks a rule of the verifier: a defect of schedlang, not of its user."""
 
 
+class RaceError(VerifyError):
+    """Two threads access one element without a barrier in between, and one of them writes it.
+
+    ``buffer`` and ``element`` say which one. ``threads`` are the two, each as its number in its
+    block and the number of the block; the first is ``None`` if there are several.
+    """
+
+    def __init__(
+        self, message: str, buffer: str, element: tuple[int, ...], other: tuple[int, int] | None,
+        thread: tuple[int, int],
+    ) -> None:  # fmt: skip
+        super().__init__(message)
+        self.buffer = buffer
+        self.element = element
+        self.threads = (other, thread)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return RaceError, (str(self), self.buffer, self.element, *self.threads)
+
+
 class OutOfBoundsError(VerifyError, BoundsError):
     """A loop nest that reads outside a tensor, mostly because the computation does."""
 

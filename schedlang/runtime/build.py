@@ -19,12 +19,14 @@ from schedlang.errors import (
     SpillWarning,
     StrideWarning,
     UnprovenWarning,
+    explain,
 )
 from schedlang.expr.nodes import Var
 from schedlang.gpu_lowering.emulation import as_loops
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.printer import program_text
 from schedlang.gpu_lowering.program import Program
+from schedlang.gpu_lowering.without_barriers import without_barriers
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
@@ -103,7 +105,7 @@ def _check_list(what: str, args: Any, *behind: Any) -> None:
 
 def build(
     schedule: Any, args: Sequence[Any] | None = None, target: Any = None, name: str | None = None,
-    fastmath: bool = False, **te_options: Any,
+    fastmath: bool = False, barriers: bool = True, **te_options: Any,
 ) -> Kernel:  # fmt: skip
     """Return a :class:`Kernel` from a schedule.
 
@@ -114,6 +116,9 @@ def build(
     default that of the enclosing ``with Target(...)``, else the CPU. ``fastmath`` lets the compiler
     reassociate floating-point operations and assume that there are no NaNs and infinities. With
     ``SCHEDLANG_CUDA=emulator`` in the environment, ``"cuda"`` means the emulator.
+
+    ``barriers=False``, for ``"cuda-emulator"`` only, leaves out the barriers between the threads of
+    a block. ``f.check(...)`` then shows which threads race, and for what.
 
     Raises :class:`~schedlang.errors.LoweringError` if the schedule does not fit together. Raises
     :class:`~schedlang.errors.BuildError` if the target cannot run it, or if the source cannot be
@@ -137,14 +142,14 @@ def build(
             f'sl.build(..., name="{name}"): the fourth argument is the name of the kernel; te\'s '
             "target_host has no meaning here: leave it out"
         )
-    made = unwritten(schedule, args, or_emulator(Target.of(target)), name, fastmath)
+    made = unwritten(schedule, args, or_emulator(Target.of(target)), name, fastmath, barriers)
     made.write()
     return made
 
 
 def unwritten(
     schedule: Schedule, args: Sequence[Any] | None, where: Target, name: str | None = None,
-    fastmath: bool = False,
+    fastmath: bool = False, barriers: bool = True,
 ) -> Kernel:  # fmt: skip
     """Return the kernel of :func:`build`; its source is written when a file is first needed."""
     if not isinstance(fastmath, bool):
@@ -152,6 +157,14 @@ def unwritten(
             f"fastmath={fastmath!r} is neither True nor False: True lets the compiler reassociate "
             "operations and assume that there are no NaNs and infinities"
         )
+    if barriers is not True and where.kind != "cuda-emulator":
+        raise BuildError(
+            explain(
+                f"sl.build(..., target={where.kind!r}, barriers={barriers!r})",
+                "only the emulator runs a kernel without its barriers, to show its races",
+                'Leave out barriers=, or build for target="cuda-emulator".',
+            )
+        )  # fmt: skip
     nest = lower_state(schedule.state, args, name=name)
     if where.kind == "c" and any(n == NONTEMPORAL for loop in nest.loops for n, _ in loop.pragmas):
         raise BuildError(
@@ -164,6 +177,8 @@ def unwritten(
         public = f"{public}_"
     # before the verifier: its messages name the bound axes, the verifier's only loops
     program = device_program(nest, where) if where.is_gpu else None
+    if program is not None and not barriers:
+        program = without_barriers(program)
     found = report(nest)
     for access in found.accesses:
         if access.exact and not access.needs_sizes:
