@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any, cast
+from typing import Any, Optional, cast
 from weakref import WeakSet
 
 import numpy as np
@@ -44,7 +44,7 @@ class Built:
     """The data that a kernel is made from.
 
     ``serial_text`` is the source without parallel loops, for a forked process. It is empty if there
-    are none.
+    are none. ``numbers`` are those of :attr:`Kernel.origins`.
     """
 
     signature: Signature
@@ -56,6 +56,7 @@ class Built:
     serial_text: str = ""
     checked_by_size: bool = False
     unproven: tuple[str, ...] = ()
+    numbers: tuple[Optional[int], ...] = ()
 
 
 class Kernel(TeModule):
@@ -133,6 +134,25 @@ class Kernel(TeModule):
             vstore(B, i_outer*8, vload(A, i_outer*8, 8) * float32(2))
         """
         return self._built.machine
+
+    @property
+    def origins(self) -> tuple[int | None, ...]:
+        """For each line of the source, the statement of the loop nest that it comes from.
+
+        Statements count from 0, in the order in which ``loop_nest`` prints them. ``None`` stands
+        for lines that come from no statement, such as imports and barriers.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8,), name="A")
+        >>> B = sl.compute((8,), lambda i: A[i] * 2, name="B")
+        >>> f = sl.build(sl.schedule(B), target="python")
+        >>> for line, number in zip(f.source.split("\\n"), f.origins):
+        ...     if number is not None:
+        ...         print(number, line)
+        0     for i in range(8):
+        1         store(B, i, load(A, i) * float32(2))
+        """
+        return self._built.numbers
 
     @property
     def unproven(self) -> tuple[str, ...]:
