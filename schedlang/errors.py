@@ -32,6 +32,10 @@ class SchedlangError(Exception):
             raise NotImplementedError
         return [f"{type(self).__name__}: {self}", *_own_lines(self)]
 
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        # an error as the value of a cell
+        return {"text/plain": "\n".join([f"{type(self).__name__}: {self}", *_own_lines(self)])}
+
 
 class ComputeError(SchedlangError, ValueError):
     """An invalid computation: wrong shapes, axes, reductions or graphs."""

@@ -16,20 +16,18 @@ import numpy as np
 from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BoundsError, BuildError, CallError, CallTypeError, VerifyError
 from schedlang.expr.dtypes import LARGEST_BYTES
-from schedlang.ir.html import nest_html
 from schedlang.ir.nest import Nest
 from schedlang.ir.specialize import at_sizes, largest_storage
 from schedlang.ir.verify import verify
 from schedlang.machine.nest import MachineNest
-from schedlang.markup.elements import listing
-from schedlang.markup.fragment import fragment
-from schedlang.markup.text import escape
+from schedlang.markup.bundle import mime_bundle
 from schedlang.runtime import files, thread_safety
 from schedlang.runtime.advice import advice, short_scan
 from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.bundle import bundle
 from schedlang.runtime.fast_call import fast_call
 from schedlang.runtime.index_errors import with_array_name
+from schedlang.runtime.kernel_html import kernel_html
 from schedlang.runtime.parameters import Binder, Signature, scalar
 from schedlang.runtime.te_module import TeModule
 from schedlang.schedule.schedule import Schedule
@@ -170,10 +168,13 @@ class Kernel(TeModule):
         return self._built.unproven
 
     def _repr_html_(self) -> str:
-        head = f'<div class="head">{escape(repr(self)[1:-1])}</div>'
-        source = listing(self.source, "the source file")
-        folded = f"<details><summary>the file that runs</summary>{source}</details>"
-        return fragment(f"{head}{nest_html(self.loop_nest)}{folded}")
+        return kernel_html(
+            repr(self)[1:-1], self.loop_nest, self.machine_nest, self.source, self.origins,
+            self.target.kind == "c",
+        )  # fmt: skip
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return mime_bundle(self._repr_html_(), f"{self!r}\n\n{self.loop_nest}")
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name}({self._binder.listing}) for {self.target.kind}>"
