@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-# colours that people with any colour vision tell apart: Okabe and Ito, "Color universal design"
+# colours that people with any colour vision tell apart, by Okabe and Ito's "Color universal
+# design", darkened or lightened to be readable on each background
 _LIGHT = """--page: #fff; --text: #1c2230; --soft: #5b6472; --line: #d8dce3; --lit: #ffd75e;
-  --row: #fff3cf; --serial: #5b6472; --parallel: #0072b2; --vectorize: #b34700; --unroll: #00795a;
+  --row: #fff3cf; --serial: #5b6472; --parallel: #0069a6; --vectorize: #b34700; --unroll: #007355;
   --thread: #8f3d77; --guard: #7a6200; --added: #dff3e4; --removed: #fbe3e4; --gap: #f2f4f7;"""
 _DARK = """--page: #14171d; --text: #e6e9ef; --soft: #a5adbb; --line: #3a4150; --lit: #7d6510;
   --row: #383118; --serial: #a5adbb; --parallel: #6cb8ee; --vectorize: #ffab5e; --unroll: #4fd1a5;
@@ -41,7 +42,8 @@ _STYLE = f"""
 .schedlang .nest > .leaf {{ padding-left: 0; }}
 .schedlang summary {{ cursor: pointer; list-style: none; }}
 .schedlang summary::-webkit-details-marker {{ display: none; }}
-.schedlang .nest details:not([open]) > summary::after {{ content: " …"; color: var(--soft); }}
+.schedlang .nest summary:hover::after {{ content: " ▾"; color: var(--soft); }}
+.schedlang .nest details:not([open]) > summary::after {{ content: " ▸ …"; color: var(--soft); }}
 .schedlang b.serial {{ color: var(--serial); }}
 .schedlang b.parallel {{ color: var(--parallel); }}
 .schedlang b.vectorize {{ color: var(--vectorize); }}

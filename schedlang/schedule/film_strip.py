@@ -35,8 +35,14 @@ class Steps(tuple[Step, ...]):
         return fragment(f'<div class="strip">{frames}</div>', len(names))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        code = (self._schedule.code(count) for count in range(1, len(self) + 1))
-        return mime_bundle(self._repr_html_(), "\n".join(code))
+        return mime_bundle(self._repr_html_(), self._code())
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        # IPython prefers its own text of tuples to that of the bundle
+        printer.text(self._code())
+
+    def _code(self) -> str:
+        return "\n".join(self._schedule.code(count) for count in range(1, len(self) + 1))
 
 
 def _frame(schedule: Schedule, count: int, names: NameTable) -> str:

@@ -36,6 +36,10 @@ class NestDiff(str):
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return mime_bundle(self._repr_html_(), str(self))
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        # IPython prefers its own text of strings to that of the bundle
+        printer.text(str(self))
+
 
 def nest_diff(before: Nest, after: Nest, title: str) -> NestDiff:
     """Return the difference of two nests, under a title."""
