@@ -95,11 +95,15 @@ def test_loops_of_one_name_are_told_apart() -> None:
     B = sl.compute((6, 8), lambda i, j: A[i, j] + 1, name="B")
     C = sl.compute((5, 7), lambda i, j: B[i, j] + B[i + 1, j + 1], name="C")
     html = sl.schedule(C)._repr_html_()
-    uses = re.findall(r'<var class="(v\d+)[^"]*" title="j: serial loop of stage (.), (\d)', html)
+    pattern = r'<var class="(v\d+)[^"]*" title="j: serial loop of stage (.), (\d)'
+    uses = re.findall(pattern, html)
     classes = {stage: {c for c, s, _ in uses if s == stage} for stage in "BC"}
     # the loop and two indices of stage B; the loop and three indices of stage C
     assert [(s, e) for _, s, e in uses] == [("B", "8")] * 3 + [("C", "7")] * 4
     assert len(classes["B"]) == len(classes["C"]) == 1 and classes["B"] != classes["C"]
+    # the two loops over k of a tiled product, and those of its rest
+    loops = re.findall(r'<var class="(v\d+) def" title="k:', tiled()._repr_html_())
+    assert len(set(loops)) == len(loops) == 2
 
 
 def test_the_margin_has_counts_and_bytes() -> None:

@@ -126,11 +126,14 @@ def _head(nest: Nest, names: NameTable) -> str:
 
 
 def nest_lines(nest: Nest, names: NameTable) -> list[tuple[str, str]]:
-    """Return each line of the printed nest with its HTML; add its names to ``names``."""
+    """Return each line of the printed nest with its HTML; add its names to ``names``.
+
+    Names are told apart by their stage alone, so that those of two nests light each other.
+    """
     every = {name: found.name for name, found in top_scope(nest, names).items()}
     first = header(nest)
     found = [(first, marked(first, every, (), every)), ("", "")]
-    for row in nest_rows(nest, names):
+    for row in _rows(nest, names, by_stage=True):
         margin = INDENT * row.depth
         found += [(margin + line, margin + html) for line, html in zip(row.lines, row.marked)]
     return found
@@ -151,19 +154,22 @@ def top_scope(nest: Nest, names: NameTable) -> dict[str, Named]:
 
 
 def nest_rows(nest: Nest, names: NameTable) -> list[Row]:
-    """Return the statements of a nest in printed order; add its names to ``names``."""
-    return list(_rows(nest, names))
+    """Return the statements of a nest in printed order; add its names to ``names``.
+
+    Each loop and each allocation has a name of its own.
+    """
+    return list(_rows(nest, names, by_stage=False))
 
 
-def _rows(nest: Nest, names: NameTable) -> Iterator[Row]:
+def _rows(nest: Nest, names: NameTable, by_stage: bool) -> Iterator[Row]:
     taken = printed_names(nest)
     # the names in the block at each depth, and the loops around it
     scopes: list[dict[str, Named]] = [top_scope(nest, names)]
     around: list[tuple[For, ...]] = [()]
-    for stmt, depth in walk(nest.body):
+    for number, (stmt, depth) in enumerate(walk(nest.body)):
         del scopes[depth + 1 :], around[depth + 1 :]
         scope, loops = scopes[depth], around[depth]
-        new = _definition(stmt, nest, names)
+        new = _definition(stmt, nest, names, None if by_stage else number)
         defined = ""
         if new is not None:
             defined = new[0]
@@ -178,23 +184,28 @@ def _rows(nest: Nest, names: NameTable) -> Iterator[Row]:
         yield Row(stmt, depth, lines, loops, scope, defined)
 
 
-def _definition(stmt: Stmt, nest: Nest, names: NameTable) -> tuple[str, Named] | None:
-    """Return the name that ``stmt`` defines, and what it stands for."""
+def _definition(
+    stmt: Stmt, nest: Nest, names: NameTable, number: int | None
+) -> tuple[str, Named] | None:
+    """Return the name that ``stmt`` defines, and what it stands for.
+
+    ``number`` is that of the statement, if this tells the name apart.
+    """
     if isinstance(stmt, Alloc):
         buffer = stmt.buffer
         title = f"{argument_text(buffer)}, {buffer.scope}, {bytes_text(buffer.bytes)}"
-        return buffer.name, Named(buffer, names.name(buffer.name, title))
+        return buffer.name, Named(buffer, names.name((buffer.name, number), title))
     if not isinstance(stmt, (For, Lanes, Strips, Copy)):
         return None
     name = nest.names.get(stmt.axis, stmt.axis.name)
     if isinstance(stmt, For):
         kind = stmt.tag or f"{stmt.kind} loop"
         extent = expr_text(stmt.extent, nest.names)
-        key = (name, stmt.stage)
+        key = (name, number, stmt.stage)
         title = f"{name}: {kind} of stage {stmt.stage}, {extent} iterations"
     else:
         what = {Lanes: "the lanes of a vector", Strips: "a loop over vectors", Copy: "one copy"}
-        key, title = (name, ""), f"{name}: {what[type(stmt)]}"
+        key, title = (name, number, ""), f"{name}: {what[type(stmt)]}"
     return name, Named(stmt.axis, names.name(key, title))
 
 
