@@ -86,7 +86,8 @@ def test_a_matrix_product_shows_each_step() -> None:
     assert kernel["text/plain"].startswith("<Kernel C(")
     times = shown(name, "sl.evaluate(f, a, b, min_time=0.1)")
     assert "GFLOP/s" in times["text/plain"] and "fastest" in times["text/html"]
-    assert "27648000" in shown(name, "sl.cost(s)")["text/latex"]
+    cost = shown(name, "sl.cost(s)")
+    assert "27648000" in cost["text/latex"] and cost["text/plain"].startswith("cost of C\n")
 
 
 def test_errors_are_short() -> None:

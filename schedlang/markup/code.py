@@ -13,8 +13,9 @@ from schedlang.markup.text import escape
 @lru_cache(maxsize=4)
 def _token(note: str) -> re.Pattern[str]:
     """Return the pattern of a token, where ``note`` begins a comment."""
-    # a name with dots, such as i.outer; a comment to the end of the line; a number; anything else
-    start = re.escape(note)
+    # a name with dots, such as i.outer; a comment to the end of the line, and the spaces before it;
+    # a number; anything else
+    start = rf"\s*{re.escape(note)}"
     word, other = r"(?P<word>[^\W\d][\w.]*)", rf"\d[\w.]*|(?:(?!{start})[^\w])+"
     return re.compile(rf"{word}|(?P<note>{start}.*)|(?P<other>{other})")
 
@@ -49,7 +50,7 @@ def marked(
     Leading spaces are kept.
 
     >>> print(marked("for i in 0..8:   # tail", {"i": Name(3, "a loop")}, ["for", "in"], ["i"]))
-    <b>for</b> <var class="v3 def" title="a loop">i</var> <b>in</b> 0..8:   <em># tail</em>
+    <b>for</b> <var class="v3 def" title="a loop">i</var> <b>in</b> 0..8:<em>   # tail</em>
     """
     found = []
     for kind, text in tokens(line, names, keywords, note):

@@ -65,16 +65,16 @@ _STYLE = f"""
   padding: .5em .8em; max-width: 34em; overflow: auto; max-height: 30em; }}
 .schedlang .frame > p {{ margin: 0 0 .4em; font-weight: 600; }}
 .schedlang pre, .schedlang code {{ font: inherit; color: inherit; background: none; margin: 0;
-  padding: 0; }}
-.schedlang .frame pre {{ border-bottom: 1px solid var(--line); margin-bottom: .4em;
+  padding: 0; white-space: pre; overflow: visible; }}
+.schedlang .frame > pre {{ border-bottom: 1px solid var(--line); margin-bottom: .4em;
   padding-bottom: .4em; }}
 .schedlang .more {{ color: var(--soft); margin-top: .4em; }}
 .schedlang .more > summary::before {{ content: "▸ "; }}
 .schedlang .more[open] > summary::before {{ content: "▾ "; }}
 .schedlang dl {{ display: grid; grid-template-columns: max-content 1fr; gap: .1em 1.2em;
   margin: 0; }}
-.schedlang dt {{ color: var(--soft); font-weight: 400; }}
-.schedlang dd {{ margin: 0; }}
+.schedlang dl dt {{ color: var(--soft); font-weight: 400; float: none; width: auto; }}
+.schedlang dl dd {{ margin: 0; padding: 0; }}
 .schedlang table {{ border-collapse: collapse; font: inherit; color: inherit; }}
 .schedlang th, .schedlang td {{ text-align: left; padding: .1em 1.2em .1em 0; }}
 .schedlang th {{ color: var(--soft); font-weight: 400; border-bottom: 1px solid var(--line); }}

@@ -130,7 +130,7 @@ class _Source:
         links = "" if number is None else f" n{number}"
         links += "".join(f" m{k}" for k in self.around.get(-1 if number is None else number, ()))
         focus = "" if number is None else ' tabindex="-1"'
-        return f'<div class="line{links}"{focus}>{code}</div>'
+        return f'<pre class="line{links}"{focus}>{code}</pre>'
 
     def in_scope(self, scope: Scope) -> Mapping[str, Name]:
         """Return the names of the source for what is in ``scope``."""

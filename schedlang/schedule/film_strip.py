@@ -51,7 +51,7 @@ def _frame(schedule: Schedule, count: int, names: NameTable) -> str:
     lines = nest_lines(nest, names)
     old = set(str(schedule.at(count - 1).nest()).split("\n")) if count else {t for t, _ in lines}
     body = "".join(
-        f'<div class="line{"" if text in old else " added"}">{html}</div>' for text, html in lines
+        f'<pre class="line{"" if text in old else " added"}">{html}</pre>' for text, html in lines
     )
     name = f"{count}" if count else "start"
     code = listing(schedule.code(count), f"the code of step {count}") if count else ""

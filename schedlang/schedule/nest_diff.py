@@ -68,10 +68,10 @@ def sides_html(before: Sequence[tuple[str, str]], after: Sequence[tuple[str, str
 
 def _line(html: str | None, kind: str, mark: str, changed: bool) -> str:
     if html is None:
-        return '<div class="line gap"></div>'
+        return '<pre class="line gap"></pre>'
     if not changed:
-        return f'<div class="line"><s> </s> {html}</div>'
-    return f'<div class="line {kind}"><s>{mark}</s> {html}</div>'
+        return f'<pre class="line"><s> </s> {html}</pre>'
+    return f'<pre class="line {kind}"><s>{mark}</s> {html}</pre>'
 
 
 def _pairs(
