@@ -46,8 +46,8 @@ def kernel_html(
         f'<div class="pane" role="group" aria-label="the loop nest">{left}</div>',
         f'<div class="pane" role="group" aria-label="the source"><div class="block">{right}'
         "</div></div></div>",
-        _folded("above it in the file: schedule, loop nest, imports", lines[:first]),
-        _folded("below it in the file: checks of arguments", lines[end:]),
+        _folded("the start of the file: schedule and loop nest", lines[:first]),
+        _folded("the rest of the file", lines[end:]),
     ]
     return fragment("".join(parts), len(names), len(rows))
 
