@@ -98,6 +98,7 @@ class If:
     ``predicate`` marks a user's store predicate, which leaves elements unwritten on purpose.
     ``tail`` marks the guard of a split whose factor does not divide the extent. ``where`` marks
     the condition of a reduction: it skips updates, but not the initialization of an element.
+    ``slides`` marks the test of a sliding window, which skips rows that are computed already.
     """
 
     cond: Expr
@@ -106,6 +107,7 @@ class If:
     predicate: bool = False
     tail: bool = False
     where: bool = False
+    slides: bool = False
     number: Optional[int] = None
 
 

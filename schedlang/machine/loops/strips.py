@@ -38,6 +38,8 @@ def strip_mine(body: Block, job: LoopJob) -> Block:
     A remainder becomes vectors of 2**k lanes, since only those stay in registers. Raise
     :class:`~schedlang.errors.BuildError` for a vectorized loop inside of another.
     """
+    if not job.may_have("vectorize"):
+        return body
     return block_of(_mined(body, job, frozenset(), None))
 
 

@@ -110,32 +110,36 @@ class _Outliner:
         """
         result: list[Stmt] = []
         part: list[Stmt] = []
+        # the last statement that uses each name
+        last = {v.name: k for k, stmt in enumerate(body) for v in free([stmt])}
 
-        def flush(later: Sequence[Stmt]) -> None:
+        def closes(before: int) -> bool:
+            """Return whether no statement from ``before`` on uses what the part defines."""
+            return all(last.get(name, -1) < before for name in _defined(part))
+
+        def flush(before: int) -> None:
             if part:
-                closed = not _defined(part) & {v.name for v in free(later)}
                 # a part that could end nowhere is too long for a function, too
-                closed = closed and _nests(part) <= MOST_NESTS
+                closed = closes(before) and _nests(part) <= MOST_NESTS
                 name = f"{self.public}_part"
                 result.extend([self.called(name, tuple(part), [])] if closed else part)
                 part.clear()
 
         for position, stmt in enumerate(body):
-            later = body[position + 1 :]
             if isinstance(stmt, Alloc):
                 # it stands before the part, unless that computes its size or uses its name
                 sized = any(v.name in _defined(part) for v in free([stmt]))
                 if sized or stmt.array.name in _arrays(part):
-                    flush(body[position:])
+                    flush(position)
                 result.append(stmt)
             elif isinstance(stmt, Hint) or _assigned(stmt) & (known | _defined(result)):
-                flush(body[position:])
+                flush(position)
                 result.append(stmt)
             else:
                 part.append(stmt)
-            if _nests(part) >= MOST_NESTS and not _defined(part) & {v.name for v in free(later)}:
-                flush(())
-        flush(())
+            if _nests(part) >= MOST_NESTS and closes(position + 1):
+                flush(len(body))
+        flush(len(body))
         return tuple(result)
 
 
