@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from schedlang.codegen.c_source import c_source, reserved
+from schedlang.codegen.listing import Listing
 from schedlang.codegen.numba_cpu import source_of
 from schedlang.codegen.numba_file import HELPERS, header_lines, render
 from schedlang.compute.tensor import Tensor, check_name
@@ -30,6 +31,7 @@ from schedlang.gpu_lowering.without_barriers import without_barriers
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
+from schedlang.ir.numbers import numbered
 from schedlang.ir.verify import report
 from schedlang.lowering.lower import lower_state
 from schedlang.machine.lower import machine_nest
@@ -165,7 +167,7 @@ def unwritten(
                 'Leave out barriers=, or build for target="cuda-emulator".',
             )
         )  # fmt: skip
-    nest = lower_state(schedule.state, args, name=name)
+    nest = numbered(lower_state(schedule.state, args, name=name))
     if where.kind == "c" and any(n == NONTEMPORAL for loop in nest.loops for n, _ in loop.pragmas):
         raise BuildError(
             f"building {nest.name} for C: a loop has the pragma {NONTEMPORAL!r}, and C has no "
@@ -202,7 +204,8 @@ def unwritten(
     if file is not None and where.kind == "cuda":
         kernels = file.source.machine
         built = Built(
-            signature, where, "launch", public, file.text, kernels, "", checked, open_
+            signature, where, "launch", public, file.text, kernels, "", checked, open_,
+            file.listing.numbers,
         )  # fmt: skip
         return CudaKernel(built, schedule.copy(), nest, file)
     host = Target("cpu") if where.is_gpu else where
@@ -213,18 +216,18 @@ def unwritten(
     machine = machine_nest(loops, host, public, taken, fastmath)
     shown = str(nest) if program is None else program_text(program)
 
-    def printed(made: MachineNest) -> str:
+    def printed(made: MachineNest) -> Listing:
         if where.kind == "c":
-            head = header_lines(nest, steps, str(nest), order_hints(nest), "//")
-            return head + c_source(made)
+            return c_source(made, header_lines(nest, steps, str(nest), order_hints(nest), "//"))
         source = source_of(made, public)
         return render(loops, source, steps, fastmath, where.kind != "python", shown)
 
     parallel = any(f.parallel for f in machine.functions)
-    serial_text = printed(serial(machine)) if parallel else ""
+    serial_text = printed(serial(machine)).text if parallel else ""
+    listing = printed(machine)
     built = Built(
-        signature, where, machine.entry.name, public, printed(machine), machine, serial_text,
-        checked, open_,
+        signature, where, machine.entry.name, public, listing.text, machine, serial_text,
+        checked, open_, listing.numbers,
     )  # fmt: skip
     if where.kind == "c":
         return CKernel(built, schedule.copy(), nest, fastmath)

@@ -83,8 +83,9 @@ def _mined(stmt: Stmt, job: LoopJob, kept: Buffers, around: For | None) -> Stmt:
         start = Axis(stmt.axis.name, stmt.extent)
         vector = Lanes(stmt.axis, Lin.of(start), most, body)
         function = any(name == FUNCTION for name, _ in stmt.pragmas)
+        inside = Block((vector,))
         found.append(
-            Strips(stmt.axis, start, whole * most, most, Block((vector,)), stmt.stage, function)
+            Strips(stmt.axis, start, whole * most, most, inside, stmt.stage, function, stmt.number)
         )
     first = whole * most
     while rest:

@@ -44,7 +44,7 @@ Named = Array | Reg
 def outline(nest: MachineNest, job: Job) -> MachineNest:
     """Return ``nest``, which is one function, with the functions that it calls, callees first."""
     outliner = _Outliner(job.public, job.fresh, nest.entry.parameters)
-    return MachineNest(outliner.function(nest.entry))
+    return replace(nest, functions=outliner.function(nest.entry))
 
 
 @dataclass
@@ -81,21 +81,27 @@ class _Outliner:
         if not isinstance(stmt, For):
             return stmt
         if stmt.parallel:
-            called = self.called(stmt.label, stmt.body, [stmt.index])
+            called = self.called(stmt.label, stmt.body, [stmt.index], stmt.number)
             args = (Cast(stmt.index, INDEX), *called.args[1:])
             return replace(stmt, body=(replace(called, args=args),))
         if stmt.function:
-            return self.called(stmt.label, (replace(stmt, function=False),), [])
+            body = (replace(stmt, function=False),)
+            return self.called(stmt.label, body, [], stmt.number)
         body = self.body(stmt.body, known)
         return stmt if body is stmt.body else replace(stmt, body=body)
 
-    def called(self, wanted: str, body: Body, first: Sequence[Named]) -> Run:
-        """Make a function of ``body``, whose parameters begin with ``first``; return a call."""
+    def called(
+        self, wanted: str, body: Body, first: Sequence[Named], number: int | None = None
+    ) -> Run:
+        """Make a function of ``body``, whose parameters begin with ``first``; return a call.
+
+        ``number`` is that of the loop of the body, for a function of one.
+        """
         used = [p for p in _in_order(free(body), self.order) if p not in first]
         parameters = (*first, *used)
         name = self.fresh(wanted)
-        self.function(Function(name, parameters, body))
-        return Run(name, parameters)
+        self.function(Function(name, parameters, body, number=number))
+        return Run(name, parameters, number)
 
     def in_parts(self, body: Sequence[Stmt], known: set[str]) -> Body:
         """Return a long block as calls of functions of ``MOST_NESTS`` loops and branches each.
