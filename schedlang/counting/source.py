@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from schedlang.codegen.listing import Listing, apart, plain
 from schedlang.codegen.numba_cpu import source_of
 from schedlang.codegen.numba_file import imports
 from schedlang.counting import probes
@@ -25,8 +26,9 @@ def counting_source(made: Instrumented, module: str = "") -> str:
     parts = [f"{imports(source, True)}\n"]
     if made.probe:
         parts.append(f"from {module} import report as {made.probe}\n")
-    parts.append(f"OPTIONS = dict({OPTIONS})\n")
-    return "\n".join(parts) + "\n\n" + "\n\n\n".join(source.functions) + "\n"
+    parts.append(f"OPTIONS = dict({OPTIONS})")
+    head = [line for part in parts for line in plain(part)]
+    return Listing(tuple(apart([head, *source.functions], 2))).text
 
 
 def probe_source(probe: str) -> str:

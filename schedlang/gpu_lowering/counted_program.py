@@ -60,8 +60,8 @@ def _table(lines: Lines) -> str:
     for text, counters in lines:
         numbers = [0 if counters is None else getattr(counters, name) for _, _, name in shown]
         rows.append(([f"{n:,}" if n else "" for n in numbers], text))
-    waits = [f"{name}: {n:,}" for name, n in (("barriers", total.barriers),
-                                              ("exchanges", total.exchanges)) if n]  # fmt: skip
+    names = ("barriers", "exchanges", "divergences")
+    waits = [f"{name}: {n:,}" for name in names if (n := getattr(total, name))]
     return "\n".join([*aligned(rows), *waits])
 
 

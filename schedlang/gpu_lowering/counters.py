@@ -23,7 +23,8 @@ class Counters:
 
     ``global_load_sectors / global_loads`` measures coalescing: it is 4 if a warp reads 32
     adjacent floats. ``bank_conflicts`` counts passes beyond the first. ``barriers`` counts once
-    for each block, ``exchanges`` once for each warp. ``most_global_reads`` and the like count the
+    for each block, ``exchanges`` once for each warp. ``divergences`` counts the branches that some
+    active lanes of a warp take and others do not. ``most_global_reads`` and the like count the
     elements that the busiest thread reads or writes, as GPU-Puzzles does.
     """
 
@@ -36,6 +37,7 @@ class Counters:
     bank_conflicts: int = 0
     barriers: int = 0
     exchanges: int = 0
+    divergences: int = 0
     most_global_reads: int = 0
     most_global_writes: int = 0
     most_shared_reads: int = 0
@@ -52,6 +54,11 @@ class Counters:
     def global_bytes(self) -> int:
         """Bytes moved between global memory and the multiprocessors, in whole sectors."""
         return (self.global_load_sectors + self.global_store_sectors) * SECTOR
+
+    def branch(self, taken: np.ndarray, active: np.ndarray) -> None:
+        """Count the warps whose active lanes part: some take a branch, others do not."""
+        on, inside = _warps(active), _warps(active & taken)
+        self.divergences += int((inside.any(axis=1) & (on & ~inside).any(axis=1)).sum())
 
     def access(
         self, scope: str, stores: bool, bytes_: np.ndarray, active: np.ndarray, width: int,

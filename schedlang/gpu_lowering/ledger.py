@@ -74,6 +74,12 @@ class Ledger:
             for name in ADDED:
                 setattr(counters, name, getattr(counters, name) + getattr(more, name))
 
+    def branch(self, stmt: Stmt, taken: np.ndarray, active: np.ndarray) -> None:
+        """Count the warps that diverge at ``stmt``; see :meth:`Counters.branch`."""
+        one = Counters()
+        one.branch(taken, active)
+        self.add(stmt, one)
+
     def wait(self, stmt: Stmt, barriers: int = 0, exchanges: int = 0) -> None:
         """Count barriers and exchanges of ``stmt``."""
         self.add(stmt, replace(Counters(), barriers=barriers, exchanges=exchanges))

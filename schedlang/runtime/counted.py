@@ -28,6 +28,7 @@ from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, For
 from schedlang.machine.printer import Line, machine_lines
 from schedlang.runtime import files
+from schedlang.target import Target
 
 MOST = 10**8
 MOST_TRACED = 10**7
@@ -82,6 +83,18 @@ def counted(call: Call, caches: Sequence[Cache], most: int) -> KernelCounts:
         () if too_many else tuple(caches), found.written, found.streamed, found.sampled,
         requests if too_many else 0,
     )  # fmt: skip
+
+
+def simulated(caches: Any, target: Target) -> Sequence[Cache]:
+    """Return the caches to simulate, as ``counters`` is asked for them."""
+    if caches is True or caches is False:
+        return target.caches if caches else ()
+    if not isinstance(caches, (list, tuple)) or not all(isinstance(c, Cache) for c in caches):
+        raise CallError(
+            f"counters(..., caches={caches!r}): caches is True, False, or a list such as "
+            "[Cache(32 * 1024, 8)] of schedlang.target.Cache, the first level first"
+        )
+    return caches
 
 
 def trace(call: Call, most: int) -> Trace:
@@ -179,4 +192,4 @@ def _beside(
     )
 
 
-__all__ = ["MOST", "MOST_TRACED", "Call", "counted", "trace"]
+__all__ = ["MOST", "MOST_TRACED", "Call", "counted", "simulated", "trace"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any, cast
+from typing import Any, Optional, cast
 from weakref import WeakSet
 
 import numpy as np
@@ -17,22 +17,19 @@ from schedlang.compute.arrays import as_numpy
 from schedlang.counting.trace import Trace
 from schedlang.errors import BoundsError, BuildError, CallError, CallTypeError, VerifyError
 from schedlang.expr.dtypes import LARGEST_BYTES
-from schedlang.host import Cache
-from schedlang.ir.html import nest_html
 from schedlang.ir.nest import Nest
 from schedlang.ir.specialize import at_sizes, largest_storage
 from schedlang.ir.verify import verify
 from schedlang.machine.nest import MachineNest
-from schedlang.markup.elements import listing
-from schedlang.markup.fragment import fragment
-from schedlang.markup.text import escape
+from schedlang.markup.bundle import mime_bundle
 from schedlang.runtime import files, thread_safety
 from schedlang.runtime.advice import advice, short_scan
 from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.bundle import bundle
-from schedlang.runtime.counted import MOST, MOST_TRACED, Call, counted, trace
+from schedlang.runtime.counted import MOST, MOST_TRACED, Call, counted, simulated, trace
 from schedlang.runtime.fast_call import fast_call
 from schedlang.runtime.index_errors import with_array_name
+from schedlang.runtime.kernel_html import kernel_html
 from schedlang.runtime.parameters import Binder, Signature, scalar
 from schedlang.runtime.te_module import TeModule
 from schedlang.schedule.schedule import Schedule
@@ -47,7 +44,7 @@ class Built:
     """The data that a kernel is made from.
 
     ``serial_text`` is the source without parallel loops, for a forked process. It is empty if there
-    are none.
+    are none. ``numbers`` are those of :attr:`Kernel.origins`.
     """
 
     signature: Signature
@@ -59,6 +56,7 @@ class Built:
     serial_text: str = ""
     checked_by_size: bool = False
     unproven: tuple[str, ...] = ()
+    numbers: tuple[Optional[int], ...] = ()
 
 
 class Kernel(TeModule):
@@ -138,6 +136,25 @@ class Kernel(TeModule):
         return self._built.machine
 
     @property
+    def origins(self) -> tuple[int | None, ...]:
+        """For each line of the source, the statement of the loop nest that it comes from.
+
+        Statements count from 0, in the order in which ``loop_nest`` prints them. ``None`` stands
+        for lines that come from no statement, such as imports and barriers.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8,), name="A")
+        >>> B = sl.compute((8,), lambda i: A[i] * 2, name="B")
+        >>> f = sl.build(sl.schedule(B), target="python")
+        >>> for line, number in zip(f.source.split("\\n"), f.origins):
+        ...     if number is not None:
+        ...         print(number, line)
+        0     for i in range(8):
+        1         store(B, i, load(A, i) * float32(2))
+        """
+        return self._built.numbers
+
+    @property
     def unproven(self) -> tuple[str, ...]:
         """A sentence for each rule of the verifier that could not be proven.
 
@@ -153,10 +170,13 @@ class Kernel(TeModule):
         return self._built.unproven
 
     def _repr_html_(self) -> str:
-        head = f'<div class="head">{escape(repr(self)[1:-1])}</div>'
-        source = listing(self.source, "the source file")
-        folded = f"<details><summary>the file that runs</summary>{source}</details>"
-        return fragment(f"{head}{nest_html(self.loop_nest)}{folded}")
+        return kernel_html(
+            repr(self)[1:-1], self.loop_nest, self.machine_nest, self.source, self.origins,
+            self.target.kind == "c",
+        )  # fmt: skip
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return mime_bundle(self._repr_html_(), f"{self!r}\n\n{self.loop_nest}")
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name}({self._binder.listing}) for {self.target.kind}>"
@@ -364,8 +384,7 @@ class Kernel(TeModule):
         <BLANKLINE>
         operations: float32 64
         """
-        levels = _levels(caches, self.target)
-        return counted(self._counted_call(args, named), levels, most)
+        return counted(self._counted_call(args, named), simulated(caches, self.target), most)
 
     def trace(self, *args: Any, most: int = MOST_TRACED, **named: Any) -> Trace:
         """Return the accesses of a call in order, as arrays of addresses, sizes and kinds.
@@ -457,18 +476,6 @@ def _after_fork() -> None:
 if hasattr(os, "register_at_fork"):
     # registered after that of thread_safety, which runs first and notes whether threads remain
     os.register_at_fork(after_in_child=_after_fork)
-
-
-def _levels(caches: Any, target: Target) -> Sequence[Cache]:
-    """Return the caches to simulate, as ``counters`` is asked for them."""
-    if caches is True or caches is False:
-        return target.caches if caches else ()
-    if not isinstance(caches, (list, tuple)) or not all(isinstance(c, Cache) for c in caches):
-        raise CallError(
-            f"counters(..., caches={caches!r}): caches is True, False, or a list such as "
-            "[Cache(32 * 1024, 8)] of schedlang.target.Cache, the first level first"
-        )
-    return caches
 
 
 def _one_at_a_time(function: Callable[..., None], lock: Lock) -> Callable[..., None]:
