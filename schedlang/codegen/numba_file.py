@@ -60,18 +60,26 @@ def render(
 
     ``shown`` is the loop nest that its header shows.
     """
-    parts = [header_lines(nest, steps, shown, order_hints(nest)), _imports(source, compiled), ""]
-    if compiled:
-        flags = "True" if fastmath else '{"contract"}'
-        parts.append(
-            f'OPTIONS = dict(cache=True, nogil=True, error_model="numpy", fastmath={flags})'
-        )
-    else:
-        parts.append("OPTIONS = {}")
+    head = header_lines(nest, steps, shown, order_hints(nest))
+    parts = [head, _imports(source, compiled), "", _options(fastmath, compiled)]
     public = _public(nest, source)
     helpers = [_ARRAY.strip(), *([_ROOT.strip()] if "_root(" in public else [])]
     body = "\n\n\n".join([*source.functions, *helpers, public])
     return "\n".join(parts) + "\n\n\n" + body + f"\n\n\n__all__ = [{source.public!r}]\n"
+
+
+def render_functions(source: Source, head: str, fastmath: bool, compiled: bool) -> str:
+    """Return the text of a file with the functions alone, under ``head``, one line of text."""
+    parts = [f"# {head}", "", _imports(source, compiled), "", _options(fastmath, compiled)]
+    return "\n".join(parts) + "\n\n\n" + "\n\n\n".join(source.functions) + "\n"
+
+
+def _options(fastmath: bool, compiled: bool) -> str:
+    """Return the line with the options of ``njit``."""
+    if not compiled:
+        return "OPTIONS = {}"
+    flags = "True" if fastmath else '{"contract"}'
+    return f'OPTIONS = dict(cache=True, nogil=True, error_model="numpy", fastmath={flags})'
 
 
 def header_lines(

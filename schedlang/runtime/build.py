@@ -187,7 +187,7 @@ def unwritten(
     if file is not None and where.kind == "cuda":
         kernels = file.source.machine
         built = Built(
-            signature, where, "launch", public, file.text, kernels, "", checked, open_
+            signature, where, "launch", public, file.text, kernels, "", checked, open_, fastmath
         )  # fmt: skip
         return CudaKernel(built, schedule.copy(), nest, file)
     host = Target("cpu") if where.is_gpu else where
@@ -209,7 +209,7 @@ def unwritten(
     serial_text = printed(serial(machine)) if parallel else ""
     built = Built(
         signature, where, machine.entry.name, public, printed(machine), machine, serial_text,
-        checked, open_,
+        checked, open_, fastmath,
     )  # fmt: skip
     if where.kind == "c":
         return CKernel(built, schedule.copy(), nest, fastmath)

@@ -16,8 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.codegen.c_source import c_source
 from schedlang.errors import BuildError
 from schedlang.ir.nest import Nest
+from schedlang.machine.nest import MachineNest
+from schedlang.machine.nodes import Array, Reg
 from schedlang.runtime import files, thread_safety
 from schedlang.runtime.kernel import Built, Kernel
 from schedlang.schedule.schedule import Schedule
@@ -63,11 +66,24 @@ class CKernel(Kernel):
         return self
 
     def _loaded(self, path: Path) -> Any:
-        options = (*OPTIONS, *(FASTMATH if self.fastmath else ()))
-        library = _library(path, options)
+        library = self._library(path)
         if self._built.serial_text:
             thread_safety.note_openmp()
         return _called(getattr(library, self._built.entry), self._types())
+
+    def _library(self, path: Path) -> ctypes.CDLL:
+        return _library(path, (*OPTIONS, *(FASTMATH if self.fastmath else ())))
+
+    def _threads(self) -> int:
+        """Return the greatest number of threads of OpenMP."""
+        if not self._built.serial_text or thread_safety.left_behind():
+            return 1
+        return int(self._library(self._path).omp_get_max_threads())
+
+    def _start_of(self, nest: MachineNest) -> Callable[..., None]:
+        path = files.write(c_source(nest), f"{nest.entry.name}_times", ".c")
+        kinds = [_kind(p) for p in nest.entry.parameters]
+        return _called(getattr(self._library(path), nest.entry.name), kinds)
 
     def _types(self) -> list[Any]:
         """Return the C types of the parameters: pointers, scalars and sizes."""
@@ -86,6 +102,14 @@ class CKernel(Kernel):
 
     def __reduce__(self) -> Any:
         return CKernel, (self._built, self.schedule, self._nest, self.fastmath)
+
+
+def _kind(parameter: Array | Reg) -> Any:
+    """Return the C type of a parameter of a machine nest: a pointer or a scalar."""
+    if isinstance(parameter, Array):
+        return ctypes.c_void_p
+    dtype = "float32" if parameter.type.dtype == "float16" else parameter.type.dtype
+    return np.ctypeslib.as_ctypes_type(dtype)
 
 
 def compiler() -> list[str]:

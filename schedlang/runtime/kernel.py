@@ -13,6 +13,8 @@ from weakref import WeakSet
 
 import numpy as np
 
+from schedlang.codegen.numba_cpu import source_of
+from schedlang.codegen.numba_file import render_functions
 from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BoundsError, BuildError, CallError, CallTypeError, VerifyError
 from schedlang.expr.dtypes import LARGEST_BYTES
@@ -21,6 +23,7 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.specialize import at_sizes, largest_storage
 from schedlang.ir.verify import verify
 from schedlang.machine.nest import MachineNest
+from schedlang.machine.passes.serial import serial
 from schedlang.markup.elements import listing
 from schedlang.markup.fragment import fragment
 from schedlang.markup.text import escape
@@ -28,9 +31,11 @@ from schedlang.runtime import files, thread_safety
 from schedlang.runtime.advice import advice, short_scan
 from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.bundle import bundle
+from schedlang.runtime.cpu_profile import Subject, check_counts, cpu_profile
 from schedlang.runtime.fast_call import fast_call
 from schedlang.runtime.index_errors import with_array_name
 from schedlang.runtime.parameters import Binder, Signature, scalar
+from schedlang.runtime.profile import Profile
 from schedlang.runtime.te_module import TeModule
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
@@ -56,6 +61,7 @@ class Built:
     serial_text: str = ""
     checked_by_size: bool = False
     unproven: tuple[str, ...] = ()
+    fastmath: bool = False
 
 
 class Kernel(TeModule):
@@ -309,6 +315,10 @@ class Kernel(TeModule):
         self._checked_sizes.add(key)
 
     def _launch(self, arrays: Sequence[Any], sizes: Mapping[str, int]) -> None:
+        (self._start or self._starter())(*self._flat(arrays, sizes))
+
+    def _flat(self, arrays: Sequence[Any], sizes: Mapping[str, int]) -> list[Any]:
+        """Return the arguments of the function that runs: flat arrays, scalars, then sizes."""
         flat = []
         for value, p in zip(arrays, self._built.signature.parameters):
             if p.is_scalar:
@@ -317,21 +327,77 @@ class Kernel(TeModule):
                 flat.append(value.reshape(-1).view(np.uint16))
             else:
                 flat.append(value.reshape(-1))
-        flat += [sizes[n] for n in self._built.signature.sizes]
-        (self._start or self._starter())(*flat)
+        return flat + [sizes[n] for n in self._built.signature.sizes]
+
+    def profile(self, *args: Any, repeat: int = 5, levels: int = 3, **named: Any) -> Profile:
+        """Return the time of each stage and of the outer loops in a call with these arguments.
+
+        The arguments are those of a call. The kernel runs a few times as it is, and at least
+        ``repeat`` times with time stamps around loops: of each stage the outermost ``levels`` ones,
+        unless stamps would take more than about 2% of the time. It compiles the kernel with
+        stamps, once. In a parallel loop each thread has its own times, and those of the slowest
+        one count. ``print`` shows a table, a notebook also a flame chart.
+
+        The kernel runs several times, so an output that is also an input changes with each. On a
+        GPU there is a time for each kernel, by events of the GPU, and ``levels`` has no meaning.
+
+        Raises :class:`~schedlang.errors.CallError` for ``repeat`` or ``levels`` below 1, and
+        :class:`~schedlang.errors.BuildError` for ``target="cuda-emulator"``.
+
+        >>> import numpy as np, schedlang as sl
+        >>> A = sl.placeholder((64,), name="A")
+        >>> B = sl.compute((64,), lambda i: A[i] * 2, name="B")
+        >>> C = sl.compute((64,), lambda i: B[i] + B[63 - i], name="C")
+        >>> profile = sl.build(sl.schedule(C), target="python").profile(np.ones(64, "float32"))
+        >>> [(part.stage, part.name, part.times) for part in profile.parts], profile["B"] > 0
+        ([('B', 'i', 1), ('C', 'i', 1)], True)
+        """
+        check_counts(repeat, levels)
+        arrays, sizes, _ = self._checked(args, named)
+        return cpu_profile(self._subject(self._flat(arrays, sizes)), repeat, levels)
+
+    def _subject(self, flat: list[Any]) -> Subject:
+        """Return what a profile needs of this kernel."""
+        machine = self._built.machine
+        if self._built.serial_text and thread_safety.left_behind():
+            machine = serial(machine)
+        start = self._start or self._starter()
+        kind = self.target.kind
+        return Subject(
+            self.name, kind, self._nest, machine, start, self._start_of, flat, self._threads()
+        )
+
+    def _threads(self) -> int:
+        """Return the greatest number of threads of a parallel loop."""
+        if not self._built.serial_text or self.target.kind == "python":
+            return 1
+        from numba import config
+
+        return int(config.NUMBA_NUM_THREADS)
+
+    def _start_of(self, nest: MachineNest) -> Callable[..., None]:
+        """Return the function of another machine nest, compiled as the kernel is."""
+        compiled = self.target.kind != "python"
+        head = f"{nest.entry.name} with time stamps"
+        source = source_of(nest, nest.entry.name)
+        text = render_functions(source, head, self._built.fastmath, compiled)
+        path = files.write(text, f"{nest.entry.name}_times")
+        return self._started(getattr(files.load(path), nest.entry.name), str(path))
 
     def forget_function(self) -> None:
         """Make the next call load the function again: after a fork it may be another one."""
         self._entry = self._start = None
 
     def _starter(self) -> Callable[..., None]:
-        """Return the callable that a call starts: the function in a lock or in error handling."""
-        function, lock = self._function(), self._lock
-        if self.target.kind == "python":
-            self._start = _interpreted(function, self.name, self.path)
-        else:
-            self._start = function if lock is None else _one_at_a_time(function, lock)
+        """Return the callable that a call starts."""
+        self._start = self._started(self._function(), self.path)
         return self._start
+
+    def _started(self, function: Callable[..., None], path: str) -> Callable[..., None]:
+        """Return ``function``, of the file at ``path``, in a lock or in error handling."""
+        if self.target.kind == "python":
+            return _interpreted(function, self.name, path)
+        return function if self._lock is None else _one_at_a_time(function, self._lock)
 
     def save(self, path: str | Path) -> Path:
         """Write a file that runs without schedlang, and return its path.

@@ -98,7 +98,11 @@ class _Entry(Statements):
             self.task(loop.body, on_its_own(context))
         self.depth = outer
         stop = self.extent(loop, context)
-        self.emit(machine.For(index, stop, tuple(body), parallel=True, label=label_of(loop)))
+        made = machine.For(
+            index, stop, tuple(body), parallel=True, label=label_of(loop), stage=loop.stage,
+            axis=self.printed(loop.axis),
+        )  # fmt: skip
+        self.emit(made)
 
     def allocate(self, buffer: Buffer, context: Context) -> None:
         array, size = self.evaluator.array(buffer), buffer.size

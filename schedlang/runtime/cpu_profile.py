@@ -1,0 +1,324 @@
+"""Profiles of CPU kernels: choose loops, run the kernel with time stamps, and add up the times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+
+from schedlang.errors import CallError
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import For, Store, walk
+from schedlang.machine.loop_tree import Place, around, loop_tree
+from schedlang.machine.nest import MachineNest
+from schedlang.machine.nodes import For as Loop
+from schedlang.machine.nodes import Function, Num, Reg
+from schedlang.machine.nodes import walk as walk_machine
+from schedlang.machine.passes.stamps import WHOLE, Slots, slots_of, stamped
+from schedlang.machine.verify import verify_machine
+from schedlang.runtime.profile import Part, Profile
+
+Start = Callable[..., None]
+# the part of the kernel's time that time stamps may take, and the seconds of two stamps, guessed
+SHARE, PAIR = 0.02, 30e-9
+# the shortest time of all calls with stamps, in seconds, and their greatest number
+WINDOW, MOST = 0.1, 1000
+# pairs of stamps that are timed, compiled and in Python, and how often
+PAIRS, PAIRS_IN_PYTHON, TRIES = 200_000, 2_000, 5
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kernel to profile: ``run`` starts it, and ``load`` returns the function of another nest.
+
+    ``flat`` are its arguments: flat arrays, scalars and sizes. ``threads`` is the greatest number
+    that a parallel loop can have.
+    """
+
+    name: str
+    target: str
+    nest: Nest
+    machine: MachineNest
+    run: Start
+    load: Callable[[MachineNest], Start]
+    flat: Sequence[object]
+    threads: int
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What time stamps cost, in ticks: a pair takes ``whole``, and ``inside`` of it is measured."""
+
+    seconds_per_tick: float
+    inside: float
+    whole: float
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The chosen loops in program order, each with its outer chosen loop, or -1."""
+
+    places: tuple[Place, ...]
+    outer: tuple[int, ...]
+    slots: Slots
+
+
+def check_counts(repeat: int, levels: int) -> None:
+    """Raise :class:`~schedlang.errors.CallError` unless both are integers, 1 or more."""
+    for name, value in (("repeat", repeat), ("levels", levels)):
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+            raise CallError(f"profile(..., {name}={value!r}): {name} must be an integer, 1 or more")
+
+
+def cpu_profile(subject: Subject, repeat: int, levels: int) -> Profile:
+    """Return the profile of a kernel, which it calls at least ``2*repeat + 2`` times."""
+    subject.run(*subject.flat)
+    seconds = _seconds(subject.run, subject.flat)
+    scalars = {
+        p.name: int(value)  # type: ignore[call-overload]
+        for p, value in zip(subject.machine.entry.parameters, subject.flat)
+        if isinstance(p, Reg) and p.type.dtype.startswith(("int", "uint"))
+    }
+    tree = choose(loop_tree(subject.machine, scalars), seconds, levels, subject.threads)
+    made = stamped(subject.machine, tree.slots, subject.threads)
+    verify_machine(made)
+    start = subject.load(made)
+    alone, calls = _calls(subject, start, tree.slots.width, repeat)
+    stamp = measured_stamp(subject.load, PAIRS_IN_PYTHON if subject.target == "python" else PAIRS)
+    calls.sort(key=lambda times: int(times[0, 2 * WHOLE]))
+    times = calls[len(calls) // 2]
+    return _profile(subject, tree, times, stamp, median(alone), len(calls))
+
+
+def choose(
+    places: tuple[Place, ...], seconds: float, levels: int, threads: int, share: float = SHARE
+) -> Tree:
+    """Return the loops to measure, so that stamps take about ``share`` of a call of ``seconds``.
+
+    The outermost loops of the stages come first, and of each stage at most ``levels`` loops in each
+    other. A loop in a parallel loop is measured only if the iterations of that one are, too.
+    """
+    left = share * seconds / PAIR
+    chosen: set[int] = set()
+    bodies: set[int] = set()
+
+    def cost(k: int, times: float) -> float:
+        shared = any(places[o].loop.parallel for o in around(places, k))
+        return times / threads if shared else times
+
+    def level(k: int) -> int:
+        return sum(places[o].loop.stage == places[k].loop.stage for o in around(places, k))
+
+    def order(k: int) -> tuple[bool, float, int]:
+        return level(k) > 0, places[k].times, k
+
+    for k in sorted(range(len(places)), key=order):
+        place = places[k]
+        hidden = any(places[o].loop.parallel and o not in bodies for o in around(places, k))
+        if level(k) >= levels or hidden or cost(k, place.times) > left:
+            continue
+        left -= cost(k, place.times)
+        chosen.add(k)
+        iterations = place.times * place.iterations / threads
+        if place.loop.parallel and iterations <= left:
+            left -= iterations
+            bodies.add(k)
+    kept = sorted(chosen)
+    numbers = {k: n for n, k in enumerate(kept)}
+    outer = [next((numbers[o] for o in around(places, k) if o in chosen), -1) for k in kept]
+    slots = slots_of([places[k].loop for k in kept], [places[k].loop for k in kept if k in bodies])
+    return Tree(tuple(places[k] for k in kept), tuple(outer), slots)
+
+
+def _seconds(run: Start, flat: Sequence[object]) -> float:
+    """Return the seconds of a call: the fastest of three."""
+    found = []
+    for _ in range(3):
+        start = perf_counter()
+        run(*flat)
+        found.append(perf_counter() - start)
+    return min(found)
+
+
+def _calls(
+    subject: Subject, start: Start, width: int, repeat: int
+) -> tuple[list[float], list[np.ndarray]]:
+    """Call the kernel and its twin with stamps in turns; return the former's seconds and times."""
+    times = np.zeros((subject.threads + 1, width), "int64")
+    start(*subject.flat, times.reshape(-1))
+    alone: list[float] = []
+    found: list[np.ndarray] = []
+    begin = perf_counter()
+    while len(found) < repeat or (perf_counter() - begin < WINDOW and len(found) < MOST):
+        before = perf_counter()
+        subject.run(*subject.flat)
+        alone.append(perf_counter() - before)
+        times[:] = 0
+        start(*subject.flat, times.reshape(-1))
+        found.append(times.copy())
+    return alone, found
+
+
+def measured_stamp(load: Callable[[MachineNest], Start], pairs: int) -> Stamp:
+    """Measure what a pair of stamps costs, by a loop with nothing but an empty loop in it."""
+    empty = Loop(Reg("j"), Num(0), ())
+    loop = Loop(Reg("i"), Reg("n"), (empty,))
+    nest = MachineNest((Function("stamps", (Reg("n"),), (loop,)),))
+    slots = slots_of([empty])
+    start = load(stamped(nest, slots, 0))
+    times = np.zeros(slots.width, "int64")
+    start(1, times)
+    found: list[Stamp] = []
+    for _ in range(TRIES):
+        times[:] = 0
+        before = perf_counter()
+        start(pairs, times)
+        passed = perf_counter() - before
+        inside = times[2 * slots.loops[empty]] / pairs
+        found.append(Stamp(passed / times[WHOLE], inside, times[WHOLE] / pairs))
+    # other work on the machine only adds to the time
+    return min(found, key=lambda stamp: stamp.whole)
+
+
+@dataclass(frozen=True)
+class _Times:
+    """The corrected seconds of the parts in one call."""
+
+    tree: Tree
+    times: np.ndarray
+    stamp: Stamp
+
+    def ticks(self, row: int, slot: int) -> float:
+        return float(self.times[row, 2 * slot])
+
+    def runs(self, row: int, slot: int) -> int:
+        return int(self.times[row, 2 * slot + 1])
+
+    def stamps_in(self, row: int, place: int) -> int:
+        """Return how many pairs of stamps a row has inside of a loop, without the loop's own."""
+        slots, places = self.tree.slots, self.tree.places
+        found = 0
+        for k, inner in enumerate(places):
+            if not self.is_inside(k, place):
+                continue
+            found += self.runs(row, slots.loops[inner.loop])
+            if inner.loop in slots.bodies:
+                found += self.runs(row, slots.bodies[inner.loop])
+        return found
+
+    def is_inside(self, place: int, outer: int) -> bool:
+        """Return whether a loop is inside of another one; all are in -1, the kernel."""
+        while place >= 0:
+            place = self.tree.outer[place]
+            if place == outer:
+                return True
+        return False
+
+    def corrected(self, row: int, slot: int, stamps: int) -> float:
+        """Return seconds without those of the part's own stamps and of ``stamps`` in it."""
+        own = self.runs(row, slot) * self.stamp.inside
+        ticks = self.ticks(row, slot) - own - stamps * self.stamp.whole
+        return max(0.0, ticks) * self.stamp.seconds_per_tick
+
+    def threads(self, place: int) -> dict[int, float]:
+        """Return the seconds that each thread worked in a parallel loop, by its row."""
+        slot = self.tree.slots.bodies.get(self.tree.places[place].loop)
+        if slot is None:
+            return {}
+        rows = [r for r in range(1, len(self.times)) if self.runs(r, slot)]
+        return {r: self.corrected(r, slot, self.stamps_in(r, place)) for r in rows}
+
+
+def _profile(
+    subject: Subject, tree: Tree, times: np.ndarray, stamp: Stamp, alone: float, runs: int
+) -> Profile:
+    found = _Times(tree, times, stamp)
+    count = len(tree.places)
+    seconds, busy, times_run = [0.0] * count, [0.0] * count, [0] * count
+    # the row of the code in each loop: that of a parallel loop's slowest thread
+    row_of = [0] * count
+    threads: list[dict[int, float]] = [{} for _ in range(count)]
+    subtracted = 0.0
+    for k, place in enumerate(tree.places):
+        row = row_of[tree.outer[k]] if tree.outer[k] >= 0 else 0
+        slot, row_of[k] = tree.slots.loops[place.loop], row
+        times_run[k] = found.runs(row, slot)
+        subtracted += times_run[k] * stamp.whole
+        inside = found.stamps_in(row, k)
+        threads[k] = found.threads(k)
+        if threads[k]:
+            row_of[k] = max(threads[k], key=lambda r: threads[k][r])
+            inside = found.stamps_in(row_of[k], k)
+            iterations = found.runs(row_of[k], tree.slots.bodies[place.loop])
+            inside += iterations
+            subtracted += iterations * stamp.whole
+        seconds[k] = found.corrected(row, slot, inside)
+        busy[k] = min(seconds[k], threads[k][row_of[k]]) if threads[k] else seconds[k]
+    whole = times[0, 2 * WHOLE] * stamp.seconds_per_tick
+    subtracted = min(whole, (subtracted + stamp.inside) * stamp.seconds_per_tick)
+    total = whole - subtracted
+    own = list(busy)
+    other = total
+    for k, o in enumerate(tree.outer):
+        if o >= 0:
+            own[o] -= seconds[k]
+        else:
+            other -= seconds[k]
+    own = [max(0.0, value) for value in own]
+    stages = dict.fromkeys((p.loop.stage for p in tree.places), 0.0)
+    for k, place in enumerate(tree.places):
+        stages[place.loop.stage] += own[k]
+    parts = tuple(
+        Part(
+            place.loop.axis, place.loop.stage, "parallel" if place.loop.parallel else "serial",
+            sum(found.is_inside(k, o) for o in range(count)), seconds[k], own[k], times_run[k],
+            tuple(threads[k][r] for r in sorted(threads[k])),
+        )
+        for k, place in enumerate(tree.places)
+    )  # fmt: skip
+    waiting = sum(seconds) - sum(busy)
+    return Profile(
+        subject.name, subject.target, total, alone, stages, waiting, max(0.0, other), parts,
+        subtracted, runs, _notes(subject, tree),
+    )  # fmt: skip
+
+
+def _notes(subject: Subject, tree: Tree) -> tuple[str, ...]:
+    """Return a sentence for each stage, and for each parallel loop, that is not measured apart."""
+    measured = {p.loop.stage for p in tree.places}
+    written: dict[str, list[str]] = {}
+    looped = _machine_stages(subject.machine)
+    for stmt, _ in walk(subject.nest.body):
+        if isinstance(stmt, (For, Store)) and stmt.stage and stmt.stage not in measured:
+            written.setdefault(stmt.stage, [])
+    notes = []
+    for stage in written:
+        why = (
+            "begins so often that time stamps would take more time than it"
+            if stage in looped
+            else "has no loop in the kernel that runs"
+        )
+        notes.append(f"{stage} {why}: its time is in that of the loop around it")
+    for place in tree.places:
+        if place.loop.parallel and place.loop not in tree.slots.bodies:
+            notes.append(
+                f"the iterations of {place.loop.axis} are too short for time stamps: its threads "
+                "are not told apart"
+            )
+    return tuple(notes)
+
+
+def _machine_stages(nest: MachineNest) -> set[str]:
+    return {
+        stmt.stage
+        for function in nest.functions
+        for stmt, _ in walk_machine(function.body)
+        if isinstance(stmt, Loop)
+    }
+
+
+__all__ = ["Subject", "check_counts", "choose", "cpu_profile", "measured_stamp"]
