@@ -21,8 +21,9 @@ RESERVED = frozenset(keyword.kwlist) | frozenset(dir(builtins)) | {
 SAVED = frozenset({
     "AbstractTemplate", "Any", "BuiltinFunctionType", "CPUContext", "Callable", "Sequence",
     "TypingError", "UnsupportedError", "annotations", "binding", "cgutils", "compiler",
-    "cpu_target", "get_num_threads", "infer_global", "intrinsic", "ir", "lower_builtin", "lower_cast", "models", "operator",
-    "populate_array", "register_model", "signature", "types", "_array", "_apart",
+    "cpu_target", "get_num_threads", "infer_global", "intrinsic", "ir", "lower_builtin",
+    "lower_cast", "models", "operator", "populate_array", "register_model", "signature", "types",
+    "_array", "_apart",
 })  # fmt: skip
 
 

@@ -16,7 +16,14 @@ import numpy as np
 from schedlang.codegen.numba_cpu import source_of
 from schedlang.codegen.numba_file import render_functions
 from schedlang.compute.arrays import as_numpy
-from schedlang.errors import BoundsError, BuildError, CallError, CallTypeError, VerifyError
+from schedlang.errors import (
+    BoundsError,
+    BuildError,
+    CallError,
+    CallTypeError,
+    VerifyError,
+    explain,
+)
 from schedlang.expr.dtypes import LARGEST_BYTES
 from schedlang.ir.html import nest_html
 from schedlang.ir.nest import Nest
@@ -34,6 +41,7 @@ from schedlang.runtime.bundle import bundle
 from schedlang.runtime.cpu_profile import Subject, check_counts, cpu_profile
 from schedlang.runtime.fast_call import fast_call
 from schedlang.runtime.index_errors import with_array_name
+from schedlang.runtime.numba_code import Code, code_of
 from schedlang.runtime.parameters import Binder, Signature, scalar
 from schedlang.runtime.profile import Profile
 from schedlang.runtime.te_module import TeModule
@@ -209,17 +217,66 @@ class Kernel(TeModule):
         """Compile now for writable arrays, or load from the disk cache; return this kernel."""
         function = self._function()
         if self.target.kind != "python" and not function.signatures:
-            from numba import from_dtype, types
-
-            kinds: list[Any] = []
-            for p in self._built.signature.parameters:
-                flat = "uint16" if p.dtype == "float16" and not p.is_scalar else (
-                    "float32" if p.dtype == "float16" else p.dtype)  # fmt: skip
-                scalar = from_dtype(np.dtype(flat))
-                kinds.append(scalar if p.is_scalar else types.Array(scalar, 1, "C"))
-            kinds += [types.int64] * len(self._built.signature.sizes)
-            function.compile(tuple(kinds))
+            function.compile(tuple(self._numba_types()))
         return self
+
+    def _numba_types(self) -> list[Any]:
+        """Return numba's types of the parameters of the function that runs."""
+        from numba import from_dtype, types
+
+        kinds: list[Any] = []
+        for p in self._built.signature.parameters:
+            flat = "uint16" if p.dtype == "float16" and not p.is_scalar else (
+                "float32" if p.dtype == "float16" else p.dtype)  # fmt: skip
+            scalar = from_dtype(np.dtype(flat))
+            kinds.append(scalar if p.is_scalar else types.Array(scalar, 1, "C"))
+        return kinds + [types.int64] * len(self._built.signature.sizes)
+
+    @property
+    def llvm(self) -> str:
+        """The code that LLVM optimized, with the lines of the source between; for the CPU.
+
+        The first use compiles the kernel again, in memory, also if numba has it in its cache on
+        disk, which keeps machine code only. The line information changes no instruction. There is
+        one listing for each function of the file. Where LLVM inlines a function into its caller,
+        the code is in both.
+
+        Raises :class:`~schedlang.errors.BuildError` for a kernel that numba does not compile.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((64,), name="A")
+        >>> B = sl.compute((64,), lambda i: A[i] * 2, name="B")
+        >>> s = sl.schedule(B)
+        >>> s[B].vectorize(s[B].split(B.op.axis[0], factor=8)[1])
+        >>> "fmul contract <8 x float>" in sl.build(s).llvm
+        True
+        """
+        return self._code("llvm").llvm
+
+    @property
+    def asm(self) -> str:
+        """The machine code as assembly, with the lines of the source between; see :attr:`llvm`.
+
+        Of a kernel for ``"c"`` it is what the C compiler makes.
+        """
+        return self._code("asm").asm
+
+    def _code(self, asked: str) -> Code:
+        """Return the code of this kernel, for the property ``asked``."""
+        if self.target.kind == "python":
+            raise BuildError(
+                explain(
+                    f"{asked} of kernel {self.name}",
+                    'it is built for target="python" and runs uncompiled',
+                    'Build it for target="cpu", which compiles the same source.',
+                )
+            )
+        return self._numba_code
+
+    @cached_property
+    def _numba_code(self) -> Code:
+        functions = [f.name for f in self._built.machine.functions]
+        return code_of(self._path, self._built.entry, functions, self._numba_types())
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         if self._fast_call is not None and not named:

@@ -113,7 +113,7 @@ class Profile:
         return [(printable(n), duration(time), self._share(time)) for n, time in rows]
 
     def _part_rows(self) -> list[tuple[str, ...]]:
-        rows = []
+        rows: list[tuple[str, ...]] = []
         for part in self.parts:
             name = "  " * part.depth + _title(part)
             busy = ", ".join(duration(t) for t in part.threads)
