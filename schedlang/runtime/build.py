@@ -19,6 +19,7 @@ from schedlang.errors import (
     SpillWarning,
     StrideWarning,
     UnprovenWarning,
+    explain,
 )
 from schedlang.expr.nodes import Var
 from schedlang.gpu_lowering.emulation import as_loops
@@ -103,7 +104,7 @@ def _check_list(what: str, args: Any, *behind: Any) -> None:
 
 def build(
     schedule: Any, args: Sequence[Any] | None = None, target: Any = None, name: str | None = None,
-    fastmath: bool = False, **te_options: Any,
+    fastmath: bool = False, lineinfo: bool = False, **te_options: Any,
 ) -> Kernel:  # fmt: skip
     """Return a :class:`Kernel` from a schedule.
 
@@ -113,7 +114,9 @@ def build(
     ``"cuda-emulator"`` (the CUDA kernels on the CPU), or a :class:`~schedlang.target.Target`; by
     default that of the enclosing ``with Target(...)``, else the CPU. ``fastmath`` lets the compiler
     reassociate floating-point operations and assume that there are no NaNs and infinities. With
-    ``SCHEDLANG_CUDA=emulator`` in the environment, ``"cuda"`` means the emulator.
+    ``lineinfo`` the machine code of a GPU kernel names the lines of the file, for ncu and other
+    tools; it changes no instruction. With ``SCHEDLANG_CUDA=emulator`` in the environment,
+    ``"cuda"`` means the emulator.
 
     Raises :class:`~schedlang.errors.LoweringError` if the schedule does not fit together. Raises
     :class:`~schedlang.errors.BuildError` if the target cannot run it, or if the source cannot be
@@ -137,20 +140,29 @@ def build(
             f'sl.build(..., name="{name}"): the fourth argument is the name of the kernel; te\'s '
             "target_host has no meaning here: leave it out"
         )
-    made = unwritten(schedule, args, or_emulator(Target.of(target)), name, fastmath)
+    made = unwritten(schedule, args, or_emulator(Target.of(target)), name, fastmath, lineinfo)
     made.write()
     return made
 
 
 def unwritten(
     schedule: Schedule, args: Sequence[Any] | None, where: Target, name: str | None = None,
-    fastmath: bool = False,
+    fastmath: bool = False, lineinfo: bool = False,
 ) -> Kernel:  # fmt: skip
     """Return the kernel of :func:`build`; its source is written when a file is first needed."""
     if not isinstance(fastmath, bool):
         raise BuildError(
             f"fastmath={fastmath!r} is neither True nor False: True lets the compiler reassociate "
             "operations and assume that there are no NaNs and infinities"
+        )
+    if lineinfo and not where.is_gpu:
+        raise BuildError(
+            explain(
+                f'lineinfo={lineinfo!r} for target="{where.kind}"',
+                "this option is for the machine code of GPU kernels",
+                "Leave it out: .llvm and .asm of a CPU kernel show the lines without it. "
+                "docs/profiling.md says how profilers and debuggers see them.",
+            )
         )
     nest = lower_state(schedule.state, args, name=name)
     if where.kind == "c" and any(n == NONTEMPORAL for loop in nest.loops for n, _ in loop.pragmas):
@@ -183,7 +195,9 @@ def unwritten(
     for sentence in open_:
         text = f"sl.build of {nest.name}: {sentence}; compare its result with sl.reference"
         warnings.warn(text, UnprovenWarning, stacklevel=3)
-    file = None if program is None else DeviceFile(program, where.arch, public, steps, fastmath)
+    file = None
+    if program is not None:
+        file = DeviceFile(program, where.arch, public, steps, fastmath, bool(lineinfo))
     if file is not None and where.kind == "cuda":
         kernels = file.source.machine
         built = Built(
