@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -17,7 +16,6 @@ from schedlang.codegen.numba_cpu import source_of
 from schedlang.codegen.numba_file import render_functions
 from schedlang.compute.arrays import as_numpy
 from schedlang.errors import (
-    BoundsError,
     BuildError,
     CallError,
     CallTypeError,
@@ -37,39 +35,20 @@ from schedlang.markup.text import escape
 from schedlang.runtime import files, thread_safety
 from schedlang.runtime.advice import advice, short_scan
 from schedlang.runtime.arrays import empty_like_library
+from schedlang.runtime.built import Built, numba_types
 from schedlang.runtime.bundle import bundle
 from schedlang.runtime.cpu_profile import Subject, check_counts, cpu_profile
 from schedlang.runtime.fast_call import fast_call
-from schedlang.runtime.index_errors import with_array_name
 from schedlang.runtime.numba_code import Code, code_of
 from schedlang.runtime.parameters import Binder, Signature, scalar
 from schedlang.runtime.profile import Profile
+from schedlang.runtime.starts import interpreted, one_at_a_time
 from schedlang.runtime.te_module import TeModule
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
 # the parallel kernels of this process that have loaded their function
 _READY: WeakSet[Kernel] = WeakSet()
-
-
-@dataclass(frozen=True)
-class Built:
-    """The data that a kernel is made from.
-
-    ``serial_text`` is the source without parallel loops, for a forked process. It is empty if there
-    are none.
-    """
-
-    signature: Signature
-    target: Target
-    entry: str
-    public: str
-    text: str
-    machine: MachineNest
-    serial_text: str = ""
-    checked_by_size: bool = False
-    unproven: tuple[str, ...] = ()
-    fastmath: bool = False
 
 
 class Kernel(TeModule):
@@ -217,20 +196,8 @@ class Kernel(TeModule):
         """Compile now for writable arrays, or load from the disk cache; return this kernel."""
         function = self._function()
         if self.target.kind != "python" and not function.signatures:
-            function.compile(tuple(self._numba_types()))
+            function.compile(tuple(numba_types(self._built.signature)))
         return self
-
-    def _numba_types(self) -> list[Any]:
-        """Return numba's types of the parameters of the function that runs."""
-        from numba import from_dtype, types
-
-        kinds: list[Any] = []
-        for p in self._built.signature.parameters:
-            flat = "uint16" if p.dtype == "float16" and not p.is_scalar else (
-                "float32" if p.dtype == "float16" else p.dtype)  # fmt: skip
-            scalar = from_dtype(np.dtype(flat))
-            kinds.append(scalar if p.is_scalar else types.Array(scalar, 1, "C"))
-        return kinds + [types.int64] * len(self._built.signature.sizes)
 
     @property
     def llvm(self) -> str:
@@ -276,7 +243,7 @@ class Kernel(TeModule):
     @cached_property
     def _numba_code(self) -> Code:
         functions = [f.name for f in self._built.machine.functions]
-        return code_of(self._path, self._built.entry, functions, self._numba_types())
+        return code_of(self._path, self._built.entry, functions, numba_types(self._built.signature))
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         if self._fast_call is not None and not named:
@@ -453,8 +420,8 @@ class Kernel(TeModule):
     def _started(self, function: Callable[..., None], path: str) -> Callable[..., None]:
         """Return ``function``, of the file at ``path``, in a lock or in error handling."""
         if self.target.kind == "python":
-            return _interpreted(function, self.name, path)
-        return function if self._lock is None else _one_at_a_time(function, self._lock)
+            return interpreted(function, self.name, path)
+        return function if self._lock is None else one_at_a_time(function, self._lock)
 
     def save(self, path: str | Path) -> Path:
         """Write a file that runs without schedlang, and return its path.
@@ -506,23 +473,3 @@ def _after_fork() -> None:
 if hasattr(os, "register_at_fork"):
     # registered after that of thread_safety, which runs first and notes whether threads remain
     os.register_at_fork(after_in_child=_after_fork)
-
-
-def _one_at_a_time(function: Callable[..., None], lock: Lock) -> Callable[..., None]:
-    def start(*flat: Any) -> None:
-        with lock:
-            function(*flat)
-
-    return start
-
-
-def _interpreted(function: Callable[..., None], name: str, path: str) -> Callable[..., None]:
-    def start(*flat: Any) -> None:
-        # NumPy warns of overflow and division by zero; compiled code does not
-        with np.errstate(all="ignore"):
-            try:
-                function(*flat)
-            except IndexError as error:
-                raise BoundsError(f"kernel {name}: {with_array_name(error, path)}") from error
-
-    return start
