@@ -30,14 +30,18 @@ SL void *sl_allocated(int64_t bytes) {
 SL void sl_free(void *p) { free(*(void **)p); }
 #define SL_HEAP __attribute__((cleanup(sl_free)))
 
-/* Time stamps, in ticks of a constant length, and the number of a thread of a parallel loop. */
+/* Time stamps after all instructions before them, in ticks of a constant length, and the number of
+   a thread of a parallel loop. */
 
-#if defined(__x86_64__) || defined(__i386__)
-SL sl_i64 sl_ticks(void) { return (sl_i64)__builtin_ia32_rdtsc(); }
+#if defined(__x86_64__)
+SL sl_i64 sl_ticks(void) {
+  __builtin_ia32_lfence();
+  return (sl_i64)__builtin_ia32_rdtsc();
+}
 #elif defined(__aarch64__)
 SL sl_i64 sl_ticks(void) {
   sl_i64 t;
-  __asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
+  __asm__ volatile("isb\n\tmrs %0, cntvct_el0" : "=r"(t) : : "memory");
   return t;
 }
 #else

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral
-from statistics import median
+from numbers import Integral, Real
 from time import perf_counter
 
 import numpy as np
@@ -23,10 +22,10 @@ from schedlang.machine.verify import verify_machine
 from schedlang.runtime.profile import Part, Profile
 
 Start = Callable[..., None]
-# the part of the kernel's time that time stamps may take, and the seconds of two stamps, guessed
-SHARE, PAIR = 0.02, 30e-9
+# of the time that stamps may take, the part of those around loops that are not a stage's outermost
+INNER = 0.2
 # the shortest time of all calls with stamps, in seconds, and their greatest number
-WINDOW, MOST = 0.1, 1000
+WINDOW, MOST = 0.3, 1000
 # pairs of stamps that are timed, compiled and in Python, and how often
 PAIRS, PAIRS_IN_PYTHON, TRIES = 200_000, 2_000, 5
 
@@ -67,44 +66,49 @@ class Tree:
     slots: Slots
 
 
-def check_counts(repeat: int, levels: int) -> None:
-    """Raise :class:`~schedlang.errors.CallError` unless both are integers, 1 or more."""
+def check_options(repeat: int, levels: int, share: float) -> None:
+    """Raise :class:`~schedlang.errors.CallError` unless counts are 1 or more, ``share`` 0 to 1."""
+    if isinstance(share, bool) or not isinstance(share, Real) or not 0 < share <= 1:
+        raise CallError(
+            f"profile(..., share={share!r}): share must be a number above 0 and up to 1, the part "
+            "of the kernel's time that time stamps may take"
+        )
     for name, value in (("repeat", repeat), ("levels", levels)):
         if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
             raise CallError(f"profile(..., {name}={value!r}): {name} must be an integer, 1 or more")
 
 
-def cpu_profile(subject: Subject, repeat: int, levels: int) -> Profile:
+def cpu_profile(subject: Subject, repeat: int, levels: int, share: float) -> Profile:
     """Return the profile of a kernel, which it calls at least ``2*repeat + 2`` times."""
+    stamp = measured_stamp(subject.load, PAIRS_IN_PYTHON if subject.target == "python" else PAIRS)
     subject.run(*subject.flat)
-    seconds = _seconds(subject.run, subject.flat)
+    # how many pairs of stamps may run
+    pairs = share * _seconds(subject.run, subject.flat) / (stamp.whole * stamp.seconds_per_tick)
     scalars = {
         p.name: int(value)  # type: ignore[call-overload]
         for p, value in zip(subject.machine.entry.parameters, subject.flat)
         if isinstance(p, Reg) and p.type.dtype.startswith(("int", "uint"))
     }
-    tree = choose(loop_tree(subject.machine, scalars), seconds, levels, subject.threads)
+    tree = choose(loop_tree(subject.machine, scalars), pairs, levels, subject.threads)
     made = stamped(subject.machine, tree.slots, subject.threads)
     verify_machine(made)
     start = subject.load(made)
     alone, calls = _calls(subject, start, tree.slots.width, repeat)
-    stamp = measured_stamp(subject.load, PAIRS_IN_PYTHON if subject.target == "python" else PAIRS)
-    calls.sort(key=lambda times: int(times[0, 2 * WHOLE]))
-    times = calls[len(calls) // 2]
-    return _profile(subject, tree, times, stamp, median(alone), len(calls))
+    # other work on the machine only adds to the time, to that of a part at random
+    times = min(calls, key=lambda times: int(times[0, 2 * WHOLE]))
+    return _profile(subject, tree, times, stamp, min(alone), len(calls))
 
 
-def choose(
-    places: tuple[Place, ...], seconds: float, levels: int, threads: int, share: float = SHARE
-) -> Tree:
-    """Return the loops to measure, so that stamps take about ``share`` of a call of ``seconds``.
+def choose(places: tuple[Place, ...], pairs: float, levels: int, threads: int) -> Tree:
+    """Return the loops to measure by at most about ``pairs`` pairs of stamps, one after the other.
 
-    The outermost loops of the stages come first, and of each stage at most ``levels`` loops in each
-    other. A loop in a parallel loop is measured only if the iterations of that one are, too.
+    The outermost loops of the stages come first. The other loops take a fifth of the pairs, and of
+    each stage at most ``levels`` loops in each other are measured. A loop in a parallel loop is
+    measured only if the iterations of that one are, too; ``threads`` share these.
     """
-    left = share * seconds / PAIR
     chosen: set[int] = set()
     bodies: set[int] = set()
+    used = 0.0
 
     def cost(k: int, times: float) -> float:
         shared = any(places[o].loop.parallel for o in around(places, k))
@@ -118,14 +122,15 @@ def choose(
 
     for k in sorted(range(len(places)), key=order):
         place = places[k]
+        most = pairs if level(k) == 0 else pairs * INNER
         hidden = any(places[o].loop.parallel and o not in bodies for o in around(places, k))
-        if level(k) >= levels or hidden or cost(k, place.times) > left:
+        if level(k) >= levels or hidden or used + cost(k, place.times) > most:
             continue
-        left -= cost(k, place.times)
+        used += cost(k, place.times)
         chosen.add(k)
         iterations = place.times * place.iterations / threads
-        if place.loop.parallel and iterations <= left:
-            left -= iterations
+        if place.loop.parallel and used + iterations <= pairs:
+            used += iterations
             bodies.add(k)
     kept = sorted(chosen)
     numbers = {k: n for n, k in enumerate(kept)}
@@ -135,9 +140,10 @@ def choose(
 
 
 def _seconds(run: Start, flat: Sequence[object]) -> float:
-    """Return the seconds of a call: the fastest of three."""
-    found = []
-    for _ in range(3):
+    """Return the seconds of the fastest of a few calls."""
+    found: list[float] = []
+    begin = perf_counter()
+    while len(found) < 3 or (perf_counter() - begin < WINDOW / 4 and len(found) < MOST):
         start = perf_counter()
         run(*flat)
         found.append(perf_counter() - start)
@@ -298,16 +304,16 @@ def _notes(subject: Subject, tree: Tree) -> tuple[str, ...]:
     notes = []
     for stage in written:
         why = (
-            "begins so often that time stamps would take more time than it"
+            "begins too often for time stamps; a larger share= allows more of them"
             if stage in looped
             else "has no loop in the kernel that runs"
         )
-        notes.append(f"{stage} {why}: its time is in that of the loop around it")
+        notes.append(f"the time of {stage} is in that of the loop around it: {stage} {why}")
     for place in tree.places:
         if place.loop.parallel and place.loop not in tree.slots.bodies:
             notes.append(
-                f"the iterations of {place.loop.axis} are too short for time stamps: its threads "
-                "are not told apart"
+                f"the threads of {place.loop.axis} are not told apart: it has too many iterations "
+                "for time stamps; a larger share= allows more of them"
             )
     return tuple(notes)
 
@@ -321,4 +327,4 @@ def _machine_stages(nest: MachineNest) -> set[str]:
     }
 
 
-__all__ = ["Subject", "check_counts", "choose", "cpu_profile", "measured_stamp"]
+__all__ = ["Subject", "check_options", "choose", "cpu_profile", "measured_stamp"]

@@ -106,7 +106,9 @@ class GpuKernel(Kernel):
         scalars.update((a, value) for a, value in zip(inputs, given) if isinstance(a, Var))
         return counted(self._program, scalars)
 
-    def profile(self, *args: Any, repeat: int = 5, levels: int = 3, **named: Any) -> Profile:
+    def profile(
+        self, *args: Any, repeat: int = 5, levels: int = 3, share: float = 0.1, **named: Any
+    ) -> Profile:
         raise BuildError(
             explain(
                 f"profile of kernel {self.name}",

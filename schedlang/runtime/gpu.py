@@ -14,7 +14,7 @@ from schedlang.errors import BuildError, CallError, CallTypeError, explain
 from schedlang.gpu_lowering.limits import check_limits
 from schedlang.ir.nest import Nest
 from schedlang.runtime import files, nvidia
-from schedlang.runtime.cpu_profile import check_counts
+from schedlang.runtime.cpu_profile import check_options
 from schedlang.runtime.device_arrays import (
     Described,
     address_of,
@@ -83,8 +83,10 @@ class CudaKernel(GpuKernel):
         there = [cuda.to_device(a) if isinstance(a, np.ndarray) else a for a in given]
         return there, cuda.synchronize
 
-    def profile(self, *args: Any, repeat: int = 5, levels: int = 3, **named: Any) -> Profile:
-        check_counts(repeat, levels)
+    def profile(
+        self, *args: Any, repeat: int = 5, levels: int = 3, share: float = 0.1, **named: Any
+    ) -> Profile:
+        check_options(repeat, levels, share)
         self._check_gpu()
         given = self(*args, **named)
         results = iter(given if isinstance(given, tuple) else (given,))

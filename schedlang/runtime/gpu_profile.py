@@ -67,9 +67,8 @@ def gpu_profile(
         with clock.watch(name):
             run(None)
         whole.append(max(0.0, clock.seconds()[0][1] - empty))
-    calls.sort(key=lambda call: sum(seconds for _, seconds in call))
     found: dict[str, list[float]] = {}
-    for kernel, seconds in calls[len(calls) // 2]:
+    for kernel, seconds in min(calls, key=lambda call: sum(seconds for _, seconds in call)):
         found.setdefault(kernel, []).append(max(0.0, seconds - empty))
     parts = tuple(
         Part(kernel, stages[kernel], "kernel", 0, sum(times), sum(times), len(times))
@@ -80,7 +79,7 @@ def gpu_profile(
         by_stage[part.stage] += part.seconds
     launches = sum(len(times) for times in found.values())
     return Profile(
-        name, target, sum(by_stage.values()), median(whole), by_stage, 0.0, 0.0, parts,
+        name, target, sum(by_stage.values()), min(whole), by_stage, 0.0, 0.0, parts,
         empty * launches, repeat,
     )  # fmt: skip
 

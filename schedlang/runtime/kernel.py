@@ -37,7 +37,7 @@ from schedlang.runtime.advice import advice, short_scan
 from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.built import Built, numba_types
 from schedlang.runtime.bundle import bundle
-from schedlang.runtime.cpu_profile import Subject, check_counts, cpu_profile
+from schedlang.runtime.cpu_profile import Subject, check_options, cpu_profile
 from schedlang.runtime.fast_call import fast_call
 from schedlang.runtime.numba_code import Code, code_of
 from schedlang.runtime.parameters import Binder, Signature, scalar
@@ -353,20 +353,25 @@ class Kernel(TeModule):
                 flat.append(value.reshape(-1))
         return flat + [sizes[n] for n in self._built.signature.sizes]
 
-    def profile(self, *args: Any, repeat: int = 5, levels: int = 3, **named: Any) -> Profile:
+    def profile(
+        self, *args: Any, repeat: int = 5, levels: int = 3, share: float = 0.1, **named: Any
+    ) -> Profile:
         """Return the time of each stage and of the outer loops in a call with these arguments.
 
-        The arguments are those of a call. The kernel runs a few times as it is, and at least
-        ``repeat`` times with time stamps around loops: of each stage the outermost ``levels`` ones,
-        unless stamps would take more than about 2% of the time. It compiles the kernel with
-        stamps, once. In a parallel loop each thread has its own times, and those of the slowest
-        one count. ``print`` shows a table, a notebook also a flame chart.
+        The arguments are those of a call. The kernel runs at least ``repeat`` times as it is, and
+        as often with time stamps around its loops, for which it is compiled once more: of each
+        stage around the outermost loop, and up to ``levels`` loops in each other. Stamps take
+        about ``share`` of the time at most, and what they take is subtracted; loops that begin too
+        often for that are left out. In a parallel loop each thread has its own times, and those of
+        the slowest one count. ``print`` shows a table, a notebook also a flame chart.
 
         The kernel runs several times, so an output that is also an input changes with each. On a
-        GPU there is a time for each kernel, by events of the GPU, and ``levels`` has no meaning.
+        GPU there is a time for each kernel, by events of the GPU; ``levels`` and ``share`` have no
+        meaning.
 
-        Raises :class:`~schedlang.errors.CallError` for ``repeat`` or ``levels`` below 1, and
-        :class:`~schedlang.errors.BuildError` for ``target="cuda-emulator"``.
+        Raises :class:`~schedlang.errors.CallError` for ``repeat`` or ``levels`` below 1 and for a
+        ``share`` outside of 0 to 1, and :class:`~schedlang.errors.BuildError` for
+        ``target="cuda-emulator"``.
 
         >>> import numpy as np, schedlang as sl
         >>> A = sl.placeholder((64,), name="A")
@@ -376,9 +381,9 @@ class Kernel(TeModule):
         >>> [(part.stage, part.name, part.times) for part in profile.parts], profile["B"] > 0
         ([('B', 'i', 1), ('C', 'i', 1)], True)
         """
-        check_counts(repeat, levels)
+        check_options(repeat, levels, share)
         arrays, sizes, _ = self._checked(args, named)
-        return cpu_profile(self._subject(self._flat(arrays, sizes)), repeat, levels)
+        return cpu_profile(self._subject(self._flat(arrays, sizes)), repeat, levels, share)
 
     def _subject(self, flat: list[Any]) -> Subject:
         """Return what a profile needs of this kernel."""

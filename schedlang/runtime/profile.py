@@ -42,14 +42,14 @@ class Part:
 class Profile:
     """What :meth:`Kernel.profile <schedlang.runtime.kernel.Kernel.profile>` measured.
 
-    All times are seconds of one call, the one with the median time. ``seconds`` is the whole call,
-    and ``kernel_seconds`` the median of the same kernel without time stamps. ``stages`` are the
-    times of the stages by name, where that of a stage computed inside of another one is not part of
-    the other's; ``waiting`` is the time in which parallel loops start and wait for their slowest
-    thread, ``other`` what is outside of all measured loops. These add up to ``seconds``. ``parts``
-    are the measured loops in program order, each before those in it. ``overhead`` is the time of
-    the stamps themselves, which is not in ``seconds``. ``runs`` is the number of calls measured.
-    ``notes`` say what was not measured on its own.
+    All times are seconds of one call, the fastest, which other work on the machine disturbed least.
+    ``seconds`` is the whole call, and ``kernel_seconds`` the fastest without time stamps.
+    ``stages`` are the times of the stages by name, where that of a stage computed inside of another
+    one is not part of the other's; ``waiting`` is the time in which parallel loops start and wait
+    for their slowest thread, ``other`` what is outside of all measured loops. These add up to
+    ``seconds``. ``parts`` are the measured loops in program order, each before those in it.
+    ``overhead`` is the time of the stamps themselves, which is not in ``seconds``. ``runs`` is the
+    number of calls measured. ``notes`` say what was not measured on its own.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Profile:
 
     def _repr_html_(self) -> str:
         rows = [("a call", duration(self.seconds)),
-                ("the kernel alone", duration(self.kernel_seconds)),
+                ("without time stamps", duration(self.kernel_seconds)),
                 ("time stamps, subtracted", duration(self.overhead)),
                 ("calls", str(self.runs)), *(("note", note) for note in self.notes)]  # fmt: skip
         tables = [

@@ -13,6 +13,7 @@ from numba.np.ufunc.parallel import get_num_threads
 from schedlang.intrinsics.memory import I32
 
 COUNT = ir.IntType(64)
+ARM = ("aarch64", "arm64")
 # the clock of clock_gettime that never jumps, on Linux and on macOS
 MONOTONIC = {"linux": 1, "darwin": 6, "macosx": 6}
 NANOSECONDS = 1_000_000_000
@@ -20,20 +21,23 @@ NANOSECONDS = 1_000_000_000
 
 def has_counter(triple: str) -> bool:
     """Return whether the processor of an LLVM target counts ticks of a constant length."""
-    return triple.split("-", 1)[0] in ("x86_64", "i386", "i686", "aarch64", "arm64")
+    return triple.split("-", 1)[0] in ("x86_64", *ARM)
 
 
 def read_counter(builder: ir.IRBuilder, triple: str) -> ir.Value:
-    """Emit a read of the processor's counter of ticks.
+    """Emit a read of the processor's counter of ticks, after all instructions before it.
 
+    Without the barrier a processor reads the counter while hundreds of earlier instructions wait.
     On Arm it is the system's timer, since a program may not read the counter of cycles.
     """
-    if triple.split("-", 1)[0] in ("aarch64", "arm64"):
-        kind = ir.FunctionType(COUNT, [])
-        return builder.asm(kind, "mrs $0, cntvct_el0", "=r", [], side_effect=True)
-    counter = ir.FunctionType(COUNT, [])
-    name = "llvm.readcyclecounter"
-    return builder.call(cgutils.get_or_insert_function(builder.module, counter, name), [])
+    kind = ir.FunctionType(COUNT, [])
+    if triple.split("-", 1)[0] in ARM:
+        return builder.asm(kind, "isb\\0Amrs $0, cntvct_el0", "=r", [], side_effect=True)
+    nothing = ir.FunctionType(ir.VoidType(), [])
+    barrier = cgutils.get_or_insert_function(builder.module, nothing, "llvm.x86.sse2.lfence")
+    builder.call(barrier, [])
+    counter = cgutils.get_or_insert_function(builder.module, kind, "llvm.readcyclecounter")
+    return builder.call(counter, [])
 
 
 def read_system_clock(builder: ir.IRBuilder, triple: str) -> ir.Value:
