@@ -284,8 +284,8 @@ def test_a_profile_as_a_page() -> None:
     assert len(boxes) == 4
     widths = {b[0].text: float(b[1].get("width", 0)) + 1 for b in boxes}
     # 960 points are 10 ms
-    wanted = {"C: 10 ms": 960, "parallel y.outer of C: 9 ms, 1 times": 864,
-              "y of B: 5 ms, 4 times": 480, "y.inner of C: 2 ms, 4 times": 192}  # fmt: skip
+    wanted = {"C: 10 ms": 960, "parallel y.outer of C: 9 ms, 1×": 864,
+              "y of B: 5 ms, 4×": 480, "y.inner of C: 2 ms, 4×": 192}  # fmt: skip
     assert widths == pytest.approx(wanted)
     assert html.count("<svg") == 2 and "thread 1" in html and "a note" in html
     hostile = replace(example(), name="<script>alert(1)</script>", notes=("<b>",))

@@ -95,7 +95,8 @@ def _readable(body: Sequence[str], own: set[str], source: Source) -> list[str]:
         elif label:
             found += [f"{label}:"] if label in named else []
         elif not re.match(r"^\s*(\.|#|$)", line):
-            text = line.split("\t#")[0].strip().replace("\t", " ")
+            # the compiler's own comments end some lines
+            text = re.split(r"\s+(?:#|//) ", line)[0].strip().replace("\t", " ")
             found.append(f"    {text}")
     return _joined(found, mark)
 

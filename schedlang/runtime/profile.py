@@ -129,7 +129,7 @@ class Profile:
             while len(stack) > depth + 1:
                 part, inside = stack.pop()
                 assert part is not None
-                title = f"{_title(part)}: {duration(part.seconds)}, {part.times:,} times"
+                title = f"{_title(part)}: {duration(part.seconds)}, {part.times:,}×"
                 box = Box(_title(part), title, part.seconds, part.stage, tuple(inside))
                 stack[-1][1].append(box)
 
