@@ -46,6 +46,7 @@ _STYLE = """
 .schedlang .frame > p { margin: 0 0 .4em; font-weight: 600; }
 .schedlang dl { display: grid; grid-template-columns: max-content 1fr; gap: .1em 1.2em; margin: 0; }
 .schedlang dt { color: var(--soft); } .schedlang dd { margin: 0; }
+.schedlang .wide { margin: .8em 0; overflow-x: auto; }
 .schedlang table { border-collapse: collapse; font: inherit; }
 .schedlang th, .schedlang td { text-align: left; padding: .1em 1.2em .1em 0; }
 .schedlang th { color: var(--soft); font-weight: 400; border-bottom: 1px solid var(--line); }

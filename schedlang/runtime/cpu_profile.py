@@ -26,8 +26,9 @@ Start = Callable[..., None]
 INNER = 0.2
 # the shortest time of all calls with stamps, in seconds, and their greatest number
 WINDOW, MOST = 0.3, 1000
-# pairs of stamps that are timed, compiled and in Python, and how often
-PAIRS, PAIRS_IN_PYTHON, TRIES = 200_000, 2_000, 5
+# pairs of stamps that are timed, compiled and in Python, and how often: other work on the machine
+# should leave some of the tries alone
+PAIRS, PAIRS_IN_PYTHON, TRIES = 10_000, 200, 50
 
 
 @dataclass(frozen=True)
@@ -178,16 +179,19 @@ def measured_stamp(load: Callable[[MachineNest], Start], pairs: int) -> Stamp:
     start = load(stamped(nest, slots, 0))
     times = np.zeros(slots.width, "int64")
     start(1, times)
-    found: list[Stamp] = []
+    found: list[tuple[float, float]] = []
+    seconds, ticks = 0.0, 0
     for _ in range(TRIES):
         times[:] = 0
         before = perf_counter()
         start(pairs, times)
-        passed = perf_counter() - before
-        inside = times[2 * slots.loops[empty]] / pairs
-        found.append(Stamp(passed / times[WHOLE], inside, times[WHOLE] / pairs))
+        seconds += perf_counter() - before
+        whole, inside = int(times[2 * WHOLE]), int(times[2 * slots.loops[empty]])
+        ticks += whole
+        found.append((whole / pairs, inside / pairs))
     # other work on the machine only adds to the time
-    return min(found, key=lambda stamp: stamp.whole)
+    cost, inside_cost = min(found)
+    return Stamp(seconds / ticks, inside_cost, cost)
 
 
 @dataclass(frozen=True)
@@ -262,9 +266,11 @@ def _profile(
             iterations = found.runs(row_of[k], tree.slots.bodies[place.loop])
             inside += iterations
             subtracted += iterations * stamp.whole
-        seconds[k] = found.corrected(row, slot, inside)
+        outer = tree.outer[k]
+        most = found.ticks(0, WHOLE) * stamp.seconds_per_tick if outer < 0 else busy[outer]
+        seconds[k] = min(most, found.corrected(row, slot, inside))
         busy[k] = min(seconds[k], threads[k][row_of[k]]) if threads[k] else seconds[k]
-    whole = times[0, 2 * WHOLE] * stamp.seconds_per_tick
+    whole = found.ticks(0, WHOLE) * stamp.seconds_per_tick
     subtracted = min(whole, (subtracted + stamp.inside) * stamp.seconds_per_tick)
     total = whole - subtracted
     own = list(busy)
@@ -286,7 +292,7 @@ def _profile(
         )
         for k, place in enumerate(tree.places)
     )  # fmt: skip
-    waiting = sum(seconds) - sum(busy)
+    waiting = sum(seconds, 0.0) - sum(busy)
     return Profile(
         subject.name, subject.target, total, alone, stages, waiting, max(0.0, other), parts,
         subtracted, runs, _notes(subject, tree),
@@ -304,16 +310,16 @@ def _notes(subject: Subject, tree: Tree) -> tuple[str, ...]:
     notes = []
     for stage in written:
         why = (
-            "begins too often for time stamps; a larger share= allows more of them"
+            "its time stamps would take more time than share= allows"
             if stage in looped
-            else "has no loop in the kernel that runs"
+            else "it has no loop in the kernel that runs"
         )
-        notes.append(f"the time of {stage} is in that of the loop around it: {stage} {why}")
+        notes.append(f"the time of {stage} is in that of what is around it: {why}")
     for place in tree.places:
         if place.loop.parallel and place.loop not in tree.slots.bodies:
             notes.append(
-                f"the threads of {place.loop.axis} are not told apart: it has too many iterations "
-                "for time stamps; a larger share= allows more of them"
+                f"the threads of {place.loop.axis} are not told apart: the time stamps of its "
+                "iterations would take more time than share= allows"
             )
     return tuple(notes)
 
