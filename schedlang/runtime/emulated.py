@@ -107,7 +107,7 @@ class GpuKernel(Kernel):
         return counted(self._program, scalars)
 
     def profile(
-        self, *args: Any, repeat: int = 5, levels: int = 3, share: float = 0.1, **named: Any
+        self, *args: Any, repeat: int = 5, levels: int = 3, share: float = 0.05, **named: Any
     ) -> Profile:
         raise BuildError(
             explain(

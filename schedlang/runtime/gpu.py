@@ -84,7 +84,7 @@ class CudaKernel(GpuKernel):
         return there, cuda.synchronize
 
     def profile(
-        self, *args: Any, repeat: int = 5, levels: int = 3, share: float = 0.1, **named: Any
+        self, *args: Any, repeat: int = 5, levels: int = 3, share: float = 0.05, **named: Any
     ) -> Profile:
         check_options(repeat, levels, share)
         self._check_gpu()

@@ -354,7 +354,7 @@ class Kernel(TeModule):
         return flat + [sizes[n] for n in self._built.signature.sizes]
 
     def profile(
-        self, *args: Any, repeat: int = 5, levels: int = 3, share: float = 0.1, **named: Any
+        self, *args: Any, repeat: int = 5, levels: int = 3, share: float = 0.05, **named: Any
     ) -> Profile:
         """Return the time of each stage and of the outer loops in a call with these arguments.
 
