@@ -130,7 +130,8 @@ class _Walker:
             found = any([self._prepare(s) for s in stmt.stmts])
         elif isinstance(stmt, (For, If)):
             self.accesses[id(stmt)] = _accesses(stmt)
-            found = self._prepare(stmt.body) or bool(self.accesses[id(stmt)])
+            found = self._prepare(stmt.body) or isinstance(stmt, If)
+            found = found or bool(self.accesses[id(stmt)])
         else:
             self.accesses[id(stmt)] = _accesses(stmt)
             waits = isinstance(stmt, (Barrier, Exchange))
@@ -163,6 +164,8 @@ class _Walker:
             self.loop(stmt, active)
         elif isinstance(stmt, If):
             mask = self.both(active, stmt.cond)
+            if mask is not active and mask is not None:
+                self.counters.branch(mask, np.ones(self.shape, bool) if active is None else active)
             if mask is None or mask.any():
                 self.block(stmt.body, mask)
         elif isinstance(stmt, (Barrier, Exchange)):

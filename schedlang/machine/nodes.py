@@ -1,7 +1,8 @@
 """The machine nest: functions of statements over flat arrays, with typed scalars and vectors.
 
 A value has a :class:`Type`: a dtype and a number of lanes. Offsets count elements. The names in it
-are those of the emitted file.
+are those of the emitted file. The ``number`` of a statement or a function is that of the statement
+of the loop nest from which it was made.
 """
 
 from __future__ import annotations
@@ -189,6 +190,7 @@ class Let:
     reg: Reg
     value: Value
     note: str = ""
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,6 +206,7 @@ class Store:
     value: Value
     step: int = 1
     mask: Optional[Value] = None
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,6 +231,7 @@ class For:
     function: bool = False
     stage: str = ""
     axis: str = ""
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,6 +243,7 @@ class If:
     orelse: Body = ()
     note: str = ""
     result: Optional[Reg] = None
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,6 +258,7 @@ class Alloc:
     count: Value
     place: str
     start: Optional[int] = None
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,6 +267,7 @@ class Prefetch:
 
     array: Array
     at: Value
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,11 +276,14 @@ class Hint:
 
     name: str
     args: tuple[Array, ...] = ()
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
 class Barrier:
     """A barrier of a thread block."""
+
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,6 +293,7 @@ class Thread:
     reg: Reg
     tag: str
     note: str = ""
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,6 +302,7 @@ class Run:
 
     function: str
     args: tuple[Union[Array, Value], ...]
+    number: Optional[int] = None
 
 
 Stmt = Union[Let, Store, For, If, Alloc, Prefetch, Hint, Barrier, Thread, Run]
@@ -305,6 +317,7 @@ class Function:
     parameters: tuple[Union[Array, Reg], ...]
     body: Body
     parallel: bool = False
+    number: Optional[int] = None
 
 
 def wide(value: Value, lanes: int) -> Value:

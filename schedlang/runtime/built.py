@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
@@ -17,7 +17,7 @@ class Built:
     """The data that a kernel is made from.
 
     ``serial_text`` is the source without parallel loops, for a forked process. It is empty if there
-    are none.
+    are none. ``numbers`` are those of :attr:`Kernel.origins`.
     """
 
     signature: Signature
@@ -29,6 +29,7 @@ class Built:
     serial_text: str = ""
     checked_by_size: bool = False
     unproven: tuple[str, ...] = ()
+    numbers: tuple[Optional[int], ...] = ()
     fastmath: bool = False
 
 

@@ -83,7 +83,7 @@ class CKernel(Kernel):
         return int(self._library(self._path).omp_get_max_threads())
 
     def _start_of(self, nest: MachineNest) -> Callable[..., None]:
-        path = files.write(c_source(nest), f"{nest.entry.name}_times", ".c")
+        path = files.write(c_source(nest).text, f"{nest.entry.name}_times", ".c")
         kinds = [_kind(p) for p in nest.entry.parameters]
         return _called(getattr(self._library(path), nest.entry.name), kinds)
 

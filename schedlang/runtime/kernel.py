@@ -15,23 +15,14 @@ import numpy as np
 from schedlang.codegen.numba_cpu import source_of
 from schedlang.codegen.numba_file import render_functions
 from schedlang.compute.arrays import as_numpy
-from schedlang.errors import (
-    BuildError,
-    CallError,
-    CallTypeError,
-    VerifyError,
-    explain,
-)
+from schedlang.errors import BuildError, CallError, CallTypeError, VerifyError, explain
 from schedlang.expr.dtypes import LARGEST_BYTES
-from schedlang.ir.html import nest_html
 from schedlang.ir.nest import Nest
 from schedlang.ir.specialize import at_sizes, largest_storage
 from schedlang.ir.verify import verify
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.passes.serial import serial
-from schedlang.markup.elements import listing
-from schedlang.markup.fragment import fragment
-from schedlang.markup.text import escape
+from schedlang.markup.bundle import mime_bundle
 from schedlang.runtime import files, thread_safety
 from schedlang.runtime.advice import advice, short_scan
 from schedlang.runtime.arrays import empty_like_library
@@ -39,6 +30,7 @@ from schedlang.runtime.built import Built, numba_types
 from schedlang.runtime.bundle import bundle
 from schedlang.runtime.cpu_profile import Subject, check_options, cpu_profile
 from schedlang.runtime.fast_call import fast_call
+from schedlang.runtime.kernel_html import kernel_html
 from schedlang.runtime.numba_code import Code, code_of
 from schedlang.runtime.parameters import Binder, Signature, scalar
 from schedlang.runtime.profile import Profile
@@ -128,6 +120,25 @@ class Kernel(TeModule):
         return self._built.machine
 
     @property
+    def origins(self) -> tuple[int | None, ...]:
+        """For each line of the source, the statement of the loop nest that it comes from.
+
+        Statements count from 0, in the order in which ``loop_nest`` prints them. ``None`` stands
+        for lines that come from no statement, such as imports and barriers.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8,), name="A")
+        >>> B = sl.compute((8,), lambda i: A[i] * 2, name="B")
+        >>> f = sl.build(sl.schedule(B), target="python")
+        >>> for line, number in zip(f.source.split("\\n"), f.origins):
+        ...     if number is not None:
+        ...         print(number, line)
+        0     for i in range(8):
+        1         store(B, i, load(A, i) * float32(2))
+        """
+        return self._built.numbers
+
+    @property
     def unproven(self) -> tuple[str, ...]:
         """A sentence for each rule of the verifier that could not be proven.
 
@@ -143,10 +154,13 @@ class Kernel(TeModule):
         return self._built.unproven
 
     def _repr_html_(self) -> str:
-        head = f'<div class="head">{escape(repr(self)[1:-1])}</div>'
-        source = listing(self.source, "the source file")
-        folded = f"<details><summary>the file that runs</summary>{source}</details>"
-        return fragment(f"{head}{nest_html(self.loop_nest)}{folded}")
+        return kernel_html(
+            repr(self)[1:-1], self.loop_nest, self.machine_nest, self.source, self.origins,
+            self.target.kind == "c",
+        )  # fmt: skip
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return mime_bundle(self._repr_html_(), f"{self!r}\n\n{self.loop_nest}")
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name}({self._binder.listing}) for {self.target.kind}>"
