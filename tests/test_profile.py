@@ -287,6 +287,7 @@ def test_a_profile_as_a_page() -> None:
     wanted = {"C: 10 ms": 960, "parallel y.outer of C: 9 ms, 1×": 864,
               "y of B: 5 ms, 4×": 480, "y.inner of C: 2 ms, 4×": 192}  # fmt: skip
     assert widths == pytest.approx(wanted)
+    assert example()._repr_mimebundle_() == {"text/html": html, "text/plain": str(example())}
     assert html.count("<svg") == 2 and "thread 1" in html and "a note" in html
     hostile = replace(example(), name="<script>alert(1)</script>", notes=("<b>",))
     page = hostile._repr_html_()
