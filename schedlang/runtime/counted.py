@@ -28,6 +28,7 @@ from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, For
 from schedlang.machine.printer import Line, machine_lines
 from schedlang.runtime import files
+from schedlang.runtime.parameters import Signature
 from schedlang.target import Target
 
 MOST = 10**8
@@ -83,6 +84,14 @@ def counted(call: Call, caches: Sequence[Cache], most: int) -> KernelCounts:
         () if too_many else tuple(caches), found.written, found.streamed, found.sampled,
         requests if too_many else 0,
     )  # fmt: skip
+
+
+def with_new_outputs(arrays: Sequence[Any], signature: Signature) -> list[Any]:
+    """Return the arguments of a call with new arrays in place of its outputs."""
+    return [
+        np.empty_like(value) if p.is_output and not p.is_scalar else value
+        for value, p in zip(arrays, signature.parameters)
+    ]
 
 
 def simulated(caches: Any, target: Target) -> Sequence[Cache]:
@@ -192,4 +201,4 @@ def _beside(
     )
 
 
-__all__ = ["MOST", "MOST_TRACED", "Call", "counted", "simulated", "trace"]
+__all__ = ["MOST", "MOST_TRACED", "Call", "counted", "simulated", "trace", "with_new_outputs"]
