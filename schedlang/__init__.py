@@ -45,6 +45,7 @@ _ON_DEMAND = {
     "te": "schedlang.te",
     "evaluate": "schedlang.runtime.evaluate:evaluate",
     "lower": "schedlang.runtime.build:lower",
+    "plot": "schedlang.plot",
 }
 
 __all__ = [
@@ -55,9 +56,9 @@ __all__ = [
     "compute", "const", "cos", "cosh", "cost", "create_schedule", "erf", "errors", "evaluate",
     "exp", "exp2", "expm1", "floor", "graph", "if_then_else", "isfinite", "isinf", "isnan",
     "log", "log10",
-    "log1p", "log2", "logical_not", "lower", "max", "min", "pad", "placeholder", "pow", "prod",
-    "reduce_axis", "reference", "round", "rsqrt", "scan", "schedule", "select", "sigmoid", "sin",
-    "sinh", "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",
+    "log1p", "log2", "logical_not", "lower", "max", "min", "pad", "placeholder", "plot", "pow",
+    "prod", "reduce_axis", "reference", "round", "rsqrt", "scan", "schedule", "select", "sigmoid",
+    "sin", "sinh", "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",
 ]  # fmt: skip
 
 

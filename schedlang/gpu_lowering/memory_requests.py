@@ -14,12 +14,13 @@ import numpy as np
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import Program as Evaluation
 from schedlang.expr.evaluate import evaluate, plan
-from schedlang.expr.nodes import Expr, Select, Unary
+from schedlang.expr.nodes import Expr, Select
 from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.counters import Counters
 from schedlang.gpu_lowering.lanes import lanes_at_once, lanes_differ
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
 from schedlang.index.linear import to_expr
+from schedlang.ir.conditional_loads import conditional_loads
 from schedlang.ir.nodes import (
     Barrier,
     Block,
@@ -224,7 +225,8 @@ def _accesses(stmt: Stmt) -> list[Access]:
         stmt = combined(stmt)
     found: list[Access] = []
     for root in expressions(stmt):
-        found += [_access(b, i, tests, False) for b, i, tests in _loads(root)]
+        loads = conditional_loads(root)
+        found += [_access(load.buffer, load.indices, tests, False) for load, tests in loads]
     if isinstance(stmt, Store):
         found += [_access(b, stmt.indices, (), True) for b in stmt.buffers]
     return [a for a in found if a.buffer.scope != "local"]
@@ -234,27 +236,6 @@ def _access(
     buffer: Buffer, indices: tuple[Expr, ...], tests: tuple[Expr, ...], stores: bool
 ) -> Access:
     return Access(buffer, indices, plan((to_expr(flat(buffer, indices)),)), tests, stores)
-
-
-def _loads(root: Expr) -> list[tuple[Buffer, tuple[Expr, ...], tuple[Expr, ...]]]:
-    """Return each load with the conditions of the lazy branches around it."""
-    found: list[tuple[Buffer, tuple[Expr, ...], tuple[Expr, ...]]] = []
-    stack: list[tuple[Expr, tuple[Expr, ...]]] = [(root, ())]
-    seen: set[tuple[int, tuple[int, ...]]] = set()
-    while stack:
-        node, tests = stack.pop()
-        key = (id(node), tuple(map(id, tests)))
-        if key in seen:
-            continue
-        seen.add(key)
-        if isinstance(node, Load):
-            found.append((node.buffer, node.indices, tests))
-        if isinstance(node, Select) and node.lazy:
-            other = Unary("~", node.cond, "bool")
-            stack += [(node.b, (*tests, other)), (node.a, (*tests, node.cond)), (node.cond, tests)]
-        else:
-            stack += [(child, tests) for child in node.children]
-    return found
 
 
 __all__ = ["counted", "decided_by_data"]

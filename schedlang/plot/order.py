@@ -1,0 +1,296 @@
+"""``iteration_order``: the elements of buffers, coloured by the step that touches them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from schedlang.plot.limits import cut_text
+from schedlang.plot.order_page import order_page
+from schedlang.plot.palette import BLACK, EMPTY, RED, SOFT, TIMES
+from schedlang.plot.picture import Picture
+from schedlang.plot.sheet import WIDTH, as_rows, frame, sheet
+from schedlang.plot.subject import subjects
+from schedlang.plot.touches import Level, Touches, touches
+
+# panels with at most so many elements show the numbers of the steps
+MOST_NUMBERS = 100
+# levels of loops that are drawn as lines, outermost first: width and name of the line
+LINES = ((1.8, "thick"), (1.0, "medium"), (0.5, "thin"))
+# frames of a GIF, milliseconds of each and of the last, and dots for each inch
+GIF_FRAMES, GIF_TIME, GIF_PAUSE, GIF_DOTS = 40, 120, 2000, 80
+# letters of a line below a panel, for each inch
+LETTERS = 17
+
+
+def iteration_order(
+    what: Any, buffer: Any = None, *, touch: str = "first", access: str = "touch",
+    sizes: Mapping[Any, int] | None = None,
+) -> Picture:  # fmt: skip
+    """Return a picture of the order in which loops touch the elements of a buffer.
+
+    ``what`` is a schedule, a tensor, a nest or a kernel; a list of them, or a dict by title, shows
+    them below each other. ``buffer`` is a tensor or the name of a buffer, by default the output; a
+    list shows several beside each other. An element has the colour of the ``"first"`` or the
+    ``"last"`` step that touches it (``touch``); ``access`` takes all touches, or only those that
+    ``"store"`` or ``"load"``.
+
+    A step is one run of one statement. The lanes of a vectorized loop take a step together, and so
+    do GPU threads; parallel loops run as on one thread. Black lines are the borders of tiles. A
+    large space is drawn in part, and the caption says which part: the first iterations of its outer
+    loops. ``data`` is a list of :class:`~schedlang.plot.touches.Touches`. The picture moves as
+    ``.gif``, as ``.html`` and in a notebook.
+
+    Raise :class:`~schedlang.errors.PlotError` if sizes have no number (``sizes={"n": 64}``), for an
+    unknown buffer, and where the values of tensors decide the order.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((4, 4), name="A")
+    >>> B = sl.compute((4, 4), lambda i, j: A[i, j] * 2, name="B")
+    >>> s = sl.schedule(B)
+    >>> i_outer, j_outer, i_inner, j_inner = s[B].tile(*B.op.axis, 2, 2)
+    >>> print(sl.plot.iteration_order(s).data[0].first)
+    [[ 0  1  4  5]
+     [ 2  3  6  7]
+     [ 8  9 12 13]
+     [10 11 14 15]]
+    """
+    call = "iteration_order"
+    if touch not in ("first", "last"):
+        from schedlang.errors import PlotError
+
+        raise PlotError(f'{call}(..., touch={touch!r}): choose "first" or "last"')
+    which = list(buffer) if isinstance(buffer, (list, tuple)) else [buffer]
+    rows = [touches(one, which, access, call) for one in subjects(what, call, sizes)]
+    title = f"Iteration order of {', '.join(dict.fromkeys(t.buffer for t in rows[0]))}"
+    caption = _caption(rows, touch)
+    flat = [t for row in rows for t in row]
+    return Picture(
+        title, caption, flat, lambda: _Drawn(rows, touch, title, caption).figure,
+        _OrderMovie(rows, touch, title, caption),
+    )  # fmt: skip
+
+
+def _caption(rows: Sequence[Sequence[Touches]], touch: str) -> str:
+    every = [t for row in rows for t in row]
+    text = f"Colour: the step that touches an element {touch}, dark blue before yellow."
+    if any(lines_of(t) for t in every):
+        text += " Black lines: borders between iterations of the loops named below each panel."
+    if any(t.parallel for t in every):
+        text += " Parallel loops are drawn as on one thread; on several, their iterations overlap."
+    if any(level.kind == "vectorize" for t in every for level in t.levels):
+        text += " The lanes of a vector take one step together."
+    if any((t.first < 0).any() and not t.cut for t in every):
+        text += " Grey elements are never touched."
+    cut = list(dict.fromkeys(filter(None, (cut_text(t.cut) for t in every))))
+    return " ".join([text, *cut])
+
+
+def lines_of(found: Touches) -> list[tuple[Level, int]]:
+    """Return the loops whose iterations have visible borders, each with the number of its line.
+
+    A loop that changes at every element has none. In each dimension the outermost loop has line 0.
+    """
+    drawn: list[tuple[Level, int]] = []
+    used = {0: 0, 1: 0}
+    for level in found.levels:
+        grid = _cropped(found, level.iteration)
+        moves = [_share(grid, axis) for axis in (0, 1)]
+        if max(moves) == 0 or any(share > 0.5 for share in moves):
+            continue
+        dim = int(np.argmax(moves))
+        if used[dim] < len(LINES):
+            drawn.append((level, used[dim]))
+            used[dim] += 1
+    return drawn
+
+
+def _share(grid: np.ndarray, axis: int) -> float:
+    """Return the share of neighbours along ``axis`` between which ``grid`` changes."""
+    changes = np.diff(grid, axis=axis) != 0
+    return float(changes.mean()) if changes.size else 0.0
+
+
+def _cropped(found: Touches, values: np.ndarray) -> np.ndarray:
+    """Return ``values`` as rows, up to the last element that is touched."""
+    if not found.cut:
+        return as_rows(values)
+    box = tuple(slice(0, int(ends.max(initial=0)) + 1) for ends in np.nonzero(found.first >= 0))
+    return as_rows(values[box])
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """The drawing of a picture: panels in rows of schedules and columns of buffers."""
+
+    rows: Sequence[Sequence[Touches]]
+    touch: str
+    title: str
+    caption: str
+
+    @property
+    def figure(self) -> Any:
+        return self.panels()[0]
+
+    def panels(self) -> tuple[Any, list[tuple[Any, Any, Touches]]]:
+        """Return the figure, and each panel with its image and its data."""
+        turned = len(self.rows[0]) == 1
+        grid = [[row[0] for row in self.rows]] if turned else [list(row) for row in self.rows]
+        columns = min(len(grid[0]), 4)
+        # schedules of one buffer stand beside each other, in several lines if there are many
+        if turned:
+            flat = grid[0]
+            grid = [flat[k : k + columns] for k in range(0, len(flat), columns)]
+        each = WIDTH / max(columns, 2)
+        heights = [max(_height(t, each - 0.5) for t in line) + 0.85 for line in grid]
+        figure = sheet(sum(heights), self.title, self.caption)
+        axes = figure.subplots(len(grid), columns, squeeze=False, height_ratios=heights)
+        found = []
+        for line, places in zip(grid, axes):
+            for place in places[len(line) :]:
+                place.set_axis_off()
+            for one, place in zip(line, places):
+                found.append((place, self._panel(figure, place, one, turned, each), one))
+        return figure, found
+
+    def _panel(self, figure: Any, axes: Any, one: Touches, turned: bool, wide: float) -> Any:
+        values = _cropped(one, getattr(one, self.touch)).astype(float)
+        values[values < 0] = np.nan
+        frame(axes, *values.shape)
+        low, high = _range(one, self.touch)
+        image = axes.imshow(values, cmap=_colours(), vmin=low, vmax=max(high, low + 1),
+                            interpolation="nearest", aspect="equal")  # fmt: skip
+        lines = lines_of(one)
+        for level, number in reversed(lines):
+            _borders(axes, _cropped(one, level.iteration), LINES[number][0])
+        if values.size <= MOST_NUMBERS:
+            _numbers(axes, values, (low + high) / 2)
+        head = one.title if turned else f"{one.title}: {one.buffer}"
+        axes.set_title(head, fontweight="bold")
+        axes.set_xlabel(_below(one, lines, wide), fontsize=7, color=SOFT)
+        bar = figure.colorbar(image, ax=axes, orientation="horizontal", fraction=0.05, pad=0.02,
+                              shrink=0.8)  # fmt: skip
+        bar.set_ticks([low, max(high, low + 1)], labels=[f"step {low:,}", f"{high:,}"])
+        bar.set_label(f"of {one.steps:,} steps", fontsize=6.5, color=SOFT, labelpad=-8)
+        bar.ax.tick_params(length=0, labelsize=6.5)
+        bar.outline.set_visible(False)
+        return image
+
+
+def _range(one: Touches, touch: str) -> tuple[int, int]:
+    """Return the first and the last step that has a colour in a panel."""
+    values = getattr(one, touch)
+    seen = values[values >= 0]
+    return int(seen.min(initial=one.steps)), int(seen.max(initial=0))
+
+
+def _height(one: Touches, wide: float) -> float:
+    rows, columns = _cropped(one, one.first).shape
+    return min(max(wide * rows / columns, 0.35), 5.0)
+
+
+def _colours() -> Any:
+    from matplotlib import colormaps
+
+    return colormaps[TIMES].with_extremes(bad=EMPTY)
+
+
+def _borders(axes: Any, grid: np.ndarray, width: float) -> None:
+    """Draw a line between neighbours with different values."""
+    from matplotlib.collections import LineCollection
+
+    segments = [[(at + 0.5, a - 0.5), (at + 0.5, b - 0.5)] for at, a, b in _runs(grid)]
+    segments += [[(a - 0.5, at + 0.5), (b - 0.5, at + 0.5)] for at, a, b in _runs(grid.T)]
+    # a white edge keeps a black line visible on dark blue
+    for wide, colour in ((width + 0.8, "white"), (width, BLACK)):
+        axes.add_collection(LineCollection(segments, colors=colour, linewidths=wide, zorder=4,
+                                           capstyle="butt"))  # fmt: skip
+
+
+def _runs(grid: np.ndarray) -> list[tuple[int, int, int]]:
+    """Return the lines right of a column, each with the first row and the row after the last."""
+    found = []
+    for column, changes in enumerate((np.diff(grid, axis=1) != 0).T):
+        ends = np.flatnonzero(np.diff(np.concatenate([[0], changes.astype(np.int8), [0]])))
+        found += [(column, int(a), int(b)) for a, b in zip(ends[::2], ends[1::2])]
+    return found
+
+
+def _numbers(axes: Any, values: np.ndarray, middle: float) -> None:
+    for (row, column), value in np.ndenumerate(values):
+        if not np.isnan(value):
+            colour = "white" if value < middle else BLACK
+            axes.text(column, row, f"{int(value):,}", ha="center", va="center", fontsize=6.5,
+                      color=colour)  # fmt: skip
+
+
+def _below(one: Touches, lines: Sequence[tuple[Level, int]], wide: float) -> str:
+    """Return the loops around the touches, and which line belongs to which loops."""
+    import textwrap
+
+    words = {"serial": "", "vectorize": " (vector)", "parallel": " (parallel)",
+             "unroll": " (unrolled)"}  # fmt: skip
+    loops = [f"{level.loop}{words.get(level.kind, f' ({level.kind})')}" for level in one.levels]
+    text = textwrap.wrap(" > ".join(loops), int(wide * LETTERS))
+    for number, (_, name) in enumerate(LINES):
+        named = [level.loop for level, n in lines if n == number]
+        if named:
+            text += textwrap.wrap(f"{name} line: {', '.join(named)}", int(wide * LETTERS))
+    return "\n".join(text)
+
+
+@dataclass(frozen=True, eq=False)
+class _OrderMovie:
+    """The picture in frames: what was touched so far, and in red what is touched now."""
+
+    rows: Sequence[Sequence[Touches]]
+    touch: str
+    title: str
+    caption: str
+
+    def gif(self, path: Any) -> None:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.colors import to_rgba
+        from PIL import Image
+
+        drawn = _Drawn(self.rows, "first", self.title, f"{self.caption} Red: touched now.")
+        figure, panels = drawn.panels()
+        figure.set_dpi(GIF_DOTS)
+        canvas = FigureCanvasAgg(figure)
+        # the layout is found once, so that nothing moves but the colours
+        canvas.draw()
+        figure.set_layout_engine("none")
+        red = np.array(to_rgba(RED))
+        parts = [one.frames(GIF_FRAMES) for _, _, one in panels]
+        frames = []
+        for number in range(GIF_FRAMES + 1):
+            for (_, image, one), moves in zip(panels, parts):
+                low, high = _range(one, "first")
+                first = _cropped(one, one.first).astype(float)
+                first[(first < 0) | (first >= (number + 1) * one.steps / GIF_FRAMES)] = np.nan
+                shown = _colours()((first - low) / max(high - low, 1))
+                if number < GIF_FRAMES:
+                    shown[_cropped(one, moves[number])] = red
+                image.set_data(shown)
+            canvas.draw()
+            frames.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
+        # one palette for all frames, so that a frame stores only what changed
+        middle = frames[len(frames) // 2]
+        both = Image.new("RGB", (middle.width, 2 * middle.height))
+        both.paste(middle, (0, 0))
+        both.paste(frames[-1], (0, middle.height))
+        palette = both.quantize(128)
+        flat = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+        times = [GIF_TIME] * GIF_FRAMES + [GIF_PAUSE]
+        flat[0].save(path, save_all=True, append_images=flat[1:], duration=times, loop=0,
+                     optimize=True)  # fmt: skip
+
+    def html(self) -> str:
+        flat = [t for row in self.rows for t in row]
+        return order_page(flat, self.title, self.caption, _cropped)
+
+
+__all__ = ["iteration_order", "lines_of"]
