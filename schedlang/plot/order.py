@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from schedlang.errors import PlotError
+from schedlang.plot.borders import LINES, cropped, draw_borders, lines_of, shares
 from schedlang.plot.limits import cut_text
 from schedlang.plot.order_page import order_page
 from schedlang.plot.palette import BLACK, EMPTY, RED, SOFT, TIMES
 from schedlang.plot.picture import Picture
-from schedlang.plot.sheet import WIDTH, as_rows, frame, sheet
+from schedlang.plot.sheet import WIDTH, frame, sheet
 from schedlang.plot.subject import subjects
 from schedlang.plot.touches import Level, Touches, touches
 
 # panels with at most so many elements show the numbers of the steps
 MOST_NUMBERS = 100
-# levels of loops that are drawn as lines, outermost first: width and name of the line
-LINES = ((1.8, "thick"), (1.0, "medium"), (0.5, "thin"))
 # frames of a GIF, milliseconds of each and of the last, and dots for each inch
 GIF_FRAMES, GIF_TIME, GIF_PAUSE, GIF_DOTS = 40, 120, 2000, 80
 # letters of a line below a panel, for each inch
@@ -60,8 +61,6 @@ def iteration_order(
     """
     call = "iteration_order"
     if touch not in ("first", "last"):
-        from schedlang.errors import PlotError
-
         raise PlotError(f'{call}(..., touch={touch!r}): choose "first" or "last"')
     which = list(buffer) if isinstance(buffer, (list, tuple)) else [buffer]
     rows = [touches(one, which, access, call) for one in subjects(what, call, sizes)]
@@ -87,39 +86,6 @@ def _caption(rows: Sequence[Sequence[Touches]], touch: str) -> str:
         text += " Grey elements are never touched."
     cut = list(dict.fromkeys(filter(None, (cut_text(t.cut) for t in every))))
     return " ".join([text, *cut])
-
-
-def lines_of(found: Touches) -> list[tuple[Level, int]]:
-    """Return the loops whose iterations have visible borders, each with the number of its line.
-
-    A loop that changes at every element has none. In each dimension the outermost loop has line 0.
-    """
-    drawn: list[tuple[Level, int]] = []
-    used = {0: 0, 1: 0}
-    for level in found.levels:
-        grid = _cropped(found, level.iteration)
-        moves = [_share(grid, axis) for axis in (0, 1)]
-        if max(moves) == 0 or any(share > 0.5 for share in moves):
-            continue
-        dim = int(np.argmax(moves))
-        if used[dim] < len(LINES):
-            drawn.append((level, used[dim]))
-            used[dim] += 1
-    return drawn
-
-
-def _share(grid: np.ndarray, axis: int) -> float:
-    """Return the share of neighbours along ``axis`` between which ``grid`` changes."""
-    changes = np.diff(grid, axis=axis) != 0
-    return float(changes.mean()) if changes.size else 0.0
-
-
-def _cropped(found: Touches, values: np.ndarray) -> np.ndarray:
-    """Return ``values`` as rows, up to the last element that is touched."""
-    if not found.cut:
-        return as_rows(values)
-    box = tuple(slice(0, int(ends.max(initial=0)) + 1) for ends in np.nonzero(found.first >= 0))
-    return as_rows(values[box])
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +123,7 @@ class _Drawn:
         return figure, found
 
     def _panel(self, figure: Any, axes: Any, one: Touches, turned: bool, wide: float) -> Any:
-        values = _cropped(one, getattr(one, self.touch)).astype(float)
+        values = cropped(one, getattr(one, self.touch)).astype(float)
         values[values < 0] = np.nan
         frame(axes, *values.shape)
         low, high = _range(one, self.touch)
@@ -165,7 +131,11 @@ class _Drawn:
                             interpolation="nearest", aspect="equal")  # fmt: skip
         lines = lines_of(one)
         for level, number in reversed(lines):
-            _borders(axes, _cropped(one, level.iteration), LINES[number][0])
+            grid = cropped(one, level.iteration)
+            # a line takes at most a sixth of a tile
+            tile = 1 / max(shares(grid)) / max(values.shape)
+            width = min(LINES[number][0], 72 * (wide - 0.5) * tile / 6)
+            draw_borders(axes, grid, width)
         if values.size <= MOST_NUMBERS:
             _numbers(axes, values, (low + high) / 2)
         head = one.title if turned else f"{one.title}: {one.buffer}"
@@ -188,7 +158,7 @@ def _range(one: Touches, touch: str) -> tuple[int, int]:
 
 
 def _height(one: Touches, wide: float) -> float:
-    rows, columns = _cropped(one, one.first).shape
+    rows, columns = cropped(one, one.first).shape
     return min(max(wide * rows / columns, 0.35), 5.0)
 
 
@@ -196,27 +166,6 @@ def _colours() -> Any:
     from matplotlib import colormaps
 
     return colormaps[TIMES].with_extremes(bad=EMPTY)
-
-
-def _borders(axes: Any, grid: np.ndarray, width: float) -> None:
-    """Draw a line between neighbours with different values."""
-    from matplotlib.collections import LineCollection
-
-    segments = [[(at + 0.5, a - 0.5), (at + 0.5, b - 0.5)] for at, a, b in _runs(grid)]
-    segments += [[(a - 0.5, at + 0.5), (b - 0.5, at + 0.5)] for at, a, b in _runs(grid.T)]
-    # a white edge keeps a black line visible on dark blue
-    for wide, colour in ((width + 0.8, "white"), (width, BLACK)):
-        axes.add_collection(LineCollection(segments, colors=colour, linewidths=wide, zorder=4,
-                                           capstyle="butt"))  # fmt: skip
-
-
-def _runs(grid: np.ndarray) -> list[tuple[int, int, int]]:
-    """Return the lines right of a column, each with the first row and the row after the last."""
-    found = []
-    for column, changes in enumerate((np.diff(grid, axis=1) != 0).T):
-        ends = np.flatnonzero(np.diff(np.concatenate([[0], changes.astype(np.int8), [0]])))
-        found += [(column, int(a), int(b)) for a, b in zip(ends[::2], ends[1::2])]
-    return found
 
 
 def _numbers(axes: Any, values: np.ndarray, middle: float) -> None:
@@ -229,8 +178,6 @@ def _numbers(axes: Any, values: np.ndarray, middle: float) -> None:
 
 def _below(one: Touches, lines: Sequence[tuple[Level, int]], wide: float) -> str:
     """Return the loops around the touches, and which line belongs to which loops."""
-    import textwrap
-
     words = {"serial": "", "vectorize": " (vector)", "parallel": " (parallel)",
              "unroll": " (unrolled)"}  # fmt: skip
     loops = [f"{level.loop}{words.get(level.kind, f' ({level.kind})')}" for level in one.levels]
@@ -269,11 +216,11 @@ class _OrderMovie:
         for number in range(GIF_FRAMES + 1):
             for (_, image, one), moves in zip(panels, parts):
                 low, high = _range(one, "first")
-                first = _cropped(one, one.first).astype(float)
+                first = cropped(one, one.first).astype(float)
                 first[(first < 0) | (first >= (number + 1) * one.steps / GIF_FRAMES)] = np.nan
                 shown = _colours()((first - low) / max(high - low, 1))
                 if number < GIF_FRAMES:
-                    shown[_cropped(one, moves[number])] = red
+                    shown[cropped(one, moves[number])] = red
                 image.set_data(shown)
             canvas.draw()
             frames.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
@@ -289,8 +236,7 @@ class _OrderMovie:
                      optimize=True)  # fmt: skip
 
     def html(self) -> str:
-        flat = [t for row in self.rows for t in row]
-        return order_page(flat, self.title, self.caption, _cropped)
+        return order_page(self.rows, self.caption)
 
 
-__all__ = ["iteration_order", "lines_of"]
+__all__ = ["iteration_order"]

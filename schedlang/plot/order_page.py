@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from schedlang.markup.text import escape
+from schedlang.plot.borders import LINES, cropped, lines_of, runs, shares
+from schedlang.plot.palette import TIMES
+from schedlang.plot.sheet import matplotlib
 from schedlang.plot.touches import Touches
 
-# pixels of the longer side of a canvas
-SIDE = 300
+# pixels of the longer side of a canvas, and of one of several buffers
+SIDE, SMALL = 300, 240
 # frames of a page, and the bytes that those of one panel should take
 MOST_FRAMES, FEWEST_FRAMES, FRAME_BYTES = 120, 24, 60_000
 _STYLE = """
 .schedlang-order { font: 14px/1.45 system-ui, sans-serif; }
-.schedlang-order .panels { display: flex; flex-wrap: wrap; gap: 1.2em; }
+.schedlang-order .panels { display: flex; flex-wrap: wrap; gap: 1.2em; margin-bottom: 1em; }
+.schedlang-order .grid { position: relative; }
+.schedlang-order .grid svg { position: absolute; inset: 0; width: 100%; height: 100%; }
+.schedlang-order path { fill: none; stroke: #000; vector-effect: non-scaling-stroke; }
+.schedlang-order .edge { stroke: #fff; }
 .schedlang-order figure { margin: 0; } .schedlang-order canvas { image-rendering: pixelated;
   display: block; border: 1px solid #8a919c; background: #eceff3; }
-.schedlang-order figcaption { max-width: 300px; } .schedlang-order small { opacity: .75; }
+.schedlang-order figcaption { max-width: 240px; } .schedlang-order small { opacity: .75; }
 .schedlang-order .bar { display: flex; gap: .8em; align-items: center; margin: .7em 0; }
 .schedlang-order input { flex: 1; max-width: 40em; } .schedlang-order p { max-width: 60em; }
 """
@@ -74,47 +81,67 @@ _SCRIPT = """
 """
 
 
-def order_page(
-    found: Sequence[Touches], title: str, caption: str,
-    cropped: Callable[[Touches, np.ndarray], np.ndarray],
-) -> str:  # fmt: skip
-    """Return the pictures of ``found`` as HTML that plays them together.
+def order_page(rows: Sequence[Sequence[Touches]], caption: str) -> str:
+    """Return the pictures as HTML that plays them together: a row for each schedule.
 
-    Each plays in its own time from its first to its last step. ``cropped`` returns the part of
-    values that is drawn, as rows.
+    Each plays in its own time from its first to its last step. The schedules stand beside each
+    other if there is one buffer.
     """
-    largest = max(cropped(one, one.first).size for one in found)
+    every = [one for row in rows for one in row]
+    largest = max(cropped(one, one.first).size for one in every)
     frames = max(FEWEST_FRAMES, min(MOST_FRAMES, 8 * FRAME_BYTES // largest))
-    panels = [_panel(one, frames, cropped) for one in found]
-    data = {"frames": frames, "colours": _text(_colours()), "panels": panels}
+    data = {
+        "frames": frames, "colours": _text(_colours()),
+        "panels": [_panel(one, frames) for one in every],
+    }  # fmt: skip
+    lines = rows if len(rows[0]) > 1 else [every]
+    side = SMALL if len(rows[0]) > 1 else SIDE
     shown = "".join(
-        _figure(one, panel["rows"], panel["columns"]) for one, panel in zip(found, panels)
+        f'<div class="panels">{"".join(_figure(one, side) for one in line)}</div>' for line in lines
     )
     return (
-        f'<style>{_STYLE}</style><div class="schedlang-order"><b>{escape(title)}</b>'
+        f'<style>{_STYLE}</style><div class="schedlang-order">'
         f'<div class="bar"><button type="button">Play</button><input type="range" min="0" '
         f'max="{frames}" value="{frames}" aria-label="the step"></div>'
-        f'<div class="panels">{shown}</div><p>{escape(caption)} Red: touched now.</p>'
+        f"{shown}<p>{escape(caption)} Red: touched now.</p>"
         # numbers and base64 alone: nothing in it ends the script
         f'<script type="application/json">{json.dumps(data)}</script></div>'
         f"<script>{_SCRIPT}</script>"
     )
 
 
-def _figure(one: Touches, rows: int, columns: int) -> str:
-    scale = SIDE / max(rows, columns)
+def _figure(one: Touches, side: int) -> str:
+    rows, columns = cropped(one, one.first).shape
+    scale = side / max(rows, columns)
     wide, high = max(1, round(columns * scale)), max(1, round(rows * scale))
     name = f"{one.title}: {one.buffer}"
+    named: dict[int, list[str]] = {}
+    paths = ""
+    for level, number in reversed(lines_of(one)):
+        named.setdefault(number, []).insert(0, level.loop)
+        grid = cropped(one, level.iteration)
+        # a line takes at most a sixth of a tile
+        width = min(LINES[number][0], side / max(rows, columns) / max(shares(grid)) / 6)
+        path = "".join(f"M{at + 1} {a}V{b}" for at, a, b in runs(grid))
+        path += "".join(f"M{a} {at + 1}H{b}" for at, a, b in runs(grid.T))
+        paths += f'<path class="edge" stroke-width="{width + 0.8:.2g}" d="{path}"/>'
+        paths += f'<path stroke-width="{width:.2g}" d="{path}"/>'
+    lines = "".join(
+        f"<br>{LINES[number][1]} line: {escape(', '.join(named[number]))}" for number in sorted(named)
+    )
+    overlay = (
+        f'<svg viewBox="0 0 {columns} {rows}" preserveAspectRatio="none" aria-hidden="true">'
+        f"{paths}</svg>" if paths else ""
+    )  # fmt: skip
     return (
-        f'<figure><canvas width="{columns}" height="{rows}" role="img" '
-        f'aria-label="iteration order of {escape(name)}" style="width:{wide}px;height:{high}px">'
-        f"</canvas><figcaption>{escape(name)}<br><small></small></figcaption></figure>"
+        f'<figure><div class="grid" style="width:{wide}px;height:{high}px">'
+        f'<canvas width="{columns}" height="{rows}" role="img" aria-label="iteration order of '
+        f'{escape(name)}" style="width:100%;height:100%"></canvas>{overlay}</div>'
+        f"<figcaption>{escape(name)}<br><small></small>{lines}</figcaption></figure>"
     )
 
 
-def _panel(
-    one: Touches, frames: int, cropped: Callable[[Touches, np.ndarray], np.ndarray]
-) -> dict[str, object]:
+def _panel(one: Touches, frames: int) -> dict[str, object]:
     first = cropped(one, one.first)
     low, high = int(first[first >= 0].min(initial=one.steps)), int(first.max(initial=0))
     # 0 for an element that is never touched, else one more than the frame of its first touch
@@ -128,9 +155,8 @@ def _panel(
 
 
 def _colours() -> np.ndarray:
+    matplotlib("a picture that plays")
     from matplotlib import colormaps
-
-    from schedlang.plot.palette import TIMES
 
     shown = colormaps[TIMES](np.linspace(0, 1, 256))[:, :3]
     return (255 * shown).round().astype(np.uint8)

@@ -87,7 +87,8 @@ class Picture:
     def _write(self, target: Path) -> None:
         kind = target.suffix.lower()
         if kind == ".html":
-            target.write_text(page(self.title, self._repr_html_()), "utf-8")
+            # the figure has the title; a movie has none
+            target.write_text(page(self.title, self._repr_html_(), self.movie is not None), "utf-8")
         elif kind == ".gif" and self.movie is not None:
             with style():
                 self.movie.gif(target)

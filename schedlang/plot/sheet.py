@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,8 +15,10 @@ from schedlang.plot.palette import LINE, SOFT, TEXT
 
 # inches: the width of every picture, and the heights of a title and of a line of the caption
 WIDTH, TITLE, CAPTION_LINE, MARGIN = 8.0, 0.34, 0.165, 0.1
+# inches of a row that explains colours, below the title
+KEY = 0.24
 # letters of the caption for each inch
-LETTERS = 18.5
+LETTERS = 17.2
 STYLE = {
     "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 8,
     "axes.titlesize": 8.5, "axes.labelsize": 8, "xtick.labelsize": 7, "ytick.labelsize": 7,
@@ -50,10 +52,13 @@ def style() -> Iterator[None]:
         yield
 
 
-def sheet(height: float, title: str, caption: str, width: float = WIDTH) -> Any:
+def sheet(
+    height: float, title: str, caption: str, width: float = WIDTH, marks: Sequence[Any] = ()
+) -> Any:
     """Return a new figure for a drawing of ``width`` and ``height`` inches.
 
-    The figure is higher: the title stands above, and the caption, which is wrapped, below.
+    The figure is higher: the title and a row of ``marks``, which explain colours, stand above, and
+    the caption, which is wrapped, below.
     """
     matplotlib("a picture")
     from matplotlib.figure import Figure
@@ -63,14 +68,18 @@ def sheet(height: float, title: str, caption: str, width: float = WIDTH) -> Any:
         for paragraph in printable(caption).splitlines()
         for line in textwrap.wrap(paragraph, int((width - 2 * MARGIN) * LETTERS))
     ]
-    above = TITLE if title else 0.05
+    above = TITLE + KEY * bool(marks)
     below = CAPTION_LINE * len(lines) + 2 * MARGIN
     whole = height + above + below
     figure = Figure(figsize=(width, whole), layout="constrained")
-    figure.get_layout_engine().set(rect=(0.005, below / whole, 0.99, height / whole), w_pad=0.06)
-    if title:
-        figure.text(MARGIN / width, 1 - 0.08 / whole, printable(title), ha="left", va="top",
-                    fontsize=10, fontweight="bold")  # fmt: skip
+    engine: Any = figure.get_layout_engine()
+    engine.set(rect=(0.005, below / whole, 0.99, height / whole), w_pad=0.06)
+    figure.text(MARGIN / width, 1 - 0.08 / whole, printable(title), ha="left", va="top",
+                fontsize=10, fontweight="bold")  # fmt: skip
+    if marks:
+        figure.legend(handles=list(marks), loc="upper left", ncols=len(marks), frameon=False,
+                      bbox_to_anchor=(0, 1 - (TITLE - 0.04) / whole), borderaxespad=0,
+                      handlelength=1.4, columnspacing=1.4).set_in_layout(False)  # fmt: skip
     figure.text(MARGIN / width, (below - MARGIN) / whole, "\n".join(lines), ha="left", va="top",
                 fontsize=8, color=SOFT, linespacing=1.35)  # fmt: skip
     return figure
