@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -36,27 +36,34 @@ def cuts(
     Loops that do not move through the buffer, such as those of a reduction, are cut first. Then the
     outermost loop of the longest dimension is halved, so that whole tiles are left.
     """
-    groups, extents = _groups(nest, buffer)
+    dims, rest, extents = _groups(nest, buffer)
     most: dict[Axis, int] = {}
 
-    def span(group: list[For]) -> int:
-        return prod(most.get(loop.axis, extents[loop.axis]) for loop in group)
+    def span(loops: Sequence[For]) -> int:
+        return prod(most.get(loop.axis, extents[loop.axis]) for loop in loops)
 
-    def halve(group: list[For], least: int) -> bool:
-        for loop in group:
+    def halve(loops: Sequence[For], least: int) -> bool:
+        for loop in loops:
             now = most.get(loop.axis, extents[loop.axis])
             if now > least:
                 most[loop.axis] = max(least, now // 2)
                 return True
         return False
 
-    *dims, rest = groups
+    def halve_longest() -> bool:
+        """Halve a loop of the longest dimension; return whether there was one to halve."""
+        longest = [max(dim, key=span) for dim in dims if dim]
+        for loops in sorted(longest, key=span, reverse=True):
+            if span(loops) > 1 and (halve(loops, 2) or halve(loops, 1)):
+                return True
+        return False
+
     while points(nest, known, most) > most_points:
         if span(rest) > 4 and halve(rest, 1):
             continue
-        if not _halve_longest(dims, span, halve) and not halve(rest, 1):
+        if not halve_longest() and not halve(rest, 1):
             break
-    while prod(map(span, dims)) > most_elements and _halve_longest(dims, span, halve):
+    while prod(max(map(span, dim)) for dim in dims if dim) > most_elements and halve_longest():
         pass
     # a loop may stand several times in a nest, as in the start and the sum of a reduction
     seen = {loop.axis: loop for _, loops in stores_of(nest.body) for loop in loops}
@@ -67,18 +74,15 @@ def cuts(
     return most, cut
 
 
-def _halve_longest(dims: list[list[For]], span: Any, halve: Any) -> bool:
-    """Halve a loop of the longest dimension; return whether there was one to halve."""
-    for group in sorted(dims, key=span, reverse=True):
-        if span(group) > 1 and (halve(group, 2) or halve(group, 1)):
-            return True
-    return False
+def _groups(
+    nest: Nest, buffer: Buffer
+) -> tuple[list[list[list[For]]], list[For], dict[Axis, int]]:
+    """Return the loops that move through each dimension of ``buffer``, other loops, and extents.
 
-
-def _groups(nest: Nest, buffer: Buffer) -> tuple[list[list[For]], dict[Axis, int]]:
-    """Return the loops of each dimension of ``buffer``, outer to inner, and the rest last."""
-    dims: list[dict[Axis, For]] = [{} for _ in buffer.shape]
-    rest: dict[Axis, For] = {}
+    A dimension has a list of loops, outer to inner, for each access.
+    """
+    dims: list[list[list[For]]] = [[] for _ in buffer.shape]
+    every: dict[Axis, For] = {}
     extents: dict[Axis, int] = {}
     for store, loops in stores_of(nest.body):
         for loop in loops:
@@ -87,11 +91,10 @@ def _groups(nest: Nest, buffer: Buffer) -> tuple[list[list[For]], dict[Axis, int
         for access in _shown(store, loops, buffer):
             for k, index in enumerate(access.indices):
                 axes = _axes(index)
-                dims[k].update({loop.axis: loop for loop in loops if loop.axis in axes})
-        rest.update({loop.axis: loop for loop in loops})
-    moving = {axis for dim in dims for axis in dim}
-    others = [loop for axis, loop in rest.items() if axis not in moving]
-    return [*(list(dim.values()) for dim in dims), others], extents
+                dims[k].append([loop for loop in loops if loop.axis in axes])
+        every.update({loop.axis: loop for loop in loops})
+    moving = {loop.axis for dim in dims for loops in dim for loop in loops}
+    return dims, [loop for axis, loop in every.items() if axis not in moving], extents
 
 
 def _shown(store: Store, loops: tuple[For, ...], buffer: Buffer) -> list[Access]:

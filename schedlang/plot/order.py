@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,19 +23,22 @@ from schedlang.plot.touches import Level, Touches, touches
 MOST_NUMBERS = 100
 # frames of a GIF, milliseconds of each and of the last, and dots for each inch
 GIF_FRAMES, GIF_TIME, GIF_PAUSE, GIF_DOTS = 40, 120, 2000, 80
+# inches of the highest panel, alone and where there are several lines of them
+TALL, LOW = 5.0, 2.3
 # letters of a line below a panel, for each inch
 LETTERS = 17
 
 
 def iteration_order(
     what: Any, buffer: Any = None, *, touch: str = "first", access: str = "touch",
-    sizes: Mapping[Any, int] | None = None,
+    common: bool = False, sizes: Mapping[Any, int] | None = None,
 ) -> Picture:  # fmt: skip
     """Return a picture of the order in which loops touch the elements of a buffer.
 
     ``what`` is a schedule, a tensor, a nest or a kernel; a list of them, or a dict by title, shows
     them below each other. ``buffer`` is a tensor or the name of a buffer, by default the output; a
-    list shows several beside each other. An element has the colour of the ``"first"`` or the
+    list shows several beside each other, each with colours of its own, or with ``common`` colours,
+    which show how the loops take turns. An element has the colour of the ``"first"`` or the
     ``"last"`` step that touches it (``touch``); ``access`` takes all touches, or only those that
     ``"store"`` or ``"load"``.
 
@@ -65,17 +68,17 @@ def iteration_order(
     which = list(buffer) if isinstance(buffer, (list, tuple)) else [buffer]
     rows = [touches(one, which, access, call) for one in subjects(what, call, sizes)]
     title = f"Iteration order of {', '.join(dict.fromkeys(t.buffer for t in rows[0]))}"
-    caption = _caption(rows, touch)
+    caption = _caption(rows, touch, common)
     flat = [t for row in rows for t in row]
-    return Picture(
-        title, caption, flat, lambda: _Drawn(rows, touch, title, caption).figure,
-        _OrderMovie(rows, touch, title, caption),
-    )  # fmt: skip
+    drawn = _Drawn(rows, touch, common, title, caption)
+    return Picture(title, caption, flat, lambda: drawn.figure, _OrderMovie(drawn))
 
 
-def _caption(rows: Sequence[Sequence[Touches]], touch: str) -> str:
+def _caption(rows: Sequence[Sequence[Touches]], touch: str, common: bool) -> str:
     every = [t for row in rows for t in row]
     text = f"Colour: the step that touches an element {touch}, dark blue before yellow."
+    if common and len(rows[0]) > 1:
+        text += " The buffers of a schedule share one scale."
     if any(lines_of(t) for t in every):
         text += " Black lines: borders between iterations of the loops named below each panel."
     if any(t.parallel for t in every):
@@ -94,6 +97,7 @@ class _Drawn:
 
     rows: Sequence[Sequence[Touches]]
     touch: str
+    common: bool
     title: str
     caption: str
 
@@ -111,7 +115,8 @@ class _Drawn:
             flat = grid[0]
             grid = [flat[k : k + columns] for k in range(0, len(flat), columns)]
         each = WIDTH / max(columns, 2)
-        heights = [max(_height(t, each - 0.5) for t in line) + 0.85 for line in grid]
+        tall = TALL if len(grid) == 1 else LOW
+        heights = [max(_height(t, each - 0.5, tall) for t in line) + 0.85 for line in grid]
         figure = sheet(sum(heights), self.title, self.caption)
         axes = figure.subplots(len(grid), columns, squeeze=False, height_ratios=heights)
         found = []
@@ -122,11 +127,19 @@ class _Drawn:
                 found.append((place, self._panel(figure, place, one, turned, each), one))
         return figure, found
 
+    def range(self, one: Touches) -> tuple[int, int]:
+        """Return the first and the last step that has a colour in a panel."""
+        values = getattr(one, self.touch)
+        seen = values[values >= 0]
+        if self.common:
+            return 0, one.steps - 1
+        return int(seen.min(initial=one.steps)), int(seen.max(initial=0))
+
     def _panel(self, figure: Any, axes: Any, one: Touches, turned: bool, wide: float) -> Any:
         values = cropped(one, getattr(one, self.touch)).astype(float)
         values[values < 0] = np.nan
         frame(axes, *values.shape)
-        low, high = _range(one, self.touch)
+        low, high = self.range(one)
         image = axes.imshow(values, cmap=_colours(), vmin=low, vmax=max(high, low + 1),
                             interpolation="nearest", aspect="equal")  # fmt: skip
         lines = lines_of(one)
@@ -150,16 +163,9 @@ class _Drawn:
         return image
 
 
-def _range(one: Touches, touch: str) -> tuple[int, int]:
-    """Return the first and the last step that has a colour in a panel."""
-    values = getattr(one, touch)
-    seen = values[values >= 0]
-    return int(seen.min(initial=one.steps)), int(seen.max(initial=0))
-
-
-def _height(one: Touches, wide: float) -> float:
+def _height(one: Touches, wide: float, tall: float) -> float:
     rows, columns = cropped(one, one.first).shape
-    return min(max(wide * rows / columns, 0.35), 5.0)
+    return min(max(wide * rows / columns, 0.35), tall)
 
 
 def _colours() -> Any:
@@ -193,17 +199,15 @@ def _below(one: Touches, lines: Sequence[tuple[Level, int]], wide: float) -> str
 class _OrderMovie:
     """The picture in frames: what was touched so far, and in red what is touched now."""
 
-    rows: Sequence[Sequence[Touches]]
-    touch: str
-    title: str
-    caption: str
+    drawn: _Drawn
 
     def gif(self, path: Any) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.colors import to_rgba
         from PIL import Image
 
-        drawn = _Drawn(self.rows, "first", self.title, f"{self.caption} Red: touched now.")
+        caption = f"{self.drawn.caption} Red: touched now."
+        drawn = replace(self.drawn, touch="first", caption=caption)
         figure, panels = drawn.panels()
         figure.set_dpi(GIF_DOTS)
         canvas = FigureCanvasAgg(figure)
@@ -215,7 +219,7 @@ class _OrderMovie:
         frames = []
         for number in range(GIF_FRAMES + 1):
             for (_, image, one), moves in zip(panels, parts):
-                low, high = _range(one, "first")
+                low, high = drawn.range(one)
                 first = cropped(one, one.first).astype(float)
                 first[(first < 0) | (first >= (number + 1) * one.steps / GIF_FRAMES)] = np.nan
                 shown = _colours()((first - low) / max(high - low, 1))
@@ -236,7 +240,7 @@ class _OrderMovie:
                      optimize=True)  # fmt: skip
 
     def html(self) -> str:
-        return order_page(self.rows, self.caption)
+        return order_page(self.drawn.rows, self.drawn.caption, self.drawn.range)
 
 
 __all__ = ["iteration_order"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -81,8 +81,12 @@ _SCRIPT = """
 """
 
 
-def order_page(rows: Sequence[Sequence[Touches]], caption: str) -> str:
+def order_page(
+    rows: Sequence[Sequence[Touches]], caption: str, coloured: Callable[[Touches], tuple[int, int]]
+) -> str:
     """Return the pictures as HTML that plays them together: a row for each schedule.
+
+    ``coloured`` returns the steps with the first and the last colour.
 
     Each plays in its own time from its first to its last step. The schedules stand beside each
     other if there is one buffer.
@@ -92,7 +96,7 @@ def order_page(rows: Sequence[Sequence[Touches]], caption: str) -> str:
     frames = max(FEWEST_FRAMES, min(MOST_FRAMES, 8 * FRAME_BYTES // largest))
     data = {
         "frames": frames, "colours": _text(_colours()),
-        "panels": [_panel(one, frames) for one in every],
+        "panels": [_panel(one, frames, *coloured(one)) for one in every],
     }  # fmt: skip
     lines = rows if len(rows[0]) > 1 else [every]
     side = SMALL if len(rows[0]) > 1 else SIDE
@@ -127,7 +131,8 @@ def _figure(one: Touches, side: int) -> str:
         paths += f'<path class="edge" stroke-width="{width + 0.8:.2g}" d="{path}"/>'
         paths += f'<path stroke-width="{width:.2g}" d="{path}"/>'
     lines = "".join(
-        f"<br>{LINES[number][1]} line: {escape(', '.join(named[number]))}" for number in sorted(named)
+        f"<br>{LINES[number][1]} line: {escape(', '.join(loops))}"
+        for number, loops in sorted(named.items())
     )
     overlay = (
         f'<svg viewBox="0 0 {columns} {rows}" preserveAspectRatio="none" aria-hidden="true">'
@@ -141,12 +146,11 @@ def _figure(one: Touches, side: int) -> str:
     )
 
 
-def _panel(one: Touches, frames: int) -> dict[str, object]:
+def _panel(one: Touches, frames: int, low: int, high: int) -> dict[str, object]:
     first = cropped(one, one.first)
-    low, high = int(first[first >= 0].min(initial=one.steps)), int(first.max(initial=0))
     # 0 for an element that is never touched, else one more than the frame of its first touch
     frame_of = np.where(first < 0, 0, first * frames // max(one.steps, 1) + 1).astype(np.uint8)
-    colour = (255 * np.clip(first - low, 0, None) // max(high - low, 1)).astype(np.uint8)
+    colour = (255 * np.clip(first - low, 0, high - low) // max(high - low, 1)).astype(np.uint8)
     now = np.stack([cropped(one, part).ravel() for part in one.frames(frames)])
     return {
         "rows": first.shape[0], "columns": first.shape[1], "steps": one.steps,

@@ -136,10 +136,10 @@ def _measured(dtype: str, target: str) -> Ceilings:
 
 def _caption(found: Roofline) -> str:
     text = (
-        "The black line is what this machine allows. Left of "
-        f"{number(found.ridge)} flops per byte, memory ({number(found.ceilings.gbps)} GB/s, a copy) "
-        f"is the bound; right of it, arithmetic ({number(found.ceilings.gflops)} GFLOP/s of "
-        "multiply-adds). The bytes are those of the arguments, each moved once."
+        f"The black line is what this machine allows. Left of {number(found.ridge)} flops per "
+        f"byte, memory ({number(found.ceilings.gbps)} GB/s, a copy) is the bound; right of it, "
+        f"arithmetic ({number(found.ceilings.gflops)} GFLOP/s of multiply-adds). The bytes are "
+        "those of the arguments, each moved once."
     )
     best = max(found.points, key=lambda p: p.fraction)
     text += f" Best: {best.title}, at {best.fraction:.0%} of what {best.bound} allows"
@@ -179,9 +179,10 @@ def _drawn(found: Roofline, title: str, caption: str) -> Any:
                   markeredgecolor="white", zorder=4)  # fmt: skip
         says = (f"{point.title}: {number(point.gflops)} GFLOP/s, {point.fraction:.0%} of what "
                 f"{point.bound} allows")  # fmt: skip
+        leader = {"arrowstyle": "-", "color": LINE, "linewidth": 0.7}
         axes.annotate(says, (point.intensity, point.gflops),
                       xytext=(point.intensity * 1.25, height), va="center", fontsize=7.5,
-                      color=BLACK, arrowprops={"arrowstyle": "-", "color": LINE, "linewidth": 0.7})  # fmt: skip
+                      color=BLACK, arrowprops=leader)  # fmt: skip
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
         axis.set_minor_formatter(NullFormatter())

@@ -48,7 +48,9 @@ def matplotlib(purpose: str) -> Any:
 def style() -> Iterator[None]:
     """Draw and write with the style of our pictures, whatever the user set for others."""
     found = matplotlib("a picture")
-    with found.rc_context({**found.rcParamsDefault, **STYLE, "backend": found.rcParams["backend"]}):
+    with found.rc_context():
+        found.rcdefaults()
+        found.rcParams.update(STYLE)
         yield
 
 

@@ -15,8 +15,8 @@ from schedlang.plot.sheet import WIDTH, as_rows, frame, sheet
 from schedlang.plot.subject import subjects
 from schedlang.plot.warps import Threads, threads_of
 
-# panels with at most so many elements show the numbers of the threads
-MOST_NUMBERS = 300
+# panels with at most so many rows and columns show the numbers of the threads
+MOST_NUMBERS = 16
 BLOCKS = (SKY, ORANGE, GREEN, YELLOW, PURPLE, BLUE)
 
 
@@ -120,7 +120,7 @@ def _threads(figure: Any, axes: Any, one: Threads) -> None:
     image = axes.imshow(shown, cmap=colormaps[TIMES].with_extremes(bad=EMPTY), vmin=0, vmax=last,
                         interpolation="nearest", aspect="equal")  # fmt: skip
     draw_borders(axes, grid // WARP, 1.4)
-    if grid.size <= MOST_NUMBERS and grid.shape[1] <= 16:
+    if max(grid.shape) <= MOST_NUMBERS:
         for (row, column), number in np.ndenumerate(grid):
             if number >= 0:
                 axes.text(column, row, str(number), ha="center", va="center", fontsize=5.5,

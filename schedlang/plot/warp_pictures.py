@@ -18,7 +18,7 @@ from schedlang.plot.warps import WarpRequest, warp_requests
 # the most accesses of a kernel that are drawn, and panels in a line
 MOST_ACCESSES, MOST_PANELS = 8, 4
 # inches of a row of cells where there are few of them, of all rows at most, and around a panel
-ROW, MOST_HEIGHT, AROUND = 0.15, 2.6, 0.95
+ROW, MOST_HEIGHT, AROUND = 0.15, 2.2, 0.95
 # letters of a line for each inch
 LETTERS = 15
 
@@ -50,9 +50,9 @@ def coalescing(
     title = f"Sectors of global memory that warp {warp} asks for"
     caption = (
         "A row is a sector of 32 bytes, the unit in which global memory moves, with its offset in "
-        "the buffer; a dotted line leaves addresses out. Colour: the lane that accesses an element. "
-        "Grey is moved and not used. Each panel is the costliest request of its access in block 0; "
-        "fewer sectors are better."
+        "the buffer; a dotted line leaves addresses out. Colour: the lane that accesses an "
+        "element. Grey is moved and not used. Each panel is the costliest request of its access in "
+        "block 0; fewer sectors are better."
     )
     return _picture(found, title, caption, _sectors)
 
@@ -76,7 +76,9 @@ def banks(
     >>> B = sl.compute((32, 32), lambda i, j: A[j, i], name="B")
     >>> s = sl.schedule(B)
     >>> tile = s.cache_read(A, "shared", [B])
-    >>> s[B].bind(B.op.axis[0], "threadIdx.y"); s[B].bind(B.op.axis[1], "threadIdx.x")
+    >>> block, y = s[B].split(B.op.axis[0], factor=32)
+    >>> s[B].bind(block, "blockIdx.x"); s[tile].compute_at(s[B], block)
+    >>> s[B].bind(y, "threadIdx.y"); s[B].bind(B.op.axis[1], "threadIdx.x")
     >>> s[tile].bind(s[tile].op.axis[0], "threadIdx.y")
     >>> s[tile].bind(s[tile].op.axis[1], "threadIdx.x")
     >>> [(r.text.split("[")[0], r.stores, r.cost) for r in sl.plot.banks(s).data]
@@ -88,7 +90,8 @@ def banks(
         "A column is a bank, a row a line of 128 bytes, with its offset in the buffer. Colour: the "
         "lane that accesses a word. Lanes that need different words of one bank wait for each "
         "other: red banks, with the number of words. Accesses of 8 and 16 bytes are served by half "
-        "and quarter warps; the slowest is drawn. Each panel is the costliest request of its access in block 0."
+        "and quarter warps; the slowest is drawn. Each panel is the costliest request of its "
+        "access in block 0."
     )
     return _picture(found, title, caption, _banks)
 
@@ -199,7 +202,7 @@ def _banks(axes: Any, request: WarpRequest) -> Any:
         grid[np.searchsorted(used, mine // BANKS), mine % BANKS] = lane
     image = _cells(axes, grid, used, BANKS * WORD)
     ways = request.ways(group)
-    high = 0.45 * max(3, used.size) / 3
+    high = max(0.5, 0.06 * used.size)
     for bank in np.flatnonzero(ways > 1):
         axes.add_patch(_box(bank - 0.5, -0.7 - high, 1, high))
     if ways.max() > 1:

@@ -98,12 +98,7 @@ def program_of(subject: Subject, call: str) -> Program:
     except BuildError as error:
         raise PlotError(f"{call}({subject.title}): {error}") from None
     if not found.launches:
-        raise PlotError(
-            explain(
-                f"{call}({subject.title})", "no loop is bound to blocks or threads of a GPU",
-                'Bind axes first: s[C].bind(axis, "blockIdx.x").',
-            )
-        )  # fmt: skip
+        raise PlotError(f"{call}({subject.title}): it launches no kernel, since it has no element")
     if decided_by_data(found):
         raise PlotError(f"{call}({subject.title}): data decide its addresses, as in a gather, and "
                         "a picture knows none")  # fmt: skip
