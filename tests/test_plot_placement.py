@@ -10,7 +10,7 @@ import pytest
 import schedlang as sl
 from schedlang.errors import PlotError
 from schedlang.plot.storage import Placed
-from tests.graphs import blur, chain, matmul, scaled
+from tests.graphs import blur, chain, matmul, recurrence, scaled
 
 
 def at(what: Any, *which: Any, **options: Any) -> Placed:
@@ -39,7 +39,8 @@ def stencil(where: str) -> sl.Schedule:
     ("where", "text", "earlier", "now", "stored", "computed", "size"),
     [
         ("root", "compute_root", [1] * 10, [0] * 10, range(10), 10, 40),
-        ("inline", "inline", [1, 2, 3, 3, 3, 2, 1, 0, 0, 0], [0] * 5 + [1] * 3 + [0] * 2, [], 24, 0),
+        ("inline", "inline", [1, 2, 3, 3, 3, 2, 1, 0, 0, 0], [0] * 5 + [1] * 3 + [0] * 2, [], 24,
+         0),
         ("outer", "compute_at i.outer of C", [1] * 6 + [0] * 4, [0] * 4 + [1] * 6, range(4, 10), 12,
          24),
         ("window in a tile", "compute_at i.inner of C, store_at i.outer of C",
@@ -74,11 +75,16 @@ def test_evaluations_are_those_of_the_cost(where: str) -> None:
     assert at(s).computed == stores["B"]
 
 
-def test_a_reduction_reads_a_row_of_its_producer() -> None:
+def test_a_reduction_reads_its_producer_term_by_term() -> None:
     graph = matmul()
     s = graph["s"]
     found = at(s, "D", "C", element=(3, 5))
-    assert found.read[3].all() and found.read.sum() == 32
+    assert np.argwhere(found.read).tolist() == [[3, 0]]
+    s[graph["D"]].compute_at(s[graph["C"]], graph["k"])
+    found = at(s, "D", "C", element=(3, 5))
+    assert found.loops == (("i", 3), ("j", 5), ("k", 0)) and found.bytes == 4
+    # computed before for the columns 0 to 4 of C
+    assert found.earlier[3, 0] == 5 and np.argwhere(found.now).tolist() == [[3, 0]]
     s[graph["D"]].compute_inline()
     inlined = at(s, "D", "C", element=(3, 5))
     # each row of D for each of 48 columns of C
@@ -111,11 +117,11 @@ def test_the_lanes_of_a_vector_are_one_step() -> None:
 
 def test_refusals_name_the_stages() -> None:
     A, B, C = chain(8)
-    with pytest.raises(PlotError, match="its stages are B, C"):
+    with pytest.raises(PlotError, match="choose one of B, C"):
         at(C, "Z")
     with pytest.raises(PlotError, match=r"C has the shape \(8,\)"):
         at(C, element=8)
-    with pytest.raises(PlotError, match="no stage reads C"):
+    with pytest.raises(PlotError, match="no stage outside of scans reads C"):
         at(C, "C")
     with pytest.raises(PlotError, match="one stage, B, and no producer"):
         at(scaled(4)[1])
@@ -123,6 +129,22 @@ def test_refusals_name_the_stages() -> None:
         at(sl.lower(sl.schedule(C)))
     with pytest.raises(PlotError, match="Declare the computation at a smaller size"):
         at(chain(2_100_000)[2])
+    inlined = stencil("inline")
+    D = sl.compute((8,), lambda i: C[i] + 1, name="D")
+    s = sl.schedule(D)
+    s[C].compute_inline()
+    with pytest.raises(PlotError, match="it is inlined; choose a stage that is stored"):
+        at(s, "B", "C")
+    assert at(inlined).where == "inline"
+    with pytest.raises(PlotError, match="D does not read D"):
+        at(D, "D", "D")
+
+
+def test_scans_are_left_out() -> None:
+    with pytest.raises(PlotError, match="stage outside of scans reads"):
+        at(recurrence()["s"], "out")
+    with pytest.raises(PlotError, match="choose one of twice, out"):
+        at(recurrence()["s"], "first")
 
 
 def test_boxes_of_the_stage_graph() -> None:

@@ -210,23 +210,33 @@ class _OrderMovie:
         drawn = replace(self.drawn, touch="first", caption=caption)
         figure, panels = drawn.panels()
         figure.set_dpi(GIF_DOTS)
+        for axes, _, _ in panels:
+            # the numbers of steps would cover what moves
+            for number in axes.texts:
+                number.set_visible(False)
         canvas = FigureCanvasAgg(figure)
         # the layout is found once, so that nothing moves but the colours
         canvas.draw()
         figure.set_layout_engine("none")
+        still = canvas.copy_from_bbox(figure.bbox)
         red = np.array(to_rgba(RED))
         parts = [one.frames(GIF_FRAMES) for _, _, one in panels]
         frames = []
-        for number in range(GIF_FRAMES + 1):
-            for (_, image, one), moves in zip(panels, parts):
+        for count in range(1, GIF_FRAMES + 2):
+            canvas.restore_region(still)
+            for (axes, image, one), moves in zip(panels, parts):
                 low, high = drawn.range(one)
                 first = cropped(one, one.first).astype(float)
-                first[(first < 0) | (first >= (number + 1) * one.steps / GIF_FRAMES)] = np.nan
+                first[(first < 0) | (first >= count * one.steps / GIF_FRAMES)] = np.nan
                 shown = _colours()((first - low) / max(high - low, 1))
-                if number < GIF_FRAMES:
-                    shown[cropped(one, moves[number])] = red
+                if count <= GIF_FRAMES:
+                    shown[cropped(one, moves[count - 1])] = red
                 image.set_data(shown)
-            canvas.draw()
+                ticks = (*axes.xaxis.get_minor_ticks(), *axes.yaxis.get_minor_ticks())
+                lines = [tick.gridline for tick in ticks]
+                # only what changes is drawn again, and what is in front of it
+                for artist in (image, *lines, *axes.collections):
+                    axes.draw_artist(artist)
             frames.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
         # one palette for all frames, so that a frame stores only what changed
         middle = frames[len(frames) // 2]

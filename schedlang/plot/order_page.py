@@ -106,7 +106,7 @@ def order_page(
     return (
         f'<style>{_STYLE}</style><div class="schedlang-order">'
         f'<div class="bar"><button type="button">Play</button><input type="range" min="0" '
-        f'max="{frames}" value="{frames}" aria-label="the step"></div>'
+        f'max="{frames}" value="{frames}" aria-label="the step"/></div>'
         f"{shown}<p>{escape(caption)} Red: touched now.</p>"
         # numbers and base64 alone: nothing in it ends the script
         f'<script type="application/json">{json.dumps(data)}</script></div>'

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedlang.errors import ComputeTypeError, PlotError, explain
+from schedlang.markup.text import printable
 from schedlang.plot.palette import BLACK, KINDS, LINE, SOFT
 from schedlang.plot.picture import Picture
 from schedlang.plot.sheet import sheet
@@ -92,7 +93,7 @@ def roofline(
 
 def _named(measured: Any) -> list[tuple[str, Evaluation]]:
     if isinstance(measured, Mapping):
-        named = [(str(title), one) for title, one in measured.items()]
+        named = [(printable(str(title)), one) for title, one in measured.items()]
     elif isinstance(measured, (list, tuple)):
         named = [(f"kernel {k}", one) for k, one in enumerate(measured, 1)]
     else:
@@ -142,8 +143,12 @@ def _caption(found: Roofline) -> str:
         "those of the arguments, each moved once."
     )
     best = max(found.points, key=lambda p: p.fraction)
-    text += f" Best: {best.title}, at {best.fraction:.0%} of what {best.bound} allows"
+    text += f" Best: {best.title}, at {_percent(best.fraction)} of what {best.bound} allows"
     return f"{text}, since its arguments stay in a cache." if best.fraction > 1 else f"{text}."
+
+
+def _percent(part: float) -> str:
+    return f"{part:.1%}" if part < 0.02 else f"{part:.0%}"
 
 
 def _drawn(found: Roofline, title: str, caption: str) -> Any:
@@ -177,8 +182,8 @@ def _drawn(found: Roofline, title: str, caption: str) -> Any:
                   linestyle=":", zorder=2)  # fmt: skip
         axes.plot(point.intensity, point.gflops, marker="o", markersize=6, color=KINDS[k % 8],
                   markeredgecolor="white", zorder=4)  # fmt: skip
-        says = (f"{point.title}: {number(point.gflops)} GFLOP/s, {point.fraction:.0%} of what "
-                f"{point.bound} allows")  # fmt: skip
+        says = (f"{point.title}: {number(point.gflops)} GFLOP/s, {_percent(point.fraction)} of "
+                f"what {point.bound} allows")  # fmt: skip
         leader = {"arrowstyle": "-", "color": LINE, "linewidth": 0.7}
         axes.annotate(says, (point.intensity, point.gflops),
                       xytext=(point.intensity * 1.25, height), va="center", fontsize=7.5,

@@ -72,7 +72,7 @@ def _drawn(facts: Facts, effects: list[Effect], title: str, caption: str) -> Any
     _curve(curve, facts)
     for k, effect in enumerate(shown):
         axes = figure.add_subplot(grid[1 + k // columns, k % columns], sharey=curve)
-        _knob(axes, effect)
+        _knob(axes, effect, labelled=k % columns == 0)
     return figure
 
 
@@ -131,7 +131,7 @@ def _curve(axes: Any, facts: Facts) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _knob(axes: Any, effect: Effect) -> None:
+def _knob(axes: Any, effect: Effect, labelled: bool) -> None:
     columns = effect.columns[:MOST_COLUMNS]
     for k, column in enumerate(columns):
         values = [value for _, value in column.values]
@@ -147,7 +147,7 @@ def _knob(axes: Any, effect: Effect) -> None:
                     ha="right" if long else "center", fontsize=6.5)  # fmt: skip
     axes.set_xlim(-0.6, len(columns) - 0.4)
     axes.set_title(f"{effect.name}: {effect.explained:.0%}", fontweight="bold")
-    axes.tick_params(labelleft=False)
+    axes.tick_params(labelleft=labelled)
     axes.grid(axis="y", color=LINE)
     axes.spines[["top", "right"]].set_visible(False)
 

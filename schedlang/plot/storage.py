@@ -13,7 +13,7 @@ import numpy as np
 from schedlang.analysis.graph import graph
 from schedlang.analysis.points_of_stage import guarded_reads
 from schedlang.compute.read import Read
-from schedlang.compute.tensor import ComputeOp
+from schedlang.compute.tensor import ComputeOp, ScanOp
 from schedlang.errors import PlotError, explain
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
@@ -32,7 +32,9 @@ MOST_POINTS = 2**22
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """A producer and its consumer at the step that computes the consumer's ``element`` first.
+    """A producer and its consumer at the first step for ``element`` that reads the producer.
+
+    An inlined producer is computed where it is read; of a reduction, all terms count as one step.
 
     ``where`` says where the producer is computed and stored, ``loops`` are the loops that both
     share, with their iterations. The arrays of the producer are:
@@ -97,7 +99,12 @@ def placed(
 def _stages(s: Any, producer: Any, consumer: Any, call: str) -> tuple[str, str]:
     """Return the names of the producer and its consumer; by default the last two that fit."""
     found = graph(s)
-    names = [n for n in found.nodes if found.nodes[n]["computed"] != "input"]
+    # the stages of a scan store the rows of the scan
+    scans = [stage.op for stage in s.state.stages.values() if isinstance(stage.op, ScanOp)]
+    parts = {s.state.defined[t] for op in scans for t in (*op.init, *op.update)}
+    names = [n for n in s.state.stages if n not in parts and not s.state.stages[n].is_scan]
+    if not names:
+        raise PlotError(f"{call}: every stage belongs to a scan, whose rows it does not draw")
     made = _named(producer, names, call, "producer")
     if made is None:
         inner = [n for n in names if not found.nodes[n]["output"]]
@@ -109,8 +116,9 @@ def _stages(s: Any, producer: Any, consumer: Any, call: str) -> tuple[str, str]:
         readers = list(found.successors(made))
         while len(readers) == 1 and found.nodes[readers[0]]["computed"] == "inline":
             readers = list(found.successors(readers[0]))
+        readers = [name for name in readers if name in names]
         if not readers:
-            raise PlotError(f"{call}(..., producer={made}): no stage reads {made}")
+            raise PlotError(f"{call}(..., producer={made}): no stage outside of scans reads {made}")
         reader = readers[-1]
     return made, reader
 
@@ -120,7 +128,7 @@ def _named(which: Any, names: list[str], call: str, role: str) -> str | None:
         return None
     name = which if isinstance(which, str) else getattr(which, "name", str(which))
     if name not in names:
-        raise PlotError(f"{call}(..., {role}={name}): its stages are {', '.join(names)}")
+        raise PlotError(f"{call}(..., {role}={name}): choose one of {', '.join(names)}")
     return str(name)
 
 
@@ -141,22 +149,28 @@ class _Moment:
 
     def at(self, element: Any) -> Placed:
         line, reader = self.line, self._buffer(self.consumer)
-        assert reader is not None, "graph names the readers that are stored"
+        if reader is None:
+            raise PlotError(f"{self.call}(..., consumer={self.consumer}): it is inlined; choose a "
+                            "stage that is stored")  # fmt: skip
         shape = line.shape(reader)
         chosen = self._element(element, shape)
-        writes = self._writes(self.consumer)
-        step, site, point = self._step(writes, int(np.ravel_multi_index(chosen, shape)), chosen)
-        mine = self._writes(self.producer)
+        every, mine = self._writes(self.consumer), self._writes(self.producer)
+        writes = [write for write in every if write[0].store.reducer is None]
+        mine = [write for write in mine if write[0].store.reducer is None]
+        reading = self._reading(every) if mine else writes
+        flat = int(np.ravel_multi_index(chosen, shape)) if shape else 0
+        step, site, point = self._step(reading, flat, chosen)
         shared = self._shared(site, mine)
         begin, end = self._iteration(site, point, shared)
         done = np.zeros(shape, bool)
         iteration, present = done.copy(), done.copy()
         for _, place, inside, times in writes:
             done.ravel()[place[inside & (times < step)]] = True
+        for _, place, inside, times in every:
             iteration.ravel()[place[inside & (times >= begin) & (times < end)]] = True
             present.ravel()[place[inside & (times == step)]] = True
         if not shared:
-            iteration[:] = False
+            iteration[...] = False
         inline = not mine
         counts = self._inline(writes, step) if inline else self._stored(mine, begin, step)
         earlier, now, whole, read = counts
@@ -180,6 +194,8 @@ class _Moment:
         return next((b for b in self.line.nest.buffers if b.tensor in tensors), None)
 
     def _element(self, element: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+        if not prod(shape):
+            raise PlotError(f"{self.call}: {self.consumer} has the shape {shape}, and no element")
         if element is None:
             return tuple(extent // 2 for extent in shape)
         given = tuple(element) if isinstance(element, (tuple, list)) else (element,)
@@ -193,16 +209,26 @@ class _Moment:
         return tuple(int(k) for k in given)
 
     def _writes(self, stage: str) -> list[tuple[Timed, np.ndarray, np.ndarray, np.ndarray]]:
-        """Return the stores of a stage that compute elements anew: no updates of a reduction."""
+        """Return the stores of a stage, with the element, whether there is one, and the time."""
         buffer, found = self._buffer(stage), []
         for site in self.line.sites:
-            if site.store.reducer is not None:
-                continue
             for access in site.accesses:
-                if access.stores and access.buffer is buffer and buffer is not None:
+                # a stage has a buffer in each part of a loop that is cut
+                if access.stores and buffer and access.buffer.tensor is buffer.tensor:
                     refuse_gather(access)
                     place, inside = self.line.positions(site, access)
                     found.append((site, place, inside, site.times))
+        return found
+
+    def _reading(self, writes: list[Any]) -> list[Any]:
+        """Return those of the consumer's stores that read the producer."""
+        tensors = self.state.stages[self.producer].outputs
+        found = [
+            write for write in writes
+            if any(a.buffer.tensor in tensors and not a.stores for a in write[0].accesses)
+        ]  # fmt: skip
+        if not found:
+            raise PlotError(f"{self.call}: {self.consumer} does not read {self.producer}")
         return found
 
     def _step(
@@ -256,26 +282,14 @@ class _Moment:
         return earlier, now, whole, np.zeros(shape, bool)
 
     def _read(self, site: Timed, step: int, shape: tuple[int, ...]) -> np.ndarray:
-        """Return the elements of the producer that the consumer reads for the elements of a step.
-
-        A reduction reads them in the steps after its start.
-        """
+        """Return the elements of the producer that a step of the consumer reads."""
         found = np.zeros(shape, bool)
-        tensor = self.state.stages[self.producer].outputs
-        write = next(a for a in site.accesses if a.stores)
-        place, inside = self.line.positions(site, write)
-        chosen = np.unique(place[inside & (site.times == step)])
-        for other in self.line.sites:
-            if other.store.stage != site.store.stage:
-                continue
-            into = next(a for a in other.accesses if a.stores)
-            where, there = self.line.positions(other, into)
-            same = there & np.isin(where, chosen)
-            for access in other.accesses:
-                if not access.stores and access.buffer.tensor in tensor:
-                    refuse_gather(access)
-                    at, reads = self.line.positions(other, access)
-                    found.ravel()[at[same & reads]] = True
+        tensors = self.state.stages[self.producer].outputs
+        for access in site.accesses:
+            if not access.stores and access.buffer.tensor in tensors:
+                refuse_gather(access)
+                place, inside = self.line.positions(site, access)
+                found.ravel()[place[inside & (site.times == step)]] = True
         return found
 
     def _storage(
@@ -283,14 +297,16 @@ class _Moment:
     ) -> tuple[np.ndarray, int]:
         """Return which elements of the producer have storage at this step, and its bytes."""
         stored = np.zeros(shape, bool)
-        buffer = self._buffer(self.producer)
+        tensors = self.state.stages[self.producer].outputs
+        read = (a.buffer for a in site.accesses if not a.stores and a.buffer.tensor in tensors)
+        buffer = next(read, None)
         if inline or buffer is None:
             return stored, 0
         extents = shape_of(buffer.shape)
         size = prod(extents) * itemsize(buffer.dtype)
         alloc = self.line.places.get(buffer)
         if alloc is None or alloc.layout:
-            stored[:] = True
+            stored[...] = True
             return stored, size
         values: dict[Any, Any] = dict(self.line.known)
         values.update({loop.axis: at for loop, at in zip(site.loops, point)})
@@ -311,62 +327,68 @@ class _Moment:
         size = prod(shape)
         reader = self._buffer(self.consumer)
         assert reader is not None
+        within = self.line.shape(reader)
         parts = []
         for low, high in ((-1, step), (step, step + 1), (-1, self.line.length)):
             total = np.zeros(size, np.int64)
             for _, place, inside, times in writes:
                 flat = place[inside & (times >= low) & (times < high)]
-                index = np.unravel_index(flat, self.line.shape(reader))
-                for at in self._evaluated(self.consumer, list(index)):
-                    total += np.bincount(np.ravel_multi_index(at, shape).ravel(), minlength=size)
+                index = np.unravel_index(flat, within) if within else ()
+                for at in self._evaluated(self.consumer, list(index), flat.size, shape):
+                    total += np.bincount(at, minlength=size)
             parts.append(total.reshape(shape))
         earlier, now, whole = parts
         return earlier, now, whole, now > 0
 
-    def _evaluated(self, stage: str, index: list[Any]) -> list[tuple[Any, ...]]:
-        """Return the producer's elements that computing elements of ``stage`` evaluates."""
+    def _evaluated(
+        self, stage: str, index: list[Any], count: int, shape: tuple[int, ...]
+    ) -> list[np.ndarray]:
+        """Return the flat elements of the producer that ``count`` elements of ``stage`` evaluate.
+
+        ``index`` has an array for each dimension of ``stage``, and ``shape`` is the producer's.
+        """
         op = self.state.stages[stage].op
         assert isinstance(op, ComputeOp)
         values: dict[Any, Any] = dict(self.line.known)
-        wide = [np.asarray(k).reshape(-1, *[1] * len(op.reduce_axis)) for k in index]
-        values.update(zip(op.axis, wide))
-        for k, axis in enumerate(op.reduce_axis):
+        rank = 1 + len(op.reduce_axis)
+        values.update(zip(op.axis, (np.asarray(k).reshape(-1, *[1] * (rank - 1)) for k in index)))
+        space = [count]
+        for k, axis in enumerate(op.reduce_axis, 1):
             low, extent = (
                 n if isinstance(n, int) else int(evaluate(n, self.line.known))
                 for n in (axis.lo, axis.extent)
             )
-            place_ = [1] * (1 + len(op.reduce_axis))
-            place_[k + 1] = extent
-            values[axis] = np.arange(low, low + extent).reshape(place_)
-        found: list[tuple[Any, ...]] = []
+            values[axis] = np.arange(low, low + extent).reshape([-1, *[1] * (rank - 1 - k)])
+            space.append(extent)
+        found: list[np.ndarray] = []
         seen: set[Any] = set()
         for read, held in guarded_reads(op):
             key = (read.tensor, str(read), tuple((str(cond), holds) for cond, holds in held))
-            if key in seen:
-                continue
-            seen.add(key)
-            found += self._through(read, held, values)
+            if key not in seen:
+                seen.add(key)
+                found += self._through(read, held, values, tuple(space), shape)
         return found
 
-    def _through(self, read: Read, held: Any, values: Mapping[Any, Any]) -> list[tuple[Any, ...]]:
+    def _through(
+        self, read: Read, held: Any, values: Mapping[Any, Any], space: tuple[int, ...],
+        shape: tuple[int, ...],
+    ) -> list[np.ndarray]:  # fmt: skip
+        """Return the elements of the producer that a read evaluates, at the points of ``space``."""
         name = self.state.defined.get(read.tensor)
         inlined = name is not None and isinstance(self.placement.attach[name], Inline)
-        if name != self.producer and not inlined:
+        if name is None or (name != self.producer and not inlined):
             return []
         roots = [*read.indices, *(cond for cond, _ in held)]
         if any(isinstance(node, Read) for node in postorder(roots)):
             raise PlotError(f"{self.call}: an index of {self.producer} depends on data")
-        at = [np.asarray(evaluate(index, values)) for index in read.indices]
-        tests = [np.asarray(evaluate(cond, values)) == holds for cond, holds in held]
-        at = list(np.broadcast_arrays(*at))
-        mask = np.ones(at[0].shape, bool)
-        for test in tests:
-            mask = mask & test
-        kept = [a[mask] for a in at]
-        if name == self.producer:
-            return [tuple(kept)]
-        assert name is not None
-        return self._evaluated(name, kept)
+        mask = np.ones(space, bool)
+        for cond, holds in held:
+            mask = mask & (np.asarray(evaluate(cond, values)) == holds)
+        at = [np.broadcast_to(np.asarray(evaluate(i, values)), space)[mask] for i in read.indices]
+        if name != self.producer:
+            return self._evaluated(name, at, int(mask.sum()), shape)
+        flat = np.ravel_multi_index(tuple(at), shape) if at else np.zeros(mask.sum(), np.int64)
+        return [np.asarray(flat)]
 
     def _where(self) -> str:
         found = self.placement

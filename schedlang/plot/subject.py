@@ -13,6 +13,7 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.specialize import at_sizes
 from schedlang.lowering.lower import lower_state
+from schedlang.markup.text import printable
 from schedlang.schedule.schedule import Schedule, schedule
 
 
@@ -68,7 +69,7 @@ def _subject(what: Any, call: str, sizes: Mapping[Any, int] | None, title: str) 
     known = made if isinstance(made, Schedule) else None
     values = _numbers(nest, call, sizes)
     numbered = at_sizes(nest, {v.name: n for v, n in values.items()}) if values else nest
-    return Subject(title or nest.name, numbered, values, known)
+    return Subject(printable(title) or nest.name, numbered, values, known)
 
 
 def _numbers(nest: Nest, call: str, sizes: Mapping[Any, int] | None) -> dict[Any, int]:

@@ -15,7 +15,7 @@ from schedlang.plot.sheet import WIDTH, as_rows, frame, sheet
 from schedlang.plot.subject import subjects
 from schedlang.plot.warps import Threads, threads_of
 
-# panels with at most so many rows and columns show the numbers of the threads
+# panels with at most so many threads, or blocks, in a direction show their numbers
 MOST_NUMBERS = 16
 BLOCKS = (SKY, ORANGE, GREEN, YELLOW, PURPLE, BLUE)
 
@@ -92,9 +92,8 @@ def _blocks(axes: Any, one: Threads) -> None:
     kinds = np.where(grid < 0, -1, (grid % wide + 2 * (grid // wide)) % len(BLOCKS))
     axes.imshow(kinds, cmap=ListedColormap((EMPTY, *BLOCKS)), vmin=-1, vmax=len(BLOCKS) - 1,
                 interpolation="nearest", aspect="equal")  # fmt: skip
-    numbers = np.unique(grid[grid >= 0])
-    if numbers.size <= 64:
-        for number in numbers:
+    if max(one.grid) <= MOST_NUMBERS:
+        for number in np.unique(grid[grid >= 0]):
             down, across = np.nonzero(grid == number)
             axes.text(across.mean(), down.mean(), str(number), ha="center", va="center",
                       fontsize=8, fontweight="bold", color=BLACK)  # fmt: skip

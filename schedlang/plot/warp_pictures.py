@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -19,6 +20,8 @@ from schedlang.plot.warps import WarpRequest, warp_requests
 MOST_ACCESSES, MOST_PANELS = 8, 4
 # inches of a row of cells where there are few of them, of all rows at most, and around a panel
 ROW, MOST_HEIGHT, AROUND = 0.15, 2.2, 0.95
+# inches of a label of a row
+LABEL = 0.13
 # letters of a line for each inch
 LETTERS = 15
 
@@ -112,7 +115,7 @@ def _found(
     return found
 
 
-Drawing = Callable[[Any, WarpRequest], Any]
+Drawing = Callable[[Any, WarpRequest, int], Any]
 
 
 def _picture(found: list[WarpRequest], title: str, caption: str, drawing: Drawing) -> Picture:
@@ -127,9 +130,10 @@ def _picture(found: list[WarpRequest], title: str, caption: str, drawing: Drawin
             for place in places[len(line) :]:
                 place.set_axis_off()
             for request, place in zip(line, places):
-                image = drawing(place, request)
                 # panels of a line are equally high
-                place.set_ylim(max(map(_rows, line)) - 0.5, place.get_ylim()[1])
+                rows = max(map(_rows, line))
+                image = drawing(place, request, math.ceil(LABEL * rows / _height(rows)))
+                place.set_ylim(rows - 0.5, place.get_ylim()[1])
                 _head(place, request, WIDTH / max(columns, 2))
         bar = figure.colorbar(image, ax=axes, fraction=0.012, pad=0.01, aspect=25)
         bar.set_ticks([0, 8, 16, 24, 31])
@@ -179,13 +183,13 @@ def _head(axes: Any, request: WarpRequest, each: float) -> None:
               fontweight="bold", color=GREEN if good else RED)  # fmt: skip
 
 
-def _sectors(axes: Any, request: WarpRequest) -> Any:
+def _sectors(axes: Any, request: WarpRequest, every: int) -> Any:
     each = SECTOR // request.itemsize
     used = np.unique(request.elements // each)
     grid = np.full((used.size, each), np.nan)
     for lane, elements in zip(request.lanes[::-1], request.elements[::-1]):
         grid[np.searchsorted(used, elements // each), elements % each] = lane
-    return _cells(axes, grid, used, SECTOR)
+    return _cells(axes, grid, used, SECTOR, every)
 
 
 def _slowest(request: WarpRequest) -> np.ndarray:
@@ -193,14 +197,14 @@ def _slowest(request: WarpRequest) -> np.ndarray:
     return max(request.groups(), key=lambda group: int(request.ways(group).max()))
 
 
-def _banks(axes: Any, request: WarpRequest) -> Any:
+def _banks(axes: Any, request: WarpRequest, every: int) -> Any:
     group = _slowest(request)
     words = request.words(group)
     used = np.unique(words // BANKS)
     grid = np.full((used.size, BANKS), np.nan)
     for lane, mine in zip(request.lanes[group][::-1], words[::-1]):
         grid[np.searchsorted(used, mine // BANKS), mine % BANKS] = lane
-    image = _cells(axes, grid, used, BANKS * WORD)
+    image = _cells(axes, grid, used, BANKS * WORD, every)
     ways = request.ways(group)
     high = max(0.5, 0.06 * used.size)
     for bank in np.flatnonzero(ways > 1):
@@ -220,8 +224,11 @@ def _box(x: float, y: float, wide: float, high: float) -> Any:
     return Rectangle((x, y), wide, high, facecolor=RED, edgecolor="white", linewidth=0.4)
 
 
-def _cells(axes: Any, grid: np.ndarray, used: np.ndarray, step: int) -> Any:
-    """Draw cells in the colour of their lanes, and a gap where addresses are left out."""
+def _cells(axes: Any, grid: np.ndarray, used: np.ndarray, step: int, every: int) -> Any:
+    """Draw cells in the colour of their lanes, and a line where addresses are left out.
+
+    ``every`` is the distance of rows with labels, which are the rows times ``step``.
+    """
     from matplotlib import colormaps
 
     colours = colormaps[TIMES].with_extremes(bad=EMPTY)
@@ -235,8 +242,9 @@ def _cells(axes: Any, grid: np.ndarray, used: np.ndarray, step: int) -> Any:
     for row in np.flatnonzero(np.diff(used) > 1):
         axes.axhline(row + 0.5, color="white", linewidth=2.4)
         axes.axhline(row + 0.5, color=SOFT, linewidth=0.7, linestyle=(0, (1, 2)))
-    shown = sorted({0, rows - 1, *range(0, rows, max(1, rows // 4))})
-    shown = [k for k in shown if k in (0, rows - 1) or rows - 1 - k >= max(1, rows // 4)]
+    every = max(every, rows // 4)
+    shown = [k for k in range(0, rows - 1, every) if k == 0 or rows - 1 - k >= every]
+    shown += [rows - 1] if rows == 1 or rows - 1 >= every else []
     axes.set_yticks(shown, [f"{int(used[k]) * step:,}" for k in shown])
     axes.set_xticks([])
     for side in axes.spines.values():
