@@ -72,6 +72,15 @@ def test_lanes_take_a_step_together_and_steps_in_order() -> None:
     assert found.frames(2).tolist() == [[[True] * 8, [False] * 8], [[False] * 8, [True] * 8]]
 
 
+def test_gpu_threads_take_a_step_together() -> None:
+    _, C = scaled(2, 4)
+    s = sl.schedule(C)
+    s[C].bind(C.op.axis[1], "threadIdx.x")
+    picture = sl.plot.iteration_order(s)
+    assert picture.data[0].first.tolist() == [[0] * 4, [1] * 4]
+    assert "GPU threads take one step together." in picture.caption
+
+
 def test_guarded_iterations_take_no_step() -> None:
     _, C = scaled(5)
     s = sl.schedule(C)

@@ -85,6 +85,9 @@ def _caption(rows: Sequence[Sequence[Touches]], touch: str, common: bool) -> str
         text += " Parallel loops are drawn as on one thread; on several, their iterations overlap."
     if any(level.kind == "vectorize" for t in every for level in t.levels):
         text += " The lanes of a vector take one step together."
+    if any(level.kind.startswith(("thread", "block", "vthread")) for t in every
+           for level in t.levels):  # fmt: skip
+        text += " GPU threads take one step together."
     if any((t.first < 0).any() and not t.cut for t in every):
         text += " Grey elements are never touched."
     cut = list(dict.fromkeys(filter(None, (cut_text(t.cut) for t in every))))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -11,15 +10,13 @@ from typing import Any
 import numpy as np
 
 from schedlang.analysis.graph import graph
-from schedlang.analysis.points_of_stage import guarded_reads
-from schedlang.compute.read import Read
-from schedlang.compute.tensor import ComputeOp, ScanOp
+from schedlang.compute.tensor import ScanOp
 from schedlang.errors import PlotError, explain
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.visit import postorder
 from schedlang.index.linear import to_expr
 from schedlang.ir.nodes import Buffer, For
+from schedlang.plot.inlined import InlinedReads
 from schedlang.plot.subject import Subject, shape_of
 from schedlang.plot.timeline import Timed, Timeline, points, refuse_gather, timeline
 from schedlang.state.placement import Placement
@@ -321,74 +318,21 @@ class _Moment:
         self, writes: list[Any], step: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return how often each element of an inlined producer is computed, as reads decide."""
-        op = self.state.stages[self.producer].outputs[0]
-        extents = [e if isinstance(e, int) else int(evaluate(e, self.line.known)) for e in op.shape]
-        shape = tuple(extents)
-        size = prod(shape)
+        reads = InlinedReads(self.state, self.placement, self.producer, self.line.known, self.call)
         reader = self._buffer(self.consumer)
         assert reader is not None
         within = self.line.shape(reader)
         parts = []
         for low, high in ((-1, step), (step, step + 1), (-1, self.line.length)):
-            total = np.zeros(size, np.int64)
+            total = np.zeros(prod(reads.shape), np.int64)
             for _, place, inside, times in writes:
                 flat = place[inside & (times >= low) & (times < high)]
                 index = np.unravel_index(flat, within) if within else ()
-                for at in self._evaluated(self.consumer, list(index), flat.size, shape):
-                    total += np.bincount(at, minlength=size)
-            parts.append(total.reshape(shape))
+                for at in reads.of(self.consumer, list(index), flat.size):
+                    total += np.bincount(at, minlength=total.size)
+            parts.append(total.reshape(reads.shape))
         earlier, now, whole = parts
         return earlier, now, whole, now > 0
-
-    def _evaluated(
-        self, stage: str, index: list[Any], count: int, shape: tuple[int, ...]
-    ) -> list[np.ndarray]:
-        """Return the flat elements of the producer that ``count`` elements of ``stage`` evaluate.
-
-        ``index`` has an array for each dimension of ``stage``, and ``shape`` is the producer's.
-        """
-        op = self.state.stages[stage].op
-        assert isinstance(op, ComputeOp)
-        values: dict[Any, Any] = dict(self.line.known)
-        rank = 1 + len(op.reduce_axis)
-        values.update(zip(op.axis, (np.asarray(k).reshape(-1, *[1] * (rank - 1)) for k in index)))
-        space = [count]
-        for k, axis in enumerate(op.reduce_axis, 1):
-            low, extent = (
-                n if isinstance(n, int) else int(evaluate(n, self.line.known))
-                for n in (axis.lo, axis.extent)
-            )
-            values[axis] = np.arange(low, low + extent).reshape([-1, *[1] * (rank - 1 - k)])
-            space.append(extent)
-        found: list[np.ndarray] = []
-        seen: set[Any] = set()
-        for read, held in guarded_reads(op):
-            key = (read.tensor, str(read), tuple((str(cond), holds) for cond, holds in held))
-            if key not in seen:
-                seen.add(key)
-                found += self._through(read, held, values, tuple(space), shape)
-        return found
-
-    def _through(
-        self, read: Read, held: Any, values: Mapping[Any, Any], space: tuple[int, ...],
-        shape: tuple[int, ...],
-    ) -> list[np.ndarray]:  # fmt: skip
-        """Return the elements of the producer that a read evaluates, at the points of ``space``."""
-        name = self.state.defined.get(read.tensor)
-        inlined = name is not None and isinstance(self.placement.attach[name], Inline)
-        if name is None or (name != self.producer and not inlined):
-            return []
-        roots = [*read.indices, *(cond for cond, _ in held)]
-        if any(isinstance(node, Read) for node in postorder(roots)):
-            raise PlotError(f"{self.call}: an index of {self.producer} depends on data")
-        mask = np.ones(space, bool)
-        for cond, holds in held:
-            mask = mask & (np.asarray(evaluate(cond, values)) == holds)
-        at = [np.broadcast_to(np.asarray(evaluate(i, values)), space)[mask] for i in read.indices]
-        if name != self.producer:
-            return self._evaluated(name, at, int(mask.sum()), shape)
-        flat = np.ravel_multi_index(tuple(at), shape) if at else np.zeros(mask.sum(), np.int64)
-        return [np.asarray(flat)]
 
     def _where(self) -> str:
         found = self.placement
