@@ -136,7 +136,7 @@ def source(s: Schedule, nest: sl.Nest) -> str:
     """Return the text that ``sl.build`` writes to a file."""
     machine = machine_nest(nest, Target.of(None), nest.name, [*NAMES, *HELPERS])
     made = source_of(machine, nest.name)
-    return render(nest, made, s.as_python(), fastmath=False, compiled=True, shown=str(nest))
+    return render(nest, made, s.as_python(), fastmath=False, compiled=True, shown=str(nest)).text
 
 
 def _timed(*work: Callable[[], object]) -> float:

@@ -44,7 +44,9 @@ _ON_DEMAND = {
     "graph": "schedlang.analysis.graph:graph",
     "te": "schedlang.te",
     "evaluate": "schedlang.runtime.evaluate:evaluate",
+    "explain": "schedlang.hints.explain:explain",
     "lower": "schedlang.runtime.build:lower",
+    "next_steps": "schedlang.hints.next_steps:next_steps",
     "plot": "schedlang.plot",
 }
 
@@ -54,11 +56,13 @@ __all__ = [
     "apply_best", "argmax", "argmin", "asin", "atan", "atan2", "autotune", "best",
     "build", "cast", "ceil", "comm_reducer",
     "compute", "const", "cos", "cosh", "cost", "create_schedule", "erf", "errors", "evaluate",
-    "exp", "exp2", "expm1", "floor", "graph", "if_then_else", "isfinite", "isinf", "isnan",
+    "exp", "exp2", "explain", "expm1", "floor", "graph", "if_then_else", "isfinite", "isinf",
+    "isnan",
     "log", "log10",
-    "log1p", "log2", "logical_not", "lower", "max", "min", "pad", "placeholder", "plot", "pow",
-    "prod", "reduce_axis", "reference", "round", "rsqrt", "scan", "schedule", "select", "sigmoid",
-    "sin", "sinh", "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",
+    "log1p", "log2", "logical_not", "lower", "max", "min", "next_steps", "pad", "placeholder",
+    "plot", "pow", "prod",
+    "reduce_axis", "reference", "round", "rsqrt", "scan", "schedule", "select", "sigmoid", "sin",
+    "sinh", "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",
 ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from traceback import walk_tb
+from typing import Any
 
 # the most characters of a line that a message quotes
 LONGEST_LINE = 300
@@ -30,7 +31,14 @@ class SchedlangError(Exception):
         if _whole_traceback():
             # IPython then shows the traceback as it does that of any other error
             raise NotImplementedError
-        return [f"{type(self).__name__}: {self}", *_own_lines(self)]
+        return _shown(self)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return {"text/plain": "\n".join(_shown(self))}
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        # IPython prefers its own text of exceptions to that of the bundle
+        printer.text("\n".join(_shown(self)))
 
 
 class ComputeError(SchedlangError, ValueError):
@@ -59,6 +67,26 @@ class LoweringError(SchedlangError, ValueError):
 
 class VerifyError(SchedlangError, RuntimeError):
     """A loop nest that breaks a rule of the verifier: a defect of schedlang, not of its user."""
+
+
+class RaceError(VerifyError):
+    """Two threads access one element without a barrier in between, and one of them writes it.
+
+    ``buffer`` and ``element`` say which one. ``threads`` are the two, each as its number in its
+    block and the number of the block; the first is ``None`` if there are several.
+    """
+
+    def __init__(
+        self, message: str, buffer: str, element: tuple[int, ...], other: tuple[int, int] | None,
+        thread: tuple[int, int],
+    ) -> None:  # fmt: skip
+        super().__init__(message)
+        self.buffer = buffer
+        self.element = element
+        self.threads = (other, thread)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return RaceError, (str(self), self.buffer, self.element, *self.threads)
 
 
 class OutOfBoundsError(VerifyError, BoundsError):
@@ -192,6 +220,11 @@ def _whole_traceback() -> bool:
 
 # packages whose frames are not the user's
 _OURS = ("schedlang", "IPython", "ipykernel", "nbclient", "runpy")
+
+
+def _shown(error: BaseException) -> list[str]:
+    """Return the lines of an error: its message, and the lines of the user that led to it."""
+    return [f"{type(error).__name__}: {error}", *_own_lines(error)]
 
 
 def _own_lines(error: BaseException) -> list[str]:

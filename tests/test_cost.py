@@ -285,7 +285,8 @@ def lesson_8(place: str) -> Any:
     "place, stores, loads, sines, allocated",
     [
         ("root", 25, 64, 25, 100), ("inline", 0, 0, 64, 0), ("y", 40, 64, 40, 40),
-        ("x", 64, 64, 64, 16), ("store, y", 25, 64, 25, 100), ("tiles", 36, 64, 36, 36),
+        ("x", 64, 64, 64, 16), ("store, y", 25, 64, 25, 40), ("store, x", 25, 64, 25, 40),
+        ("tiles", 36, 64, 36, 36),
     ],
 )  # fmt: skip
 def test_the_schedules_of_halide_s_lesson_8(

@@ -296,7 +296,7 @@ KERNEL_BUGS = [
 # each of these takes the fuzzer many cases, or seconds
 MANY_CASES = (
     late_guard_of_a_tail_lost, dropped_domain_guard, rfactor_guard_lost,
-    storage_outside_parallel_loops, maximum_forgets_nan,
+    storage_outside_parallel_loops, maximum_forgets_nan, masks_lost,
     what_was_read_before_is_taken_to_be_under_a_mask,
 )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import runpy
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.errors import VerifyError
+from schedlang.errors import BuildError, RaceError, VerifyError
 from schedlang.expr.nodes import Binary, Const
 from schedlang.gpu_lowering import barriers, lower
 from schedlang.gpu_lowering.memory_requests import counted, decided_by_data
@@ -198,5 +199,57 @@ def test_threads_of_two_blocks_race() -> None:
     extra = Store(store.buffers, (thread % 32,), (Const(5.0, "float32"),), None, "B")
     body = Block((*launch.body.stmts, Barrier(), extra))
     wrong = replace(program, steps=(replace(launch, body=body),))
-    with pytest.raises(VerifyError, match="written by one thread and accessed by another"):
+    with pytest.raises(RaceError, match="by thread 0 of block 0 and .* thread 0 of block 1"):
         simulate(wrong, [np.ones(64, "float32")], {})
+
+
+def reversed_through_shared() -> tuple[Any, list[Any]]:
+    A = sl.placeholder((64,), name="A")
+    B = sl.compute((64,), lambda i: A[63 - i] + 1, name="B")
+    s = sl.schedule(B)
+    S = s.cache_read(A, "shared", [B])
+    block, thread = s[B].split(B.op.axis[0], 32)
+    s[B].bind(block, "blockIdx.x")
+    s[B].bind(thread, "threadIdx.x")
+    s[S].compute_at(s[B], block)
+    s[S].bind(s[S].op.axis[0], "threadIdx.x")
+    return s, [A, B]
+
+
+def test_a_kernel_without_its_barriers_races() -> None:
+    s, args = reversed_through_shared()
+    a = np.arange(64, dtype="float32")
+    f = sl.build(s, args, target="cuda-emulator", barriers=False)
+    assert "barrier" not in f.program and f.counters(a)["B"].barriers == 0
+    with pytest.raises(RaceError, match="by thread 31 of block 0 and .* thread 0 of") as found:
+        f.check(a)
+    assert (found.value.buffer, found.value.element) == ("A.shared", (31,))
+    assert found.value.threads == ((31, 0), (0, 0))
+    assert pickle.loads(pickle.dumps(found.value)).threads == ((31, 0), (0, 0))
+    np.testing.assert_array_equal(sl.build(s, args, target="cuda-emulator").check(a), a[::-1] + 1)
+
+
+@pytest.mark.parametrize("target", ["cpu", "python", "cuda"])
+def test_only_the_emulator_leaves_out_barriers(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SCHEDLANG_CUDA", raising=False)
+    s, args = reversed_through_shared()
+    with pytest.raises(BuildError, match="only the emulator runs a kernel without its barriers"):
+        sl.build(s, args, target=target, barriers=False)
+
+
+@pytest.mark.parametrize("by_data", [False, True])
+def test_warps_whose_lanes_part_are_counted(by_data: bool) -> None:
+    A = sl.placeholder((100,), name="A")
+    I = sl.placeholder((100,), "int64", name="I")  # noqa: E741
+    B = sl.compute((100,), lambda i: A[I[i]] if by_data else A[i], name="B")
+    s = sl.schedule(B)
+    block, thread = s[B].split(B.op.axis[0], 64)
+    s[B].bind(block, "blockIdx.x")
+    s[B].bind(thread, "threadIdx.x")
+    a = np.ones(100, "float32")
+    given = [np.arange(100), a] if by_data else [a]
+    f = sl.build(s, [*([I] if by_data else []), A, B], target="cuda-emulator")
+    # the second warp of the second block has 4 of 32 lanes inside
+    assert f.counters(*given)["B"].divergences == 1

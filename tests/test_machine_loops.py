@@ -318,7 +318,7 @@ def test_a_vectorized_loop_inside_of_another_is_refused() -> None:
 
     body = replace(nest.body, stmts=(vectorized(for_i),))
     with pytest.raises(BuildError, match="vectorizes j inside the vectorized loop i"):
-        strip_mine(body, LoopJob(nest, WIDE))
+        strip_mine(body, LoopJob(replace(nest, body=body), WIDE))
 
 
 @settings(max_examples=150, deadline=None)

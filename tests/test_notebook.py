@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from traceback import walk_tb
 from typing import Any
@@ -14,6 +15,9 @@ import pytest
 import schedlang as sl
 from schedlang.__main__ import main
 from schedlang.errors import ScheduleError
+from schedlang.ir.rewrite import with_buffers
+from schedlang.runtime.kernel_html import kernel_html
+from schedlang.schedule.nest_diff import nest_diff
 from tests.graphs import product
 
 VOID = {"br", "hr", "img", "meta"}
@@ -27,12 +31,16 @@ class Checker(HTMLParser):
         self.open: list[str] = []
         self.text: list[str] = []
         self.classes: list[str] = []
+        self.titles: list[str] = []
+        self.tags: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag not in VOID:
             self.open.append(tag)
         found = dict(attrs)
+        self.tags.add(tag)
         self.classes += (found.get("class") or "").split()
+        self.titles.append(found.get("title") or "")
         assert not any(name.startswith("on") or name == "src" for name in found)
 
     def handle_endtag(self, tag: str) -> None:
@@ -41,6 +49,8 @@ class Checker(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self.open and self.open[-1] not in ("style", "script"):
             self.text.append(data)
+            # nbconvert leaves one space of such text elsewhere
+            assert data.strip() or len(data) < 2 or "pre" in self.open
 
 
 def checked(html: str) -> Checker:
@@ -77,8 +87,38 @@ def test_a_schedule_shows_its_nest() -> None:
 
 def test_names_say_what_they_are() -> None:
     html = tiled()._repr_html_()
-    assert 'data-name="A" title="A: float32[300, 400], an input, 468.8 KiB"' in html
-    assert 'data-name="j.inner" title="j.inner: vectorize loop of stage C, 32 iterations"' in html
+    title = r'title="A: float32\[300, 400\], an input, 468.8 KiB"'
+    assert re.search(rf'<var class="v\d+ def" {title}', html)
+    assert 'title="j.inner: vectorize loop of stage C, 32 iterations">j.inner</var>' in html
+
+
+def test_loops_of_one_name_are_told_apart() -> None:
+    A = sl.placeholder((6, 8), name="A")
+    B = sl.compute((6, 8), lambda i, j: A[i, j] + 1, name="B")
+    C = sl.compute((5, 7), lambda i, j: B[i, j] + B[i + 1, j + 1], name="C")
+    html = sl.schedule(C)._repr_html_()
+    pattern = r'<var class="(v\d+)[^"]*" title="j: serial loop of stage (.), (\d)'
+    uses = re.findall(pattern, html)
+    classes = {stage: {c for c, s, _ in uses if s == stage} for stage in "BC"}
+    # the loop and two indices of stage B; the loop and three indices of stage C
+    assert [(s, e) for _, s, e in uses] == [("B", "8")] * 3 + [("C", "7")] * 4
+    assert len(classes["B"]) == len(classes["C"]) == 1 and classes["B"] != classes["C"]
+    # the two loops over k of a tiled product, and those of its rest
+    loops = re.findall(r'<var class="(v\d+) def" title="k:', tiled()._repr_html_())
+    assert len(set(loops)) == len(loops) == 2
+
+
+def test_the_margin_has_counts_and_bytes() -> None:
+    A = sl.placeholder((6, 8), name="A")
+    B = sl.compute((6, 8), lambda i, j: A[i, j] + 1, name="B")
+    C = sl.compute((6, 8), lambda i, j: B[i, j] * 2, name="C")
+    html = sl.schedule(C)._repr_html_()
+    assert re.findall("<i title[^>]*>(.*?)</i>", html) == [
+        "192 B", "6×", "48×", "48×", "6×", "48×", "48×"
+    ]  # fmt: skip
+    assert "--margin: 5ch" in html
+    text = "".join(checked(html).text)
+    assert "A 192 B, C 192 B" in text
 
 
 def test_a_difference_is_side_by_side() -> None:
@@ -88,6 +128,10 @@ def test_a_difference_is_side_by_side() -> None:
     page = checked(found._repr_html_())
     assert "step 1: tile on C" in "".join(page.text)
     assert page.classes.count("added") == 8 and page.classes.count("removed") == 5
+    # the lines stand beside each other, with gaps where one side has none
+    left, right = found._repr_html_().split('<div class="pane">')[1:]
+    assert left.count('class="line') == right.count('class="line')
+    assert page.classes.count("gap") == 3
 
 
 def test_steps_are_a_film_strip() -> None:
@@ -113,8 +157,93 @@ def test_steps_and_differences_are_plain_data() -> None:
 
 def test_a_kernel_shows_its_nest_and_its_file() -> None:
     f = sl.build(tiled(), target="python")
-    text = "".join(checked(f._repr_html_()).text)
+    page = checked(f._repr_html_())
+    text = "".join(page.text)
     assert "def C_kernel" in text and "parallel i.outer in 0..75:" in text
+    # each line of the file is on the page
+    for line in f.source.splitlines():
+        assert line in text
+    assert page.classes.count("n1") == 1 + f.origins.count(1)
+
+
+def test_a_kernel_without_statements_shows() -> None:
+    A = sl.placeholder((0,), name="A")
+    f = sl.build(sl.schedule(sl.compute((0,), lambda i: A[i], name="B")), target="python")
+    assert "def B_kernel" in "".join(checked(f._repr_html_()).text)
+
+
+def test_every_object_has_text_beside_its_page() -> None:
+    s = tiled()
+    f = sl.build(s, target="python")
+    C = s.outputs[0]
+    texts = {s: str(s), s.nest(): str(s), s.diff(): str(s.diff()), C: repr(C)}
+    for thing, text in texts.items():
+        bundle = thing._repr_mimebundle_()
+        assert bundle["text/plain"] == text and bundle["text/html"] == thing._repr_html_()
+    assert f._repr_mimebundle_()["text/plain"] == f"{f!r}\n\n{s}"
+    assert s.steps._repr_mimebundle_()["text/plain"].splitlines()[-1] == "s[C].parallel(i_outer)"
+
+
+EVIL = "</style></script><script>alert(1)</script><img src=x onerror='alert(2)'>\"&"
+TAGS = {"b", "br", "code", "details", "div", "em", "i", "pre", "script", "s", "span", "style",
+        "summary", "var"}  # fmt: skip
+
+
+def test_hostile_names_stay_text() -> None:
+    nest = tiled().nest()
+    evil = {b: replace(b, name=EVIL) for b in nest.buffers}
+    body = with_buffers(nest.body, evil)
+    outputs = tuple(evil[b] for b in nest.outputs)
+    args = tuple(evil[b] for b in nest.buffers)
+    names = dict.fromkeys(nest.names, EVIL)
+    hostile = replace(nest, name=EVIL, args=args, outputs=outputs, body=body, names=names)
+    machine = sl.build(tiled(), target="python").machine_nest
+    source = "\n".join([EVIL, f"x = 1  # {EVIL}"])
+    pages = [
+        hostile._repr_html_(),
+        nest_diff(nest, hostile, EVIL)._repr_html_(),
+        kernel_html(EVIL, hostile, machine, source, (0, 1), False),
+    ]
+    for html in pages:
+        page = checked(html)
+        assert page.tags <= TAGS and EVIL in "".join(page.text)
+        # the only script is our own
+        assert html.count("<script>") == ("linked" in page.classes)
+
+
+def test_a_hostile_pragma_stays_text() -> None:
+    s = tiled()
+    s[s.outputs[0]].pragma(s[s.outputs[0]].leaf_axes[0], "my.note", EVIL)
+    for thing in (s, s.steps, s.diff(), sl.build(s, target="python")):
+        page = checked(thing._repr_html_())
+        assert page.tags <= TAGS | {"p"} and "alert(1)" in "".join(page.text)
+
+
+def contrast(a: str, b: str) -> float:
+    """Return the contrast of two colours, by WCAG 2.1."""
+
+    def luminance(colour: str) -> float:
+        digits = colour[1:] if len(colour) == 7 else "".join(c * 2 for c in colour[1:])
+        parts = [int(digits[k : k + 2], 16) / 255 for k in (0, 2, 4)]
+        linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
+
+    light, dark = sorted((luminance(a), luminance(b)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_colours_are_readable(theme: int) -> None:
+    blocks = re.findall(r"\.schedlang \{ (--page.*?) \}", tiled()._repr_html_(), re.DOTALL)
+    colours = dict(re.findall(r"--([a-z]+): (#[0-9a-f]+);", blocks[theme]))
+    behind = ("page", "row", "added", "removed")
+    words = ("text", "soft", "serial", "parallel", "vectorize", "unroll", "thread", "guard")
+    low = {
+        (word, back): round(contrast(colours[word], colours[back]), 2)
+        for word in words for back in behind if contrast(colours[word], colours[back]) < 4.5
+    }  # fmt: skip
+    assert not low
+    assert contrast(colours["text"], colours["lit"]) >= 4.5
 
 
 def test_an_evaluation_a_tensor_and_a_result_show() -> None:
@@ -137,6 +266,8 @@ def test_a_long_nest_is_small() -> None:
     s = sl.schedule(tensor)
     html = s._repr_html_()
     assert len(str(s).splitlines()) > 200 and len(html) < 200_000
+    # its kernel, with the whole file
+    assert len(sl.build(s, target="python")._repr_html_()) < 200_000
 
 
 def lines_of(error: Any) -> list[str]:

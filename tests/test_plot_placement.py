@@ -44,7 +44,7 @@ def stencil(where: str) -> sl.Schedule:
         ("outer", "compute_at i.outer of C", [1] * 6 + [0] * 4, [0] * 4 + [1] * 6, range(4, 10), 12,
          24),
         ("window in a tile", "compute_at i.inner of C, store_at i.outer of C",
-         [1] * 4 + [2] * 2 + [1] + [0] * 3, [0] * 7 + [1, 0, 0], range(4, 10), 12, 24),
+         [1] * 4 + [2] * 2 + [1] + [0] * 3, [0] * 7 + [1, 0, 0], range(4, 8), 12, 16),
     ],
 )  # fmt: skip
 def test_a_stencil_at_every_placement(
@@ -59,6 +59,17 @@ def test_a_stencil_at_every_placement(
     assert np.flatnonzero(found.consumer_now).tolist() == [5]
     assert np.flatnonzero(found.consumer_earlier).tolist() == [0, 1, 2, 3, 4]
     assert found.reused == (where == "window in a tile")
+
+
+def test_a_folded_window_keeps_the_last_row_of_each_place() -> None:
+    A, B, C = chain(8)
+    s = sl.schedule(C)
+    s[B].compute_at(s[C], C.op.axis[0])
+    s[B].store_root()
+    # three rows are in use, and a ring has 4: B[0] and B[1] are overwritten by B[4] and B[5]
+    found = at(s, element=3)
+    assert np.flatnonzero(found.stored).tolist() == [2, 3, 4, 5] and found.bytes == 16
+    assert found.now.tolist() == [0, 0, 0, 0, 0, 1, 0, 0, 0, 0] and found.reused
 
 
 def test_loops_that_both_share_have_their_iterations() -> None:

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import schedlang as sl
@@ -193,6 +193,7 @@ def test_hostile_text_is_escaped() -> None:
     assert any(label.startswith(shown) for label in labels)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_no_name_breaks_a_page(name: str, value: str) -> None:
     trials = [Trial(n, "ok", "", {name: value + "+" * (n % 2)}, 1.0 + n) for n in range(4)]

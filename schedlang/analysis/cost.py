@@ -103,6 +103,9 @@ class Cost:
         lines += [f"  an upper bound: {note}" for note in self.notes]
         return "\n".join(lines)
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/plain": str(self), "text/latex": self._repr_latex_()}
+
     def _repr_latex_(self) -> str:
         import sympy
 

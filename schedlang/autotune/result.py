@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from schedlang.autotune.record import Trial
 from schedlang.autotune.report.facts import Facts, correlation
@@ -16,8 +16,10 @@ from schedlang.autotune.search import name_of
 from schedlang.compute.work import needed_flops
 from schedlang.errors import SpillWarning, StrideWarning, TuningError
 from schedlang.ir.html import nest_html
+from schedlang.markup.bundle import mime_bundle
 from schedlang.markup.elements import listing
 from schedlang.markup.fragment import fragment
+from schedlang.markup.names import NameTable
 from schedlang.runtime.build import lower, unwritten
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
@@ -115,8 +117,12 @@ class TuningResult:
         return summary(self.facts)
 
     def _repr_html_(self) -> str:
-        nest = self.schedule.nest()
-        return fragment(f"<div>{listing(str(self), 'the result')}{nest_html(nest)}</div>")
+        names = NameTable()
+        nest = nest_html(self.schedule.nest(), names)
+        return fragment(f"{listing(str(self), 'the result')}{nest}", len(names))
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return mime_bundle(self._repr_html_(), str(self))
 
     def __repr__(self) -> str:
         return f"<TuningResult {self.facts.name}: {len(self.facts.trials)} trials, {self.ended}>"

@@ -7,6 +7,7 @@ from functools import lru_cache
 from importlib.resources import files
 
 from schedlang.codegen.c_values import ValuePrinter, memory
+from schedlang.codegen.listing import Line, Listing, apart, plain
 from schedlang.machine import nodes as m
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, Body, Function, Reg, Stmt, wide
@@ -36,14 +37,18 @@ def _may_be_macro(name: str) -> bool:
     return len(name) > 2 and name.upper() == name
 
 
-def c_source(nest: MachineNest) -> str:
-    """Return ``nest`` as the text of a C file; only the entry is visible outside of it."""
+def c_source(nest: MachineNest, head: str = "") -> Listing:
+    """Return ``nest`` as a C file that begins with ``head``.
+
+    Only the entry is visible outside of it.
+    """
     printer = _Printer()
     # no function of the C library begins like this
     printer.names = {f.name: f"run_{f.name}" for f in nest.functions[:-1]}
     functions = [printer.function(f, f is nest.entry) for f in nest.functions]
-    vectors = "\n".join(printer.made)
-    return "\n\n".join([helpers(), *([vectors] if vectors else []), *functions]) + "\n"
+    texts = [helpers(), *(["\n".join(printer.made)] if printer.made else [])]
+    parts = apart([*map(plain, texts), *functions], 1)
+    return Listing((*(plain(head.removesuffix("\n")) if head else ()), *parts))
 
 
 @lru_cache(maxsize=1)
@@ -57,14 +62,15 @@ class _Printer(ValuePrinter):
 
     names: dict[str, str]
 
-    def function(self, function: Function, public: bool) -> str:
+    def function(self, function: Function, public: bool) -> list[Line]:
         apart = {a.name for s in function.body if isinstance(s, m.Hint) and s.name == "apart"
                  for a in s.args}  # fmt: skip
         listed = [self._parameter(p, apart) for p in function.parameters]
         static = "" if public else "static "
         name = self.names.get(function.name, function.name)
         head = f"{static}void {name}({', '.join(listed) or 'void'}) {{"
-        return "\n".join([head, *self.body(function.body, 1, set()), "}"])
+        inside = self.body(function.body, 1, set())
+        return [Line(head, function.number), *inside, Line("}", function.number)]
 
     def _parameter(self, parameter: Array | Reg, apart: set[str]) -> str:
         if isinstance(parameter, Reg):
@@ -72,43 +78,48 @@ class _Printer(ValuePrinter):
         restrict = "restrict " if parameter.name in apart else ""
         return f"{memory(parameter.dtype)} *{restrict}{parameter.name}"
 
-    def body(self, body: Body, depth: int, known: set[str]) -> list[str]:
+    def body(self, body: Body, depth: int, known: set[str]) -> list[Line]:
         inside = set(known)
-        lines: list[str] = []
+        lines: list[Line] = []
         for position, stmt in enumerate(body):
             if isinstance(stmt, m.Alloc):
                 if stmt.array.name in inside:
                     # a second array of that name hides the first one, in a block of its own
                     rest = self.body(body[position:], depth + 1, inside - {stmt.array.name})
-                    return [*lines, INDENT * depth + "{", *rest, INDENT * depth + "}"]
+                    begin, end = (Line(INDENT * depth + brace, stmt.number) for brace in "{}")
+                    return [*lines, begin, *rest, end]
                 inside.add(stmt.array.name)
             lines += self.statement(stmt, depth, inside)
         return lines
 
-    def statement(self, stmt: Stmt, depth: int, known: set[str]) -> list[str]:
+    def statement(self, stmt: Stmt, depth: int, known: set[str]) -> list[Line]:
         """Return the lines of a statement; ``known`` are the registers declared so far."""
-        margin = INDENT * depth
+        margin, number = INDENT * depth, stmt.number
+        close = Line(margin + "}", number)
         if isinstance(stmt, m.For):
             name, step = stmt.index.name, f" += {stmt.step}" if stmt.step != 1 else "++"
             stop = self.text(stmt.stop)
             head = f"for (sl_i64 {name} = 0; {name} < {stop}; {name}{step}) {{"
-            lines = [f"{margin}#pragma omp parallel for"] if stmt.parallel else []
+            lines = [Line(f"{margin}#pragma omp parallel for", number)] if stmt.parallel else []
             inside = {*known, name}
-            return [*lines, margin + head + _note(stmt.note),
-                    *self.body(stmt.body, depth + 1, inside), margin + "}"]  # fmt: skip
+            lines.append(Line(margin + head + _note(stmt.note), number))
+            return [*lines, *self.body(stmt.body, depth + 1, inside), close]
         if isinstance(stmt, m.If):
             lines = []
             if stmt.result is not None:
-                lines.append(f"{margin}{self.type(stmt.result.type)} {stmt.result.name};")
+                declared = f"{margin}{self.type(stmt.result.type)} {stmt.result.name};"
+                lines.append(Line(declared, number))
                 known.add(stmt.result.name)
-            lines.append(f"{margin}if ({self.text(stmt.cond)}) {{{_note(stmt.note)}")
-            lines += self.body(stmt.body, depth + 1, known)
+            test = f"{margin}if ({self.text(stmt.cond)}) {{{_note(stmt.note)}"
+            lines += [Line(test, number), *self.body(stmt.body, depth + 1, known)]
             if stmt.orelse:
-                lines += [f"{margin}}} else {{", *self.body(stmt.orelse, depth + 1, known)]
-            return [*lines, margin + "}"]
+                lines.append(Line(f"{margin}}} else {{", number))
+                lines += self.body(stmt.orelse, depth + 1, known)
+            return [*lines, close]
         if isinstance(stmt, m.Hint):
             return []
-        return [f"{margin}{self._line(stmt, known)};" + _note(getattr(stmt, "note", ""))]
+        text = f"{margin}{self._line(stmt, known)};" + _note(getattr(stmt, "note", ""))
+        return [Line(text, number)]
 
     def _line(self, stmt: Stmt, known: set[str]) -> str:
         if isinstance(stmt, m.Let):

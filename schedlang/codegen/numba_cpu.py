@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from schedlang.codegen.listing import Line
 from schedlang.codegen.numba_source import StatementPrinter, split_names
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Alloc
@@ -14,7 +15,7 @@ class Source:
     """The emitted source: functions (callees first), and the intrinsics that they use."""
 
     entry: str
-    functions: tuple[str, ...]
+    functions: tuple[tuple[Line, ...], ...]
     intrinsics: tuple[str, ...]
     math: tuple[str, ...]
     parallel: bool

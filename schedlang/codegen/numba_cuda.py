@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from schedlang.codegen.listing import Line
 from schedlang.codegen.numba_file import HELPERS
 from schedlang.codegen.numba_source import INDENT, StatementPrinter
 from schedlang.expr.dtypes import itemsize
@@ -30,7 +31,7 @@ class KernelSource:
     """One emitted kernel: its function, its parameters in order, and its launch."""
 
     name: str
-    text: str
+    lines: tuple[Line, ...]
     parameters: tuple[Buffer | Var | Axis, ...]
     launch: Launch
     dynamic_bytes: int = 0
@@ -45,7 +46,7 @@ class GpuSource:
 
     public: str
     kernels: tuple[KernelSource, ...]
-    launcher: str
+    launcher: tuple[Line, ...]
     intrinsics: tuple[str, ...]
     math: tuple[str, ...]
     parameters: tuple[str, ...]
@@ -67,12 +68,12 @@ def emit_program(program: Program, target: Target, public: str) -> GpuSource:
     used: set[str] = set()
     widest: dict[Buffer, int] = {}
     made_kernels = machine_kernels(program, target, public, names)
-    machine = MachineNest(tuple(k.function for k in made_kernels))
+    machine = MachineNest(tuple(k.function for k in made_kernels), names.known())
     for made in made_kernels:
-        text, intrinsics = kernel_text(made)
+        lines, intrinsics = kernel_lines(made)
         kernels.append(
             KernelSource(
-                made.function.name, text, made.parameters, made.launch, made.dynamic_bytes
+                made.function.name, lines, made.parameters, made.launch, made.dynamic_bytes
             )
         )
         used |= intrinsics
@@ -88,8 +89,8 @@ def emit_program(program: Program, target: Target, public: str) -> GpuSource:
     )  # fmt: skip
 
 
-def kernel_text(made: MachineKernel) -> tuple[str, set[str]]:
-    """Return the text of a kernel, and the names of the dialect that it uses."""
+def kernel_lines(made: MachineKernel) -> tuple[tuple[Line, ...], set[str]]:
+    """Return the lines of a kernel, and the names of the dialect that it uses."""
     printer = _Printer()
     options = f"launch_bounds={made.launch.threads}, **OPTIONS"
     return printer.function(made.function, f"@cuda.jit({options})"), printer.used
@@ -114,17 +115,20 @@ class _Host:
         self.kernels = {k.launch: k for k in kernels}
         self.evaluator = Evaluator(names)
         self.printer = _Printer()
-        self.lines: list[str] = []
+        self.lines: list[Line] = []
         self.depth = 1
+        # the number of the statement of the nest that the step comes from
+        self.number: int | None = None
 
-    def launcher(self, program: Program, parameters: Sequence[str]) -> str:
+    def launcher(self, program: Program, parameters: Sequence[str]) -> tuple[Line, ...]:
         self.steps(program.steps)
         signature = ", ".join([*parameters, "stream=0"])
-        lines = "\n".join(self.lines) or f"{INDENT}pass"
-        return f'def launch({signature}):\n{INDENT}"""The kernels in order."""\n{lines}'
+        head = f"def launch({signature}):", f'{INDENT}"""The kernels in order."""'
+        return (*map(Line, head), *(self.lines or [Line(f"{INDENT}pass")]))
 
     def steps(self, steps: Sequence[Step]) -> None:
         for step in steps:
+            self.number = step.number
             if isinstance(step, Launch):
                 self.start(self.kernels[step])
             elif isinstance(step, Scratch):
@@ -140,7 +144,7 @@ class _Host:
                     self.steps(step.body)
 
     def line(self, text: str) -> None:
-        self.lines.append(INDENT * self.depth + text)
+        self.lines.append(Line(INDENT * self.depth + text, self.number))
 
     @contextmanager
     def indented(self) -> Iterator[None]:
@@ -156,6 +160,7 @@ class _Host:
         if isinstance(value, int):
             return str(value)
         e = self.evaluator
+        e.number = self.number
         with e.collected() as before:
             if isinstance(value, Expr) and value.dtype == "bool":
                 found = e.value(value, Context({}))

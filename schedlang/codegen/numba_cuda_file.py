@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from schedlang.codegen.listing import Listing, apart, plain
 from schedlang.codegen.numba_cuda import GpuSource
 from schedlang.codegen.numba_file import header_lines, wrapped
 from schedlang.gpu_lowering.printer import program_text
 from schedlang.gpu_lowering.program import Program
 
 
-def render_program(program: Program, source: GpuSource, steps: str, fastmath: bool) -> str:
-    """Return the text of a file for numba.cuda."""
+def render_program(program: Program, source: GpuSource, steps: str, fastmath: bool) -> Listing:
+    """Return a file for numba.cuda."""
     nest = program.nest
     parts = [header_lines(nest, steps, program_text(program)), _imports(source), ""]
     parts.append(f"OPTIONS = dict(fastmath={fastmath})")
-    body = "\n\n\n".join([*(k.text for k in source.kernels), source.launcher])
-    return "\n".join(parts) + "\n\n\n" + body + '\n\n\n__all__ = ["launch"]\n'
+    functions = [*(k.lines for k in source.kernels), source.launcher]
+    head, last = plain("\n".join(parts)), plain('__all__ = ["launch"]')
+    return Listing(tuple(apart([head, *functions, last], 2)))
 
 
 def _imports(source: GpuSource) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 
+from schedlang.codegen.listing import Listing, apart, plain
 from schedlang.codegen.numba_cpu import Source
 from schedlang.diagnostics.order_hint import order_hints
 from schedlang.expr.nodes import Expr, Var
@@ -55,8 +56,8 @@ def _root(extent, length):
 
 def render(
     nest: Nest, source: Source, steps: str, fastmath: bool, compiled: bool, shown: str
-) -> str:
-    """Return the file's text; ``compiled`` chooses numba's intrinsics or their Python twins.
+) -> Listing:
+    """Return the file; ``compiled`` chooses numba's intrinsics or their Python twins.
 
     ``shown`` is the loop nest that its header shows.
     """
@@ -70,8 +71,9 @@ def render(
         parts.append("OPTIONS = {}")
     public = _public(nest, source)
     helpers = [_ARRAY.strip(), *([_ROOT.strip()] if "_root(" in public else [])]
-    body = "\n\n\n".join([*source.functions, *helpers, public])
-    return "\n".join(parts) + "\n\n\n" + body + f"\n\n\n__all__ = [{source.public!r}]\n"
+    last = f"__all__ = [{source.public!r}]"
+    texts = [*map(plain, helpers), plain(public), plain(last)]
+    return Listing(tuple(apart([plain("\n".join(parts)), *source.functions, *texts], 2)))
 
 
 def header_lines(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from schedlang.codegen.listing import Line
 from schedlang.machine.nodes import (
     Alloc,
     Array,
@@ -33,28 +34,29 @@ class StatementPrinter(Printer):
         """Return the call that allocates an array."""
         raise NotImplementedError
 
-    def body(self, body: Body, depth: int = 1) -> list[str]:
+    def body(self, body: Body, depth: int = 1) -> list[Line]:
         """Return the lines of a block."""
         lines = [line for stmt in body for line in self.statement(stmt, depth)]
-        return lines or [INDENT * depth + "pass"]
+        return lines or [Line(INDENT * depth + "pass")]
 
-    def statement(self, stmt: Stmt, depth: int) -> list[str]:
-        margin = INDENT * depth
+    def statement(self, stmt: Stmt, depth: int) -> list[Line]:
+        margin, number = INDENT * depth, stmt.number
         if isinstance(stmt, For):
             head = f"{margin}for {stmt.index.name} in {self._range(stmt)}:{_comment(stmt.note)}"
-            return [head, *self.body(stmt.body, depth + 1), *self._hints(stmt, margin)]
+            hints = [Line(margin + hint, number) for hint in self._hints(stmt)]
+            return [Line(head, number), *self.body(stmt.body, depth + 1), *hints]
         if isinstance(stmt, If):
             head = f"{margin}if {self(stmt.cond)}:{_comment(stmt.note)}"
-            lines = [head, *self.body(stmt.body, depth + 1)]
+            lines = [Line(head, number), *self.body(stmt.body, depth + 1)]
             if stmt.orelse:
-                lines += [f"{margin}else:", *self.body(stmt.orelse, depth + 1)]
+                lines += [Line(f"{margin}else:", number), *self.body(stmt.orelse, depth + 1)]
             return lines
-        return [margin + self._line(stmt)]
+        return [Line(margin + self._line(stmt), number)]
 
-    def _hints(self, loop: For, margin: str) -> list[str]:
+    def _hints(self, loop: For) -> list[str]:
         """Return the calls behind a loop by which the compiler knows what to do with it."""
-        rolled = [f"{margin}{self.use('rolled')}({loop.rolled})"] if loop.rolled else []
-        return [*rolled, f"{margin}{self.use('unrolled')}()"] if loop.unrolled else rolled
+        rolled = [f"{self.use('rolled')}({loop.rolled})"] if loop.rolled else []
+        return [*rolled, f"{self.use('unrolled')}()"] if loop.unrolled else rolled
 
     def _range(self, loop: For) -> str:
         name = "prange" if loop.parallel else "range"
@@ -84,11 +86,11 @@ class StatementPrinter(Printer):
     def argument(self, given: Array | Value) -> str:
         return given.name if isinstance(given, Array) else self(given)
 
-    def function(self, function: Function, decorator: str) -> str:
-        """Return the text of a function."""
+    def function(self, function: Function, decorator: str) -> tuple[Line, ...]:
+        """Return the lines of a function."""
         listed = ", ".join(p.name for p in function.parameters)
-        head = f"{decorator}\ndef {function.name}({listed}):\n"
-        return head + "\n".join(self.body(function.body))
+        head = decorator, f"def {function.name}({listed}):"
+        return (*(Line(text, function.number) for text in head), *self.body(function.body))
 
 
 def _comment(note: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from schedlang.compute.graph import operations
 from schedlang.compute.latex_text import DOTS, Names, Written, expression, grouped, join, ranged
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis, Const, Expr
 from schedlang.index.simplify import to_lin
+from schedlang.markup.bundle import mime_bundle
 from schedlang.markup.fragment import fragment
 from schedlang.markup.text import escape
 
@@ -175,7 +177,15 @@ def repr_html(tensor: Tensor) -> str:
     return head + escape(repr_latex(tensor) or "")
 
 
-_METHODS = {"latex": latex, "_repr_latex_": repr_latex, "_repr_html_": repr_html}
+def repr_mimebundle(tensor: Tensor, include: Any = None, exclude: Any = None) -> dict[str, str]:
+    """Return a tensor as HTML and as text."""
+    return mime_bundle(repr_html(tensor), repr(tensor))
+
+
+_METHODS = {
+    "latex": latex, "_repr_latex_": repr_latex, "_repr_html_": repr_html,
+    "_repr_mimebundle_": repr_mimebundle,
+}  # fmt: skip
 for _name, _method in _METHODS.items():
     setattr(Tensor, _name, _method)
 

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from schedlang.errors import VerifyError
+from schedlang.errors import RaceError, VerifyError
 from schedlang.ir.nodes import Buffer
 
 NOBODY, SEVERAL = -1, -2
@@ -110,7 +110,8 @@ class Memory:
             self.writer[at] = lanes.thread_ids
             twice = self.writer[at] != lanes.thread_ids
             if twice.any():
-                self._race(lanes, int(lanes.offsets[twice][0]), "written")
+                first = int(np.argmax(twice))
+                self._race(lanes, first, int(self.writer[at][first]), "written")
             self.write_block[at], self.write_time[at] = lanes.blocks, time
         self.data[at] = values
         self.written[at] = ~unset
@@ -124,12 +125,19 @@ class Memory:
         other = (thread_of[at] != NOBODY) & (thread_of[at] != lanes.thread_ids)
         near = (block[at] != lanes.blocks) | (when[at] == time)
         if (other & near).any():
-            self._race(lanes, int(lanes.offsets[other & near][0]), what)
+            first = int(np.argmax(other & near))
+            self._race(lanes, first, int(thread_of[at][first]), what)
 
-    def _race(self, lanes: Lanes, offset: int, what: str) -> None:
-        raise VerifyError(
-            f"{self.buffer.name}{self.index(offset)} is {what} by one thread and accessed by "
-            f"another without a barrier in between (stage {lanes.stage})"
+    def _race(self, lanes: Lanes, position: int, other: int, what: str) -> None:
+        """Raise for the access at ``position`` of ``lanes``, and that of thread ``other``."""
+        element = self.index(int(lanes.offsets[position]))
+        own = int(lanes.threads[position]), int(lanes.blocks[position])
+        first = None if other == SEVERAL else (other % MOST_THREADS, other // MOST_THREADS)
+        who = "several threads" if first is None else "thread {} of block {}".format(*first)
+        raise RaceError(
+            f"{self.buffer.name}{element} is {what} by {who} and accessed by thread {own[0]} of "
+            f"block {own[1]} without a barrier in between (stage {lanes.stage})",
+            self.buffer.name, tuple(element), first, own,
         )
 
     def index(self, offset: int) -> list[int]:

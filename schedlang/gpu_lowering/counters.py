@@ -23,7 +23,8 @@ class Counters:
 
     ``global_load_sectors / global_loads`` measures coalescing: it is 4 if a warp reads 32
     adjacent floats. ``bank_conflicts`` counts passes beyond the first. ``barriers`` counts once
-    for each block, ``exchanges`` once for each warp.
+    for each block, ``exchanges`` once for each warp. ``divergences`` counts the branches that some
+    active lanes of a warp take and others do not.
     """
 
     global_loads: int = 0
@@ -35,6 +36,7 @@ class Counters:
     bank_conflicts: int = 0
     barriers: int = 0
     exchanges: int = 0
+    divergences: int = 0
 
     @property
     def sectors_per_request(self) -> float:
@@ -47,6 +49,11 @@ class Counters:
     def global_bytes(self) -> int:
         """Bytes moved between global memory and the multiprocessors, in whole sectors."""
         return (self.global_load_sectors + self.global_store_sectors) * SECTOR
+
+    def branch(self, taken: np.ndarray, active: np.ndarray) -> None:
+        """Count the warps whose active lanes part: some take a branch, others do not."""
+        on, inside = _warps(active), _warps(active & taken)
+        self.divergences += int((inside.any(axis=1) & (on & ~inside).any(axis=1)).sum())
 
     def access(
         self, scope: str, stores: bool, bytes_: np.ndarray, active: np.ndarray, width: int,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from schedlang.compute.reducer import Reducer
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Select
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import ZERO, Lin, to_expr
@@ -92,8 +93,20 @@ class Parts:
         """Return the storage of the partial results, initialized to the identity."""
         reducer = self.store.reducer
         assert reducer is not None
-        zero = Store(self.local, self.at, reducer.identity, None, self.store.stage)
-        return [*(Alloc(b) for b in self.local), self.each([zero])]
+        zero = self.made(self.local, self.at, reducer.identity)
+        return [*self.storage(self.local), self.each([zero])]
+
+    def storage(self, buffers: Sequence[Buffer]) -> list[Alloc]:
+        """Return the allocations of ``buffers``."""
+        return [Alloc(b, number=self.store.number) for b in buffers]
+
+    def made(
+        self, buffers: tuple[Buffer, ...], at: tuple[Expr, ...], values: tuple[Expr, ...],
+        reducer: Reducer | None = None,
+    ) -> Store:  # fmt: skip
+        """Return a store of partial results."""
+        stage, number = self.store.stage, self.store.number
+        return Store(buffers, at, values, reducer, stage, number=number)
 
     def update(self, store: Store) -> Store:
         """Return ``store`` as an update of the partial result instead of the element."""
@@ -136,13 +149,15 @@ def _loads(buffers: Sequence[Buffer], at: tuple[Expr, ...]) -> tuple[Load, ...]:
 def _butterfly(parts: Parts, local: Sequence[Buffer], count: int) -> list[Stmt]:
     """Return exchanges after which each of ``count`` adjacent threads has the combined value."""
     other = tuple(replace(b, name=b.name.replace(".part", ".other")) for b in local)
-    made: list[Stmt] = [Alloc(b) for b in other] if count > 1 else []
+    made: list[Stmt] = [*parts.storage(other)] if count > 1 else []
+    number = parts.store.number
     distance = count // 2
     while distance:
         update = replace(
             parts.store, buffers=tuple(local), indices=parts.at, values=_loads(other, parts.at)
         )
-        made.append(parts.each([Exchange(other, tuple(local), parts.at, distance), update]))
+        exchange = Exchange(other, tuple(local), parts.at, distance, number)
+        made.append(parts.each([exchange, update]))
         distance //= 2
     return made
 
@@ -160,9 +175,7 @@ def _by_warps(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[
     size = Const(WARP, "int64", True)
     warp = Binary("//", rank, size, "int64", True)
     first = Binary("==", Binary("%", rank, size, "int64", True), Const(0, "int64", True), "bool")
-    put = Store(
-        shared, (*parts.at, row, warp), _loads(parts.local, parts.at), None, parts.store.stage
-    )
+    put = parts.made(shared, (*parts.at, row, warp), _loads(parts.local, parts.at))
     reducer = parts.store.reducer
     assert reducer is not None
     inside = Binary("<", rank, Const(warps, "int64", True), "bool")
@@ -172,15 +185,16 @@ def _by_warps(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[
             parts.local, _loads(shared, (*parts.at, row, rank)), reducer.identity
         )
     )
-    get = Store(parts.local, parts.at, taken, None, parts.store.stage)
+    get = parts.made(parts.local, parts.at, taken)
+    one = If(first, Block((put,)), "one thread of each warp", number=parts.store.number)
     reach = 1 << (warps - 1).bit_length()
     stmts = [
         *_butterfly(parts, parts.local, WARP),
-        parts.each([If(first, Block((put,)), "one thread of each warp")]),
+        parts.each([one]),
         parts.each([get]),
         *_butterfly(parts, parts.local, reach),
     ]
-    return [Alloc(b) for b in shared], stmts, _loads(parts.local, parts.at)
+    return parts.storage(shared), stmts, _loads(parts.local, parts.at)
 
 
 def _tree(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[Load, ...]]:
@@ -188,20 +202,20 @@ def _tree(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[Load
     shared = _shared(parts, team.teams, team.count)
     rank, row = to_expr(team.rank), to_expr(team.team)
     here = (*parts.at, row, rank)
-    stage = parts.store.stage
     stmts: list[Stmt] = [
-        parts.each([Store(shared, here, _loads(parts.local, parts.at), None, stage)])
+        parts.each([parts.made(shared, here, _loads(parts.local, parts.at))])
     ]
     step = 1 << max(0, (team.count - 1).bit_length() - 1)
     left = team.count
     while step and left > 1:
         there = (*parts.at, row, to_expr(team.rank + step))
-        update = Store(shared, here, _loads(shared, there), parts.store.reducer, stage)
+        update = parts.made(shared, here, _loads(shared, there), parts.store.reducer)
         cond = Binary("<", rank, Const(left - step, "int64", True), "bool")
-        stmts.append(parts.each([If(cond, Block((update,)), "halves onto halves")]))
+        half = If(cond, Block((update,)), "halves onto halves", number=update.number)
+        stmts.append(parts.each([half]))
         left, step = step, step // 2
     zero = (*parts.at, row, Const(0, "int64", True))
-    return [Alloc(b) for b in shared], stmts, _loads(shared, zero)
+    return parts.storage(shared), stmts, _loads(shared, zero)
 
 
 def is_start(stmt: Stmt, store: Store, guards: Sequence[If]) -> bool:

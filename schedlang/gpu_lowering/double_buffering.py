@@ -74,7 +74,9 @@ def _stored(block: Block, doubled: dict[Buffer, Buffer]) -> Block:
 
     made = deep(block, without)
     assert isinstance(made, Block)
-    return Block((*(Alloc(copy) for copy in doubled.values()), *made.stmts))
+    allocs = (s for s, _ in walk(block) if isinstance(s, Alloc) and s.buffer in doubled)
+    copies = (Alloc(doubled[s.buffer], number=s.number) for s in allocs)
+    return Block((*copies, *made.stmts))
 
 
 def _block(
@@ -170,12 +172,16 @@ def _loop(
     cond = Binary("<", to_expr(now + 1), to_expr(extent), "bool")
     if extent.const is None:
         nonempty = Binary("<", Const(0, "int64", True), to_expr(extent), "bool")
-        first = [If(nonempty, Block(tuple(first)), "there is a first tile")]
+        first = [If(nonempty, Block(tuple(first)), "there is a first tile", number=loop.number)]
     using = _with_copy_index(after, doubled, at(now))
     parts = staged_fills(ahead)
-    last = (If(cond, parts.stores, NOTE),) if parts.stores.stmts else ()
-    body = Block((If(cond, parts.reads, NOTE), using, *last))
-    return [*map(Alloc, parts.waiting), *first, replace(loop, body=body)], filled | more
+    last = (If(cond, parts.stores, NOTE, number=loop.number),) if parts.stores.stmts else ()
+    body = Block((If(cond, parts.reads, NOTE, number=loop.number), using, *last))
+    readers = {
+        b: s.number for s, _ in walk(parts.reads) if isinstance(s, Store) for b in s.buffers
+    }
+    waiting = [Alloc(b, number=readers[b]) for b in parts.waiting]
+    return [*waiting, *first, replace(loop, body=body)], filled | more
 
 
 def _filling(

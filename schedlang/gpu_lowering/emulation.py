@@ -49,14 +49,14 @@ def _steps(steps: Sequence[Step]) -> list[Stmt]:
     made: list[Stmt] = []
     for step in steps:
         if isinstance(step, Scratch):
-            made.append(Alloc(step.buffer))
+            made.append(Alloc(step.buffer, number=step.number))
         elif isinstance(step, Launch):
             made.append(_grid(step))
         else:
             body = Block(tuple(_steps(step.body)))
             made.append(
-                For(step.axis, step.extent, "serial", body, "") if isinstance(step, Repeat)
-                else If(step.cond, body)
+                For(step.axis, step.extent, "serial", body, "", number=step.number)
+                if isinstance(step, Repeat) else If(step.cond, body, number=step.number)
             )  # fmt: skip
     return made
 
@@ -69,7 +69,7 @@ def _grid(launch: Launch) -> Stmt:
         return index.extent if isinstance(index.extent, int) else float("inf")
 
     for index in sorted(launch.grid, key=length):
-        body = Block((For(index.axis, index.extent, "serial", body, launch.stage),))
+        body = Block((_loop(index, launch, body),))
     first = body.stmts[0] if launch.grid else body
     return replace(first, kind="parallel") if isinstance(first, For) else first
 
@@ -109,7 +109,7 @@ class _Threads:
             return alloc
         b = alloc.buffer
         self.rows[b] = with_rows(b, *(int(i.extent) for i in self.threads))
-        return Alloc(self.rows[b])
+        return Alloc(self.rows[b], number=alloc.number)
 
     @property
     def threads(self) -> tuple[Index, ...]:
@@ -143,7 +143,7 @@ class _Threads:
             rows.insert(0, other if last else Binary("%", other, size, "int64", True))
             other = Binary("//", other, size, "int64", True)
         source = tuple(Load(self.rows[b], (*rows, *stmt.indices), b.dtype) for b in stmt.source)
-        store = Store(stmt.into, stmt.indices, source, None, self.launch.stage)
+        store = Store(stmt.into, stmt.indices, source, None, self.launch.stage, number=stmt.number)
         return self.in_thread_loops([store])
 
     def in_rows(self, stmt: Stmt) -> Stmt:
@@ -164,10 +164,13 @@ class _Threads:
             return []
         body = self.in_rows(Block(tuple(stmts)))
         for index in reversed(self.threads):
-            body = Block(
-                (For(index.axis, index.extent, "serial", _block(body), self.launch.stage),)
-            )
+            body = Block((_loop(index, self.launch, _block(body)),))
         return list(_block(body).stmts)
+
+
+def _loop(index: Index, launch: Launch, body: Block) -> For:
+    """Return the loop over the values of a block or thread index."""
+    return For(index.axis, index.extent, "serial", body, launch.stage, number=index.number)
 
 
 def _block(stmt: Stmt) -> Block:

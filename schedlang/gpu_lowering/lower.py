@@ -43,16 +43,16 @@ def _steps(nest: Nest, block: Block, names: set[str]) -> tuple[Step, ...]:
         elif isinstance(stmt, Alloc):
             if stmt.buffer.double:
                 raise no_next_tile(stmt.buffer)
-            made.append(Scratch(stmt.buffer))
+            made.append(Scratch(stmt.buffer, stmt.number))
         elif isinstance(stmt, For):
             body = _steps(nest, stmt.body, names)
             # storage of constant size is allocated once for all iterations
             kept = [step for step in body if isinstance(step, Scratch) and _fixed(step, stmt.axis)]
             made += kept
             body = tuple(step for step in body if step not in kept)
-            made.append(Repeat(stmt.axis, stmt.extent, body))
+            made.append(Repeat(stmt.axis, stmt.extent, body, stmt.number))
         elif isinstance(stmt, If):
-            made.append(When(stmt.cond, _steps(nest, stmt.body, names)))
+            made.append(When(stmt.cond, _steps(nest, stmt.body, names), stmt.number))
     return tuple(made)
 
 

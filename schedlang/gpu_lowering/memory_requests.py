@@ -168,10 +168,13 @@ class _Walker:
             found = any([self._prepare(s) for s in stmt.stmts])
         elif isinstance(stmt, (For, If)):
             self.accesses[id(stmt)] = self._wanted(stmt)
-            found = self._prepare(stmt.body) or bool(self.accesses[id(stmt)])
+            # a condition counts, too, unless only some stores are wanted
+            found = self._prepare(stmt.body)
+            found = found or (isinstance(stmt, If) and self.stores_to is None)
+            found = found or bool(self.accesses[id(stmt)])
         else:
             self.accesses[id(stmt)] = self._wanted(stmt)
-            waits = isinstance(stmt, (Barrier, Exchange))
+            waits = isinstance(stmt, (Barrier, Exchange)) and self.stores_to is None
             found = waits or bool(self.accesses[id(stmt)])
         if found:
             self.loud.add(id(stmt))
@@ -205,6 +208,8 @@ class _Walker:
             self.loop(stmt, active)
         elif isinstance(stmt, If):
             mask = self.both(active, stmt.cond)
+            if mask is not active and mask is not None:
+                self.counters.branch(mask, np.ones(self.shape, bool) if active is None else active)
             if mask is None or mask.any():
                 self.block(stmt.body, mask)
         elif isinstance(stmt, (Barrier, Exchange)):

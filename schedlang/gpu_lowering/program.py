@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import Union
+from typing import Optional, Union
 
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.ir.nest import Nest
@@ -14,11 +14,15 @@ from schedlang.ir.nodes import Alloc, Block, Buffer, walk
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """A thread or block index, such as ``threadIdx.x``, with its variable and extent."""
+    """A thread or block index, such as ``threadIdx.x``, with its variable and extent.
+
+    ``number`` is that of its loop in the scheduled nest.
+    """
 
     tag: str
     axis: Axis
     extent: Union[int, Expr]
+    number: Optional[int] = None
 
     @property
     def letter(self) -> str:
@@ -42,6 +46,11 @@ class Launch:
     @property
     def indices(self) -> tuple[Index, ...]:
         return (*self.grid, *self.block)
+
+    @property
+    def number(self) -> int | None:
+        """The number of the outermost loop that is bound to blocks or threads."""
+        return min((i.number for i in self.indices if i.number is not None), default=None)
 
     @property
     def threads(self) -> int:
@@ -70,6 +79,7 @@ class Scratch:
     """A step that allocates global memory for the launches after it."""
 
     buffer: Buffer
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +89,7 @@ class Repeat:
     axis: Axis
     extent: Union[int, Expr]
     body: tuple[Step, ...]
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +98,7 @@ class When:
 
     cond: Expr
     body: tuple[Step, ...]
+    number: Optional[int] = None
 
 
 Step = Union[Launch, Scratch, Repeat, When]

@@ -181,6 +181,7 @@ class _Blocks:
             self.loop(stmt)
         elif isinstance(stmt, If):
             cond = np.broadcast_to(self.known(stmt.cond, stmt), self.shape)
+            self.counters.branch(cond, self.active)
             self.under(self.active & cond, stmt.body)
         elif isinstance(stmt, Store):
             self.store(stmt)

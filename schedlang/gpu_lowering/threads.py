@@ -51,7 +51,7 @@ def thread_loops(region: Stmt, stage: str, title: str) -> dict[str, For]:
 
 def indices_of(loops: dict[str, For]) -> tuple[Index, ...]:
     """Return the thread and block indices that replace ``loops``."""
-    return tuple(Index(tag, loop.axis, loop.extent) for tag, loop in loops.items())
+    return tuple(Index(tag, loop.axis, loop.extent, loop.number) for tag, loop in loops.items())
 
 
 def one_thread(region: Stmt, loops: dict[str, For], title: str) -> Block:
@@ -283,7 +283,7 @@ class _ThreadBody:
                 continue
             zero = Const(0, "int64", True)
             cond = Binary("==", loop.axis, zero, "bool")
-            tests.append(If(cond, Block(), f"one of {tag} writes"))
+            tests.append(If(cond, Block(), f"one of {tag} writes", number=store.number))
         return tuple(tests)
 
     def check_private(self, store: Store, buffer: Buffer) -> None:

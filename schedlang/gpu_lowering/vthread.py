@@ -58,6 +58,7 @@ def _spread(loop: For) -> list[Stmt]:
         )
     own = _differing(loop)
     copies = {b: with_rows(b, loop.extent) for b in sorted(own, key=lambda b: b.name)}
+    numbers = {s.buffer: s.number for s, _ in walk(loop.body) if isinstance(s, Alloc)}
 
     def moved_to(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
         return (copies[buffer], (loop.axis, *at)) if buffer in copies else None
@@ -67,7 +68,8 @@ def _spread(loop: For) -> list[Stmt]:
 
     body = deep(relocated(loop.body, moved_to), without)
     spreader = _Spreader(replace(loop, kind="unroll", body=Block()), frozenset(copies.values()))
-    return [*(Alloc(copy) for copy in copies.values()), *spreader.stmts(body)]
+    allocs = (Alloc(copy, number=numbers[b]) for b, copy in copies.items())
+    return [*allocs, *spreader.stmts(body)]
 
 
 def _differing(loop: For) -> set[Buffer]:

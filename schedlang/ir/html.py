@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Union
 
-from schedlang.ir.nodes import Alloc, Around, Block, Buffer, For, Stmt, Store, held, walk
+from schedlang.expr.nodes import Axis, Var
+from schedlang.ir.nodes import (
+    Alloc,
+    Around,
+    Buffer,
+    Copy,
+    For,
+    Lanes,
+    Stmt,
+    Store,
+    Strips,
+    walk,
+)
 from schedlang.ir.printer import (
+    INDENT,
     argument_text,
     bytes_text,
     expr_text,
@@ -17,6 +30,7 @@ from schedlang.ir.printer import (
     statement_lines,
 )
 from schedlang.markup.code import marked
+from schedlang.markup.names import Name, NameTable
 from schedlang.markup.text import escape
 
 if TYPE_CHECKING:
@@ -24,78 +38,195 @@ if TYPE_CHECKING:
 
 KEYWORDS = (
     "for", "in", "if", "else", "parallel", "vectorize", "unroll", "vthread", "barrier", "prefetch",
-    "select", "and", "or", "not", "lanes", "mask", "copies", "keep", "registers",
+    "select", "and", "or", "not", "lanes", "mask", "copies", "keep", "registers", "blockIdx.x",
+    "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z",
 )  # fmt: skip
+Thing = Union[Axis, Buffer, Var]
 
 
-def nest_html(nest: Nest) -> str:
-    """Return ``nest`` as HTML, without the style that shows it."""
-    titles, taken = titles_of(nest), printed_names(nest)
-    shown = _Shown(nest, titles, taken)
-    body = shown.statement(nest.body, ())
-    return f'<div class="head">{marked(header(nest), titles)}</div><div class="nest">{body}</div>'
+class Named(NamedTuple):
+    """What a name of the nest stands for, and its name on the page."""
+
+    thing: Thing
+    name: Name
 
 
-def titles_of(nest: Nest) -> dict[str, str]:
-    """Return what each name of a nest is, in a line."""
-    found: dict[str, str] = {}
-    for arg in nest.args:
-        role = "an output" if arg in nest.outputs else "an input"
-        found[arg.name] = f"{argument_text(arg)}, {role}"
-        if isinstance(arg, Buffer):
-            found[arg.name] += f", {bytes_text(arg.bytes)}"
-    for size in nest.sizes:
-        found[size.name] = f"{size.name}: a size"
-    for stmt, _ in walk(nest.body):
-        if isinstance(stmt, Alloc):
-            buffer = stmt.buffer
-            text = f"{argument_text(buffer)}, {buffer.scope}, {bytes_text(buffer.bytes)}"
-            found.setdefault(buffer.name, text)
-        elif isinstance(stmt, For):
-            name = nest.names.get(stmt.axis, stmt.axis.name)
-            kind = stmt.tag or f"{stmt.kind} loop"
-            text = f"{name}: {kind} of stage {stmt.stage}, {_extent(stmt, nest)} iterations"
-            found.setdefault(name, text)
+Scope = Mapping[str, Named]
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A statement of a nest: its lines, the loops around it, and the names that it may use.
+
+    ``defined`` is the name that the statement defines, or empty.
+    """
+
+    stmt: Stmt
+    depth: int
+    lines: tuple[str, ...]
+    loops: tuple[For, ...]
+    scope: Scope
+    defined: str = ""
+
+    @property
+    def marked(self) -> list[str]:
+        """The lines as HTML; the word that begins a loop or a guard is of the class of its kind."""
+        names = {name: found.name for name, found in self.scope.items()}
+        found = [marked(line, names, KEYWORDS, (self.defined,)) for line in self.lines]
+        if self.kind:
+            found[0] = found[0].replace("<b>", f'<b class="{self.kind}">', 1)
+        return found
+
+    @property
+    def kind(self) -> str:
+        """The kind of a loop, ``guard`` for other statements that hold a block, or empty."""
+        if isinstance(self.stmt, For):
+            return self.stmt.kind
+        return "guard" if isinstance(self.stmt, Around) else ""
+
+
+def nest_html(nest: Nest, names: NameTable, linked: bool = False) -> str:
+    """Return ``nest`` as HTML, without the style that shows it; add its names to ``names``.
+
+    If ``linked``, statement number 3 is of class ``n3``.
+    """
+    rows = nest_rows(nest, names)
+    margins = [_margin(row) for row in rows]
+    width = max((len(text) for text, _ in margins), default=0)
+    found: list[str] = []
+    open_: list[int] = []
+    for number, (row, (text, title)) in enumerate(zip(rows, margins)):
+        while open_ and open_[-1] >= row.depth:
+            open_.pop()
+            found.append("</details>")
+        code = "\n".join(row.marked)
+        if text:
+            code = f'<i title="{escape(title)}">{escape(text)}</i>{code}'
+        link = f" n{number}" if linked else ""
+        if row.kind:
+            classes = f' class="{link.strip()}"' if link else ""
+            found.append(f"<details open><summary{classes}>{code}</summary>")
+            open_.append(row.depth)
+        else:
+            focus = ' tabindex="0"' if linked else ""
+            found.append(f'<div class="leaf{link}"{focus}>{code}</div>')
+    found += ["</details>"] * len(open_)
+    style = f' style="--margin: {width}ch"' if width else ""
+    return f'{_head(nest, names)}<div class="nest block"{style}>{"".join(found)}</div>'
+
+
+def _head(nest: Nest, names: NameTable) -> str:
+    """Return the header: the signature, and the bytes of the arrays."""
+    scope = top_scope(nest, names)
+    every = {name: found.name for name, found in scope.items()}
+    signature = marked(header(nest), every, (), every)
+    arrays = [a for a in nest.args if isinstance(a, Buffer) and a.bytes is not None]
+    sizes = ", ".join(marked(f"{a.name} {bytes_text(a.bytes)}", every) for a in arrays)
+    return f'<div class="head">{signature}{f"<br>{sizes}" if sizes else ""}</div>'
+
+
+def nest_lines(nest: Nest, names: NameTable) -> list[tuple[str, str]]:
+    """Return each line of the printed nest with its HTML; add its names to ``names``.
+
+    Names are told apart by their stage alone, so that those of two nests light each other.
+    """
+    every = {name: found.name for name, found in top_scope(nest, names).items()}
+    first = header(nest)
+    found = [(first, marked(first, every, (), every)), ("", "")]
+    for row in _rows(nest, names, by_stage=True):
+        margin = INDENT * row.depth
+        found += [(margin + line, margin + html) for line, html in zip(row.lines, row.marked)]
     return found
 
 
-def _extent(loop: For, nest: Nest) -> str:
-    return expr_text(loop.extent, nest.names)
+def top_scope(nest: Nest, names: NameTable) -> dict[str, Named]:
+    """Return the arguments and sizes of a nest by name."""
+    found: dict[str, Named] = {}
+    for arg in nest.args:
+        role = "an output" if arg in nest.outputs else "an input"
+        title = f"{argument_text(arg)}, {role}"
+        if isinstance(arg, Buffer):
+            title += f", {bytes_text(arg.bytes)}"
+        found[arg.name] = Named(arg, names.name(arg.name, title))
+    for size in nest.sizes:
+        found[size.name] = Named(size, names.name(size.name, f"{size.name}: a size"))
+    return found
 
 
-@dataclass(frozen=True)
-class _Shown:
-    """The printer of the statements of one nest."""
+def nest_rows(nest: Nest, names: NameTable) -> list[Row]:
+    """Return the statements of a nest in printed order; add its names to ``names``.
 
-    nest: Nest
-    titles: Mapping[str, str]
-    taken: frozenset[str]
-
-    def statement(self, stmt: Stmt, loops: tuple[For, ...]) -> str:
-        if isinstance(stmt, Block):
-            return "".join(self.statement(inner, loops) for inner in stmt.stmts)
-        lines = statement_lines(stmt, self.nest.names, self.taken)
-        code = "\n".join(marked(line, self.titles, KEYWORDS) for line in lines)
-        around = (*loops, stmt) if isinstance(stmt, For) else loops
-        row = f'<span class="row"><span class="code">{code}</span>{_margin(stmt, around)}</span>'
-        if not isinstance(stmt, Around):
-            return f'<div class="leaf">{row}</div>'
-        kind = stmt.kind if isinstance(stmt, For) else "guard"
-        inside = "".join(self.statement(inner, around) for inner in held(stmt))
-        return f'<details open class="{kind}"><summary>{row}</summary>{inside}</details>'
+    Each loop and each allocation has a name of its own.
+    """
+    return list(_rows(nest, names, by_stage=False))
 
 
-def _margin(stmt: Stmt, loops: tuple[For, ...]) -> str:
-    """Return how often a statement runs at most, as HTML; nothing if that depends on sizes."""
+def _rows(nest: Nest, names: NameTable, by_stage: bool) -> Iterator[Row]:
+    taken = printed_names(nest)
+    # the names in the block at each depth, and the loops around it
+    scopes: list[dict[str, Named]] = [top_scope(nest, names)]
+    around: list[tuple[For, ...]] = [()]
+    for number, (stmt, depth) in enumerate(walk(nest.body)):
+        del scopes[depth + 1 :], around[depth + 1 :]
+        scope, loops = scopes[depth], around[depth]
+        new = _definition(stmt, nest, names, None if by_stage else number)
+        defined = ""
+        if new is not None:
+            defined = new[0]
+            scope = {**scope, defined: new[1]}
+        if isinstance(stmt, Alloc):
+            scopes[depth] = scope
+        if isinstance(stmt, For):
+            loops = (*loops, stmt)
+        scopes.append(scope)
+        around.append(loops)
+        lines = tuple(statement_lines(stmt, nest.names, taken))
+        yield Row(stmt, depth, lines, loops, scope, defined)
+
+
+def _definition(
+    stmt: Stmt, nest: Nest, names: NameTable, number: int | None
+) -> tuple[str, Named] | None:
+    """Return the name that ``stmt`` defines, and what it stands for.
+
+    ``number`` is that of the statement, if this tells the name apart.
+    """
+    if isinstance(stmt, Alloc):
+        buffer = stmt.buffer
+        title = f"{argument_text(buffer)}, {buffer.scope}, {bytes_text(buffer.bytes)}"
+        return buffer.name, Named(buffer, names.name((buffer.name, number), title))
+    if not isinstance(stmt, (For, Lanes, Strips, Copy)):
+        return None
+    name = nest.names.get(stmt.axis, stmt.axis.name)
+    if isinstance(stmt, For):
+        kind = stmt.tag or f"{stmt.kind} loop"
+        extent = expr_text(stmt.extent, nest.names)
+        key = (name, number, stmt.stage)
+        title = f"{name}: {kind} of stage {stmt.stage}, {extent} iterations"
+    else:
+        what = {Lanes: "the lanes of a vector", Strips: "a loop over vectors", Copy: "one copy"}
+        key, title = (name, number, ""), f"{name}: {what[type(stmt)]}"
+    return name, Named(stmt.axis, names.name(key, title))
+
+
+def _margin(row: Row) -> tuple[str, str]:
+    """Return what the margin says about a statement, and in full.
+
+    That is how often it runs at most, if this does not depend on sizes, or the bytes of storage.
+    """
+    stmt = row.stmt
+    if isinstance(stmt, Alloc):
+        count = stmt.buffer.bytes
+        return ("", "") if count is None else (bytes_text(count), f"{stmt.buffer.name}: storage")
     if not isinstance(stmt, (For, Store)):
-        return ""
-    extents = [loop.extent for loop in loops]
+        return "", ""
+    extents = [loop.extent for loop in row.loops]
     known = [extent for extent in extents if isinstance(extent, int)]
     if len(known) < len(extents) or not known:
-        return ""
+        return "", ""
     times = f"{prod(known):,}"
     what = "The body" if isinstance(stmt, For) else "The statement"
-    return f'<i title="{what} runs {times} times, without guards">{escape(times)}×</i>'
+    return f"{times}×", f"{what} runs {times} times, without guards"
 
 
-__all__ = ["nest_html", "titles_of"]
+__all__ = ["KEYWORDS", "Named", "Row", "nest_html", "nest_lines", "nest_rows", "top_scope"]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Union
+from typing import Any, Union
 
 from schedlang.expr.nodes import Axis, Var
 from schedlang.ir.html import nest_html
 from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, walk
 from schedlang.ir.printer import nest_text
 from schedlang.ir.terminal import show_nest
+from schedlang.markup.bundle import mime_bundle
 from schedlang.markup.fragment import fragment
+from schedlang.markup.names import NameTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +44,12 @@ class Nest:
         show_nest(self)
 
     def _repr_html_(self) -> str:
-        return fragment(nest_html(self))
+        names = NameTable()
+        body = nest_html(self, names)
+        return fragment(body, len(names))
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return mime_bundle(self._repr_html_(), str(self))
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:

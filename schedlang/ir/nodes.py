@@ -1,5 +1,8 @@
 """Statements of a loop nest, whose values are expressions over loop variables and loads.
 
+The ``number`` of a statement is its place among those of the scheduled nest
+(:mod:`schedlang.ir.numbers`). What a pass makes of a statement keeps its number.
+
 The last six statements are made by the passes of ``machine/loops``. They print and run in the
 interpreter, but the passes of lowering and the verifier of nests do not know them.
 """
@@ -85,6 +88,7 @@ class For:
     stage: str
     tag: str = ""
     pragmas: tuple[tuple[str, Any], ...] = ()
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +98,7 @@ class If:
     ``predicate`` marks a user's store predicate, which leaves elements unwritten on purpose.
     ``tail`` marks the guard of a split whose factor does not divide the extent. ``where`` marks
     the condition of a reduction: it skips updates, but not the initialization of an element.
+    ``slides`` marks the test of a sliding window, which skips rows that are computed already.
     """
 
     cond: Expr
@@ -102,6 +107,8 @@ class If:
     predicate: bool = False
     tail: bool = False
     where: bool = False
+    slides: bool = False
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +125,7 @@ class Store:
     reducer: Optional[Reducer] = None
     stage: str = ""
     streamed: bool = False
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +139,7 @@ class Alloc:
     buffer: Buffer
     origin: tuple[Lin, ...] = ()
     layout: Layout = ()
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +148,7 @@ class Fetch:
 
     buffer: Buffer
     indices: tuple[Expr, ...]
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +168,7 @@ class Exchange:
     source: tuple[Buffer, ...]
     indices: tuple[Expr, ...]
     distance: int
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +176,7 @@ class Note:
     """A comment in the printed nest, which says where the schedule is not consistent yet."""
 
     text: str
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,6 +208,7 @@ class Strips:
     body: Block
     stage: str
     function: bool = False
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -254,6 +267,7 @@ class Masked:
     body: Block
     note: str = ""
     leads: bool = False
+    number: Optional[int] = None
 
 
 Stmt = Union[

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from schedlang.errors import missing_extra
-from schedlang.ir.html import KEYWORDS, titles_of
+from schedlang.ir.html import KEYWORDS
+from schedlang.ir.printer import printed_names
 from schedlang.markup.code import tokens
 
 if TYPE_CHECKING:
@@ -35,10 +36,10 @@ def show_nest(nest: Nest) -> None:
     except ImportError:
         raise missing_extra("rich", "viz", "show()") from None
     console = Console(highlight=False)
-    titles = titles_of(nest)
+    names = printed_names(nest)
     for line in str(nest).splitlines():
         text = Text()
-        for part, style in _styled(line.lstrip(), titles):
+        for part, style in _styled(line.lstrip(), names):
             text.append(part, style)
         depth = len(line) - len(line.lstrip())
         below = depth + HANG
@@ -48,9 +49,9 @@ def show_nest(nest: Nest) -> None:
             console.print(Text(" " * (below if number else depth)).append_text(piece))
 
 
-def _styled(line: str, titles: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _styled(line: str, names: frozenset[str]) -> Iterator[tuple[str, str]]:
     """Yield the parts of a line, each with its style."""
-    for kind, text in tokens(line, titles, KEYWORDS):
+    for kind, text in tokens(line, names, KEYWORDS):
         if kind == "keyword":
             yield text, STYLES.get(text, "bold")
         else:

@@ -18,12 +18,13 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import For
 from schedlang.lowering.drafts import Draft, block, loop_extent
+from schedlang.lowering.folded_storage import folded, window_of
 from schedlang.lowering.guards import (
     guarded,
     guards_at,
-    guards_pass_first_iterations,
     new_rows,
     row_depth,
+    sliding_axes,
     wrapped,
 )
 from schedlang.lowering.nesting import Job, Loop, Made, Nesting, Scope
@@ -40,7 +41,7 @@ from schedlang.lowering.region import (
 )
 from schedlang.lowering.rounded_tiles import rounded_up
 from schedlang.lowering.scan_rows import rows_so_far
-from schedlang.lowering.sliding_windows import Slide, find_slide
+from schedlang.lowering.sliding_windows import Slide, find_slides
 from schedlang.lowering.statement import statement
 from schedlang.lowering.storage import box_scope, scope_of
 from schedlang.lowering.tails import cut_at, lost_cuts, rest_of_cut
@@ -52,11 +53,11 @@ from schedlang.state.state import Stage
 
 
 def nest_stage(
-    job: Job, stage: Stage, dims: tuple[Dim, ...], scope: Scope, slide: Slide | None = None
+    job: Job, stage: Stage, dims: tuple[Dim, ...], scope: Scope, slides: tuple[Slide, ...] = ()
 ) -> Task:
     """Return the statements that compute ``dims`` of ``stage``, and the boxes they read."""
     plan = make_plan(stage, dims, scope.ranges, Peel(), scope.threads)
-    nesting = Nesting(job, stage, dims, scope, Peel(), plan, stage.leaf, slide)
+    nesting = Nesting(job, stage, dims, scope, Peel(), plan, stage.leaf, slides)
     if any(d.extent.const == 0 for d in dims):
         return [], {}
     job.problems.extend(Problem(why, stage.name) for why in lost_cuts(stage, plan))
@@ -104,9 +105,10 @@ def _cut_or_loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
         part = n.planned(peel)
         known = replace(scope, ranges=scope.ranges.assuming(tuple(g.fact for g in tests)))
         made, more = yield _part(part, depth, axis, known)
-        if row_depth(part) < depth <= row_depth(n):
-            # the loop that would hold the test has one iteration in this part
-            made = new_rows(part, made)
+        for slide in n.slides:
+            if row_depth(part, slide) < depth <= row_depth(n, slide):
+                # the loop that would hold the test has one iteration in this part
+                made = new_rows(part, slide, made)
         drafts += wrapped(tests, made)
         merge(pending, more, scope.ranges)
     return drafts, pending
@@ -224,11 +226,13 @@ def attach_child(
     n: Nesting, axis: Axis, child: Stage, drafts: list[Draft], pending: Pending, scope: Scope
 ) -> Task:
     """Return ``drafts`` with ``child``, which is computed at this loop, in front."""
-    slide = None
-    if child.name in n.job.placement.store and guards_pass_first_iterations(n, axis):
+    slides: tuple[Slide, ...] = ()
+    if child.name in n.job.placement.store:
         box = take(child, pending, scope.ranges, keep=True)
-        slide = find_slide(child, box, n.plan.variables.get(axis), n.stage.kinds.get(axis))
-    return (yield place_child(n.job, child, drafts, pending, scope, slide))
+        along = sliding_axes(n, child, axis)
+        loops = [(n.plan.variables.get(a), n.stage.kinds.get(a, "")) for a in along]
+        slides = find_slides(child, box, loops)
+    return (yield place_child(n.job, child, drafts, pending, scope, slides))
 
 
 def store_kept(
@@ -259,7 +263,7 @@ def place_child(
     drafts: list[Draft],
     pending: Pending,
     scope: Scope,
-    slide: Slide | None = None,
+    slides: tuple[Slide, ...] = (),
 ) -> Task:
     """Return ``drafts`` with the storage and the nest of ``child`` in front."""
     stored_here = child.name not in job.placement.store
@@ -268,6 +272,7 @@ def place_child(
         return drafts, pending
     scope_name = scope_of(child, scope.loops)
     shared = box_scope(scope_name, scope.loops)
+    read_at_once = box
     wrong = wrong_threads(child, scope_name, scope.threads, {loop.tag for loop in shared})
     job.problems.extend(Problem(why, child.name) for why in wrong)
     for loop in shared:
@@ -288,12 +293,13 @@ def place_child(
         known = boxed if scope.threads.known else None
         dims, read = rounded_up(child, dims, job.placement.inline, scope.ranges, known)
         job.unclipped.update(read)
-    made, more = yield nest_stage(job, child, dims, scope, slide)
+    made, more = yield nest_stage(job, child, dims, scope, slides)
     merge(pending, more, scope.ranges)
     storage: list[Draft] = []
     if stored_here:
         storage = [*job.storage(child, dims, scope_name)]
     else:
+        job.windows.setdefault(child.name, []).append(window_of(slides, read_at_once, dims))
         # storage further out must hold all that is computed, which may exceed what is read
         computed = Box(tuple(d.lo for d in dims), tuple(d.lo + d.extent - 1 for d in dims))
         pending.update((t, computed) for t in child.outputs)
@@ -305,12 +311,15 @@ def store_child(
 ) -> list[Draft]:
     """Return ``drafts`` with storage of ``child`` in front, for a stage computed further inside.
 
-    The storage is as large as all iterations of the loops in between need.
+    The storage is as large as all iterations of the loops in between need, or a ring of the rows
+    in use if a window slides along them.
     """
     box = take(child, pending, scope.ranges)
     if box is None:
         return drafts
     dims = realize(box, [to_lin(e) for e in child.op.outputs[0].shape], scope.ranges)
+    if job.folds and not scope.threads.known and job.given.isdisjoint(child.outputs):
+        child = folded(job.state, child, dims, job.windows.get(child.name, ()))
     return [*job.storage(child, dims, scope_of(child, scope.loops)), *drafts]
 
 

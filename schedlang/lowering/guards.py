@@ -10,9 +10,10 @@ from schedlang.index.linear import Lin
 from schedlang.ir.nodes import If
 from schedlang.lowering.drafts import Draft, block
 from schedlang.lowering.nesting import Nesting
-from schedlang.lowering.sliding_windows import new_rows_only
+from schedlang.lowering.sliding_windows import Slide, new_rows_only
 from schedlang.lowering.thread_checks import thread_variables
 from schedlang.state.plan import Guard
+from schedlang.state.state import At, Stage
 
 
 def guards_at(n: Nesting, depth: int) -> list[Guard]:
@@ -50,29 +51,27 @@ def guarded(n: Nesting, depth: int, drafts: list[Draft]) -> list[Draft]:
     """Wrap the body of loop ``depth`` in its guards; depth -1 is outside all loops."""
     if n.init and depth < 0:
         return drafts
-    if n.slide is not None and depth == row_depth(n):
-        drafts = new_rows(n, drafts)
+    for slide in n.slides:
+        if depth == row_depth(n, slide):
+            drafts = new_rows(n, slide, drafts)
     return wrapped(guards_at(n, depth), drafts)
 
 
-def _row(n: Nesting) -> Lin:
+def _row(n: Nesting, slide: Slide) -> Lin:
     """Return the coordinate of a sliding stage along its sliding dimension."""
-    assert n.slide is not None
-    return n.dims[n.slide.dim].lo + n.plan.values[n.stage.op.axis[n.slide.dim]]
+    return n.dims[slide.dim].lo + n.plan.values[n.stage.op.axis[slide.dim]]
 
 
-def row_depth(n: Nesting) -> int:
+def row_depth(n: Nesting, slide: Slide) -> int:
     """Return the depth of the innermost loop along the sliding dimension, or -1."""
-    moving = set() if n.slide is None else set(_row(n).leaves())
+    moving = set(_row(n, slide).leaves())
     positions = (k for k, a in enumerate(n.leaf) if n.plan.variables.get(a) in moving)
     return max(positions, default=-1)
 
 
-def new_rows(n: Nesting, drafts: list[Draft]) -> list[Draft]:
+def new_rows(n: Nesting, slide: Slide, drafts: list[Draft]) -> list[Draft]:
     """Guard ``drafts`` so that rows kept by the sliding window are not computed again."""
-    if n.slide is None or not drafts:
-        return drafts
-    return new_rows_only(n.stage, n.slide, _row(n), drafts)
+    return new_rows_only(n.stage, slide, _row(n, slide), drafts) if drafts else drafts
 
 
 def wrapped(guards: Sequence[Guard], drafts: list[Draft]) -> list[Draft]:
@@ -82,13 +81,26 @@ def wrapped(guards: Sequence[Guard], drafts: list[Draft]) -> list[Draft]:
     return drafts
 
 
-def guards_pass_first_iterations(n: Nesting, axis: Axis) -> bool:
-    """Return whether the iterations that pass the guards at this loop are its first ones."""
-    var = n.plan.variables.get(axis)
-    depth = next((k for k, a in enumerate(n.leaf) if a is axis), 0)
-    if var is None or (n.slide is not None and row_depth(n) == depth):
+def sliding_axes(n: Nesting, child: Stage, axis: Axis) -> list[Axis]:
+    """Return the loops along which ``child``, computed at the loop over ``axis``, may slide.
+
+    They lie between its storage and its computation, and if an iteration runs, so did the one
+    before it, with all that the loops inside it need of ``child``.
+    """
+    stored = n.job.placement.store[child.name]
+    depth = n.leaf.index(axis)
+    first = 0
+    if isinstance(stored, At) and stored.stage == n.stage.name:
+        first = n.leaf.index(stored.axis) + 1
+    return [a for k, a in enumerate(n.leaf[: depth + 1]) if k >= first and _runs_on(n, k, depth)]
+
+
+def _runs_on(n: Nesting, loop: int, depth: int) -> bool:
+    """Return whether the iterations of a loop that reach depth ``depth`` are its first ones."""
+    var = n.plan.variables.get(n.leaf[loop])
+    if var is None or any(loop <= row_depth(n, slide) <= depth for slide in n.slides):
         return False
-    for guard in guards_at(n, depth):
+    for guard in (g for k in range(loop, depth + 1) for g in guards_at(n, k)):
         moved = step(guard.fact, var)
         if moved is None or moved < 0:
             return False

@@ -11,6 +11,7 @@ from schedlang.index.linear import Lin
 from schedlang.index.ranges import Ranges
 from schedlang.ir.nodes import Alloc
 from schedlang.lowering.drafts import Draft
+from schedlang.lowering.folded_storage import Window
 from schedlang.lowering.region import Pending
 from schedlang.lowering.sliding_windows import Slide
 from schedlang.lowering.storage import allocate
@@ -26,7 +27,9 @@ class Job:
     ``alias`` maps the parts of a scan to its output. ``given`` are the arguments, whose storage
     exists outside the nest. ``prefetched`` are the tensors that some loop prefetches.
     ``unclipped`` are the tensors that are read past their ends, so that their boxes are not
-    clipped; ``clipped`` are those whose boxes had to be clipped all the same.
+    clipped; ``clipped`` are those whose boxes had to be clipped all the same. ``windows`` are the
+    sliding windows of a stage that is stored further out, one for each nest that computes it;
+    ``folds`` allows to keep only the rows in use.
     """
 
     state: State
@@ -38,6 +41,8 @@ class Job:
     problems: list[Problem] = field(default_factory=list)
     unclipped: set[Tensor] = field(default_factory=set)
     clipped: set[Tensor] = field(default_factory=set)
+    windows: dict[str, list[Window | None]] = field(default_factory=dict)
+    folds: bool = True
 
     def needs_box(self, tensor: Tensor) -> bool:
         """Return whether the region read of ``tensor`` determines the region computed."""
@@ -81,7 +86,7 @@ class Nesting:
     peel: Peel
     plan: Plan
     leaf: tuple[Axis, ...]
-    slide: Slide | None = None
+    slides: tuple[Slide, ...] = ()
     init: bool = False
 
     def planned(self, peel: Peel) -> Nesting:

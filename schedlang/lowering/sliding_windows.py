@@ -26,20 +26,33 @@ class Slide:
     var: Axis
 
 
-def find_slide(stage: Stage, box: Box | None, var: Axis | None, kind: str | None) -> Slide | None:
-    """Return the sliding window of ``stage`` at the loop over ``var``, or ``None``.
+def find_slides(
+    stage: Stage, box: Box | None, loops: Sequence[tuple[Axis | None, str]]
+) -> tuple[Slide, ...]:
+    """Return the sliding windows of ``stage`` along ``loops``, which are (variable, kind).
 
-    Exactly one dimension of the box must move with ``var``, forward and by the same step at both
-    ends. Otherwise each iteration computes the whole box.
+    The loops lie between the storage of ``stage`` and its computation, the innermost last. Each
+    may move one dimension of the box, forward and by the same step at both ends. A dimension that
+    several of them move slides along none, and neither does a loop that moves several dimensions.
     """
-    if box is None or var is None or kind not in (None, "", "unroll"):
-        return None
-    spans = enumerate(zip(box.lo, box.hi))
-    moving = [k for k, (lo, hi) in spans if _varies_with(lo, var) or _varies_with(hi, var)]
-    if len(moving) != 1:
-        return None
-    (k,) = moving
-    lo, hi = box.lo[k], box.hi[k]
+    if box is None:
+        return ()
+    variables = [var for var, _ in loops if var is not None]
+    spans = list(enumerate(zip(box.lo, box.hi)))
+    moved = {v: [k for k, (lo, hi) in spans if _moves(v, lo) or _moves(v, hi)] for v in variables}
+    found = []
+    for var, kind in loops:
+        if var is None or kind not in ("", "unroll") or len(moved[var]) != 1:
+            continue
+        (dim,) = moved[var]
+        if sum(dim in moved[v] for v in variables) == 1:
+            slide = _slide_along(var, dim, box)
+            found += [] if slide is None else [slide]
+    return tuple(found)
+
+
+def _slide_along(var: Axis, dim: int, box: Box) -> Slide | None:
+    lo, hi = box.lo[dim], box.hi[dim]
     if lo is None or hi is None:
         return None
     moved = step(hi, var)
@@ -49,10 +62,10 @@ def find_slide(stage: Stage, box: Box | None, var: Axis | None, kind: str | None
     overlap = (before - lo).const
     if overlap is not None and overlap < 0:
         return None
-    return Slide(k, before, var)
+    return Slide(dim, before, var)
 
 
-def _varies_with(bound: Lin | None, var: Axis) -> bool:
+def _moves(var: Axis, bound: Lin | None) -> bool:
     return bound is None or any(leaf is var for leaf in bound.leaves())
 
 
@@ -60,7 +73,8 @@ def new_rows_only(stage: Stage, slide: Slide, at: Lin, drafts: Sequence[Draft]) 
     """Guard ``drafts``, which compute row ``at``: run in the first iteration, or for a new row."""
     first = Binary("==", slide.var, Const(0, "int64", True), "bool")
     cond = Binary("|", first, _above(at, slide.before), "bool")
-    return [If(cond, block(drafts), f"{stage.name} slides along {slide.var.name}")]
+    note = f"{stage.name} slides along {slide.var.name}"
+    return [If(cond, block(drafts), note, slides=True)]
 
 
 def _above(at: Lin, bound: Lin) -> Expr:

@@ -54,7 +54,7 @@ def machine_nest(
     # the passes lengthen the life of storage, and no two buffers that live together share a name
     names = name_all(arranged, reserved)
     entry, fresh = select_cpu(nest, arranged.body, names, target, public)
-    made, job = MachineNest((entry,)), Job(public, fresh)
+    made, job = MachineNest((entry,), names.known()), Job(public, fresh)
     for run in CPU_PASSES:
         made = run(made, job)
     verify_machine(made)

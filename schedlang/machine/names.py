@@ -77,6 +77,10 @@ class Names:
         """Give ``key`` the identifier ``name``, which another object has, too."""
         self._of[key] = name
 
+    def known(self) -> dict[Any, str]:
+        """Return the identifiers by object."""
+        return dict(self._of)
+
     def __getitem__(self, key: Any) -> str:
         return self._of[key]
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from schedlang.expr.nodes import Axis, Var
+from schedlang.ir.nodes import Buffer
 from schedlang.machine.nodes import Function
 from schedlang.machine.printer import machine_text
 
@@ -12,10 +15,12 @@ from schedlang.machine.printer import machine_text
 class MachineNest:
     """The functions of a kernel, callees first; the last one is the entry.
 
-    On a GPU, each function is a kernel.
+    On a GPU, each function is a kernel. ``names`` holds the identifiers of the buffers, loops and
+    sizes of the loop nest.
     """
 
     functions: tuple[Function, ...]
+    names: Mapping[Axis | Buffer | Var, str] = field(default_factory=dict)
 
     @property
     def entry(self) -> Function:

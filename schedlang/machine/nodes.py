@@ -1,7 +1,8 @@
 """The machine nest: functions of statements over flat arrays, with typed scalars and vectors.
 
 A value has a :class:`Type`: a dtype and a number of lanes. Offsets count elements. The names in it
-are those of the emitted file.
+are those of the emitted file. The ``number`` of a statement or a function is that of the statement
+of the loop nest from which it was made.
 """
 
 from __future__ import annotations
@@ -189,6 +190,7 @@ class Let:
     reg: Reg
     value: Value
     note: str = ""
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,6 +206,7 @@ class Store:
     value: Value
     step: int = 1
     mask: Optional[Value] = None
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,6 +228,7 @@ class For:
     rolled: int = 0
     unrolled: bool = False
     function: bool = False
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,6 +240,7 @@ class If:
     orelse: Body = ()
     note: str = ""
     result: Optional[Reg] = None
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,6 +255,7 @@ class Alloc:
     count: Value
     place: str
     start: Optional[int] = None
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,6 +264,7 @@ class Prefetch:
 
     array: Array
     at: Value
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,11 +273,14 @@ class Hint:
 
     name: str
     args: tuple[Array, ...] = ()
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
 class Barrier:
     """A barrier of a thread block."""
+
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,6 +290,7 @@ class Thread:
     reg: Reg
     tag: str
     note: str = ""
+    number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,6 +299,7 @@ class Run:
 
     function: str
     args: tuple[Union[Array, Value], ...]
+    number: Optional[int] = None
 
 
 Stmt = Union[Let, Store, For, If, Alloc, Prefetch, Hint, Barrier, Thread, Run]
@@ -302,6 +314,7 @@ class Function:
     parameters: tuple[Union[Array, Reg], ...]
     body: Body
     parallel: bool = False
+    number: Optional[int] = None
 
 
 def wide(value: Value, lanes: int) -> Value:

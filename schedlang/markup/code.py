@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 
+from schedlang.markup.names import Name
 from schedlang.markup.text import escape
 
-# a name with dots, such as i.outer; a number; a comment to the end of the line; anything else
-_TOKEN = re.compile(r"(?P<word>[^\W\d][\w.]*)|(?P<note>#.*)|(?P<other>[^\w#]+|\d[\w.]*)")
+
+@lru_cache(maxsize=4)
+def _token(note: str) -> re.Pattern[str]:
+    """Return the pattern of a token, where ``note`` begins a comment."""
+    # a name with dots, such as i.outer; a comment to the end of the line, and the spaces before it;
+    # a number; anything else
+    start = rf"\s*{re.escape(note)}"
+    word, other = r"(?P<word>[^\W\d][\w.]*)", rf"\d[\w.]*|(?:(?!{start})[^\w])+"
+    return re.compile(rf"{word}|(?P<note>{start}.*)|(?P<other>{other})")
 
 
 def tokens(
-    line: str, names: Collection[str], keywords: Collection[str]
+    line: str, names: Collection[str], keywords: Collection[str], note: str = "#"
 ) -> Iterator[tuple[str, str]]:
     """Yield the parts of ``line``, each with its kind: ``name``, ``keyword``, ``note`` or ``""``.
+
+    ``note`` is what a comment begins with.
 
     >>> list(tokens("for i in n:  # x", ["i"], ["for", "in"]))[:3]
     [('keyword', 'for'), ('', ' '), ('name', 'i')]
     """
-    for token in _TOKEN.finditer(line):
+    for token in _token(note).finditer(line):
         text = token.group()
         if token["note"]:
             yield "note", text
@@ -29,20 +40,26 @@ def tokens(
             yield ("keyword" if text in keywords else ""), text
 
 
-def marked(line: str, titles: Mapping[str, str], keywords: Collection[str] = ()) -> str:
-    """Return ``line`` as HTML: each name of ``titles`` in a span with its title.
+def marked(
+    line: str, names: Mapping[str, Name], keywords: Collection[str] = (),
+    defined: Collection[str] = (), note: str = "#",
+) -> str:  # fmt: skip
+    """Return ``line`` as HTML: each of ``names`` in an element of its class, with its title.
 
-    Comments and ``keywords`` are marked, too. Leading spaces are kept.
+    ``defined`` are the names that the line defines. Comments and ``keywords`` are marked, too.
+    Leading spaces are kept.
 
-    >>> print(marked("for i in 0..8:   # tail", {"i": "a loop"}, ["for", "in"]))
-    <b>for</b> <var data-name="i" title="a loop">i</var> <b>in</b> 0..8:   <em># tail</em>
+    >>> print(marked("for i in 0..8:   # tail", {"i": Name(3, "a loop")}, ["for", "in"], ["i"]))
+    <b>for</b> <var class="v3 def" title="a loop">i</var> <b>in</b> 0..8:<em>   # tail</em>
     """
     found = []
-    for kind, text in tokens(line, titles, keywords):
+    for kind, text in tokens(line, names, keywords, note):
         shown = escape(text)
         if kind == "name":
-            title = escape(titles[text])
-            shown = f'<var data-name="{shown}" title="{title}">{shown}</var>'
+            name = names[text]
+            title = f' title="{escape(name.title)}"' if name.title else ""
+            definition = " def" if text in defined else ""
+            shown = f'<var class="v{name.number}{definition}"{title}>{shown}</var>'
         elif kind:
             tag = "em" if kind == "note" else "b"
             shown = f"<{tag}>{shown}</{tag}>"

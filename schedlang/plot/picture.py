@@ -19,9 +19,10 @@ from schedlang.plot.sheet import style
 
 STILL = (".png", ".svg", ".pdf")
 
-# what an SVG file needs and one inside a page does not: its head, and facts about its making
+# what an SVG file has and one inside a page does not need: its head, facts, spaces between tags
 _HEAD = re.compile(r"^.*?(?=<svg)", re.S)
 _METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.S)
+_SPACES = re.compile(r">\s+<")
 _NAMESPACES = re.compile(r'\s(xmlns(:\w+)?|version)="[^"]*"')
 
 
@@ -110,7 +111,7 @@ class Picture:
         if self.movie is not None:
             return self.movie.html()
         text = _METADATA.sub("", _HEAD.sub("", self._image("svg").decode("utf-8")))
-        start, end = text.split(">", 1)
+        start, end = _SPACES.sub("><", text.strip()).split(">", 1)
         label = f'<svg role="img" aria-label="{escape(self.caption)}" style="max-width:100%"'
         return f"{_NAMESPACES.sub('', start).replace('<svg', label, 1)}>{end}"
 

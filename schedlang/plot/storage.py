@@ -15,7 +15,7 @@ from schedlang.errors import PlotError, explain
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
 from schedlang.index.linear import to_expr
-from schedlang.ir.nodes import Buffer, For
+from schedlang.ir.nodes import Alloc, Buffer, For, walk
 from schedlang.plot.inlined import InlinedReads
 from schedlang.plot.subject import Subject, shape_of
 from schedlang.plot.timeline import Timed, Timeline, points, refuse_gather, timeline
@@ -88,7 +88,7 @@ def placed(
             )
         )  # fmt: skip
     made, reader = _stages(subject.schedule, producer, consumer, call)
-    line = timeline(subject.nest, subject.values)
+    line = timeline(subject.unfolded, subject.values)
     found = _Moment(subject, line, state, made, reader, call)
     return found.at(element)
 
@@ -176,6 +176,8 @@ class _Moment:
             if not shared:
                 earlier, now = earlier + now, np.zeros_like(now)
         stored, size = self._storage(site, point, earlier.shape, inline)
+        if not inline and not self.state.stages[self.producer].layout:
+            stored, size = self._ring(stored, size, mine, step, site, point)
         names = line.nest.names
         loops = tuple((names.get(loop.axis, loop.axis.name), int(point[k]))
                       for k, loop in enumerate(site.loops) if loop in shared)  # fmt: skip
@@ -313,6 +315,37 @@ class _Moment:
             box.append(slice(max(start, 0), max(start + extent, 0)))
         stored[tuple(box)] = True
         return stored, size
+
+    def _ring(
+        self, stored: np.ndarray, size: int, mine: list[Any], step: int, site: Timed,
+        point: tuple[int, ...],
+    ) -> tuple[np.ndarray, int]:  # fmt: skip
+        """Return what is stored if the nest keeps a ring of rows: the last row of each place."""
+        tensors = self.state.stages[self.producer].outputs
+        rings = (s for s, _ in walk(self.subject.nest.body) if isinstance(s, Alloc))
+        ring = next((s for s in rings if s.buffer.tensor in tensors and s.layout), None)
+        mine_here = next((b for b in self.line.places if b.tensor in tensors), None)
+        if ring is None or mine_here is None or self.line.places[mine_here].layout:
+            return stored, size
+        (part,) = (part for part in ring.layout if part.modulus)
+        values: dict[Any, Any] = dict(self.line.known)
+        values.update({loop.axis: at for loop, at in zip(site.loops, point)})
+        origin = int(evaluate(to_expr(self.line.places[mine_here].origin[part.dim]), values))
+        written = np.full(stored.shape, -1, np.int64)
+        for _, place, inside, times in mine:
+            now = inside & (times <= step)
+            np.maximum.at(written.ravel(), place[now], times[now])
+        written[~stored] = -1
+        rows = np.moveaxis(written, part.dim, 0).copy()
+        slots = (np.arange(rows.shape[0]) - origin) % part.modulus
+        for slot in range(part.modulus):
+            # a later row has overwritten the others in its place
+            same = rows[slots == slot]
+            same[same < same.max(axis=0, initial=-1)] = -1
+            rows[slots == slot] = same
+        extents = shape_of(ring.buffer.shape)
+        kept = np.moveaxis(rows, 0, part.dim) >= 0
+        return kept, prod(extents) * itemsize(ring.buffer.dtype)
 
     def _inline(
         self, writes: list[Any], step: int

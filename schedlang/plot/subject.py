@@ -10,7 +10,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeTypeError, PlotError, explain
 from schedlang.expr.nodes import Expr, Var
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Buffer
+from schedlang.ir.nodes import Alloc, Buffer, walk
 from schedlang.ir.specialize import at_sizes
 from schedlang.lowering.lower import lower_state
 from schedlang.markup.text import printable
@@ -21,12 +21,14 @@ from schedlang.schedule.schedule import Schedule, schedule
 class Subject:
     """A nest to draw, with numbers for its sizes; ``values`` are these numbers.
 
-    ``schedule`` is the one that the nest was lowered from, if that is known.
+    ``schedule`` is the one that the nest was lowered from, if that is known. ``unfolded`` is then
+    the same nest in which sliding windows keep all rows, so that an index names one row.
     """
 
     title: str
     nest: Nest
     values: dict[Any, int]
+    unfolded: Nest
     schedule: Schedule | None = None
 
 
@@ -68,8 +70,13 @@ def _subject(what: Any, call: str, sizes: Mapping[Any, int] | None, title: str) 
         )  # fmt: skip
     known = made if isinstance(made, Schedule) else None
     values = _numbers(nest, call, sizes)
-    numbered = at_sizes(nest, {v.name: n for v, n in values.items()}) if values else nest
-    return Subject(printable(title) or nest.name, numbered, values, known)
+    whole = nest
+    if known is not None and any(isinstance(s, Alloc) and s.layout for s, _ in walk(nest.body)):
+        args = [a.tensor if isinstance(a, Buffer) else a for a in nest.args]
+        whole = lower_state(known.state, args, name=nest.name, folds=False)
+    names = {v.name: n for v, n in values.items()}
+    nests = [at_sizes(one, names) if names else one for one in (nest, whole)]
+    return Subject(printable(title) or nest.name, nests[0], values, nests[1], known)
 
 
 def _numbers(nest: Nest, call: str, sizes: Mapping[Any, int] | None) -> dict[Any, int]:

@@ -64,7 +64,7 @@ def touches(subject: Subject, which: Sequence[Any], what: str, call: str) -> lis
     """
     if what not in WHAT:
         raise PlotError(f"{call}(..., what={what!r}): choose one of {', '.join(WHAT)}")
-    nest = subject.nest
+    nest = subject.unfolded
     buffers = [buffer_of(nest, one, call) for one in which]
     most, cut = cuts(nest, buffers[0], subject.values)
     line = timeline(nest, subject.values, most)

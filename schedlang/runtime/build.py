@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from schedlang.codegen.c_source import c_source, reserved
+from schedlang.codegen.listing import Listing
 from schedlang.codegen.numba_cpu import source_of
 from schedlang.codegen.numba_file import HELPERS, header_lines, render
 from schedlang.compute.tensor import Tensor, check_name
@@ -19,15 +20,18 @@ from schedlang.errors import (
     SpillWarning,
     StrideWarning,
     UnprovenWarning,
+    explain,
 )
 from schedlang.expr.nodes import Var
 from schedlang.gpu_lowering.emulation import as_loops
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.printer import program_text
 from schedlang.gpu_lowering.program import Program
+from schedlang.gpu_lowering.without_barriers import without_barriers
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
+from schedlang.ir.numbers import numbered
 from schedlang.ir.verify import report
 from schedlang.lowering.lower import lower_state
 from schedlang.machine.lower import machine_nest
@@ -103,7 +107,7 @@ def _check_list(what: str, args: Any, *behind: Any) -> None:
 
 def build(
     schedule: Any, args: Sequence[Any] | None = None, target: Any = None, name: str | None = None,
-    fastmath: bool = False, **te_options: Any,
+    fastmath: bool = False, barriers: bool = True, **te_options: Any,
 ) -> Kernel:  # fmt: skip
     """Return a :class:`Kernel` from a schedule.
 
@@ -114,6 +118,9 @@ def build(
     default that of the enclosing ``with Target(...)``, else the CPU. ``fastmath`` lets the compiler
     reassociate floating-point operations and assume that there are no NaNs and infinities. With
     ``SCHEDLANG_CUDA=emulator`` in the environment, ``"cuda"`` means the emulator.
+
+    ``barriers=False``, for ``"cuda-emulator"`` only, leaves out the barriers between the threads of
+    a block. ``f.check(...)`` then shows which threads race, and for what.
 
     Raises :class:`~schedlang.errors.LoweringError` if the schedule does not fit together. Raises
     :class:`~schedlang.errors.BuildError` if the target cannot run it, or if the source cannot be
@@ -137,14 +144,14 @@ def build(
             f'sl.build(..., name="{name}"): the fourth argument is the name of the kernel; te\'s '
             "target_host has no meaning here: leave it out"
         )
-    made = unwritten(schedule, args, or_emulator(Target.of(target)), name, fastmath)
+    made = unwritten(schedule, args, or_emulator(Target.of(target)), name, fastmath, barriers)
     made.write()
     return made
 
 
 def unwritten(
     schedule: Schedule, args: Sequence[Any] | None, where: Target, name: str | None = None,
-    fastmath: bool = False,
+    fastmath: bool = False, barriers: bool = True,
 ) -> Kernel:  # fmt: skip
     """Return the kernel of :func:`build`; its source is written when a file is first needed."""
     if not isinstance(fastmath, bool):
@@ -152,7 +159,15 @@ def unwritten(
             f"fastmath={fastmath!r} is neither True nor False: True lets the compiler reassociate "
             "operations and assume that there are no NaNs and infinities"
         )
-    nest = lower_state(schedule.state, args, name=name)
+    if barriers is not True and where.kind != "cuda-emulator":
+        raise BuildError(
+            explain(
+                f"sl.build(..., target={where.kind!r}, barriers={barriers!r})",
+                "only the emulator runs a kernel without its barriers, to show its races",
+                'Leave out barriers=, or build for target="cuda-emulator".',
+            )
+        )  # fmt: skip
+    nest = numbered(lower_state(schedule.state, args, name=name))
     if where.kind == "c" and any(n == NONTEMPORAL for loop in nest.loops for n, _ in loop.pragmas):
         raise BuildError(
             f"building {nest.name} for C: a loop has the pragma {NONTEMPORAL!r}, and C has no "
@@ -164,6 +179,8 @@ def unwritten(
         public = f"{public}_"
     # before the verifier: its messages name the bound axes, the verifier's only loops
     program = device_program(nest, where) if where.is_gpu else None
+    if program is not None and not barriers:
+        program = without_barriers(program)
     found = report(nest)
     for access in found.accesses:
         if access.exact and not access.needs_sizes:
@@ -187,7 +204,8 @@ def unwritten(
     if file is not None and where.kind == "cuda":
         kernels = file.source.machine
         built = Built(
-            signature, where, "launch", public, file.text, kernels, "", checked, open_
+            signature, where, "launch", public, file.text, kernels, "", checked, open_,
+            file.listing.numbers,
         )  # fmt: skip
         return CudaKernel(built, schedule.copy(), nest, file)
     host = Target("cpu") if where.is_gpu else where
@@ -198,18 +216,18 @@ def unwritten(
     machine = machine_nest(loops, host, public, taken, fastmath)
     shown = str(nest) if program is None else program_text(program)
 
-    def printed(made: MachineNest) -> str:
+    def printed(made: MachineNest) -> Listing:
         if where.kind == "c":
-            head = header_lines(nest, steps, str(nest), order_hints(nest), "//")
-            return head + c_source(made)
+            return c_source(made, header_lines(nest, steps, str(nest), order_hints(nest), "//"))
         source = source_of(made, public)
         return render(loops, source, steps, fastmath, where.kind != "python", shown)
 
     parallel = any(f.parallel for f in machine.functions)
-    serial_text = printed(serial(machine)) if parallel else ""
+    serial_text = printed(serial(machine)).text if parallel else ""
+    listing = printed(machine)
     built = Built(
-        signature, where, machine.entry.name, public, printed(machine), machine, serial_text,
-        checked, open_,
+        signature, where, machine.entry.name, public, listing.text, machine, serial_text,
+        checked, open_, listing.numbers,
     )  # fmt: skip
     if where.kind == "c":
         return CKernel(built, schedule.copy(), nest, fastmath)

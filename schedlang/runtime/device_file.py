@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from schedlang.codegen.listing import Listing
 from schedlang.codegen.numba_cuda import GpuSource, emit_program
 from schedlang.codegen.numba_cuda_file import render_program
 from schedlang.errors import BuildError
@@ -36,9 +37,14 @@ class DeviceFile:
         """The emitted kernels and their launcher, in parts."""
         return emit_program(self.program, Target("cuda", arch=self.arch), self.public)
 
-    @cached_property
+    @property
     def text(self) -> str:
-        """The whole file."""
+        """The text of the file."""
+        return self.listing.text
+
+    @cached_property
+    def listing(self) -> Listing:
+        """The whole file, with the statements of the nest that its lines come from."""
         return render_program(self.program, self.source, self.steps, self.fastmath)
 
     @cached_property

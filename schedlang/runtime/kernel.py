@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any, cast
+from typing import Any, Optional, cast
 from weakref import WeakSet
 
 import numpy as np
@@ -16,20 +16,18 @@ import numpy as np
 from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BoundsError, BuildError, CallError, CallTypeError, VerifyError
 from schedlang.expr.dtypes import LARGEST_BYTES
-from schedlang.ir.html import nest_html
 from schedlang.ir.nest import Nest
 from schedlang.ir.specialize import at_sizes, largest_storage
 from schedlang.ir.verify import verify
 from schedlang.machine.nest import MachineNest
-from schedlang.markup.elements import listing
-from schedlang.markup.fragment import fragment
-from schedlang.markup.text import escape
+from schedlang.markup.bundle import mime_bundle
 from schedlang.runtime import files, thread_safety
 from schedlang.runtime.advice import advice, short_scan
 from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.bundle import bundle
 from schedlang.runtime.fast_call import fast_call
 from schedlang.runtime.index_errors import with_array_name
+from schedlang.runtime.kernel_html import kernel_html
 from schedlang.runtime.parameters import Binder, Signature, scalar
 from schedlang.runtime.te_module import TeModule
 from schedlang.schedule.schedule import Schedule
@@ -44,7 +42,7 @@ class Built:
     """The data that a kernel is made from.
 
     ``serial_text`` is the source without parallel loops, for a forked process. It is empty if there
-    are none.
+    are none. ``numbers`` are those of :attr:`Kernel.origins`.
     """
 
     signature: Signature
@@ -56,6 +54,7 @@ class Built:
     serial_text: str = ""
     checked_by_size: bool = False
     unproven: tuple[str, ...] = ()
+    numbers: tuple[Optional[int], ...] = ()
 
 
 class Kernel(TeModule):
@@ -135,6 +134,25 @@ class Kernel(TeModule):
         return self._built.machine
 
     @property
+    def origins(self) -> tuple[int | None, ...]:
+        """For each line of the source, the statement of the loop nest that it comes from.
+
+        Statements count from 0, in the order in which ``loop_nest`` prints them. ``None`` stands
+        for lines that come from no statement, such as imports and barriers.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8,), name="A")
+        >>> B = sl.compute((8,), lambda i: A[i] * 2, name="B")
+        >>> f = sl.build(sl.schedule(B), target="python")
+        >>> for line, number in zip(f.source.split("\\n"), f.origins):
+        ...     if number is not None:
+        ...         print(number, line)
+        0     for i in range(8):
+        1         store(B, i, load(A, i) * float32(2))
+        """
+        return self._built.numbers
+
+    @property
     def unproven(self) -> tuple[str, ...]:
         """A sentence for each rule of the verifier that could not be proven.
 
@@ -150,10 +168,13 @@ class Kernel(TeModule):
         return self._built.unproven
 
     def _repr_html_(self) -> str:
-        head = f'<div class="head">{escape(repr(self)[1:-1])}</div>'
-        source = listing(self.source, "the source file")
-        folded = f"<details><summary>the file that runs</summary>{source}</details>"
-        return fragment(f"{head}{nest_html(self.loop_nest)}{folded}")
+        return kernel_html(
+            repr(self)[1:-1], self.loop_nest, self.machine_nest, self.source, self.origins,
+            self.target.kind == "c",
+        )  # fmt: skip
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return mime_bundle(self._repr_html_(), f"{self!r}\n\n{self.loop_nest}")
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name}({self._binder.listing}) for {self.target.kind}>"

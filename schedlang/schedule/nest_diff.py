@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from schedlang.ir.html import KEYWORDS, titles_of
+from schedlang.ir.html import nest_lines
 from schedlang.ir.nest import Nest
-from schedlang.markup.code import marked
+from schedlang.markup.bundle import mime_bundle
 from schedlang.markup.fragment import fragment
+from schedlang.markup.names import NameTable
 from schedlang.markup.text import escape
 
 NEAR = 2
@@ -28,8 +29,16 @@ class NestDiff(str):
         return str, (str(self),)
 
     def _repr_html_(self) -> str:
-        head = f'<div class="head">{escape(self._title)}</div>'
-        return fragment(head + sides_html(self._before, self._after))
+        names = NameTable()
+        sides = sides_html(nest_lines(self._before, names), nest_lines(self._after, names))
+        return fragment(f'<div class="head">{escape(self._title)}</div>{sides}', len(names))
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return mime_bundle(self._repr_html_(), str(self))
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        # IPython prefers its own text of strings to that of the bundle
+        printer.text(str(self))
 
 
 def nest_diff(before: Nest, after: Nest, title: str) -> NestDiff:
@@ -42,30 +51,40 @@ def nest_diff(before: Nest, after: Nest, title: str) -> NestDiff:
     return made
 
 
-def sides_html(before: Nest, after: Nest) -> str:
-    """Return two nests side by side as HTML; changed lines are coloured."""
-    left, right = str(before).splitlines(), str(after).splitlines()
-    titles = titles_of(before), titles_of(after)
-    rows = "".join(
-        f'<div class="line {a_class}">{marked(a, titles[0], KEYWORDS)}</div>'
-        f'<div class="line {b_class}">{marked(b, titles[1], KEYWORDS)}</div>'
-        for a, a_class, b, b_class in _pairs(left, right)
-    )
-    return f'<div class="sides">{rows}</div>'
+def sides_html(before: Sequence[tuple[str, str]], after: Sequence[tuple[str, str]]) -> str:
+    """Return the lines of two nests side by side as HTML; changed lines are coloured.
+
+    A line is its text, and its HTML.
+    """
+    left: list[str] = []
+    right: list[str] = []
+    for old, new, changed in _pairs(before, after):
+        left.append(_line(old, "removed", "−", changed))
+        right.append(_line(new, "added", "+", changed))
+    blocks = (f'<div class="block">{"".join(side)}</div>' for side in (left, right))
+    panes = "".join(f'<div class="pane">{block}</div>' for block in blocks)
+    return f'<div class="sides">{panes}</div>'
 
 
-def _pairs(left: list[str], right: list[str]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the lines that stand beside each other, each with its class."""
-    matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
+def _line(html: str | None, kind: str, mark: str, changed: bool) -> str:
+    if html is None:
+        return '<pre class="line gap"></pre>'
+    if not changed:
+        return f'<pre class="line"><s> </s> {html}</pre>'
+    return f'<pre class="line {kind}"><s>{mark}</s> {html}</pre>'
+
+
+def _pairs(
+    left: Sequence[tuple[str, str]], right: Sequence[tuple[str, str]]
+) -> Iterator[tuple[str | None, str | None, bool]]:
+    """Yield the lines that stand beside each other, and whether they differ."""
+    texts, others = ([text for text, _ in side] for side in (left, right))
+    matcher = difflib.SequenceMatcher(None, texts, others, autojunk=False)
     for kind, a, a_end, b, b_end in matcher.get_opcodes():
-        same = kind == "equal"
         for n in range(max(a_end - a, b_end - b)):
-            one = left[a + n] if a + n < a_end else None
-            other = right[b + n] if b + n < b_end else None
-            yield (
-                one or "", "" if same or one is None else "removed",
-                other or "", "" if same or other is None else "added",
-            )  # fmt: skip
+            one = left[a + n][1] if a + n < a_end else None
+            other = right[b + n][1] if b + n < b_end else None
+            yield one, other, kind != "equal"
 
 
 __all__ = ["NestDiff", "nest_diff", "sides_html"]

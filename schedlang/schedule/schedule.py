@@ -266,6 +266,9 @@ class Schedule:
     def _repr_html_(self) -> str:
         return self.nest()._repr_html_()
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return self.nest()._repr_mimebundle_(include, exclude)
+
     def __repr__(self) -> str:
         names = ", ".join(t.name for t in self.outputs)
         return f"<Schedule of {names}: {len(self.state.stages)} stages, {len(self._steps)} steps>"

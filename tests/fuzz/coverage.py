@@ -40,7 +40,7 @@ def note_nest(case: Case, nest: Nest, source: str) -> None:
     case.features |= {s.kind for s in stmts if isinstance(s, For)} & set(LOOPS)
     found = {
         "guard": any(isinstance(s, If) for s in stmts),
-        "sliding window": any(isinstance(s, If) and " slides along " in s.note for s in stmts),
+        "sliding window": any(isinstance(s, If) and s.slides for s in stmts),
         "cut tail": 'tail="cut"' in source,
         "attached stage": "compute_at(" in source,
     }

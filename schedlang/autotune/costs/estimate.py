@@ -51,13 +51,14 @@ class _Around:
     """The loops, tests and kept sums around a statement.
 
     ``guards`` is how many tests are inside unrolled or vectorized loops. ``share`` is the
-    part of the lanes and rows that pass the tests of bounds. ``kept`` are the buffers whose sums
-    stay in registers.
+    part of the lanes and rows that pass the tests of bounds, ``new`` that of the iterations in
+    which sliding windows compute new rows. ``kept`` are the buffers whose sums stay in registers.
     """
 
     loops: tuple[For, ...] = ()
     guards: int = 0
     share: float = 1.0
+    new: float = 1.0
     kept: frozenset[Buffer] = frozenset()
 
 
@@ -124,6 +125,9 @@ def _sites(body: Stmt) -> Iterator[_Site]:
             if part is not None:
                 stack.append((stmt.body, replace(around, loops=part)))
                 continue
+            if stmt.slides:
+                stack.append((stmt.body, replace(around, new=around.new * _new(stmt, loops))))
+                continue
             inside = any(f.kind in ("unroll", "vectorize") for f in loops)
             guards, share = around.guards + inside, around.share * _share(stmt, loops)
             stack.append((stmt.body, replace(around, guards=guards, share=share)))
@@ -157,6 +161,14 @@ def _share(test: If, loops: Sequence[For]) -> float:
     return 1.0 if passed is None else passed / prod(length for _, length in own.values())
 
 
+def _new(test: If, loops: Sequence[For]) -> float:
+    """Return the part of the iterations that passes the test of a sliding window."""
+    leaves = leaves_of([test.cond])
+    spans = {f.axis: (0, _extent(f)) for f in loops if f.axis in leaves}
+    passed = count([(test.cond, True)], spans)
+    return 1.0 if passed is None else passed / prod(length for _, length in spans.values())
+
+
 def _cost(site: _Site, target: Target, resident: bool) -> tuple[float, float]:
     """Return the cycles on one core and the arithmetic operations of a statement."""
     store, around, loops = site.store, site.around, site.around.loops
@@ -165,7 +177,7 @@ def _cost(site: _Site, target: Target, resident: bool) -> tuple[float, float]:
     written = [f for f in loops if f.kind == "unroll"]
     outside = [f for f in loops if f.kind not in ("unroll", "vectorize")]
     copies = prod(_extent(f) for f in written)
-    times = prod(_extent(f) for f in outside)
+    times = around.new * prod(_extent(f) for f in outside)
     width = target.vector_width(store.buffers[0].dtype)
     pieces = -(-lanes // width)
     units = instructions(store, _times(store, lane, written, pieces), copies * pieces)

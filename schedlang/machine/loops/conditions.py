@@ -109,7 +109,7 @@ def _guard(stmt: If, place: _Place) -> Stmt:
     if _differs(test, place):
         leads = place.leads and _holds_in_first_lane(test, place)
         body = block_of(_settled(stmt.body, replace(place, leads=leads)))
-        return Masked(test, body, stmt.note, leads)
+        return Masked(test, body, stmt.note, leads, stmt.number)
     facts = facts_of(stmt.cond, True, place.known)
     inside = replace(place, known=place.known.assuming(facts))
     return replace(stmt, cond=test, body=block_of(_settled(stmt.body, inside)))

@@ -31,6 +31,14 @@ class LoopJob:
     values: Mapping[Axis | Var, Lin] = field(default_factory=dict)
     known: Ranges = field(default_factory=Ranges)
 
+    def may_have(self, kind: str) -> bool:
+        """Return whether a loop may have this kind; GPU lowering unrolls loops of its own."""
+        return self.target.is_gpu or kind in self._kinds
+
+    @cached_property
+    def _kinds(self) -> Set[str]:
+        return {loop.kind for loop in self.nest.loops}
+
     @cached_property
     def steps(self) -> Mapping[str, Set[Axis]]:
         """The reduction axes of each stage of the nest that has any."""

@@ -11,6 +11,8 @@ from schedlang.state.state import NONTEMPORAL
 
 def stream_stores(body: Block, job: LoopJob) -> Block:
     """Return ``body`` with the stores of a stage marked, inside of its loops with the pragma."""
+    if not any(loop.pragmas for loop in job.nest.loops):
+        return body
     return block_of(_streamed(body, ""))
 
 

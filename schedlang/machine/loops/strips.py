@@ -38,6 +38,8 @@ def strip_mine(body: Block, job: LoopJob) -> Block:
     A remainder becomes vectors of 2**k lanes, since only those stay in registers. Raise
     :class:`~schedlang.errors.BuildError` for a vectorized loop inside of another.
     """
+    if not job.may_have("vectorize"):
+        return body
     return block_of(_mined(body, job, frozenset(), None))
 
 
@@ -81,8 +83,9 @@ def _mined(stmt: Stmt, job: LoopJob, kept: Buffers, around: For | None) -> Stmt:
         start = Axis(stmt.axis.name, stmt.extent)
         vector = Lanes(stmt.axis, Lin.of(start), most, body)
         function = any(name == FUNCTION for name, _ in stmt.pragmas)
+        inside = Block((vector,))
         found.append(
-            Strips(stmt.axis, start, whole * most, most, Block((vector,)), stmt.stage, function)
+            Strips(stmt.axis, start, whole * most, most, inside, stmt.stage, function, stmt.number)
         )
     first = whole * most
     while rest:

@@ -43,7 +43,7 @@ from schedlang.target import Target
 
 def keep_sums(body: Block, job: LoopJob) -> Block:
     """Return ``body`` with each reduction loop whose sums stay in registers in a :class:`Kept`."""
-    return block_of(_kept(body, job, _Place()))
+    return block_of(_kept(body, job, _Place())) if job.steps else body
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,9 @@ def transpose_loads(body: Block, job: LoopJob) -> Block:
 
     Such a block of up to ``MOST`` columns is loaded once by rows, and transposed in registers.
     """
-    return block_of(body if job.target.is_gpu else _transposed(body, job.values))
+    if job.target.is_gpu or not job.may_have("unroll"):
+        return body
+    return block_of(_transposed(body, job.values))
 
 
 def _transposed(stmt: Stmt, values: Values) -> Stmt:

@@ -45,7 +45,7 @@ def unroll(body: Block, job: LoopJob) -> Block:
     numba.cuda unrolls other loops by a pragma. Raise :class:`~schedlang.errors.BuildError` for more
     than ``MOST_COPIES`` copies.
     """
-    return block_of(_unrolled(body, job, _Place()))
+    return block_of(_unrolled(body, job, _Place())) if job.may_have("unroll") else body
 
 
 def _unrolled(stmt: Stmt, job: LoopJob, place: _Place) -> Stmt:

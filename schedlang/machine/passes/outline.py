@@ -44,7 +44,7 @@ Named = Array | Reg
 def outline(nest: MachineNest, job: Job) -> MachineNest:
     """Return ``nest``, which is one function, with the functions that it calls, callees first."""
     outliner = _Outliner(job.public, job.fresh, nest.entry.parameters)
-    return MachineNest(outliner.function(nest.entry))
+    return replace(nest, functions=outliner.function(nest.entry))
 
 
 @dataclass
@@ -81,21 +81,27 @@ class _Outliner:
         if not isinstance(stmt, For):
             return stmt
         if stmt.parallel:
-            called = self.called(stmt.label, stmt.body, [stmt.index])
+            called = self.called(stmt.label, stmt.body, [stmt.index], stmt.number)
             args = (Cast(stmt.index, INDEX), *called.args[1:])
             return replace(stmt, body=(replace(called, args=args),))
         if stmt.function:
-            return self.called(stmt.label, (replace(stmt, function=False),), [])
+            body = (replace(stmt, function=False),)
+            return self.called(stmt.label, body, [], stmt.number)
         body = self.body(stmt.body, known)
         return stmt if body is stmt.body else replace(stmt, body=body)
 
-    def called(self, wanted: str, body: Body, first: Sequence[Named]) -> Run:
-        """Make a function of ``body``, whose parameters begin with ``first``; return a call."""
+    def called(
+        self, wanted: str, body: Body, first: Sequence[Named], number: int | None = None
+    ) -> Run:
+        """Make a function of ``body``, whose parameters begin with ``first``; return a call.
+
+        ``number`` is that of the loop of the body, for a function of one.
+        """
         used = [p for p in _in_order(free(body), self.order) if p not in first]
         parameters = (*first, *used)
         name = self.fresh(wanted)
-        self.function(Function(name, parameters, body))
-        return Run(name, parameters)
+        self.function(Function(name, parameters, body, number=number))
+        return Run(name, parameters, number)
 
     def in_parts(self, body: Sequence[Stmt], known: set[str]) -> Body:
         """Return a long block as calls of functions of ``MOST_NESTS`` loops and branches each.
@@ -104,32 +110,36 @@ class _Outliner:
         """
         result: list[Stmt] = []
         part: list[Stmt] = []
+        # the last statement that uses each name
+        last = {v.name: k for k, stmt in enumerate(body) for v in free([stmt])}
 
-        def flush(later: Sequence[Stmt]) -> None:
+        def closes(before: int) -> bool:
+            """Return whether no statement from ``before`` on uses what the part defines."""
+            return all(last.get(name, -1) < before for name in _defined(part))
+
+        def flush(before: int) -> None:
             if part:
-                closed = not _defined(part) & {v.name for v in free(later)}
                 # a part that could end nowhere is too long for a function, too
-                closed = closed and _nests(part) <= MOST_NESTS
+                closed = closes(before) and _nests(part) <= MOST_NESTS
                 name = f"{self.public}_part"
                 result.extend([self.called(name, tuple(part), [])] if closed else part)
                 part.clear()
 
         for position, stmt in enumerate(body):
-            later = body[position + 1 :]
             if isinstance(stmt, Alloc):
                 # it stands before the part, unless that computes its size or uses its name
                 sized = any(v.name in _defined(part) for v in free([stmt]))
                 if sized or stmt.array.name in _arrays(part):
-                    flush(body[position:])
+                    flush(position)
                 result.append(stmt)
             elif isinstance(stmt, Hint) or _assigned(stmt) & (known | _defined(result)):
-                flush(body[position:])
+                flush(position)
                 result.append(stmt)
             else:
                 part.append(stmt)
-            if _nests(part) >= MOST_NESTS and not _defined(part) & {v.name for v in free(later)}:
-                flush(())
-        flush(())
+            if _nests(part) >= MOST_NESTS and closes(position + 1):
+                flush(len(body))
+        flush(len(body))
         return tuple(result)
 
 

@@ -11,7 +11,7 @@ from schedlang.machine.nodes import Body, For, If, Stmt
 def serial(nest: MachineNest) -> MachineNest:
     """Return ``nest`` without parallel loops."""
     functions = (replace(f, body=_body(f.body), parallel=False) for f in nest.functions)
-    return MachineNest(tuple(functions))
+    return replace(nest, functions=tuple(functions))
 
 
 def _body(body: Body) -> Body:

@@ -9,7 +9,7 @@ from operator import is_
 from schedlang.expr.dtypes import itemsize
 from schedlang.ir.nodes import Buffer
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import Alloc, Array, Body, For, Function, If, Num, Stmt, walk
+from schedlang.machine.nodes import Alloc, Array, Body, For, Function, If, Stmt, walk
 from schedlang.machine.passes.job import Job
 
 STACK_BYTES = 64 * 1024
@@ -22,7 +22,7 @@ def place_storage(nest: MachineNest, job: Job) -> MachineNest:
     An array of the stack that several statements allocate is allocated once, around them.
     Otherwise the function's stack frame would hold the storage of every copy.
     """
-    return MachineNest(tuple(_in_function(f) for f in nest.functions))
+    return replace(nest, functions=tuple(_in_function(f) for f in nest.functions))
 
 
 def _in_function(function: Function) -> Function:
@@ -57,7 +57,8 @@ def _hoisted(body: Body, shared: set[Array]) -> Body:
     for stmt, arrays in zip(body, holds):
         for array in sorted(arrays & several - made, key=lambda a: a.name):
             made.add(array)
-            found.append(Alloc(array, Num(max(array.buffer.size or 0, 1)), ""))
+            first = next(s for s, _ in walk(body) if isinstance(s, Alloc) and s.array == array)
+            found.append(first)
         kept = _without(stmt, arrays & several)
         if kept is not None:
             found.append(_inside(kept, arrays - several))

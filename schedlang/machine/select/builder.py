@@ -17,6 +17,8 @@ class Builder:
     def __init__(self, names: Names) -> None:
         self.names = names
         self.stmts: list[Stmt] = []
+        # the number of the statement of the loop nest under construction
+        self.number: int | None = None
         # the buffer whose storage another one of equal name, dtype and size has
         self.storage: dict[Buffer, Buffer] = {}
         self._print = Printer()
@@ -28,7 +30,7 @@ class Builder:
     def let(self, value: Value, wanted: str = "t", note: str = "") -> Reg:
         """Assign ``value`` to a new register and return it."""
         reg = self.fresh(wanted, value.type)
-        self.emit(Let(reg, value, note))
+        self.emit(Let(reg, value, note, self.number))
         return reg
 
     def fresh(self, wanted: str, type_: Type = INDEX) -> Reg:

@@ -98,17 +98,21 @@ class _Entry(Statements):
             self.task(loop.body, on_its_own(context))
         self.depth = outer
         stop = self.extent(loop, context)
-        self.emit(machine.For(index, stop, tuple(body), parallel=True, label=label_of(loop)))
+        made = machine.For(
+            index, stop, tuple(body), parallel=True, label=label_of(loop), number=loop.number
+        )
+        self.emit(made)
 
     def allocate(self, buffer: Buffer, context: Context) -> None:
-        array, size = self.evaluator.array(buffer), buffer.size
+        e, size = self.evaluator, buffer.size
+        array = e.array(buffer)
         if size is not None:
-            self.emit(machine.Alloc(array, Num(max(size, 1)), ""))
+            self.emit(machine.Alloc(array, Num(max(size, 1)), "", number=e.number))
             return
         total = Lin.of(1)
         for extent in buffer.shape:
             total = total * to_lin(extent)
-        self.emit(machine.Alloc(array, self.evaluator.index(total, context), ""))
+        self.emit(machine.Alloc(array, e.index(total, context), "", number=e.number))
 
 
 __all__ = ["select_cpu"]

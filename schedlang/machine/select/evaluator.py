@@ -145,7 +145,7 @@ class Evaluator(Builder):
             outside = replace(context, copies={}, named=sums.index)
             with self.collected() as before:
                 at = self.index(first, outside, buffer, indices)
-            found = Sum(reg, at, tuple(before))
+            found = Sum(reg, at, tuple(before), self.number)
             sums.named[buffer, first, count, step] = found
         return found.reg
 

@@ -312,8 +312,10 @@ class Evaluation:
                 return Both(cond, a)
             return Choice(cond, x, y, made)
         result = self.owner.fresh("t", made)
-        body, orelse = (*first, Let(result, x)), (*second, Let(result, y))
-        self.owner.emit(If(cond, body, orelse, result=result))
+        number = self.owner.number
+        body = (*first, Let(result, x, number=number))
+        orelse = (*second, Let(result, y, number=number))
+        self.owner.emit(If(cond, body, orelse, result=result, number=number))
         return result
 
     def _reads_a_vector(self, node: Select, lanes: Lanes) -> bool:

@@ -107,7 +107,7 @@ class _Kernel(Statements):
         keys = sorted(free, key=lambda k: order.get(k, len(order)))
         e = self.evaluator
         parameters = [e.array(k) if isinstance(k, Buffer) else e.reg(k) for k in keys]
-        made = self.finished(name, parameters, body)
+        made = self.finished(name, parameters, body, launch.number)
         return MachineKernel(made, tuple(keys), launch, self.offset, self.access_bytes)
 
     def one_access(self, buffer: Buffer, first: Lin, count: int) -> bool:
@@ -132,7 +132,7 @@ class _Kernel(Statements):
         printed = self.nest.names.get(index.axis, index.axis.name)
         extent = expr_text(index.extent, self.nest.names)
         name = self.names.give(index.axis, printed)
-        return Thread(Reg(name), index.tag, f"{printed} in 0..{extent}")
+        return Thread(Reg(name), index.tag, f"{printed} in 0..{extent}", index.number)
 
     def loop(self, loop: For, context: Context) -> None:
         self.plain(loop, context, unrolled=loop.kind in ("unroll", "vectorize"))
@@ -147,7 +147,7 @@ class _Kernel(Statements):
             made = Type(source.dtype)
             read = Load("load", e.array(source), at, made)
             value = Fn("exchange", (read, Num(stmt.distance)), made)
-            self.emit(Store("store", e.array(into), at, value))
+            self.emit(Store("store", e.array(into), at, value, number=stmt.number))
 
     def allocate(self, buffer: Buffer, context: Context) -> None:
         size = max(buffer.size or 0, 1)
@@ -159,7 +159,7 @@ class _Kernel(Statements):
         array = self.evaluator.array(buffer)
         made = (stmt for stmt in self.evaluator.stmts if isinstance(stmt, machine.Alloc))
         if all(stmt.array != array for stmt in made):
-            self.emit(machine.Alloc(array, Num(size), buffer.scope, start))
+            self.emit(machine.Alloc(array, Num(size), buffer.scope, start, self.evaluator.number))
 
 
 def _allocated(body: Block) -> list[Buffer]:

@@ -32,6 +32,7 @@ from schedlang.ir.nodes import (
     buffers_of,
     walk,
 )
+from schedlang.ir.numbers import number_of
 from schedlang.machine import nodes as machine
 from schedlang.machine.loops.functions import becomes_function
 from schedlang.machine.loops.plain_loops import ROLLED
@@ -93,8 +94,9 @@ class Statements:
         self.evaluator.emit(stmt)
 
     def finished(
-        self, name: str, parameters: Sequence[Array | Reg], body: Sequence[machine.Stmt]
-    ) -> Function:
+        self, name: str, parameters: Sequence[Array | Reg], body: Sequence[machine.Stmt],
+        number: int | None = None,
+    ) -> Function:  # fmt: skip
         """Return the function under construction, complete.
 
         Raises :class:`BuildError` if it nests deeper than Python's parser allows.
@@ -105,7 +107,7 @@ class Statements:
                 f"{self.nest.name} nests more than {DEEPEST_BLOCKS} choices and loops, and Python "
                 "allows 100 levels: give the inner if_then_else a stage of its own"
             )
-        return Function(name, tuple(parameters), tuple(body))
+        return Function(name, tuple(parameters), tuple(body), number=number)
 
     def function_name(self, wanted: str) -> str:
         """Return a short name for a function, other than that of the public function.
@@ -124,6 +126,14 @@ class Statements:
         self.depth -= 1
 
     def statement(self, stmt: Stmt, context: Context) -> None:
+        """Build a statement; what it is made of has its number."""
+        e = self.evaluator
+        outer, e.number = e.number, number_of(stmt)
+        self.build(stmt, context)
+        e.number = outer
+
+    def build(self, stmt: Stmt, context: Context) -> None:
+        """Build a statement of any kind."""
         if isinstance(stmt, For):
             self.loop(stmt, context)
         elif isinstance(stmt, Store):
@@ -163,7 +173,7 @@ class Statements:
             context = replace(context, values={**context.values, **first}, lanes=None, mask=None)
         offset = self.evaluator.offset(stmt.buffer, stmt.indices, context)
         at = self.evaluator.index(offset, context, stmt.buffer, stmt.indices)
-        self.emit(Prefetch(self.evaluator.array(stmt.buffer), at))
+        self.emit(Prefetch(self.evaluator.array(stmt.buffer), at, stmt.number))
 
     def copies(self, stmt: Copies, context: Context) -> None:
         if stmt.share:
@@ -183,7 +193,7 @@ class Statements:
         # values loaded under the test are undefined after it, as in the next unrolled copy
         with self.inside() as body:
             self.block(stmt.body, context, shared=dict(context.shared))
-        self.emit(machine.If(cond, tuple(body), note=stmt.note))
+        self.emit(machine.If(cond, tuple(body), note=stmt.note, number=stmt.number))
 
     def masked(self, stmt: Masked, context: Context) -> None:
         assert context.lanes is not None
@@ -202,7 +212,7 @@ class Statements:
             self.block(stmt.body, on_its_own(inner) if stmt.function else inner)
         made = machine.For(
             index, Num(stmt.stop), tuple(body), stmt.step, label=label_of(stmt),
-            function=stmt.function,
+            function=stmt.function, number=stmt.number,
         )  # fmt: skip
         self.emit(made)
 
@@ -219,7 +229,7 @@ class Statements:
         initial = {} if sums.mask is not None else starts_of(before, self.stores.constant, sums)
         for spot, start in initial.items():
             kept = sums.named[spot]
-            before[before.index(start)] = machine.Let(kept.reg, start.value)
+            before[before.index(start)] = machine.Let(kept.reg, start.value, number=start.number)
             if not kept.before:
                 sums.named[spot] = replace(kept, at=start.at)
         self.stores.read_sums(sums, initial)
@@ -236,7 +246,7 @@ class Statements:
             self.block(loop.body, on_its_own(context) if function else context)
         made = machine.For(
             index, stop, tuple(body), note=note, label=label_of(loop), rolled=rolled,
-            unrolled=unrolled, function=function,
+            unrolled=unrolled, function=function, number=loop.number,
         )  # fmt: skip
         self.emit(made)
 

@@ -61,7 +61,8 @@ class Stores:
         for buffer, value in zip(store.buffers, values):
             kept = e.kept(buffer, store.indices, context)
             if kept is not None:
-                e.emit(Let(kept, _under_mask(kept, wide(value, kept.type.lanes), context)))
+                changed = _under_mask(kept, wide(value, kept.type.lanes), context)
+                e.emit(Let(kept, changed, number=e.number))
                 continue
             made, spot = self._store_one(store, buffer, value, context, width)
             if spot is not None:
@@ -97,8 +98,10 @@ class Stores:
         if len(e.text(value).text) > width - CALL:
             value = e.let(value)
         spot: Spot | None = None
+        number = e.number
         if lanes is None:
-            made = Store("store", array, e.index(offset, context, buffer, indices), value)
+            at = e.index(offset, context, buffer, indices)
+            made = Store("store", array, at, value, number=number)
             spot = (buffer, offset, 0, 1)
         else:
             value = wide(value, lanes.count)
@@ -107,16 +110,17 @@ class Stores:
             if step == 1:
                 at = e.index(first, context, buffer, indices)
                 how = self._adjacent(store, buffer, first, context)
-                made = Store(how, array, at, value, mask=mask)
+                made = Store(how, array, at, value, mask=mask, number=number)
                 if made.how in ("vstore", "vstore_aligned"):
                     spot = (buffer, first, lanes.count, 1)
             elif step and mask is None:
-                made = Store("vstore_strided", array, e.index(first, context), value, step=step)
+                at, how = e.index(first, context), "vstore_strided"
+                made = Store(how, array, at, value, step=step, number=number)
                 spot = (buffer, first, lanes.count, step)
             else:
                 at = e.value(to_expr(offset), context)
                 how = "vscatter" if mask is None else "vscatter_masked"
-                made = Store(how, array, at, value, mask=mask)
+                made = Store(how, array, at, value, mask=mask, number=number)
         e.emit(made)
         return made, spot
 
@@ -148,7 +152,7 @@ class Stores:
             else:
                 how = _access("load", lanes, step, mask)
                 value = Load(how, array, kept.at, made, step=step, mask=mask)
-            e.emit(Let(kept.reg, value))
+            e.emit(Let(kept.reg, value, number=kept.number))
 
     def write_sums(self, sums: Sums) -> None:
         """Build stores of the sums, after the loop."""
@@ -157,10 +161,12 @@ class Stores:
             array = e.array(buffer)
             if mask is not None and step != 1:
                 at = _every_lane(kept.at, step, kept.reg.type)
-                e.emit(Store("vscatter_masked", array, at, kept.reg, mask=mask))
+                how = "vscatter_masked"
+                e.emit(Store(how, array, at, kept.reg, mask=mask, number=kept.number))
             else:
                 how = _access("store", lanes, step, mask)
-                e.emit(Store(how, array, kept.at, kept.reg, step=step, mask=mask))
+                made = Store(how, array, kept.at, kept.reg, step, mask, kept.number)
+                e.emit(made)
 
 
 def _under_mask(kept: Reg, value: Value, context: Context) -> Value:

@@ -25,12 +25,13 @@ Spot = tuple[Buffer, Lin, int, int]
 class Sum:
     """A register that holds a sum, and the offset that it is loaded from and stored to.
 
-    ``before`` are the statements that compute the offset.
+    ``before`` are the statements that compute the offset, and ``number`` is that of the update.
     """
 
     reg: Reg
     at: Value
     before: tuple[MachineStmt, ...] = ()
+    number: int | None = None
 
 
 @dataclass

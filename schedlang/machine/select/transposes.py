@@ -26,8 +26,8 @@ def _block(e: Values, block: Columns, context: Context) -> Reg:
         array, made = e.array(block.buffer), Type(block.buffer.dtype, block.lanes)
         at = e.index(block.first, context)
         name = e.fresh(f"{array.name}_columns", made)
-        how = "vload_columns"
-        e.emit(Let(name, Load(how, array, at, made, step=block.step, columns=block.count)))
+        value = Load("vload_columns", array, at, made, step=block.step, columns=block.count)
+        e.emit(Let(name, value, number=e.number))
         context.shared[block] = name
     found = context.shared[block]
     assert isinstance(found, Reg)

@@ -20,8 +20,10 @@ class Values(Protocol):
     ``aligned(buffer, first, count)`` says whether ``count`` elements from ``first`` on are one
     access of the target. ``tested`` and ``shuffled`` say whether the target has the intrinsics
     ``vload_if`` (a vector load under a scalar test) and ``vload_shuffled`` (a vector load whose
-    lanes are then permuted).
+    lanes are then permuted). ``number`` is that of the statement under construction.
     """
+
+    number: int | None
 
     aligned: Callable[[Buffer, Lin, int], bool]
     tested: bool

@@ -91,14 +91,15 @@ def store_at(self: StageView, parent: Any, axis: Axis) -> None:
     """Allocate this stage's storage inside loop ``axis`` of ``parent``, for several iterations.
 
     As with Halide's sliding window, points that earlier iterations computed are not computed
-    again. Requires :meth:`compute_at` first, and the loop of ``compute_at`` or one around it.
+    again, and the storage is folded to the rows in use. Requires :meth:`compute_at` first, and the
+    loop of ``compute_at`` or one around it.
 
     rewrite::
 
-        for i in 0..8:          ->   B: float32[10]
+        for i in 0..8:          ->   B: float32[4]
           B: float32[3]              for i in 0..8:
           for B.i in 0..3:             ... only the B that is new
-            B[B.i] = ...               C[i] = B[i] + B[i + 2]
+            B[B.i] = ...               C[i] = B[i%4] + B[(i + 2)%4]
           C[i] = B[0] + B[2]
 
     >>> import schedlang as sl
@@ -109,7 +110,7 @@ def store_at(self: StageView, parent: Any, axis: Axis) -> None:
     >>> s[B].compute_at(s[C], inner)
     >>> s[B].store_at(s[C], outer)
     >>> s.nest().buffers[-1].shape
-    (6,)
+    (4,)
     """
     stage = self._schedule._stage(parent, f"store_at(...) on stage {self.name}")
     self._apply("store_at", parent=stage, axis=axis)
@@ -122,7 +123,7 @@ def store_root(self: StageView) -> None:
 
     rewrite::
 
-        for i in 0..8:          ->   B: float32[10]
+        for i in 0..8:          ->   B: float32[4]
           B: float32[3]              for i in 0..8:
           ...                          ...
 
@@ -133,6 +134,6 @@ def store_root(self: StageView) -> None:
     >>> s[B].compute_at(s[C], s[C].op.axis[0])
     >>> s[B].store_root()
     >>> s.nest().buffers[-1].shape
-    (10,)
+    (4,)
     """
     self._apply("store_root")

@@ -1,0 +1,53 @@
+"""Lines of emitted source, each with the number of the statement that it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Optional
+
+
+class Line(NamedTuple):
+    """A line; ``number`` is that of a statement of the loop nest, or ``None``."""
+
+    text: str
+    number: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The text of a file, as lines.
+
+    >>> Listing((Line("for i in range(4):", 0), Line("    pass"))).numbers
+    (0, None)
+    """
+
+    lines: tuple[Line, ...]
+
+    @cached_property
+    def text(self) -> str:
+        """The text of the file; its last line ends."""
+        return "\n".join([line.text for line in self.lines]) + "\n"
+
+    @property
+    def numbers(self) -> tuple[int | None, ...]:
+        """For each line, the number of its statement, or ``None``."""
+        return tuple([line.number for line in self.lines])
+
+
+def plain(text: str) -> list[Line]:
+    """Return the lines of ``text``, which come from no statement."""
+    return [Line(line) for line in text.split("\n")]
+
+
+def apart(parts: Iterable[Sequence[Line]], blank: int) -> list[Line]:
+    """Return the lines of all ``parts``, with ``blank`` empty lines between them."""
+    found: list[Line] = []
+    for part in parts:
+        found += [Line("")] * blank if found else []
+        found += part
+    return found
+
+
+__all__ = ["Line", "Listing", "apart", "plain"]

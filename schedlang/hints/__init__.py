@@ -1,0 +1,1 @@
+"""Advice for schedules: the legal next steps with their predicted effects, and explanations."""

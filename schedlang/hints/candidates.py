@@ -1,0 +1,153 @@
+"""Candidates for the next step of a schedule, with sensible arguments.
+
+Each candidate is a function that takes a step, or a few that belong together. It may be refused:
+the primitives themselves know what is legal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from schedlang.compute.tensor import ComputeOp
+from schedlang.expr.nodes import Axis
+from schedlang.schedule.schedule import Schedule
+from schedlang.schedule.stage import StageView
+from schedlang.state.placement import effective_readers, legal_places, place
+from schedlang.state.state import Root
+from schedlang.target import Target
+
+# the largest loop to unroll, and the edges of tiles to try
+MOST_UNROLLED, TILES = 16, (16, 32, 64)
+# iterations of a reduction that stay together in a tile, and rows of a tile of sums
+CHUNKS, ROWS = (4, 16), (4, 6, 8)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A step to try: the primitive it is named after, its stage, and the function that takes it."""
+
+    primitive: str
+    stage: str
+    take: Callable[[Schedule], object]
+
+
+def candidates(s: Schedule, target: Target) -> Iterator[Candidate]:
+    """Yield candidates for the next step of ``s`` on a CPU, stage by stage."""
+    for view in s.stages:
+        if isinstance(view.op, ComputeOp):
+            yield from _placements(s, view)
+            yield from _loops(s, view, target)
+
+
+def _loops(s: Schedule, view: StageView, target: Target) -> Iterator[Candidate]:
+    name, lanes = view.name, target.vector_width(view.outputs[0].dtype)
+    kinds = s.state.stages[name].kinds
+    plain = [a for a in view.leaf_axes if a not in kinds]
+    data = [a for a in plain if not a.is_reduce]
+    taken = set(kinds.values())
+    if "vectorize" not in taken:
+        for axis in data:
+            for width in (lanes, 2 * lanes):
+                yield Candidate("vectorize", name, _vectors(name, axis, width))
+    if "parallel" not in taken and data:
+        yield Candidate("parallel", name, lambda s: s[name].parallel(data[0]))
+        if len(data) > 1:
+            yield Candidate("parallel", name, _fused_parallel(name, data[0], data[1]))
+    if plain and type(plain[-1].extent) is int and plain[-1].extent <= MOST_UNROLLED:
+        yield Candidate("unroll", name, lambda s: s[name].unroll(plain[-1]))
+    lanes_at = next((a for a in view.leaf_axes if kinds.get(a) == "vectorize"), None)
+    if lanes_at is not None and any(a.is_reduce for a in plain):
+        for axis in data:
+            for rows in ROWS:
+                if type(axis.extent) is int and axis.extent % rows:
+                    continue
+                yield Candidate("register tile", name, _register_tile(name, axis, lanes_at, rows))
+    for axis in plain[:-1]:
+        yield Candidate("reorder", name, _innermost(name, axis))
+    if len(data) > 1:
+        for edge in TILES:
+            yield Candidate("tile", name, _tile(name, data[-2], data[-1], edge))
+    for axis in (a for a in plain if a.is_reduce):
+        for chunk in CHUNKS:
+            yield Candidate("split", name, _chunk(name, axis, chunk))
+
+
+def _vectors(name: str, axis: Axis, width: int) -> Callable[[Schedule], object]:
+    def take(s: Schedule) -> None:
+        inner = axis
+        if type(axis.extent) is not int or axis.extent > width:
+            _, inner = s[name].split(axis, factor=width)
+        if s[name].leaf_axes[-1] is not inner:
+            s[name].reorder(*(a for a in s[name].leaf_axes if a is not inner), inner)
+        s[name].vectorize(inner)
+
+    return take
+
+
+def _fused_parallel(name: str, outer: Axis, inner: Axis) -> Callable[[Schedule], object]:
+    return lambda s: s[name].parallel(s[name].fuse(outer, inner))
+
+
+def _innermost(name: str, axis: Axis) -> Callable[[Schedule], object]:
+    """Return the step that makes ``axis`` the innermost loop."""
+    return lambda s: s[name].reorder(*(a for a in s[name].leaf_axes if a is not axis), axis)
+
+
+def _tile(name: str, y: Axis, x: Axis, edge: int) -> Callable[[Schedule], object]:
+    """Return the steps that tile two axes, with whole reductions inside each tile's rows."""
+
+    def take(s: Schedule) -> None:
+        yo, xo, yi, xi = s[name].tile(y, x, edge, edge)
+        steps = [a for a in s[name].leaf_axes if a.is_reduce]
+        outside = [a for a in s[name].leaf_axes if a not in (yo, xo, yi, xi) and a not in steps]
+        if steps:
+            s[name].reorder(*outside, yo, xo, *steps, yi, xi)
+
+    return take
+
+
+def _register_tile(name: str, axis: Axis, lanes: Axis, rows: int) -> Callable[[Schedule], object]:
+    """Return the steps that keep the sums of several rows in registers."""
+
+    def take(s: Schedule) -> None:
+        inner = axis
+        if type(axis.extent) is not int or axis.extent > rows:
+            _, inner = s[name].split(axis, factor=rows)
+        others = [a for a in s[name].leaf_axes if a not in (inner, lanes)]
+        s[name].reorder(*others, inner, lanes)
+        s[name].unroll(inner)
+
+    return take
+
+
+def _chunk(name: str, axis: Axis, chunk: int) -> Callable[[Schedule], object]:
+    return lambda s: s[name].split(axis, factor=chunk)
+
+
+def _placements(s: Schedule, view: StageView) -> Iterator[Candidate]:
+    """Yield the places at which a stage that is not an output may be computed."""
+    name, state = view.name, s.state
+    if state.is_output(state.stages[name]):
+        return
+    yield Candidate("compute_inline", name, lambda s: s[name].compute_inline())
+    stage = state.stages[name]
+    attach = place(state.updated(stage.with_(attach=Root()))).attach
+    for reader, axis in legal_places(state, attach, effective_readers(state)[name], stage):
+        yield Candidate("compute_at", name, _attached(name, reader, axis, stored_at_root=False))
+        yield Candidate("store_root", name, _attached(name, reader, axis, stored_at_root=True))
+
+
+def _attached(
+    name: str, reader: str, axis: str, stored_at_root: bool
+) -> Callable[[Schedule], object]:
+    def take(s: Schedule) -> None:
+        loop = next(a for a in s[reader].leaf_axes if a.name == axis)
+        s[name].compute_at(s[reader], loop)
+        if stored_at_root:
+            s[name].store_root()
+
+    return take
+
+
+__all__ = ["Candidate", "candidates"]

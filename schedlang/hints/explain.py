@@ -1,0 +1,125 @@
+"""``sl.explain``: what holds a kernel back, and the steps that help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schedlang.errors import CallTypeError
+from schedlang.errors import explain as message
+from schedlang.hints.findings import Finding, findings
+from schedlang.hints.next_steps import NextStep, next_steps
+from schedlang.markup.elements import facts
+from schedlang.markup.fragment import fragment
+from schedlang.runtime.evaluate import Evaluation, evaluate
+from schedlang.runtime.kernel import Kernel
+from schedlang.schedule.schedule import Schedule
+from schedlang.target import Target
+
+# a step must promise this factor to be advice
+WORTH = 1.05
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What holds a kernel back, as a sentence with its evidence, and the ``step`` that helps."""
+
+    text: str
+    step: NextStep
+
+    def __str__(self) -> str:
+        head = f"{self.text}. This step takes an estimated {1 / self.step.speedup:.2g} of the time:"
+        return "\n".join([head, *(f"    {line}" for line in self.step.code.splitlines())])
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The advice for a schedule, the most helpful first.
+
+    ``measured`` is the time of the kernel, if arrays were given.
+    """
+
+    name: str
+    advice: tuple[Advice, ...]
+    measured: Evaluation | None = None
+
+    def __str__(self) -> str:
+        head = self.name if self.measured is None else f"{self.name}: {self.measured}"
+        if not self.advice:
+            return f"{head}\n{NOTHING}"
+        return "\n".join([head, *(f"{n}. {one}" for n, one in enumerate(self.advice, 1))])
+
+    def _repr_html_(self) -> str:
+        return fragment(facts([(str(n), str(one)) for n, one in enumerate(self.advice, 1)]
+                              or [(self.name, NOTHING)]))  # fmt: skip
+
+
+NOTHING = "No single step helps by the estimate. sl.autotune tries many together, and times them."
+
+
+def explain(what: Any, *arrays: Any, target: Any = None) -> Explanation:
+    """Return what holds a kernel back, and for each reason the step that helps most.
+
+    ``what`` is a schedule, or a kernel for a CPU. Each reason comes from the loop nest and names
+    its evidence. Its step has been tried on a copy of the schedule, and is listed only if the
+    tuner's estimate promises at least 5 percent. The estimate knows nothing of what LLVM vectorizes
+    by itself: measure the result. With ``arrays``, those of a call of the kernel, the kernel is
+    timed by :func:`~schedlang.evaluate`.
+
+    Raise :class:`~schedlang.errors.CallTypeError` for anything else, for a GPU, and for arrays
+    without a kernel.
+
+    >>> import schedlang as sl
+    >>> A, B = (sl.placeholder((256, 256), name=n) for n in "AB")
+    >>> k = sl.reduce_axis(256, name="k")
+    >>> C = sl.compute((256, 256), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    >>> found = sl.explain(sl.schedule(C), target=sl.Target("cpu", vector_bytes=32))
+    >>> print(found.advice[0].text)
+    the inner loop k accesses B[k, j] with a stride of 1,024 B: each access is in a cache line of \
+its own
+    >>> print(found.advice[0].step.code.splitlines()[-1])
+    s[C].vectorize(j_inner)
+    """
+    kernel = what if isinstance(what, Kernel) else None
+    s = what if isinstance(what, Schedule) else None if kernel is None else kernel.schedule
+    where = Target.of(target) if kernel is None else kernel.target
+    if s is None or where.is_gpu:
+        raise CallTypeError(
+            message(
+                f"explain({type(what).__name__})",
+                "it explains schedules and kernels for CPUs",
+                "Give a schedule, or a kernel that sl.build made from one.",
+            )
+        )  # fmt: skip
+    if arrays and kernel is None:
+        raise CallTypeError(
+            message(
+                "explain(schedule, arrays)", "a schedule is not called",
+                "Give the kernel: explain(sl.build(s), *arrays).",
+            )
+        )  # fmt: skip
+    measured = evaluate(kernel, *arrays) if kernel is not None and arrays else None
+    steps = next_steps(s, where)
+    made = [_advice(finding, steps) for finding in findings(s.nest(), where)]
+    return Explanation(s.outputs[0].op.name, _ranked([a for a in made if a is not None]), measured)
+
+
+def _advice(finding: Finding, steps: Sequence[NextStep]) -> Advice | None:
+    """Return the finding with the best of the steps that fit it, if that is worth it."""
+    for step in steps:
+        fits = step.primitive in finding.primitives and finding.stage in ("", step.stage)
+        if fits and step.speedup >= WORTH:
+            return Advice(finding.text, step)
+    return None
+
+
+def _ranked(advice: Sequence[Advice]) -> tuple[Advice, ...]:
+    """Return the advice by its effect; of several with one step, only the first."""
+    best: dict[str, Advice] = {}
+    for one in sorted(advice, key=lambda a: -a.step.speedup):
+        best.setdefault(one.step.code, one)
+    return tuple(best.values())
+
+
+__all__ = ["Advice", "Explanation", "explain"]

@@ -1,0 +1,161 @@
+"""What holds a nest back on a CPU: each finding has its evidence and the steps that may help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from schedlang.autotune.record import cores
+from schedlang.diagnostics.sites import Site, extent_of, name_of, sites
+from schedlang.expr.dtypes import itemsize
+from schedlang.expr.nodes import Expr
+from schedlang.expr.visit import postorder
+from schedlang.host import LINE
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Buffer, Load
+from schedlang.ir.offsets import flat, lane_step
+from schedlang.ir.printer import expr_text
+from schedlang.machine.loops.job import LoopJob
+from schedlang.machine.loops.sums import keep_sums
+from schedlang.target import Target
+
+# the share of a nest's iterations from which on a statement matters
+SHARE = 0.05
+# an innermost loop this short is mostly overhead
+SHORT = 8
+PLACES = frozenset({"compute_at", "compute_inline", "store_root"})
+ORDERS = frozenset({"reorder", "tile", "vectorize"})
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sentence with its evidence, and what may help: ``primitives`` on ``stage``.
+
+    An empty ``stage`` stands for any.
+    """
+
+    text: str
+    primitives: frozenset[str]
+    stage: str = ""
+
+
+def findings(nest: Nest, target: Target) -> Iterator[Finding]:
+    """Yield the findings of a nest."""
+    found = list(sites(keep_sums(nest.body, LoopJob(nest, target))))
+    total = sum(site.iterations for site in found)
+    large = [s for s in found if s.iterations >= SHARE * total and s.loops]
+    yield from _idle_cores(nest, large)
+    yield from _repeated(nest, found)
+    yield from _large_intermediates(nest, target)
+    for site in large:
+        yield from _strides(site, nest)
+        yield from _scalars(site, target)
+        yield from _reloaded(site, target)
+        yield from _short_loops(site, nest)
+
+
+def _idle_cores(nest: Nest, large: Sequence[Site]) -> Iterator[Finding]:
+    # a stage inside the loops of another runs on their threads
+    idle = dict.fromkeys(
+        s.store.stage for s in large
+        if all(f.kind != "parallel" and f.stage == s.store.stage for f in s.loops)
+    )  # fmt: skip
+    for stage in idle if cores() > 1 else ():
+        yield Finding(
+            f"stage {stage} runs on one thread, and this machine has {cores()} cores",
+            frozenset({"parallel"}), stage,
+        )  # fmt: skip
+
+
+def _repeated(nest: Nest, found: Sequence[Site]) -> Iterator[Finding]:
+    """Yield the stages whose elements are computed more than once."""
+    for buffer in nest.buffers:
+        tensor = buffer.tensor
+        shape = () if tensor is None else tensor.shape
+        if buffer in nest.args or tensor is None or not all(isinstance(e, int) for e in shape):
+            continue
+        stores = [s for s in found if buffer in s.store.buffers and s.store.reducer is None]
+        times, size = sum(s.iterations for s in stores), prod(int(e) for e in shape)
+        if stores and times > 1.05 * size:
+            stage = stores[0].store.stage
+            yield Finding(
+                f"stage {stage} stores {times:,} values, {times / size:.2g} times as many as "
+                f"{tensor.name} has elements: neighbouring iterations compute the same ones",
+                PLACES, stage,
+            )  # fmt: skip
+
+
+def _large_intermediates(nest: Nest, target: Target) -> Iterator[Finding]:
+    cache = target.caches[1].size
+    for buffer in nest.buffers:
+        if buffer in nest.args or buffer.tensor is None or (buffer.bytes or 0) <= cache:
+            continue
+        yield Finding(
+            f"{buffer.name} takes {buffer.bytes:,} B, more than the second-level cache of "
+            f"{cache:,} B: its values leave the cache before they are read",
+            PLACES, buffer.tensor.op.name,
+        )  # fmt: skip
+
+
+def _strides(site: Site, nest: Nest) -> Iterator[Finding]:
+    inner, seen = site.loops[-1], set[str]()
+    for buffer, indices in _accesses(site):
+        step = lane_step(flat(buffer, indices), inner.axis)
+        far = 0 if step is None else abs(step) * itemsize(buffer.dtype)
+        at = f"{buffer.name}[{', '.join(expr_text(i, nest.names) for i in indices)}]"
+        if far >= LINE and at not in seen and extent_of(inner) > 1:
+            seen.add(at)
+            yield Finding(
+                f"the inner loop {name_of(inner, nest)} accesses {at} with a stride of {far:,} B: "
+                "each access is in a cache line of its own",
+                ORDERS, site.store.stage,
+            )  # fmt: skip
+
+
+def _accesses(site: Site) -> Iterator[tuple[Buffer, tuple[Expr, ...]]]:
+    store = site.store
+    for buffer in store.buffers if store.reducer is None else ():
+        yield buffer, tuple(store.indices)
+    for node in postorder((*store.values, *store.indices)):
+        if isinstance(node, Load):
+            yield node.buffer, tuple(node.indices)
+
+
+def _scalars(site: Site, target: Target) -> Iterator[Finding]:
+    dtype = site.store.buffers[0].dtype
+    lanes = target.vector_width(dtype)
+    if lanes > 1 and not any(f.kind == "vectorize" for f in site.loops):
+        yield Finding(
+            f"no loop of stage {site.store.stage} is vectorized, and a register holds {lanes} "
+            f"{dtype}", frozenset({"vectorize"}), site.store.stage,
+        )  # fmt: skip
+
+
+def _reloaded(site: Site, target: Target) -> Iterator[Finding]:
+    """Yield a finding for a vectorized sum that loads operands for each multiply-add."""
+    loops = [f for f in site.loops if f.kind in ("vectorize", "unroll")]
+    steps = [f for f in site.loops if f.axis.is_reduce]
+    if site.store.reducer is None or not steps or not any(f.kind == "vectorize" for f in loops):
+        return
+    rows = [f for f in loops if f.kind == "unroll" and not f.axis.is_reduce]
+    copies = prod(extent_of(f) for f in rows)
+    loads = [n for n in postorder(site.store.values) if isinstance(n, Load)]
+    if copies <= 2 and len(loads) > 1:
+        yield Finding(
+            f"each multiply-add of stage {site.store.stage} loads {len(loads)} operands: with a "
+            "tile of several rows in registers, one load serves them all",
+            frozenset({"register tile"}), site.store.stage,
+        )  # fmt: skip
+
+
+def _short_loops(site: Site, nest: Nest) -> Iterator[Finding]:
+    inner = site.loops[-1]
+    if inner.kind == "serial" and 1 < extent_of(inner) <= SHORT and isinstance(inner.extent, int):
+        yield Finding(
+            f"the inner loop {name_of(inner, nest)} has {inner.extent} iterations: counting and "
+            "testing them costs as much as their work", frozenset({"unroll"}), site.store.stage,
+        )  # fmt: skip
+
+
+__all__ = ["Finding", "findings"]

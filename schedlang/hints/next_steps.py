@@ -1,0 +1,112 @@
+"""The legal next steps of a schedule, each with its predicted effect."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from schedlang.autotune.costs.estimate import estimate
+from schedlang.autotune.record import cores
+from schedlang.errors import CallTypeError, SchedlangError, explain
+from schedlang.hints.candidates import Candidate, candidates
+from schedlang.ir.nest import Nest
+from schedlang.ir.verify import verify
+from schedlang.schedule.schedule import Schedule
+from schedlang.target import Target
+
+
+@dataclass(frozen=True)
+class NextStep:
+    """A legal next step of a schedule.
+
+    ``code`` takes it: Python statements with the names of :meth:`Schedule.as_python`. ``schedule``
+    is a copy of the schedule that has taken it. ``speedup`` is the estimated time before the step
+    over that after it. ``primitive`` and ``stage`` name the step.
+    """
+
+    primitive: str
+    stage: str
+    code: str
+    schedule: Schedule
+    nest: Nest
+    speedup: float
+
+    def __str__(self) -> str:
+        lines = self.code.splitlines()
+        head = f"{self.speedup:6.2f}x  {lines[0]}"
+        return "\n".join([head, *(f"         {line}" for line in lines[1:])])
+
+
+def next_steps(s: Any, target: Any = None) -> list[NextStep]:
+    """Return the legal next steps of a schedule on a CPU, those that promise most first.
+
+    Each is tried on a copy of ``s``: steps that are refused, and those whose nest does not pass the
+    verifier, are left out. The effects are those of the tuner's estimate, which only ranks; it
+    knows nothing of what LLVM vectorizes by itself.
+
+    Raise :class:`~schedlang.errors.CallTypeError` if ``s`` is no schedule, and
+    :class:`~schedlang.errors.LoweringError` if it cannot be lowered.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((1024, 1024), name="A")
+    >>> B = sl.compute((1024, 1024), lambda i, j: sl.exp(A[j, i]), name="B")
+    >>> s = sl.schedule(B)
+    >>> {step.primitive for step in sl.next_steps(s)} >= {"vectorize", "parallel", "tile"}
+    True
+    >>> len(s.steps)
+    0
+    """
+    if not isinstance(s, Schedule):
+        raise CallTypeError(
+            explain(
+                f"next_steps({type(s).__name__})", "it takes a schedule",
+                "Give the schedule of a computation: sl.schedule(C).",
+            )
+        )  # fmt: skip
+    where = Target.of(target)
+    if where.is_gpu:
+        raise CallTypeError(
+            explain(
+                f"next_steps(s, {where.kind!r})", "it knows the steps for CPUs only",
+                "Leave out the target, or search with sl.autotune(C, target=...).",
+            )
+        )  # fmt: skip
+    now, found = estimated(s.nest(), where), list[NextStep]()
+    for candidate in candidates(s, where):
+        step = taken(s, candidate, where, now)
+        if step is not None and not any(same(step, other) for other in found):
+            found.append(step)
+    return sorted(found, key=lambda step: -step.speedup)
+
+
+def estimated(nest: Nest, target: Target) -> float:
+    """Return the estimated seconds of a nest on all cores."""
+    return estimate(nest, target, cores()).seconds
+
+
+def taken(s: Schedule, candidate: Candidate, target: Target, now: float) -> NextStep | None:
+    """Return a candidate that a copy of ``s`` has taken; ``None`` if it is not legal."""
+    copy = s.copy()
+    try:
+        with warnings.catch_warnings():
+            # a step that warns is a step that a person should not be led to
+            warnings.simplefilter("error")
+            candidate.take(copy)
+            nest = copy.nest()
+            verify(nest)
+            after = estimated(nest, target)
+    except (SchedlangError, Warning):
+        return None
+    code = copy.as_python().splitlines()[len(s.as_python().splitlines()) :]
+    return NextStep(
+        candidate.primitive, candidate.stage, "\n".join(code), copy, nest, now / after
+    )
+
+
+def same(one: NextStep, other: NextStep) -> bool:
+    """Return whether two steps make the same loops."""
+    return str(one.nest) == str(other.nest)
+
+
+__all__ = ["NextStep", "estimated", "next_steps", "taken"]

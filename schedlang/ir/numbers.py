@@ -1,0 +1,43 @@
+"""The numbers of statements, by which a line of emitted source finds its line of the nest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING
+
+from schedlang.ir.nodes import Alloc, Fetch, For, If, Note, Stmt, Store, block_of, mapped
+
+if TYPE_CHECKING:
+    from schedlang.ir.nest import Nest
+
+
+def numbered(nest: Nest) -> Nest:
+    """Return ``nest`` with the ``number`` of each statement: 0, 1, ... in printed order.
+
+    The passes that run later replace statements, and those that they make keep the number.
+
+    >>> import schedlang as sl
+    >>> from schedlang.ir.nodes import walk
+    >>> A = sl.placeholder((8,), name="A")
+    >>> B = sl.compute((8,), lambda i: A[i] * 2, name="B")
+    >>> nest = numbered(sl.lower(sl.schedule(B)))
+    >>> [(type(stmt).__name__, stmt.number) for stmt, _ in walk(nest.body)]
+    [('For', 0), ('Store', 1)]
+    """
+    numbers = count()
+
+    def change(stmt: Stmt) -> Stmt:
+        if isinstance(stmt, (For, If, Store, Alloc, Fetch, Note)):
+            stmt = replace(stmt, number=next(numbers))
+        return mapped(stmt, change)
+
+    return replace(nest, body=block_of(change(nest.body)))
+
+
+def number_of(stmt: Stmt) -> int | None:
+    """Return the number of ``stmt``; ``None`` if it has none."""
+    return getattr(stmt, "number", None)
+
+
+__all__ = ["number_of", "numbered"]

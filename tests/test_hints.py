@@ -1,0 +1,143 @@
+"""Next steps and explanations: legal, right, with evidence, and with code to paste."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.errors import CallTypeError
+from tests import graphs
+
+TARGET = sl.Target("cpu", vector_bytes=32)
+
+
+@pytest.fixture(autouse=True)
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("findings", "next_steps"):
+        monkeypatch.setattr(f"schedlang.hints.{place}.cores", lambda: 2)
+
+
+def product(n: int) -> tuple[Any, Any, Any]:
+    return graphs.product(n, n, n)
+
+
+def blur(height: int, width: int) -> tuple[Any, Any, Any]:
+    X = sl.placeholder((height + 2, width + 2), name="X")
+    H = sl.compute(
+        (height + 2, width), lambda i, j: X[i, j] + X[i, j + 1] + X[i, j + 2], name="H"
+    )
+    V = sl.compute((height, width), lambda i, j: H[i, j] + H[i + 1, j] + H[i + 2, j], name="V")
+    return X, H, V
+
+
+def texts(s: Any) -> list[str]:
+    return [one.text for one in sl.explain(s, target=TARGET).advice]
+
+
+def test_a_plain_product_reads_a_column() -> None:
+    *_, C = product(256)
+    found = texts(sl.schedule(C))
+    # rows of 256 float32
+    assert found[0] == (
+        "the inner loop k accesses B[k, j] with a stride of 1,024 B: each access is in a cache "
+        "line of its own"
+    )
+    assert "stage C runs on one thread, and this machine has 2 cores" in found
+
+
+def test_repeated_rows_are_counted() -> None:
+    _, H, V = blur(512, 512)
+    s = sl.schedule(V)
+    s[H].compute_at(s[V], V.op.axis[0])
+    repeated = next(a for a in sl.explain(s, target=TARGET).advice if "stores" in a.text)
+    # 512 iterations compute 3 rows of 512 elements; H has 514 of them
+    assert f"stage H stores {512 * 3 * 512:,} values, 3 times as many as H has" in repeated.text
+    assert "s[H].store_root()" in repeated.step.code
+
+
+def test_an_intermediate_larger_than_the_cache() -> None:
+    _, _, V = blur(2048, 2048)
+    found = sl.explain(sl.schedule(V), target=TARGET)
+    large = [a for a in found.advice if a.text.startswith("H takes")]
+    bytes_ = 4 * 2050 * 2048
+    assert len(large) == 1 and f"H takes {bytes_:,} B" in large[0].text
+
+
+def test_each_next_step_keeps_the_result() -> None:
+    X, _, V = blur(20, 24)
+    x = np.random.default_rng(0).integers(0, 9, (22, 26)).astype("float32")
+    h = x[:, :-2] + x[:, 1:-1] + x[:, 2:]
+    steps = sl.next_steps(sl.schedule(V), TARGET)
+    assert len(steps) > 12
+    for step in steps:
+        f = sl.build(step.schedule, [X, V], target="python")
+        np.testing.assert_array_equal(f(x), h[:-2] + h[1:-1] + h[2:], step.code)
+
+
+def test_following_the_advice_makes_a_product_fast_and_right() -> None:
+    A, B, C = product(64)
+    s = sl.schedule(C)
+    names = set()
+    for _ in range(4):
+        found = sl.explain(s, target=TARGET).advice
+        if not found:
+            break
+        names.add(found[0].step.primitive)
+        s = found[0].step.schedule
+    assert {"vectorize", "register tile", "parallel"} <= names
+    a, b = np.random.default_rng(0).random((2, 64, 64), "float32")
+    np.testing.assert_allclose(sl.build(s, [A, B, C], target="python")(a, b), a @ b, rtol=1e-5)
+
+
+def test_the_code_of_a_step_can_be_pasted() -> None:
+    A, B, C = product(64)
+    s = sl.schedule(C)
+    for step in sl.next_steps(s, TARGET):
+        space: dict[str, Any] = {"sl": sl, "A": A, "B": B, "C": C}
+        exec(f"{s.as_python()}\n{step.code}", space)
+        assert str(space["s"]) == str(step.schedule)
+
+
+def test_steps_are_ranked_and_the_schedule_is_left_alone() -> None:
+    *_, C = product(64)
+    s = sl.schedule(C)
+    steps = sl.next_steps(s, TARGET)
+    assert not s.steps
+    assert [x.speedup for x in steps] == sorted((x.speedup for x in steps), reverse=True)
+    assert len({str(x.nest) for x in steps}) == len(steps)
+
+
+def test_a_kernel_is_measured_with_its_arrays() -> None:
+    A, B, C = product(4)
+    s = sl.schedule(C)
+    f = sl.build(s, [A, B, C], target="python")
+    a, b = np.ones((2, 4, 4), "float32")
+    found = sl.explain(f, a, b)
+    assert found.measured is not None and str(found.measured) in str(found).splitlines()[0]
+
+
+def test_nothing_to_say() -> None:
+    A = sl.placeholder((4,), name="A")
+    B = sl.compute((4,), lambda i: A[i], name="B")
+    s = sl.schedule(B)
+    s[B].vectorize(B.op.axis[0])
+    assert "No single step helps" in str(sl.explain(s, target=TARGET))
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (lambda C, s: sl.explain(C), "it explains schedules and kernels for CPUs"),
+        (lambda C, s: sl.explain(s, target="cuda"), "it explains schedules and kernels for CPUs"),
+        (lambda C, s: sl.explain(s, np.ones(3)), "a schedule is not called"),
+        (lambda C, s: sl.next_steps(C), "it takes a schedule"),
+        (lambda C, s: sl.next_steps(s, "cuda"), "it knows the steps for CPUs only"),
+    ],
+)
+def test_refusals(call: Any, what: str) -> None:
+    *_, C = product(8)
+    with pytest.raises(CallTypeError, match=what):
+        call(C, sl.schedule(C))
