@@ -135,7 +135,7 @@ class Core:
         assert all(type(n) is int for n in (*grid, *block, shmem_size))
         return SimpleNamespace(grid=grid, block=block, shmem_size=shmem_size)
 
-    def compiled(self, module: Any, kernel: KernelSource, device: Any, _: bool) -> Compiled:
+    def compiled(self, module: Any, kernel: KernelSource, device: Any, *_: bool) -> Compiled:
         self.codes.append((module.launch.__globals__[kernel.name], kernel))
         self.archs.append(device.arch)
         return Compiled("", bytes([len(self.codes) - 1]), None)  # type: ignore[arg-type]

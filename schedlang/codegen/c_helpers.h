@@ -30,6 +30,31 @@ SL void *sl_allocated(int64_t bytes) {
 SL void sl_free(void *p) { free(*(void **)p); }
 #define SL_HEAP __attribute__((cleanup(sl_free)))
 
+/* Time stamps after all instructions before them, in ticks of a constant length, and the number of
+   a thread of a parallel loop. */
+
+#if defined(__x86_64__)
+SL sl_i64 sl_ticks(void) {
+  __builtin_ia32_lfence();
+  return (sl_i64)__builtin_ia32_rdtsc();
+}
+#elif defined(__aarch64__)
+SL sl_i64 sl_ticks(void) {
+  sl_i64 t;
+  __asm__ volatile("isb\n\tmrs %0, cntvct_el0" : "=r"(t) : : "memory");
+  return t;
+}
+#else
+#include <time.h>
+SL sl_i64 sl_ticks(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (sl_i64)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+#endif
+extern int omp_get_thread_num(void);
+SL sl_i64 sl_thread_number(void) { return omp_get_thread_num(); }
+
 /* Half precision: an element of an array is 16 bits; a value is a float that holds one. */
 
 /* the bits pass through a barrier, or GCC leaves out both conversions */

@@ -155,6 +155,8 @@ class ValuePrinter:
         return f"sl_{kinds[0]}_of_{kinds[1]}_{lanes}({self.text(value.a)})", _ATOM
 
     def _call(self, value: m.Fn) -> str:
+        if not value.args:
+            return f"sl_{value.name}()"
         name = {"min": "minimum", "max": "maximum"}.get(value.name, value.name)
         return self._function(name, value.type, value.args)
 

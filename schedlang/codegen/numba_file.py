@@ -61,19 +61,27 @@ def render(
 
     ``shown`` is the loop nest that its header shows.
     """
-    parts = [header_lines(nest, steps, shown, order_hints(nest)), _imports(source, compiled), ""]
-    if compiled:
-        flags = "True" if fastmath else '{"contract"}'
-        parts.append(
-            f'OPTIONS = dict(cache=True, nogil=True, error_model="numpy", fastmath={flags})'
-        )
-    else:
-        parts.append("OPTIONS = {}")
+    head = header_lines(nest, steps, shown, order_hints(nest))
+    parts = [head, _imports(source, compiled), "", _options(fastmath, compiled)]
     public = _public(nest, source)
     helpers = [_ARRAY.strip(), *([_ROOT.strip()] if "_root(" in public else [])]
     last = f"__all__ = [{source.public!r}]"
     texts = [*map(plain, helpers), plain(public), plain(last)]
     return Listing(tuple(apart([plain("\n".join(parts)), *source.functions, *texts], 2)))
+
+
+def render_functions(source: Source, head: str, fastmath: bool, compiled: bool) -> str:
+    """Return the text of a file with the functions alone, under ``head``, one line of text."""
+    parts = [f"# {head}", "", _imports(source, compiled), "", _options(fastmath, compiled)]
+    return Listing(tuple(apart([plain("\n".join(parts)), *source.functions], 2))).text
+
+
+def _options(fastmath: bool, compiled: bool) -> str:
+    """Return the line with the options of ``njit``."""
+    if not compiled:
+        return "OPTIONS = {}"
+    flags = "True" if fastmath else '{"contract"}'
+    return f'OPTIONS = dict(cache=True, nogil=True, error_model="numpy", fastmath={flags})'
 
 
 def header_lines(

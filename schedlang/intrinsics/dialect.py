@@ -17,7 +17,8 @@ NAMES = (
     "reduce_add", "reduce_and", "reduce_max", "reduce_min", "reduce_mul", "reduce_or",
     "right_shift", "rolled", "round_even", "rounded", "rsqrt", "select", "sigmoid",
     "sin", "sinh", "sqrt", "stack_array", "store", "store_half", "stream_fence",
-    "subtract", "tan", "tanh", "trunc", "uint16", "uint32", "uint64", "uint8",
+    "subtract", "tan", "tanh", "thread_number", "ticks", "trunc", "uint16", "uint32", "uint64",
+    "uint8",
     "vgather", "vgather_half", "vgather_masked", "vgather_masked_half", "vload",
     "vload_columns", "vload_columns_half", "vload_half", "vload_if", "vload_if_half",
     "vload_masked", "vload_masked_half", "vload_shuffled", "vload_shuffled_half",
@@ -34,8 +35,8 @@ GPU_ONLY = (
     "vstore_aligned_half",
 )  # fmt: skip
 CPU_ONLY = (
-    "apart", "heap_array", "rolled", "rounded", "stack_array", "stream_fence", "vload_if",
-    "vload_if_half", "vload_shuffled", "vload_shuffled_half", "vstore_stream",
+    "apart", "heap_array", "rolled", "rounded", "stack_array", "stream_fence", "thread_number",
+    "ticks", "vload_if", "vload_if_half", "vload_shuffled", "vload_shuffled_half", "vstore_stream",
     "vstore_stream_half",
 )  # fmt: skip
 GPU_NAMES = tuple(sorted({*NAMES, *GPU_ONLY} - set(CPU_ONLY)))

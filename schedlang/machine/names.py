@@ -20,9 +20,10 @@ RESERVED = frozenset(keyword.kwlist) | frozenset(dir(builtins)) | {
 # names that a standalone file imports and defines beside its public function
 SAVED = frozenset({
     "AbstractTemplate", "Any", "BuiltinFunctionType", "CPUContext", "Callable", "Sequence",
-    "TypingError", "UnsupportedError", "annotations", "cgutils", "compiler", "cpu_target",
-    "infer_global", "intrinsic", "ir", "lower_builtin", "lower_cast", "models", "operator",
-    "populate_array", "register_model", "signature", "types", "_array", "_apart",
+    "TypingError", "UnsupportedError", "annotations", "binding", "cgutils", "compiler",
+    "cpu_target", "get_num_threads", "infer_global", "intrinsic", "ir", "lower_builtin",
+    "lower_cast", "models", "operator", "populate_array", "register_model", "signature", "types",
+    "_array", "_apart",
 })  # fmt: skip
 
 

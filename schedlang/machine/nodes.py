@@ -215,7 +215,8 @@ class For:
 
     ``label`` is a name for a function of the loop's body. The compiler keeps the loop ``rolled``,
     with that many vectors an iteration, or writes out all iterations of an ``unrolled`` one. A pass
-    makes a ``function`` of the loop.
+    makes a ``function`` of the loop. ``stage`` and ``axis`` are the printed names of its stage and
+    of its loop in the loop nest.
     """
 
     index: Reg
@@ -228,6 +229,8 @@ class For:
     rolled: int = 0
     unrolled: bool = False
     function: bool = False
+    stage: str = ""
+    axis: str = ""
     number: Optional[int] = None
 
 

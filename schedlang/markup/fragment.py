@@ -75,6 +75,7 @@ _STYLE = f"""
   margin: 0; }}
 .schedlang dl dt {{ color: var(--soft); font-weight: 400; float: none; width: auto; }}
 .schedlang dl dd {{ margin: 0; padding: 0; }}
+.schedlang .wide {{ margin: .8em 0; overflow-x: auto; }}
 .schedlang table {{ border-collapse: collapse; font: inherit; color: inherit; }}
 .schedlang th, .schedlang td {{ text-align: left; padding: .1em 1.2em .1em 0; }}
 .schedlang th {{ color: var(--soft); font-weight: 400; border-bottom: 1px solid var(--line); }}

@@ -107,7 +107,7 @@ def _check_list(what: str, args: Any, *behind: Any) -> None:
 
 def build(
     schedule: Any, args: Sequence[Any] | None = None, target: Any = None, name: str | None = None,
-    fastmath: bool = False, barriers: bool = True, **te_options: Any,
+    fastmath: bool = False, barriers: bool = True, lineinfo: bool = False, **te_options: Any,
 ) -> Kernel:  # fmt: skip
     """Return a :class:`Kernel` from a schedule.
 
@@ -117,7 +117,9 @@ def build(
     ``"cuda-emulator"`` (the CUDA kernels on the CPU), or a :class:`~schedlang.target.Target`; by
     default that of the enclosing ``with Target(...)``, else the CPU. ``fastmath`` lets the compiler
     reassociate floating-point operations and assume that there are no NaNs and infinities. With
-    ``SCHEDLANG_CUDA=emulator`` in the environment, ``"cuda"`` means the emulator.
+    ``lineinfo`` the machine code of a GPU kernel names the lines of the file, for ncu and other
+    tools; it changes no instruction. With ``SCHEDLANG_CUDA=emulator`` in the environment,
+    ``"cuda"`` means the emulator.
 
     ``barriers=False``, for ``"cuda-emulator"`` only, leaves out the barriers between the threads of
     a block. ``f.check(...)`` then shows which threads race, and for what.
@@ -144,20 +146,30 @@ def build(
             f'sl.build(..., name="{name}"): the fourth argument is the name of the kernel; te\'s '
             "target_host has no meaning here: leave it out"
         )
-    made = unwritten(schedule, args, or_emulator(Target.of(target)), name, fastmath, barriers)
+    where = or_emulator(Target.of(target))
+    made = unwritten(schedule, args, where, name, fastmath, barriers, lineinfo)
     made.write()
     return made
 
 
 def unwritten(
     schedule: Schedule, args: Sequence[Any] | None, where: Target, name: str | None = None,
-    fastmath: bool = False, barriers: bool = True,
+    fastmath: bool = False, barriers: bool = True, lineinfo: bool = False,
 ) -> Kernel:  # fmt: skip
     """Return the kernel of :func:`build`; its source is written when a file is first needed."""
     if not isinstance(fastmath, bool):
         raise BuildError(
             f"fastmath={fastmath!r} is neither True nor False: True lets the compiler reassociate "
             "operations and assume that there are no NaNs and infinities"
+        )
+    if lineinfo and not where.is_gpu:
+        raise BuildError(
+            explain(
+                f'lineinfo={lineinfo!r} for target="{where.kind}"',
+                "this option is for the machine code of GPU kernels",
+                "Leave it out: .llvm and .asm of a CPU kernel show the lines without it. "
+                "docs/profiling.md says how profilers and debuggers see them.",
+            )
         )
     if barriers is not True and where.kind != "cuda-emulator":
         raise BuildError(
@@ -200,12 +212,14 @@ def unwritten(
     for sentence in open_:
         text = f"sl.build of {nest.name}: {sentence}; compare its result with sl.reference"
         warnings.warn(text, UnprovenWarning, stacklevel=3)
-    file = None if program is None else DeviceFile(program, where.arch, public, steps, fastmath)
+    file = None
+    if program is not None:
+        file = DeviceFile(program, where.arch, public, steps, fastmath, bool(lineinfo))
     if file is not None and where.kind == "cuda":
         kernels = file.source.machine
         built = Built(
             signature, where, "launch", public, file.text, kernels, "", checked, open_,
-            file.listing.numbers,
+            file.listing.numbers, fastmath,
         )  # fmt: skip
         return CudaKernel(built, schedule.copy(), nest, file)
     host = Target("cpu") if where.is_gpu else where
@@ -227,7 +241,7 @@ def unwritten(
     listing = printed(machine)
     built = Built(
         signature, where, machine.entry.name, public, listing.text, machine, serial_text,
-        checked, open_, listing.numbers,
+        checked, open_, listing.numbers, fastmath,
     )  # fmt: skip
     if where.kind == "c":
         return CKernel(built, schedule.copy(), nest, fastmath)

@@ -16,10 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.errors import BuildError
+from schedlang.codegen.c_source import c_source
+from schedlang.errors import BuildError, explain
 from schedlang.ir.nest import Nest
+from schedlang.machine.nest import MachineNest
+from schedlang.machine.nodes import Array, Reg
 from schedlang.runtime import files, thread_safety
+from schedlang.runtime.code_listing import Source, asm_listing, functions_of
 from schedlang.runtime.kernel import Built, Kernel
+from schedlang.runtime.numba_code import Code
 from schedlang.schedule.schedule import Schedule
 
 COMPILERS = ("cc", "gcc", "clang")
@@ -63,11 +68,42 @@ class CKernel(Kernel):
         return self
 
     def _loaded(self, path: Path) -> Any:
-        options = (*OPTIONS, *(FASTMATH if self.fastmath else ()))
-        library = _library(path, options)
+        library = self._library(path)
         if self._built.serial_text:
             thread_safety.note_openmp()
         return _called(getattr(library, self._built.entry), self._types())
+
+    def _library(self, path: Path) -> ctypes.CDLL:
+        return _library(path, (*OPTIONS, *(FASTMATH if self.fastmath else ())))
+
+    def _threads(self) -> int:
+        """Return the greatest number of threads of OpenMP."""
+        if not self._built.serial_text or thread_safety.left_behind():
+            return 1
+        return int(self._library(self._path).omp_get_max_threads())
+
+    def _start_of(self, nest: MachineNest) -> Callable[..., None]:
+        path = files.write(c_source(nest).text, f"{nest.entry.name}_times", ".c")
+        kinds = [_kind(p) for p in nest.entry.parameters]
+        return _called(getattr(self._library(path), nest.entry.name), kinds)
+
+    def _code(self, asked: str) -> Code:
+        if asked == "llvm":
+            raise BuildError(
+                explain(
+                    f"llvm of kernel {self.name}",
+                    "it is C, which the system's compiler turns into machine code",
+                    'Read its .asm, or build it for target="cpu", which LLVM compiles.',
+                )
+            )
+        return self._assembly
+
+    @cached_property
+    def _assembly(self) -> Code:
+        options = (*OPTIONS, *(FASTMATH if self.fastmath else ()))
+        asm = assembly(self._path, options)
+        source = Source(self._path, self.source.splitlines(), {})
+        return Code("", "\n".join(asm_listing(asm, name, source) for name in functions_of(asm)))
 
     def _types(self) -> list[Any]:
         """Return the C types of the parameters: pointers, scalars and sizes."""
@@ -86,6 +122,14 @@ class CKernel(Kernel):
 
     def __reduce__(self) -> Any:
         return CKernel, (self._built, self.schedule, self._nest, self.fastmath)
+
+
+def _kind(parameter: Array | Reg) -> Any:
+    """Return the C type of a parameter of a machine nest: a pointer or a scalar."""
+    if isinstance(parameter, Array):
+        return ctypes.c_void_p
+    dtype = "float32" if parameter.type.dtype == "float16" else parameter.type.dtype
+    return np.ctypeslib.as_ctypes_type(dtype)
 
 
 def compiler() -> list[str]:
@@ -153,6 +197,15 @@ def compiled(source: Path, options: tuple[str, ...]) -> Path:
     finally:
         Path(temporary).unlink(missing_ok=True)
     return library
+
+
+def assembly(source: Path, options: tuple[str, ...]) -> str:
+    """Return a C file compiled to assembly, with line tables, which change no instruction."""
+    kept = [o for o in options if o != "-shared"]
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "kernel.s"
+        _compile([*compiler(), *kept, "-S", "-g1", "-o", str(target), str(source)], source)
+        return target.read_text(encoding="utf-8", errors="replace")
 
 
 def _compile(command: list[str], source: Path) -> None:

@@ -23,7 +23,8 @@ from schedlang.target import Device, Target
 class DeviceFile:
     """The forms of a program for ``target="cuda"``, each made when it is first needed.
 
-    ``steps`` is the schedule as Python, for the header of the file.
+    ``steps`` is the schedule as Python, for the header of the file. With ``lineinfo`` the machine
+    code names the lines of the file.
     """
 
     program: Program
@@ -31,6 +32,7 @@ class DeviceFile:
     public: str
     steps: str
     fastmath: bool
+    lineinfo: bool = False
 
     @cached_property
     def source(self) -> GpuSource:
@@ -66,7 +68,8 @@ class DeviceFile:
         nvidia.driver()
         module = files.load(self.path)
         kernels = self.source.kernels
-        return {k.name: nvidia.compiled(module, k, device, self.fastmath) for k in kernels}
+        options = self.fastmath, self.lineinfo
+        return {k.name: nvidia.compiled(module, k, device, *options) for k in kernels}
 
     def bundled(self) -> str:
         """Return the file with the intrinsics of its kernels, which needs only numba-cuda."""

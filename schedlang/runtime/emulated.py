@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.compute.arrays import as_numpy
-from schedlang.errors import CallError
+from schedlang.errors import BuildError, CallError, explain
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
 from schedlang.gpu_lowering.counters import Counters
@@ -21,6 +21,7 @@ from schedlang.runtime.device_file import DeviceFile
 from schedlang.runtime.kernel import Built, Kernel
 from schedlang.runtime.nvidia import Compiled, Resources
 from schedlang.runtime.parameters import scalar
+from schedlang.runtime.profile import Profile
 from schedlang.runtime.simulator import launcher
 from schedlang.schedule.schedule import Schedule
 
@@ -105,6 +106,18 @@ class GpuKernel(Kernel):
         scalars.update((a, value) for a, value in zip(inputs, given) if isinstance(a, Var))
         return counted(self._program, scalars)
 
+    def profile(
+        self, *args: Any, repeat: int = 5, levels: int = 3, share: float = 0.05, **named: Any
+    ) -> Profile:
+        raise BuildError(
+            explain(
+                f"profile of kernel {self.name}",
+                "the CPU emulates a GPU here, and its times say nothing about one",
+                'Count the requests of memory with .counters(...), or build for target="cuda" on a '
+                "machine with a GPU.",
+            )
+        )
+
     def _simulated(
         self, args: tuple[Any, ...], named: Mapping[str, Any], order: str, watched: bool
     ) -> Simulation:
@@ -148,7 +161,8 @@ class GpuKernel(Kernel):
     @property
     def sass(self) -> str:
         """The machine code of all kernels, as nvdisasm prints it."""
-        return "\n".join(nvidia.disassembled(c.cubin) for c in self.machine_code.values())
+        lines = self._file.lineinfo
+        return "\n".join(nvidia.disassembled(c.cubin, lines) for c in self.machine_code.values())
 
     @property
     def resources(self) -> dict[str, Resources]:

@@ -24,7 +24,14 @@ from schedlang.runtime.device_arrays import described, device_of, is_on_device, 
 from schedlang.runtime.gpu_clock import GpuClock, gpu_ceilings
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.parameters import Binder
-from schedlang.runtime.timing import TICK, lost_cores, median_and_spread, samples
+from schedlang.runtime.timing import (
+    TICK,
+    duration,
+    lost_cores,
+    median_and_spread,
+    number,
+    samples,
+)
 
 # beyond this spread a percentage means little
 WIDE = 1.0
@@ -99,31 +106,6 @@ class Evaluation:
         if self.busy:
             parts.append("while other work took a core: measure again when the machine is idle")
         return ", ".join(parts)
-
-
-def number(value: float, digits: int = 3) -> str:
-    """Return a number as text with ``digits`` digits, or with all digits before the point.
-
-    Only very large and very small numbers get an exponent.
-
-    >>> number(3.14159), number(1234.5), number(49999.6, 4), number(2.0), number(1e-7)
-    ('3.14', '1234', '50000', '2', '1e-07')
-    """
-    if not 10.0 ** (digits - 1) <= abs(value) < 1e9:
-        return f"{value:.{digits}g}"
-    return f"{value:.0f}"
-
-
-def duration(seconds: float) -> str:
-    """Return a time as text, in a suitable unit.
-
-    >>> duration(0.00123), duration(4.5e-7), duration(2.0), duration(1234.0)
-    ('1.23 ms', '450 ns', '2 s', '1234 s')
-    """
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= size:
-            return f"{number(seconds / size)} {unit}"
-    return f"{number(seconds * 1e9)} ns"
 
 
 def evaluate(

@@ -10,10 +10,11 @@ import numpy as np
 
 from schedlang.compute.arrays import as_numpy
 from schedlang.compute.torch_tensors import detached, is_tensor
-from schedlang.errors import CallError, CallTypeError, explain
+from schedlang.errors import BuildError, CallError, CallTypeError, explain
 from schedlang.gpu_lowering.limits import check_limits
 from schedlang.ir.nest import Nest
 from schedlang.runtime import files, nvidia
+from schedlang.runtime.cpu_profile import check_options
 from schedlang.runtime.device_arrays import (
     Described,
     address_of,
@@ -26,9 +27,12 @@ from schedlang.runtime.device_arrays import (
 from schedlang.runtime.device_fast_call import Passed, device_fast_call
 from schedlang.runtime.device_file import DeviceFile
 from schedlang.runtime.emulated import GpuKernel
+from schedlang.runtime.gpu_profile import Watch, gpu_profile
 from schedlang.runtime.kernel import Built
 from schedlang.runtime.launch import Launcher, Memory
+from schedlang.runtime.numba_code import Code
 from schedlang.runtime.nvidia import Compiled
+from schedlang.runtime.profile import Profile
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import DEVICES, Target
 
@@ -78,6 +82,45 @@ class CudaKernel(GpuKernel):
         cuda = nvidia.driver()
         there = [cuda.to_device(a) if isinstance(a, np.ndarray) else a for a in given]
         return there, cuda.synchronize
+
+    def profile(
+        self, *args: Any, repeat: int = 5, levels: int = 3, share: float = 0.05, **named: Any
+    ) -> Profile:
+        check_options(repeat, levels, share)
+        self._check_gpu()
+        given = self(*args, **named)
+        results = iter(given if isinstance(given, tuple) else (given,))
+        ordered = self._binder.order(args, named)
+        parameters = self.signature.parameters
+        there, _ = self.timed_on(
+            [next(results) if p.is_output else v for p, v in zip(parameters, ordered)]
+        )
+        stages = {k.name: k.launch.stage for k in self._file.source.kernels}
+        with nvidia.on_gpu(device_of(there)):
+            number, launcher = _one_stream(there)[0], self._function()
+
+            def run(watch: Watch | None) -> object:
+                watched = launcher if watch is None else launcher.watched(watch)
+                return self._started_by(Running(watched, number), there, {})
+
+            return gpu_profile(self.name, self.target.kind, stages, run, number, repeat)
+
+    def _code(self, asked: str) -> Code:
+        raise BuildError(
+            explain(
+                f"{asked} of kernel {self.name}",
+                "it is compiled for a GPU",
+                "Read its .ptx and its .sass.",
+            )
+        )
+
+    def _started_by(self, running: Running, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """Check and run a call by a launcher on a stream, and return its outputs."""
+        token = RUNNING.set(running)
+        try:
+            return super().__call__(*args, **named)
+        finally:
+            RUNNING.reset(token)
 
     def _function(self) -> Launcher:
         self._check_gpu()
@@ -178,11 +221,9 @@ class CudaKernel(GpuKernel):
         self._check_gpu()
         with nvidia.on_gpu(device_of(values)):
             number, several = _one_stream(values)
-            token = RUNNING.set(Running(self._function(), number))
             try:
-                return super().__call__(*args, **named)
+                return self._started_by(Running(self._function(), number), args, named)
             finally:
-                RUNNING.reset(token)
                 if several:
                     nvidia.stream_of(number).synchronize()
 

@@ -46,21 +46,21 @@ class GpuClock:
         """
         for call in calls[:3]:
             call()
-        _sleeper()[SLEEPERS, 1, self.stream](1)
+        hold(1, self.stream)
         self.stream.synchronize()
         each, host, _ = self._window(calls, 3, 5)
         count = int(min(MOST, max(3, len(calls), window / each)))
-        hold = 1 + int(4 * host * count)
+        wait = 1 + int(4 * host * count)
         for _ in range(TRIES):
-            each, host, held = self._window(calls, count, hold)
+            each, host, held = self._window(calls, count, wait)
             self.starved = not held
             if held:
                 break
             # a call of several kernels may fill the queue, and then the host waits
-            count, hold = max(3, count // 2), 2 * hold
+            count, wait = max(3, count // 2), 2 * wait
         return each * 1e-3
 
-    def _window(self, calls: Calls, count: int, hold: int) -> tuple[float, float, bool]:
+    def _window(self, calls: Calls, count: int, wait: int) -> tuple[float, float, bool]:
         """Return the milliseconds of a call on the GPU, and those of launching it.
 
         Also return whether the host launched all calls before the first one began.
@@ -68,7 +68,7 @@ class GpuClock:
         start, end = self.cuda.event(), self.cuda.event()
         # Defer deallocations, which would wait for the GPU.
         with self.cuda.defer_cleanup():
-            _sleeper()[SLEEPERS, 1, self.stream](hold)
+            hold(wait, self.stream)
             start.record(self.stream)
             before = perf_counter()
             for k in range(count):
@@ -78,6 +78,11 @@ class GpuClock:
             end.record(self.stream)
             end.synchronize()
         return start.elapsed_time(end) / count, host, held
+
+
+def hold(milliseconds: int, stream: Any) -> None:
+    """Let the GPU sleep on ``stream``, while the host launches what comes after."""
+    _sleeper()[SLEEPERS, 1, stream](milliseconds)
 
 
 @lru_cache(maxsize=1)
@@ -130,4 +135,4 @@ def _measured(number: int, dtype: str) -> Ceilings:
     return Ceilings(flops / seconds * 1e-9, 2 * COPIED / copy * 1e-9)
 
 
-__all__ = ["GpuClock", "gpu_ceilings"]
+__all__ = ["GpuClock", "gpu_ceilings", "hold"]

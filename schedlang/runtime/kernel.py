@@ -4,57 +4,43 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any, Optional, cast
+from typing import Any, cast
 from weakref import WeakSet
 
 import numpy as np
 
+from schedlang.codegen.numba_cpu import source_of
+from schedlang.codegen.numba_file import render_functions
 from schedlang.compute.arrays import as_numpy
-from schedlang.errors import BoundsError, BuildError, CallError, CallTypeError, VerifyError
+from schedlang.errors import BuildError, CallError, CallTypeError, VerifyError, explain
 from schedlang.expr.dtypes import LARGEST_BYTES
 from schedlang.ir.nest import Nest
 from schedlang.ir.specialize import at_sizes, largest_storage
 from schedlang.ir.verify import verify
 from schedlang.machine.nest import MachineNest
+from schedlang.machine.passes.serial import serial
 from schedlang.markup.bundle import mime_bundle
 from schedlang.runtime import files, thread_safety
 from schedlang.runtime.advice import advice, short_scan
 from schedlang.runtime.arrays import empty_like_library
+from schedlang.runtime.built import Built, numba_types
 from schedlang.runtime.bundle import bundle
+from schedlang.runtime.cpu_profile import Subject, check_options, cpu_profile
 from schedlang.runtime.fast_call import fast_call
-from schedlang.runtime.index_errors import with_array_name
 from schedlang.runtime.kernel_html import kernel_html
+from schedlang.runtime.numba_code import Code, code_of
 from schedlang.runtime.parameters import Binder, Signature, scalar
+from schedlang.runtime.profile import Profile
+from schedlang.runtime.starts import interpreted, one_at_a_time
 from schedlang.runtime.te_module import TeModule
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
 # the parallel kernels of this process that have loaded their function
 _READY: WeakSet[Kernel] = WeakSet()
-
-
-@dataclass(frozen=True)
-class Built:
-    """The data that a kernel is made from.
-
-    ``serial_text`` is the source without parallel loops, for a forked process. It is empty if there
-    are none. ``numbers`` are those of :attr:`Kernel.origins`.
-    """
-
-    signature: Signature
-    target: Target
-    entry: str
-    public: str
-    text: str
-    machine: MachineNest
-    serial_text: str = ""
-    checked_by_size: bool = False
-    unproven: tuple[str, ...] = ()
-    numbers: tuple[Optional[int], ...] = ()
 
 
 class Kernel(TeModule):
@@ -224,17 +210,54 @@ class Kernel(TeModule):
         """Compile now for writable arrays, or load from the disk cache; return this kernel."""
         function = self._function()
         if self.target.kind != "python" and not function.signatures:
-            from numba import from_dtype, types
-
-            kinds: list[Any] = []
-            for p in self._built.signature.parameters:
-                flat = "uint16" if p.dtype == "float16" and not p.is_scalar else (
-                    "float32" if p.dtype == "float16" else p.dtype)  # fmt: skip
-                scalar = from_dtype(np.dtype(flat))
-                kinds.append(scalar if p.is_scalar else types.Array(scalar, 1, "C"))
-            kinds += [types.int64] * len(self._built.signature.sizes)
-            function.compile(tuple(kinds))
+            function.compile(tuple(numba_types(self._built.signature)))
         return self
+
+    @property
+    def llvm(self) -> str:
+        """The code that LLVM optimized, with the lines of the source between; for the CPU.
+
+        The first use compiles the kernel again, in memory, also if numba has it in its cache on
+        disk, which keeps machine code only. The line information changes no instruction. There is
+        one listing for each function of the file. Where LLVM inlines a function into its caller,
+        the code is in both.
+
+        Raises :class:`~schedlang.errors.BuildError` for a kernel that numba does not compile.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((64,), name="A")
+        >>> B = sl.compute((64,), lambda i: A[i] * 2, name="B")
+        >>> s = sl.schedule(B)
+        >>> s[B].vectorize(s[B].split(B.op.axis[0], factor=8)[1])
+        >>> "fmul contract <8 x float>" in sl.build(s).llvm
+        True
+        """
+        return self._code("llvm").llvm
+
+    @property
+    def asm(self) -> str:
+        """The machine code as assembly, with the lines of the source between; see :attr:`llvm`.
+
+        Of a kernel for ``"c"`` it is what the C compiler makes.
+        """
+        return self._code("asm").asm
+
+    def _code(self, asked: str) -> Code:
+        """Return the code of this kernel, for the property ``asked``."""
+        if self.target.kind == "python":
+            raise BuildError(
+                explain(
+                    f"{asked} of kernel {self.name}",
+                    'it is built for target="python" and runs uncompiled',
+                    'Build it for target="cpu", which compiles the same source.',
+                )
+            )
+        return self._numba_code
+
+    @cached_property
+    def _numba_code(self) -> Code:
+        functions = [f.name for f in self._built.machine.functions]
+        return code_of(self._path, self._built.entry, functions, numba_types(self._built.signature))
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         if self._fast_call is not None and not named:
@@ -330,6 +353,10 @@ class Kernel(TeModule):
         self._checked_sizes.add(key)
 
     def _launch(self, arrays: Sequence[Any], sizes: Mapping[str, int]) -> None:
+        (self._start or self._starter())(*self._flat(arrays, sizes))
+
+    def _flat(self, arrays: Sequence[Any], sizes: Mapping[str, int]) -> list[Any]:
+        """Return the arguments of the function that runs: flat arrays, scalars, then sizes."""
         flat = []
         for value, p in zip(arrays, self._built.signature.parameters):
             if p.is_scalar:
@@ -338,21 +365,82 @@ class Kernel(TeModule):
                 flat.append(value.reshape(-1).view(np.uint16))
             else:
                 flat.append(value.reshape(-1))
-        flat += [sizes[n] for n in self._built.signature.sizes]
-        (self._start or self._starter())(*flat)
+        return flat + [sizes[n] for n in self._built.signature.sizes]
+
+    def profile(
+        self, *args: Any, repeat: int = 5, levels: int = 3, share: float = 0.05, **named: Any
+    ) -> Profile:
+        """Return the time of each stage and of the outer loops in a call with these arguments.
+
+        The arguments are those of a call. The kernel runs at least ``repeat`` times as it is, and
+        as often with time stamps around its loops, for which it is compiled once more: of each
+        stage around the outermost loop, and up to ``levels`` loops in each other. Stamps take
+        about ``share`` of the time at most, and what they take is subtracted; loops that begin too
+        often for that are left out. In a parallel loop each thread has its own times, and those of
+        the slowest one count. ``print`` shows a table, a notebook also a flame chart.
+
+        The kernel runs several times, so an output that is also an input changes with each. On a
+        GPU there is a time for each kernel, by events of the GPU; ``levels`` and ``share`` have no
+        meaning.
+
+        Raises :class:`~schedlang.errors.CallError` for ``repeat`` or ``levels`` below 1 and for a
+        ``share`` outside of 0 to 1, and :class:`~schedlang.errors.BuildError` for
+        ``target="cuda-emulator"``.
+
+        >>> import numpy as np, schedlang as sl
+        >>> A = sl.placeholder((64,), name="A")
+        >>> B = sl.compute((64,), lambda i: A[i] * 2, name="B")
+        >>> C = sl.compute((64,), lambda i: B[i] + B[63 - i], name="C")
+        >>> profile = sl.build(sl.schedule(C), target="python").profile(np.ones(64, "float32"))
+        >>> [(part.stage, part.name, part.times) for part in profile.parts], profile["B"] > 0
+        ([('B', 'i', 1), ('C', 'i', 1)], True)
+        """
+        check_options(repeat, levels, share)
+        arrays, sizes, _ = self._checked(args, named)
+        return cpu_profile(self._subject(self._flat(arrays, sizes)), repeat, levels, share)
+
+    def _subject(self, flat: list[Any]) -> Subject:
+        """Return what a profile needs of this kernel."""
+        machine = self._built.machine
+        if self._built.serial_text and thread_safety.left_behind():
+            machine = serial(machine)
+        start = self._start or self._starter()
+        kind = self.target.kind
+        return Subject(
+            self.name, kind, self._nest, machine, start, self._start_of, flat, self._threads()
+        )
+
+    def _threads(self) -> int:
+        """Return the greatest number of threads of a parallel loop."""
+        if not self._built.serial_text or self.target.kind == "python":
+            return 1
+        from numba import config
+
+        return int(config.NUMBA_NUM_THREADS)
+
+    def _start_of(self, nest: MachineNest) -> Callable[..., None]:
+        """Return the function of another machine nest, compiled as the kernel is."""
+        compiled = self.target.kind != "python"
+        head = f"{nest.entry.name} with time stamps"
+        source = source_of(nest, nest.entry.name)
+        text = render_functions(source, head, self._built.fastmath, compiled)
+        path = files.write(text, f"{nest.entry.name}_times")
+        return self._started(getattr(files.load(path), nest.entry.name), str(path))
 
     def forget_function(self) -> None:
         """Make the next call load the function again: after a fork it may be another one."""
         self._entry = self._start = None
 
     def _starter(self) -> Callable[..., None]:
-        """Return the callable that a call starts: the function in a lock or in error handling."""
-        function, lock = self._function(), self._lock
-        if self.target.kind == "python":
-            self._start = _interpreted(function, self.name, self.path)
-        else:
-            self._start = function if lock is None else _one_at_a_time(function, lock)
+        """Return the callable that a call starts."""
+        self._start = self._started(self._function(), self.path)
         return self._start
+
+    def _started(self, function: Callable[..., None], path: str) -> Callable[..., None]:
+        """Return ``function``, of the file at ``path``, in a lock or in error handling."""
+        if self.target.kind == "python":
+            return interpreted(function, self.name, path)
+        return function if self._lock is None else one_at_a_time(function, self._lock)
 
     def save(self, path: str | Path) -> Path:
         """Write a file that runs without schedlang, and return its path.
@@ -404,23 +492,3 @@ def _after_fork() -> None:
 if hasattr(os, "register_at_fork"):
     # registered after that of thread_safety, which runs first and notes whether threads remain
     os.register_at_fork(after_in_child=_after_fork)
-
-
-def _one_at_a_time(function: Callable[..., None], lock: Lock) -> Callable[..., None]:
-    def start(*flat: Any) -> None:
-        with lock:
-            function(*flat)
-
-    return start
-
-
-def _interpreted(function: Callable[..., None], name: str, path: str) -> Callable[..., None]:
-    def start(*flat: Any) -> None:
-        # NumPy warns of overflow and division by zero; compiled code does not
-        with np.errstate(all="ignore"):
-            try:
-                function(*flat)
-            except IndexError as error:
-                raise BoundsError(f"kernel {name}: {with_array_name(error, path)}") from error
-
-    return start

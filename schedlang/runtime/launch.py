@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from copy import copy
 from functools import partial
 from importlib import import_module
 from types import FunctionType, ModuleType
@@ -57,10 +59,23 @@ class Launcher:
         self._device = nvidia.driver().get_current_device().id
         self._scratch = Scratch()
         self._streams: dict[int, Any] = {}
-        loaded = {k.name: Loaded(k, code[k.name].cubin) for k in kernels}
-        launch = module.launch
-        names = {**launch.__globals__, **loaded, "cuda": self._scratch}
-        self._launch = FunctionType(launch.__code__, names, "launch", launch.__defaults__)
+        self._kernels = {k.name: Loaded(k, code[k.name].cubin) for k in kernels}
+        self._function = module.launch
+        self._launch = self._with(self._kernels)
+
+    def _with(self, kernels: Mapping[str, Any]) -> Callable[..., None]:
+        """Return the file's function with ``kernels`` in place of numba's."""
+        code = self._function
+        names = {**code.__globals__, **kernels, "cuda": self._scratch}
+        return FunctionType(code.__code__, names, "launch", code.__defaults__)
+
+    def watched(self, watch: Callable[[str], AbstractContextManager[None]]) -> Launcher:
+        """Return a launcher of the same kernels, each launched inside of ``watch(its name)``."""
+        found = copy(self)
+        found._launch = self._with(
+            {name: Watched(kernel, partial(watch, name)) for name, kernel in self._kernels.items()}
+        )
+        return found
 
     def __call__(self, *args: Any, stream: int = 0) -> None:
         with nvidia.on_gpu(self._device):
@@ -128,6 +143,22 @@ class Loaded:
             else:
                 flat.append(cast(value))
         self._launch(stream, config, self._kernel, *flat)
+
+
+class Watched:
+    """A loaded kernel, each launch of which happens inside of ``watch()``."""
+
+    def __init__(self, kernel: Loaded, watch: Callable[[], AbstractContextManager[None]]) -> None:
+        self._kernel, self._watch = kernel, watch
+
+    def __getitem__(self, where: tuple[Any, ...]) -> Callable[..., None]:
+        start = self._kernel[where]
+
+        def launch(*args: Any) -> None:
+            with self._watch():
+                start(*args)
+
+        return launch
 
 
 class Scratch(threading.local):

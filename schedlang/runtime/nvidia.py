@@ -146,18 +146,23 @@ def allow_shared(kernel: Any, dynamic_bytes: int) -> None:
     calls.cuKernelSetAttribute(most, dynamic_bytes, kernel.handle, here)
 
 
-def compiled(module: ModuleType, kernel: KernelSource, device: Device, fastmath: bool) -> Compiled:
-    """Compile one kernel of an emitted file for ``device``."""
+def compiled(
+    module: ModuleType, kernel: KernelSource, device: Device, fastmath: bool, lineinfo: bool = False
+) -> Compiled:
+    """Compile one kernel of an emitted file for ``device``.
+
+    With ``lineinfo`` its PTX and machine code name the lines of the file.
+    """
     cuda = driver()
     capability = (*device.capability, device.arch[-1]) if device.specific else device.capability
     function = getattr(module, kernel.name).py_func
     with _nvvm_errors(f"kernel {kernel.name} for {device.arch}"):
         ptx, _ = cuda.compile_ptx(
             function, signature(kernel), cc=capability, fastmath=fastmath,
-            launch_bounds=kernel.launch.threads,
+            launch_bounds=kernel.launch.threads, lineinfo=lineinfo,
         )  # fmt: skip
     ptx = _canonical_ptx(ptx, kernel.name)
-    cubin, messages = _assembled(ptx, device.arch)
+    cubin, messages = _assembled(ptx, device.arch, lineinfo)
     resources = _resources(messages, kernel, device)
     if not resources.occupancy:
         raise BuildError(
@@ -208,21 +213,23 @@ def _canonical_ptx(ptx: str, name: str) -> str:
     return ptx.replace(environment.group(0), "")
 
 
-def _assembled(ptx: str, arch: str) -> tuple[bytes, str]:
+def _assembled(ptx: str, arch: str, lineinfo: bool) -> tuple[bytes, str]:
     """Return the machine code of PTX, and the messages of ptxas."""
+    lines = ["-lineinfo"] if lineinfo else []
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
         source.write_text(ptx, encoding="utf-8")
-        done = _run([tool("ptxas"), f"-arch={arch}", "-v", str(source), "-o", str(target)])
+        done = _run([tool("ptxas"), f"-arch={arch}", "-v", *lines, str(source), "-o", str(target)])
         return target.read_bytes(), done.stderr + done.stdout
 
 
-def disassembled(cubin: bytes) -> str:
-    """Return machine code as text."""
+def disassembled(cubin: bytes, lineinfo: bool = False) -> str:
+    """Return machine code as text, with ``lineinfo`` also the lines of the file between."""
+    lines = ["-g"] if lineinfo else []
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "kernel.cubin"
         source.write_bytes(cubin)
-        return _run([tool("nvdisasm"), "-c", str(source)]).stdout
+        return _run([tool("nvdisasm"), "-c", *lines, str(source)]).stdout
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""Repeated timing of a call, and statistics of the samples."""
+"""Repeated timing of a call, statistics of the samples, and times as text."""
 
 from __future__ import annotations
 
@@ -69,3 +69,28 @@ def lost_cores() -> int:
     except ImportError:
         return 0
     return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Return a number as text with ``digits`` digits, or with all digits before the point.
+
+    Only very large and very small numbers get an exponent.
+
+    >>> number(3.14159), number(1234.5), number(49999.6, 4), number(2.0), number(1e-7)
+    ('3.14', '1234', '50000', '2', '1e-07')
+    """
+    if not 10.0 ** (digits - 1) <= abs(value) < 1e9:
+        return f"{value:.{digits}g}"
+    return f"{value:.0f}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time as text, in a suitable unit.
+
+    >>> duration(0.00123), duration(4.5e-7), duration(2.0), duration(1234.0)
+    ('1.23 ms', '450 ns', '2 s', '1234 s')
+    """
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{number(seconds / size)} {unit}"
+    return f"{number(seconds * 1e9)} ns"

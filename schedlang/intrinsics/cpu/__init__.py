@@ -53,11 +53,15 @@ if an operand is), `fma`, `absolute`, `copysign`, `sqrt`, `rsqrt`, `floor`, `cei
 Of these `exp`, `log`, `tanh`, `sigmoid` and `erf` are fast in float32; the others call the C
 library.  `bits_int32`, `bits_int64`, `bits_float32` and `bits_float64` reinterpret the bits of a
 number of the same size.
+
+**Time.**  `ticks()` is a time stamp and `thread_number()` that of a thread of a parallel loop, both
+int64.  Only kernels that `Kernel.profile` makes have them.
 """
 
 from __future__ import annotations
 
 from schedlang.intrinsics.bits import bits_float32, bits_float64, bits_int32, bits_int64
+from schedlang.intrinsics.cpu.clock import thread_number, ticks
 from schedlang.intrinsics.cpu.conditional import vload_if, vload_if_half
 from schedlang.intrinsics.cpu.libm import (
     acos,
@@ -183,7 +187,8 @@ __all__ = [
     "reduce_add", "reduce_and", "reduce_max", "reduce_min", "reduce_mul", "reduce_or",
     "right_shift", "rolled", "round_even", "rounded", "rsqrt", "select", "sigmoid",
     "sin", "sinh", "sqrt", "stack_array", "store", "store_half", "stream_fence",
-    "subtract", "tan", "tanh", "trunc", "uint16", "uint32", "uint64", "uint8",
+    "subtract", "tan", "tanh", "thread_number", "ticks", "trunc", "uint16", "uint32", "uint64",
+    "uint8",
     "vgather", "vgather_half", "vgather_masked", "vgather_masked_half", "vload",
     "vload_columns", "vload_columns_half", "vload_half", "vload_if", "vload_if_half",
     "vload_masked", "vload_masked_half", "vload_shuffled", "vload_shuffled_half",

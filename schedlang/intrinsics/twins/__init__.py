@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.intrinsics.twins.arithmetic import *  # noqa: F403
+from schedlang.intrinsics.twins.clock import *  # noqa: F403
 from schedlang.intrinsics.twins.hints import *  # noqa: F403
 from schedlang.intrinsics.twins.math import *  # noqa: F403
 from schedlang.intrinsics.twins.memory import *  # noqa: F403

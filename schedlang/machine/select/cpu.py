@@ -99,8 +99,9 @@ class _Entry(Statements):
         self.depth = outer
         stop = self.extent(loop, context)
         made = machine.For(
-            index, stop, tuple(body), parallel=True, label=label_of(loop), number=loop.number
-        )
+            index, stop, tuple(body), parallel=True, label=label_of(loop), stage=loop.stage,
+            axis=self.printed(loop.axis), number=loop.number,
+        )  # fmt: skip
         self.emit(made)
 
     def allocate(self, buffer: Buffer, context: Context) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from schedlang.errors import BuildError
+from schedlang.expr.nodes import Axis
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nest import Nest
@@ -212,7 +213,8 @@ class Statements:
             self.block(stmt.body, on_its_own(inner) if stmt.function else inner)
         made = machine.For(
             index, Num(stmt.stop), tuple(body), stmt.step, label=label_of(stmt),
-            function=stmt.function, number=stmt.number,
+            function=stmt.function, stage=stmt.stage, axis=self.printed(stmt.axis),
+            number=stmt.number,
         )  # fmt: skip
         self.emit(made)
 
@@ -246,7 +248,8 @@ class Statements:
             self.block(loop.body, on_its_own(context) if function else context)
         made = machine.For(
             index, stop, tuple(body), note=note, label=label_of(loop), rolled=rolled,
-            unrolled=unrolled, function=function, number=loop.number,
+            unrolled=unrolled, function=function, stage=loop.stage, axis=self.printed(loop.axis),
+            number=loop.number,
         )  # fmt: skip
         self.emit(made)
 
@@ -258,6 +261,10 @@ class Statements:
         with self.inside() as body:
             yield body
         self.depth = outer
+
+    def printed(self, axis: Axis) -> str:
+        """Return the name of a loop in the printed nest."""
+        return self.nest.names.get(axis, axis.name)
 
     def extent(self, loop: For, context: Context) -> Value:
         if isinstance(loop.extent, int):

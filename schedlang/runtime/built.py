@@ -1,0 +1,49 @@
+"""What a kernel is made from, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import numpy as np
+
+from schedlang.machine.nest import MachineNest
+from schedlang.runtime.parameters import Signature
+from schedlang.target import Target
+
+
+@dataclass(frozen=True)
+class Built:
+    """The data that a kernel is made from.
+
+    ``serial_text`` is the source without parallel loops, for a forked process. It is empty if there
+    are none. ``numbers`` are those of :attr:`Kernel.origins`.
+    """
+
+    signature: Signature
+    target: Target
+    entry: str
+    public: str
+    text: str
+    machine: MachineNest
+    serial_text: str = ""
+    checked_by_size: bool = False
+    unproven: tuple[str, ...] = ()
+    numbers: tuple[Optional[int], ...] = ()
+    fastmath: bool = False
+
+
+def numba_types(signature: Signature) -> list[Any]:
+    """Return numba's types of the parameters of the function that runs."""
+    from numba import from_dtype, types
+
+    kinds: list[Any] = []
+    for p in signature.parameters:
+        flat = "uint16" if p.dtype == "float16" and not p.is_scalar else (
+            "float32" if p.dtype == "float16" else p.dtype)  # fmt: skip
+        scalar = from_dtype(np.dtype(flat))
+        kinds.append(scalar if p.is_scalar else types.Array(scalar, 1, "C"))
+    return kinds + [types.int64] * len(signature.sizes)
+
+
+__all__ = ["Built", "numba_types"]
