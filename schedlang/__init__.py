@@ -47,6 +47,7 @@ _ON_DEMAND = {
     "explain": "schedlang.hints.explain:explain",
     "lower": "schedlang.runtime.build:lower",
     "next_steps": "schedlang.hints.next_steps:next_steps",
+    "plot": "schedlang.plot",
 }
 
 __all__ = [
@@ -59,7 +60,7 @@ __all__ = [
     "isnan",
     "log", "log10",
     "log1p", "log2", "logical_not", "lower", "max", "min", "next_steps", "pad", "placeholder",
-    "pow", "prod",
+    "plot", "pow", "prod",
     "reduce_axis", "reference", "round", "rsqrt", "scan", "schedule", "select", "sigmoid", "sin",
     "sinh", "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",
 ]  # fmt: skip

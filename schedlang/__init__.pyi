@@ -2,6 +2,7 @@
 
 from schedlang import errors as errors
 from schedlang import nd as nd
+from schedlang import plot as plot
 from schedlang import runtime as runtime
 from schedlang import target as target
 from schedlang import te as te

@@ -109,6 +109,10 @@ class TuningError(SchedlangError, ValueError):
     """A search that cannot start or continue: a wrong template, database or option."""
 
 
+class PlotError(SchedlangError, ValueError):
+    """A picture that cannot be drawn: sizes without numbers, order that data decide, no GPU."""
+
+
 class SpillWarning(UserWarning):
     """A register tile of sums spills to memory: the result is correct, but the kernel is slow."""
 

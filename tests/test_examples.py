@@ -20,7 +20,7 @@ LESSONS = sorted(EXAMPLES.glob("[0-9][0-9]_*.py"))
 # the others time several schedules, compile for the GPU's emulator, or search
 QUICK = ("01_print_the_loop_nest", "06_softmax_layernorm")
 NEEDS = {"03": ["sklearn", "PIL"], "04": ["sklearn", "PIL"], "05": ["sklearn", "PIL", "matplotlib"],
-         "07": ["sklearn"]}  # fmt: skip
+         "07": ["sklearn"], "10": ["matplotlib"]}  # fmt: skip
 
 
 def run(script: Path, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
@@ -40,6 +40,9 @@ def test_lesson(script: Path, tmp_path: Path) -> None:
     assert " in 0.." in done.stdout
     if script.name.startswith("05"):
         assert (tmp_path / "harris_corners.png").stat().st_size > 10_000
+    if script.name.startswith("10"):
+        made = sorted(tmp_path.glob("pictures-*"))
+        assert len(made) == 10 and all(path.stat().st_size > 10_000 for path in made)
 
 
 def test_lessons_are_listed_and_end_with_an_exercise() -> None:

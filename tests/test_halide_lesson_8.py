@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-LESSON = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "10_count_placements.py"))
+LESSON = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "11_count_placements.py"))
 PLACEMENTS = {p.name: p for p in LESSON["PLACEMENTS"]}
 
 # loads, stores, calls of sin, floats of storage, as the lesson gives them

@@ -1,11 +1,13 @@
-"""Counting of memory requests from the addresses of a program, without computing values.
+"""The memory requests of a program from its addresses, without computing values.
+
+:func:`counted` counts all of them, and :func:`requests_of_block` reports those of one block.
 
 Addresses and conditions must not depend on data; otherwise :func:`counted` raises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +16,13 @@ import numpy as np
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import Program as Evaluation
 from schedlang.expr.evaluate import evaluate, plan
-from schedlang.expr.nodes import Expr, Select, Unary
+from schedlang.expr.nodes import Expr, Select
 from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.lanes import lanes_at_once, lanes_differ
 from schedlang.gpu_lowering.ledger import Ledger
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
 from schedlang.index.linear import to_expr
+from schedlang.ir.conditional_loads import conditional_loads
 from schedlang.ir.nodes import (
     Barrier,
     Block,
@@ -69,6 +72,36 @@ def counted(program: Program, scalars: Mapping[Any, Any]) -> dict[str, Ledger]:
     return ledgers
 
 
+@dataclass(frozen=True, eq=False)
+class Request:
+    """An access of the threads of one block to global or shared memory.
+
+    ``bytes`` are the offsets in the buffer, ``active`` tells which threads take part, and ``width``
+    are the bytes for each of them.
+    """
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    stores: bool
+    bytes: np.ndarray
+    active: np.ndarray
+    width: int
+
+
+def requests_of_block(
+    launch: Launch, block: Sequence[int], scalars: Mapping[Any, Any],
+    see: Callable[[Request], None], stores_to: Buffer | None = None,
+) -> None:  # fmt: skip
+    """Report to ``see`` each request of one block of a kernel, in program order.
+
+    ``block`` has a number for each index of ``launch.grid``. ``stores_to`` leaves out all but the
+    stores to one buffer. Addresses must not depend on data.
+    """
+    walker = _Walker(launch, Ledger(launch.body), see, stores_to)
+    values = {i.axis: np.full((1, 1), at) for i, at in zip(launch.grid, block)}
+    walker.run({**scalars, **values}, 1)
+
+
 def _host(steps: Sequence[Step], scalars: dict[Any, Any], ledgers: dict[str, Ledger]) -> None:
     for step in steps:
         if isinstance(step, Launch):
@@ -110,9 +143,14 @@ class Access:
 class _Walker:
     """A pass that runs the loops and conditions of a kernel for many blocks and counts accesses."""
 
-    def __init__(self, launch: Launch, ledger: Ledger) -> None:
+    def __init__(
+        self, launch: Launch, ledger: Ledger, see: Callable[[Request], None] | None = None,
+        stores_to: Buffer | None = None,
+    ) -> None:  # fmt: skip
         self.launch = launch
         self.ledger = ledger
+        self.see = see
+        self.stores_to = stores_to
         self.accesses: dict[int, list[Access]] = {}
         self.loud: set[int] = set()
         self._prepare(launch.body)
@@ -130,16 +168,22 @@ class _Walker:
         if isinstance(stmt, Block):
             found = any([self._prepare(s) for s in stmt.stmts])
         elif isinstance(stmt, (For, If)):
-            self.accesses[id(stmt)] = _accesses(stmt)
-            found = self._prepare(stmt.body) or isinstance(stmt, If)
+            self.accesses[id(stmt)] = self._wanted(stmt)
+            # a condition counts, too, unless only some stores are wanted
+            found = self._prepare(stmt.body)
+            found = found or (isinstance(stmt, If) and self.stores_to is None)
             found = found or bool(self.accesses[id(stmt)])
         else:
-            self.accesses[id(stmt)] = _accesses(stmt)
-            waits = isinstance(stmt, (Barrier, Exchange))
+            self.accesses[id(stmt)] = self._wanted(stmt)
+            waits = isinstance(stmt, (Barrier, Exchange)) and self.stores_to is None
             found = waits or bool(self.accesses[id(stmt)])
         if found:
             self.loud.add(id(stmt))
         return found
+
+    def _wanted(self, stmt: Stmt) -> list[Access]:
+        found, only = _accesses(stmt), self.stores_to
+        return found if only is None else [a for a in found if a.stores and a.buffer is only]
 
     def run(self, values: Mapping[Any, Any], blocks: int) -> None:
         self.values = {**values, **self.threads}
@@ -214,6 +258,11 @@ class _Walker:
             active = self.both(active, test)
         scope = "shared" if access.buffer.scope == "shared" else "global"
         bytes_ = np.asarray(access.offset.run(self.values)[0]) * size
+        if self.see is not None:
+            mask = np.ones(self.shape, bool) if active is None else active
+            at = np.broadcast_to(bytes_, self.shape)[0]
+            self.see(Request(access.buffer, access.indices, access.stores, at, mask[0], width))
+            return
         if active is None and (bytes_.ndim < 2 or bytes_.shape[0] == 1):
             # the offsets are the same in every block
             row = np.broadcast_to(bytes_, (1, self.shape[1]))
@@ -233,7 +282,8 @@ def _accesses(stmt: Stmt) -> list[Access]:
         stmt = combined(stmt)
     found: list[Access] = []
     for root in expressions(stmt):
-        found += [_access(b, i, tests, False) for b, i, tests in _loads(root)]
+        loads = conditional_loads(root)
+        found += [_access(load.buffer, load.indices, tests, False) for load, tests in loads]
     if isinstance(stmt, Store):
         found += [_access(b, stmt.indices, (), True) for b in stmt.buffers]
     return [a for a in found if a.buffer.scope != "local"]
@@ -245,25 +295,4 @@ def _access(
     return Access(buffer, indices, plan((to_expr(flat(buffer, indices)),)), tests, stores)
 
 
-def _loads(root: Expr) -> list[tuple[Buffer, tuple[Expr, ...], tuple[Expr, ...]]]:
-    """Return each load with the conditions of the lazy branches around it."""
-    found: list[tuple[Buffer, tuple[Expr, ...], tuple[Expr, ...]]] = []
-    stack: list[tuple[Expr, tuple[Expr, ...]]] = [(root, ())]
-    seen: set[tuple[int, tuple[int, ...]]] = set()
-    while stack:
-        node, tests = stack.pop()
-        key = (id(node), tuple(map(id, tests)))
-        if key in seen:
-            continue
-        seen.add(key)
-        if isinstance(node, Load):
-            found.append((node.buffer, node.indices, tests))
-        if isinstance(node, Select) and node.lazy:
-            other = Unary("~", node.cond, "bool")
-            stack += [(node.b, (*tests, other)), (node.a, (*tests, node.cond)), (node.cond, tests)]
-        else:
-            stack += [(child, tests) for child in node.children]
-    return found
-
-
-__all__ = ["counted", "decided_by_data"]
+__all__ = ["Request", "counted", "decided_by_data", "requests_of_block"]

@@ -318,7 +318,7 @@ def store_child(
     if box is None:
         return drafts
     dims = realize(box, [to_lin(e) for e in child.op.outputs[0].shape], scope.ranges)
-    if not scope.threads.known and job.given.isdisjoint(child.outputs):
+    if job.folds and not scope.threads.known and job.given.isdisjoint(child.outputs):
         child = folded(job.state, child, dims, job.windows.get(child.name, ()))
     return [*job.storage(child, dims, scope_of(child, scope.loops)), *drafts]
 

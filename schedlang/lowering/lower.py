@@ -50,11 +50,13 @@ def sizes_of(args: Sequence[Arg]) -> set[Var]:
 
 
 def lower_state(
-    state: State, args: Sequence[Any] | None = None, strict: bool = True, name: str | None = None
-) -> Nest:
+    state: State, args: Sequence[Any] | None = None, strict: bool = True, name: str | None = None,
+    folds: bool = True,
+) -> Nest:  # fmt: skip
     """Return the loop nest of ``state`` for ``args`` (by default those of :func:`default_args`).
 
-    If ``strict`` is false, inconsistencies of the schedule become notes instead of errors.
+    If ``strict`` is false, inconsistencies of the schedule become notes instead of errors. Without
+    ``folds``, the storage of sliding windows keeps all rows, in the same order of statements.
     """
     checked = default_args(state) if args is None else check_args(state, args)
     tensors = [a for a in checked if isinstance(a, Tensor)]
@@ -79,7 +81,7 @@ def lower_state(
         problems = [*placement.problems, *scan_rows(state, placement, tensors)]
         job = Job(
             state, placement, frozenset(tensors), alias, names, ahead, problems,
-            clipped=set(clipped),
+            clipped=set(clipped), folds=folds,
         )  # fmt: skip
         drafts = run(_roots(job))
         if job.clipped <= clipped:

@@ -28,7 +28,8 @@ class Job:
     exists outside the nest. ``prefetched`` are the tensors that some loop prefetches.
     ``unclipped`` are the tensors that are read past their ends, so that their boxes are not
     clipped; ``clipped`` are those whose boxes had to be clipped all the same. ``windows`` are the
-    sliding windows of a stage that is stored further out, one for each nest that computes it.
+    sliding windows of a stage that is stored further out, one for each nest that computes it;
+    ``folds`` allows to keep only the rows in use.
     """
 
     state: State
@@ -41,6 +42,7 @@ class Job:
     unclipped: set[Tensor] = field(default_factory=set)
     clipped: set[Tensor] = field(default_factory=set)
     windows: dict[str, list[Window | None]] = field(default_factory=dict)
+    folds: bool = True
 
     def needs_box(self, tensor: Tensor) -> bool:
         """Return whether the region read of ``tensor`` determines the region computed."""

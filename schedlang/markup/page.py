@@ -12,12 +12,15 @@ h1 { font-size: 1.3rem; }
 """
 
 
-def page(title: str, body: str) -> str:
-    """Return a page with ``body``, which is HTML, under ``title``, which is text."""
+def page(title: str, body: str, heading: bool = True) -> str:
+    """Return a page with ``body``, which is HTML, under ``title``, which is text.
+
+    Without a ``heading``, only the browser's tab shows the title.
+    """
     head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
+    above = f"<h1>{escape(title)}</h1>" if heading else ""
     return (
-        f'<!doctype html>\n<html lang="en"><head>{head}</head>'
-        f"<body><h1>{escape(title)}</h1>{body}</body></html>\n"
+        f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{above}{body}</body></html>\n'
     )
 
 

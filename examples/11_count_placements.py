@@ -1,4 +1,4 @@
-"""Lesson 10: count what each placement of a stage costs: loads, stores, calls and storage.
+"""Lesson 11: count what each placement of a stage costs: loads, stores, calls and storage.
 
 Halide's tutorial counts one example by hand: lesson 8, "Scheduling multi-stage pipelines"
 (https://halide-lang.org/tutorials/tutorial_lesson_08_scheduling_2.html). A producer takes a sine,

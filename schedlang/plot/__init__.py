@@ -1,0 +1,17 @@
+"""Pictures of loop nests, kernels and searches (extra ``viz``); see docs/pictures.md."""
+
+from __future__ import annotations
+
+from schedlang.plot.order import iteration_order
+from schedlang.plot.picture import Picture
+from schedlang.plot.placement_picture import placement
+from schedlang.plot.roofline_picture import roofline
+from schedlang.plot.search_picture import search
+from schedlang.plot.stages_picture import stages
+from schedlang.plot.threads_picture import threads
+from schedlang.plot.warp_pictures import banks, coalescing
+
+__all__ = [
+    "Picture", "banks", "coalescing", "iteration_order", "placement", "roofline", "search",
+    "stages", "threads",
+]  # fmt: skip

@@ -1,0 +1,124 @@
+"""Limits on the size of pictures: large spaces are drawn in part, by whole outer iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.visit import postorder
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Buffer, For, Store
+from schedlang.plot.timeline import Access, Timed, points, stores_of
+
+# the most runs of statements that are followed, and the most elements of a panel
+MOST_POINTS = 2**21
+MOST_ELEMENTS = 128 * 128
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A loop of which only the first ``kept`` of ``extent`` iterations are drawn."""
+
+    loop: str
+    kept: int
+    extent: int
+
+
+def cuts(
+    nest: Nest, buffer: Buffer, known: Mapping[Any, int],
+    most_points: int = MOST_POINTS, most_elements: int = MOST_ELEMENTS,
+) -> tuple[dict[Axis, int], tuple[Cut, ...]]:  # fmt: skip
+    """Return the limits of loops so that a picture of ``buffer`` is small, and what they cut.
+
+    Loops that do not move through the buffer, such as those of a reduction, are cut first. Then the
+    outermost loop of the longest dimension is halved, so that whole tiles are left.
+    """
+    dims, rest, extents = _groups(nest, buffer)
+    most: dict[Axis, int] = {}
+
+    def span(loops: Sequence[For]) -> int:
+        return prod(most.get(loop.axis, extents[loop.axis]) for loop in loops)
+
+    def halve(loops: Sequence[For], least: int) -> bool:
+        for loop in loops:
+            now = most.get(loop.axis, extents[loop.axis])
+            if now > least:
+                most[loop.axis] = max(least, now // 2)
+                return True
+        return False
+
+    def halve_longest() -> bool:
+        """Halve a loop of the longest dimension; return whether there was one to halve."""
+        longest = [max(dim, key=span) for dim in dims if dim]
+        for loops in sorted(longest, key=span, reverse=True):
+            if span(loops) > 1 and (halve(loops, 2) or halve(loops, 1)):
+                return True
+        return False
+
+    while points(nest, known, most) > most_points:
+        if span(rest) > 4 and halve(rest, 1):
+            continue
+        if not halve_longest() and not halve(rest, 1):
+            break
+    while prod(max(map(span, dim)) for dim in dims if dim) > most_elements and halve_longest():
+        pass
+    # a loop may stand several times in a nest, as in the start and the sum of a reduction
+    seen = {loop.axis: loop for _, loops in stores_of(nest.body) for loop in loops}
+    cut = tuple(
+        Cut(nest.names.get(axis, axis.name), kept, extents[axis])
+        for axis, kept in most.items() if axis in seen and kept < extents[axis]
+    )  # fmt: skip
+    return most, cut
+
+
+def _groups(
+    nest: Nest, buffer: Buffer
+) -> tuple[list[list[list[For]]], list[For], dict[Axis, int]]:
+    """Return the loops that move through each dimension of ``buffer``, other loops, and extents.
+
+    A dimension has a list of loops, outer to inner, for each access.
+    """
+    dims: list[list[list[For]]] = [[] for _ in buffer.shape]
+    every: dict[Axis, For] = {}
+    extents: dict[Axis, int] = {}
+    for store, loops in stores_of(nest.body):
+        for loop in loops:
+            size = loop.extent if isinstance(loop.extent, int) else MOST_ELEMENTS
+            extents[loop.axis] = max(size, extents.get(loop.axis, 1))
+        for access in _shown(store, loops, buffer):
+            for k, index in enumerate(access.indices):
+                axes = _axes(index)
+                dims[k].append([loop for loop in loops if loop.axis in axes])
+        every.update({loop.axis: loop for loop in loops})
+    moving = {loop.axis for dim in dims for loops in dim for loop in loops}
+    return dims, [loop for axis, loop in every.items() if axis not in moving], extents
+
+
+def _shown(store: Store, loops: tuple[For, ...], buffer: Buffer) -> list[Access]:
+    timed = Timed(store, loops, (), (), (), 0, {})
+    return [access for access in timed.accesses if access.buffer is buffer]
+
+
+def _axes(index: Expr) -> set[Any]:
+    return {node for node in postorder((index,)) if isinstance(node, Axis)}
+
+
+def cut_text(cut: tuple[Cut, ...]) -> str:
+    """Return what is left out as a sentence, or an empty text.
+
+    >>> cut_text((Cut("i.outer", 4, 32), Cut("k", 2, 1024)))
+    'Drawn in part: the first 4 of 32 iterations of i.outer and 2 of 1,024 of k.'
+    """
+    if not cut:
+        return ""
+    first, *others = cut
+    parts = [f"the first {first.kept:,} of {first.extent:,} iterations of {first.loop}"]
+    parts += [f"{c.kept:,} of {c.extent:,} of {c.loop}" for c in others]
+    joined = ", ".join(parts[:-1]) + " and " * (len(parts) > 1) + parts[-1]
+    return f"Drawn in part: {joined}."
+
+
+__all__ = ["Cut", "MOST_ELEMENTS", "MOST_POINTS", "cut_text", "cuts"]

@@ -1,0 +1,273 @@
+"""The order of a loop nest: a time for each run of each of its statements.
+
+A step is one run of one store. The lanes of a vectorized loop, and threads, take a step together.
+Parallel loops run on one thread. The times are those of the loop nest that is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from schedlang.errors import PlotError, explain
+from schedlang.expr.evaluate import evaluate
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.visit import postorder
+from schedlang.index.linear import Lin, to_expr
+from schedlang.ir.conditional_loads import conditional_loads
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Load, Stmt, Store, expressions, walk
+from schedlang.plot.subject import shape_of
+
+# loops whose iterations run at the same time
+TOGETHER = ("vectorize", "vthread", "thread")
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """A load or store of a statement; a load may have conditions of its own."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    stores: bool
+    tests: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Timed:
+    """A store with its loops: iteration ``v`` of loop ``k`` is ``v * units[k]`` after ``base``.
+
+    ``counts`` are the iterations of the loops that are drawn. ``guards`` are conditions, and
+    ``known`` are the values of sizes.
+    """
+
+    store: Store
+    loops: tuple[For, ...]
+    counts: tuple[int, ...]
+    units: tuple[int, ...]
+    guards: tuple[Expr, ...]
+    base: int
+    known: Mapping[Any, int]
+
+    @property
+    def values(self) -> dict[Any, Any]:
+        """The value of each loop at each point, as arrays that broadcast to ``counts``."""
+        found: dict[Any, Any] = dict(self.known)
+        for k, (loop, count) in enumerate(zip(self.loops, self.counts)):
+            place = [1] * len(self.counts)
+            place[k] = count
+            found[loop.axis] = np.arange(count).reshape(place)
+        return found
+
+    @property
+    def times(self) -> np.ndarray:
+        """The time of each point, before the steps that guards skip are left out."""
+        total = np.full((1,) * len(self.counts), self.base, np.int64)
+        values = self.values
+        for loop, unit in zip(self.loops, self.units):
+            total = total + values[loop.axis] * unit
+        return np.broadcast_to(total, self.counts)
+
+    def active(self, tests: tuple[Expr, ...] = ()) -> np.ndarray:
+        """Return at which points the statement runs, and ``tests`` hold."""
+        values, shape = self.values, self.counts
+        mask = np.ones(shape, bool)
+        for cond in (*self.guards, *tests):
+            mask = mask & np.asarray(evaluate(cond, values))
+        for loop in self.loops:
+            if isinstance(loop.extent, Expr):
+                mask = mask & (values[loop.axis] < np.asarray(evaluate(loop.extent, values)))
+        return mask
+
+    @property
+    def accesses(self) -> list[Access]:
+        """What a step loads and stores, loads first."""
+        store = self.store
+        found: list[Access] = []
+        for root in expressions(store):
+            loads = conditional_loads(root)
+            found += [Access(load.buffer, load.indices, False, tests) for load, tests in loads]
+        if store.reducer is not None:
+            found += [Access(b, store.indices, False) for b in store.buffers]
+        return found + [Access(b, store.indices, True) for b in store.buffers]
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """The timed statements of a nest, in program order.
+
+    ``starts`` has the base and the units of each loop, by its id, for the time at which one of its
+    iterations begins. ``places`` maps each allocated buffer to its allocation.
+    """
+
+    nest: Nest
+    sites: tuple[Timed, ...]
+    starts: Mapping[int, tuple[int, tuple[int, ...]]]
+    places: Mapping[Buffer, Alloc]
+    length: int
+    known: Mapping[Any, int] = field(default_factory=dict)
+
+    def ranks(self) -> np.ndarray:
+        """Return the number of steps before each time, without those that guards skip.
+
+        The last element is the number of all steps.
+        """
+        run = np.zeros(self.length, bool)
+        for site in self.sites:
+            run[site.times[site.active()]] = True
+        return np.concatenate([[0], np.cumsum(run)])
+
+    def shape(self, buffer: Buffer) -> tuple[int, ...]:
+        """Return the shape in which ``buffer`` is drawn: that of its tensor, if it holds a part."""
+        alloc = self.places.get(buffer)
+        if alloc is None or alloc.layout or buffer.tensor is None:
+            return shape_of(buffer.shape)
+        extents = buffer.tensor.shape
+        return tuple(e if isinstance(e, int) else int(evaluate(e, self.known)) for e in extents)
+
+    def positions(self, site: Timed, access: Access) -> tuple[np.ndarray, np.ndarray]:
+        """Return the flat position of the accessed element at each point, and where there is one.
+
+        The element is one of the tensor, also if the buffer holds a part of it.
+        """
+        buffer, values = access.buffer, site.values
+        alloc = self.places.get(buffer)
+        origin: tuple[Lin, ...] = ()
+        if alloc is not None and not alloc.layout and buffer.tensor is not None:
+            origin = alloc.origin
+        shape = self.shape(buffer)
+        flat = np.zeros((1,) * len(site.counts), np.int64)
+        inside = site.active(access.tests)
+        for k, (index, extent) in enumerate(zip(access.indices, shape)):
+            at = np.asarray(evaluate(index, values))
+            if origin:
+                at = at + np.asarray(evaluate(to_expr(origin[k]), values))
+            # a tile that is rounded up reaches past its tensor
+            inside = inside & (at >= 0) & (at < extent)
+            flat = flat * extent + at
+        return np.broadcast_to(flat, site.counts), np.broadcast_to(inside, site.counts)
+
+
+def timeline(
+    nest: Nest, known: Mapping[Any, int], most: Mapping[Axis, int] | None = None
+) -> Timeline:
+    """Return the timeline of ``nest``, whose sizes are numbers.
+
+    ``most`` limits the iterations of some loops. Raise :class:`~schedlang.errors.PlotError` if data
+    decide which statements run.
+    """
+    limits = most or {}
+    spans: dict[int, int] = {}
+    counts: dict[int, int] = {}
+    _measure(nest.body, (), dict(known), limits, spans, counts)
+    sites: list[Timed] = []
+    starts: dict[int, tuple[int, tuple[int, ...]]] = {}
+    places = {s.buffer: s for s, _ in walk(nest.body) if isinstance(s, Alloc)}
+
+    def visit(
+        stmt: Stmt, loops: tuple[For, ...], units: tuple[int, ...], guards: tuple[Expr, ...],
+        base: int,
+    ) -> None:  # fmt: skip
+        if isinstance(stmt, Block):
+            for inner in stmt.stmts:
+                visit(inner, loops, units, guards, base)
+                base += spans[id(inner)]
+        elif isinstance(stmt, For):
+            unit = 0 if stmt.kind in TOGETHER else spans[id(stmt.body)]
+            starts[id(stmt)] = base, (*units, unit)
+            visit(stmt.body, (*loops, stmt), (*units, unit), guards, base)
+        elif isinstance(stmt, If):
+            visit(stmt.body, loops, units, (*guards, stmt.cond), base)
+        elif isinstance(stmt, Store):
+            shown = tuple(counts[id(loop)] for loop in loops)
+            sites.append(Timed(stmt, loops, shown, units, guards, base, known))
+
+    visit(nest.body, (), (), (), 0)
+    return Timeline(nest, tuple(sites), starts, places, spans[id(nest.body)], known)
+
+
+def points(nest: Nest, known: Mapping[Any, int], most: Mapping[Axis, int]) -> int:
+    """Return how many points the statements of :func:`timeline` have."""
+    counts: dict[int, int] = {}
+    _measure(nest.body, (), dict(known), most, {}, counts)
+    return sum(prod(counts[id(loop)] for loop in loops) for _, loops in stores_of(nest.body))
+
+
+def stores_of(body: Block) -> list[tuple[Store, tuple[For, ...]]]:
+    """Return each store with the loops around it, in program order."""
+    found: list[tuple[Store, tuple[For, ...]]] = []
+    stack: list[tuple[Stmt, tuple[For, ...]]] = [(body, ())]
+    while stack:
+        stmt, loops = stack.pop()
+        if isinstance(stmt, Block):
+            stack += [(inner, loops) for inner in reversed(stmt.stmts)]
+        elif isinstance(stmt, For):
+            stack.append((stmt.body, (*loops, stmt)))
+        elif isinstance(stmt, If):
+            stack.append((stmt.body, loops))
+        elif isinstance(stmt, Store):
+            found.append((stmt, loops))
+    return found
+
+
+def _measure(
+    stmt: Stmt, loops: tuple[For, ...], values: dict[Any, Any], limits: Mapping[Axis, int],
+    spans: dict[int, int], counts: dict[int, int],
+) -> int:  # fmt: skip
+    """Record how long each statement takes at most, and how often each loop runs at most."""
+    length = 0
+    if isinstance(stmt, Block):
+        length = sum(_measure(s, loops, values, limits, spans, counts) for s in stmt.stmts)
+    elif isinstance(stmt, For):
+        extent = stmt.extent
+        if isinstance(extent, Expr):
+            _refuse_data((extent,), f"the loop {stmt.axis.name}")
+            extent = _largest(extent, loops, counts, values)
+        counts[id(stmt)] = min(extent, limits.get(stmt.axis, extent))
+        inside = _measure(stmt.body, (*loops, stmt), values, limits, spans, counts)
+        length = inside if stmt.kind in TOGETHER else inside * counts[id(stmt)]
+    elif isinstance(stmt, If):
+        _refuse_data((stmt.cond,), f"the guard {stmt.cond}")
+        length = _measure(stmt.body, loops, values, limits, spans, counts)
+    elif isinstance(stmt, Store):
+        length = 1
+    spans[id(stmt)] = length
+    return length
+
+
+def _largest(
+    extent: Expr, loops: tuple[For, ...], counts: Mapping[int, int], values: Mapping[Any, Any]
+) -> int:
+    """Return the largest value of the extent of a loop over the iterations around it."""
+    needed = set(postorder((extent,)))
+    around = [loop for loop in loops if loop.axis in needed]
+    given = dict(values)
+    for k, loop in enumerate(around):
+        place = [1] * len(around)
+        place[k] = counts[id(loop)]
+        given[loop.axis] = np.arange(counts[id(loop)]).reshape(place)
+    return max(0, int(np.max(evaluate(extent, given), initial=0)))
+
+
+def _refuse_data(roots: tuple[Expr, ...], what: str) -> None:
+    load = next((n for n in postorder(roots) if isinstance(n, Load)), None)
+    if load is not None:
+        raise PlotError(
+            explain(
+                "a picture of the order of a nest",
+                f"{what} depends on the values of {load.buffer.name}, and a picture knows none",
+                "Draw a computation whose loops and indices do not read tensors.",
+            )
+        )  # fmt: skip
+
+
+def refuse_gather(access: Access) -> None:
+    """Raise :class:`~schedlang.errors.PlotError` if data decide which element is accessed."""
+    _refuse_data((*access.indices, *access.tests), f"an index of {access.buffer.name}")
+
+
+__all__ = ["Access", "Timed", "Timeline", "points", "refuse_gather", "stores_of", "timeline"]
