@@ -16,6 +16,7 @@ import numpy as np
 
 import schedlang as sl
 from schedlang.errors import MissingExtraError
+from schedlang.target import Cache
 
 N, HEIGHT, WIDTH = 64, 12, 14
 ROWS, DEPTH = 16, 4
@@ -118,11 +119,23 @@ def pictures() -> dict[str, sl.plot.Picture]:
         ),
         "order-blur": sl.plot.iteration_order(strips, [across, blurred], common=True),
         "placement": sl.plot.placement(placements),
+        "memory": memory(),
         "stages": sl.plot.stages(placements["strips"]),
         "coalescing": sl.plot.coalescing(threads),
         "banks": sl.plot.banks(banks),
         "threads": sl.plot.threads(threads),
     }
+
+
+def memory() -> sl.plot.Picture:
+    """Return the accesses of a transpose, in rows and in tiles, with caches of 1 and 4 KiB."""
+    M = sl.placeholder((48, 48), name="M")
+    T = sl.compute((48, 48), lambda i, j: M[j, i], name="T")
+    rows, tiles = sl.schedule(T), sl.schedule(T)
+    tiles[T].tile(*T.op.axis, 8, 8)
+    kernels = {"rows": sl.build(rows), "tiles of 8 by 8": sl.build(tiles)}
+    caches = (Cache(1024, 4), Cache(4096, 8))
+    return sl.plot.memory(kernels, np.ones((48, 48), "float32"), caches=caches)
 
 
 def measured() -> dict[str, sl.plot.Picture]:

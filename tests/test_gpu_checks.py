@@ -290,3 +290,22 @@ def test_warps_whose_lanes_part_are_counted(by_data: bool) -> None:
     f = sl.build(s, [*([I] if by_data else []), A, B], target="cuda-emulator")
     # the second warp of the second block has 4 of 32 lanes inside
     assert f.counters(*given)["B"].divergences == 1
+
+
+def test_the_element_of_a_race_is_right_under_padded_rows() -> None:
+    A = sl.placeholder((4, 4), name="A")
+    B = sl.compute((1, 4, 4), lambda b, i, j: A[j, i] + 1, name="B")
+    s = sl.schedule(B)
+    S = s.cache_read(A, "shared", [B])
+    b, i, j = B.op.axis
+    for axis, name in ((b, "blockIdx.x"), (i, "threadIdx.y"), (j, "threadIdx.x")):
+        s[B].bind(axis, name)
+    s[S].compute_at(s[B], b)
+    s[S].bind(S.op.axis[0], "threadIdx.y")
+    s[S].bind(S.op.axis[1], "threadIdx.x")
+    s[S].storage_align(S.op.axis[0], 4, 1)
+    f = sl.build(s, target="cuda-emulator", barriers=False)
+    with pytest.raises(RaceError) as found:
+        f.check(np.arange(16, dtype="float32").reshape(4, 4))
+    # thread 1 reads the transposed element that thread 4 wrote
+    assert found.value.element == (1, 0) and found.value.threads == ((4, 0), (1, 0))

@@ -141,10 +141,11 @@ class Memory:
         )
 
     def index(self, offset: int) -> list[int]:
-        """Return the index of the element at ``offset``."""
-        found = []
-        for stride, extent in zip(self.strides, self.shape):
-            found.append(offset // stride % max(extent, 1))
+        """Return the index of the element at ``offset``; strides may be padded."""
+        found = [0] * len(self.strides)
+        for place in sorted(range(len(found)), key=lambda k: -self.strides[k]):
+            if self.shape[place] > 1:
+                found[place], offset = divmod(offset, self.strides[place])
         return found
 
     def array(self) -> np.ndarray:

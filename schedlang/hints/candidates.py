@@ -14,13 +14,15 @@ from schedlang.expr.nodes import Axis
 from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.stage import StageView
 from schedlang.state.placement import effective_readers, legal_places, place
-from schedlang.state.state import Root
+from schedlang.state.state import At, Root
 from schedlang.target import Target
 
 # the largest loop to unroll, and the edges of tiles to try
 MOST_UNROLLED, TILES = 16, (16, 32, 64)
 # iterations of a reduction that stay together in a tile, and rows of a tile of sums
 CHUNKS, ROWS = (4, 16), (4, 6, 8)
+# rows of a strip along which a window slides: each strip computes its first rows again
+STRIP = 64
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,9 @@ def _register_tile(name: str, axis: Axis, lanes: Axis, rows: int) -> Callable[[S
         if type(axis.extent) is not int or axis.extent > rows:
             _, inner = s[name].split(axis, factor=rows)
         others = [a for a in s[name].leaf_axes if a not in (inner, lanes)]
-        s[name].reorder(*others, inner, lanes)
+        outside = [a for a in others if not a.is_reduce]
+        # a data loop inside a reduction would keep the sums in memory
+        s[name].reorder(*outside, *(a for a in others if a.is_reduce), inner, lanes)
         s[name].unroll(inner)
 
     return take
@@ -134,20 +138,30 @@ def _placements(s: Schedule, view: StageView) -> Iterator[Candidate]:
     stage = state.stages[name]
     attach = place(state.updated(stage.with_(attach=Root()))).attach
     for reader, axis in legal_places(state, attach, effective_readers(state)[name], stage):
-        yield Candidate("compute_at", name, _attached(name, reader, axis, stored_at_root=False))
-        yield Candidate("store_root", name, _attached(name, reader, axis, stored_at_root=True))
+        yield Candidate("compute_at", name, _attached(name, reader, axis))
+        yield Candidate("store_at", name, _in_strips(name, reader, axis))
 
 
-def _attached(
-    name: str, reader: str, axis: str, stored_at_root: bool
-) -> Callable[[Schedule], object]:
+def _attached(name: str, reader: str, axis: str) -> Callable[[Schedule], object]:
+    return lambda s: s[name].compute_at(s[reader], _loop(s, reader, axis))
+
+
+def _in_strips(name: str, reader: str, axis: str) -> Callable[[Schedule], object]:
+    """Return the steps that slide a window along strips of a loop, which may run in parallel."""
+
     def take(s: Schedule) -> None:
-        loop = next(a for a in s[reader].leaf_axes if a.name == axis)
-        s[name].compute_at(s[reader], loop)
-        if stored_at_root:
-            s[name].store_root()
+        if isinstance(s.state.stages[name].attach, At):
+            # the loop that it is attached to may be the one to split
+            s[name].compute_root()
+        strip, inner = s[reader].split(_loop(s, reader, axis), factor=STRIP)
+        s[name].compute_at(s[reader], inner)
+        s[name].store_at(s[reader], strip)
 
     return take
+
+
+def _loop(s: Schedule, reader: str, axis: str) -> Axis:
+    return next(a for a in s[reader].leaf_axes if a.name == axis)
 
 
 __all__ = ["Candidate", "candidates"]

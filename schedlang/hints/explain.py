@@ -29,8 +29,13 @@ class Advice:
     step: NextStep
 
     def __str__(self) -> str:
-        head = f"{self.text}. This step takes an estimated {1 / self.step.speedup:.2g} of the time:"
-        return "\n".join([head, *(f"    {line}" for line in self.step.code.splitlines())])
+        head = f"{self.text}. By the estimate, this makes it {self.step.speedup:.2g} times as fast:"
+        return "\n".join([head, *(f"    {line}" for line in self.code.splitlines())])
+
+    @property
+    def code(self) -> str:
+        """The statements that take the step, to be pasted."""
+        return self.step.code
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,7 @@ def explain(what: Any, *arrays: Any, target: Any = None) -> Explanation:
     >>> print(found.advice[0].text)
     the inner loop k accesses B[k, j] with a stride of 1,024 B: each access is in a cache line of \
 its own
-    >>> print(found.advice[0].step.code.splitlines()[-1])
+    >>> print(found.advice[0].code.splitlines()[-1])
     s[C].vectorize(j_inner)
     """
     kernel = what if isinstance(what, Kernel) else None

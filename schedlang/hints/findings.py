@@ -24,7 +24,7 @@ from schedlang.target import Target
 SHARE = 0.05
 # an innermost loop this short is mostly overhead
 SHORT = 8
-PLACES = frozenset({"compute_at", "compute_inline", "store_root"})
+PLACES = frozenset({"compute_at", "compute_inline", "store_at"})
 ORDERS = frozenset({"reorder", "tile", "vectorize"})
 
 

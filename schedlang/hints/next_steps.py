@@ -8,6 +8,8 @@ from typing import Any
 
 from schedlang.autotune.costs.estimate import estimate
 from schedlang.autotune.record import cores
+from schedlang.diagnostics.spills import guarded, spills
+from schedlang.diagnostics.strides import strided
 from schedlang.errors import CallTypeError, SchedlangError, explain
 from schedlang.hints.candidates import Candidate, candidates
 from schedlang.ir.nest import Nest
@@ -20,9 +22,9 @@ from schedlang.target import Target
 class NextStep:
     """A legal next step of a schedule.
 
-    ``code`` takes it: Python statements with the names of :meth:`Schedule.as_python`. ``schedule``
-    is a copy of the schedule that has taken it. ``speedup`` is the estimated time before the step
-    over that after it. ``primitive`` and ``stage`` name the step.
+    ``code`` takes it: Python statements that use ``s`` and the names of the tensors, and nothing
+    else. ``schedule`` is a copy of the schedule that has taken it. ``speedup`` is the estimated
+    time before the step over that after it. ``primitive`` and ``stage`` name the step.
     """
 
     primitive: str
@@ -41,9 +43,9 @@ class NextStep:
 def next_steps(s: Any, target: Any = None) -> list[NextStep]:
     """Return the legal next steps of a schedule on a CPU, those that promise most first.
 
-    Each is tried on a copy of ``s``: steps that are refused, and those whose nest does not pass the
-    verifier, are left out. The effects are those of the tuner's estimate, which only ranks; it
-    knows nothing of what LLVM vectorizes by itself.
+    Each is tried on a copy of ``s``. Steps that are refused or warn, whose nest does not pass the
+    verifier, or that :func:`~schedlang.build` would warn of are left out. The effects are those of
+    the tuner's estimate, which only ranks; it knows nothing of what LLVM vectorizes by itself.
 
     Raise :class:`~schedlang.errors.CallTypeError` if ``s`` is no schedule, and
     :class:`~schedlang.errors.LoweringError` if it cannot be lowered.
@@ -72,10 +74,12 @@ def next_steps(s: Any, target: Any = None) -> list[NextStep]:
                 "Leave out the target, or search with sl.autotune(C, target=...).",
             )
         )  # fmt: skip
-    now, found = estimated(s.nest(), where), list[NextStep]()
+    nest = s.nest()
+    now, found, seen = estimated(nest, where), list[NextStep](), {str(nest)}
     for candidate in candidates(s, where):
         step = taken(s, candidate, where, now)
-        if step is not None and not any(same(step, other) for other in found):
+        if step is not None and str(step.nest) not in seen:
+            seen.add(str(step.nest))
             found.append(step)
     return sorted(found, key=lambda step: -step.speedup)
 
@@ -98,15 +102,10 @@ def taken(s: Schedule, candidate: Candidate, target: Target, now: float) -> Next
             after = estimated(nest, target)
     except (SchedlangError, Warning):
         return None
-    code = copy.as_python().splitlines()[len(s.as_python().splitlines()) :]
-    return NextStep(
-        candidate.primitive, candidate.stage, "\n".join(code), copy, nest, now / after
-    )
-
-
-def same(one: NextStep, other: NextStep) -> bool:
-    """Return whether two steps make the same loops."""
-    return str(one.nest) == str(other.nest)
+    if spills(nest, target) or guarded(nest, target) or strided(nest, target):
+        return None
+    code = copy.code_since(len(s.steps))
+    return NextStep(candidate.primitive, candidate.stage, code, copy, nest, now / after)
 
 
 __all__ = ["NextStep", "estimated", "next_steps", "taken"]

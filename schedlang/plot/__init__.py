@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schedlang.plot.memory_picture import memory
 from schedlang.plot.order import iteration_order
 from schedlang.plot.picture import Picture
 from schedlang.plot.placement_picture import placement
@@ -12,6 +13,6 @@ from schedlang.plot.threads_picture import threads
 from schedlang.plot.warp_pictures import banks, coalescing
 
 __all__ = [
-    "Picture", "banks", "coalescing", "iteration_order", "placement", "roofline", "search",
-    "stages", "threads",
+    "Picture", "banks", "coalescing", "iteration_order", "memory", "placement", "roofline",
+    "search", "stages", "threads",
 ]  # fmt: skip

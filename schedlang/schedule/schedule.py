@@ -337,6 +337,25 @@ class Schedule:
         before, after = (self.at(n).as_python().splitlines() for n in (count - 1, count))
         return "\n".join(after[len(before) :])
 
+    def code_since(self, count: int) -> str:
+        """Return Python statements for the steps after the first ``count``.
+
+        They expect the schedule after those in ``s`` and each tensor in a variable of its name, and
+        use no variable of the steps before.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8,), name="A")
+        >>> C = sl.compute((8,), lambda i: A[i] + 1, name="C")
+        >>> s = sl.schedule(C)
+        >>> _, inner = s[C].split(C.op.axis[0], factor=4)
+        >>> s[C].unroll(inner)
+        >>> print(s.code_since(1))
+        i_inner = s[C].leaf_axes[1]
+        s[C].unroll(i_inner)
+        """
+        known = self.at(count)
+        return trace.further_steps(known.state, self._states[count:], self._steps[count:])
+
     def _step_count_text(self) -> str:
         steps = len(self._steps)
         return f"the schedule has {steps or 'no'} step{'s' * (steps != 1)}"

@@ -80,10 +80,22 @@ def as_python(start: State, states: Sequence[State], steps: Sequence[Step]) -> s
     ``_``. Outputs with equal names are numbered as in the printed nest. An input without a usable
     variable name is taken from a stage that reads it.
     """
+    return "\n".join(_written(start, states, steps)) + "\n"
+
+
+def further_steps(start: State, states: Sequence[State], steps: Sequence[Step]) -> str:
+    """Return statements that take ``steps`` on a schedule ``s`` whose state is ``start``.
+
+    They name its axes anew, and so depend on no variable but ``s`` and those of the tensors.
+    """
+    return "\n".join(_written(start, states, steps)[1:])
+
+
+def _written(start: State, states: Sequence[State], steps: Sequence[Step]) -> list[str]:
     writer = _Writer(start)
     for step, before, after in zip(steps, [start, *states], states):
         writer.write(step, before, after)
-    return "\n".join(writer.lines) + "\n"
+    return writer.lines
 
 
 def _identifier(name: str) -> str:
@@ -174,7 +186,8 @@ class _Writer:
                 self.lines.append(f"{bound} = s[{tensor}].op.{field}")
                 return
         position = next(k for k, a in enumerate(state.stages[stage].leaf) if a is axis)
-        self.axes[axis] = f"s[{tensor}].leaf_axes[{position}]"
+        self.axes[axis] = self._fresh(axis.name, tensor)
+        self.lines.append(f"{self.axes[axis]} = s[{tensor}].leaf_axes[{position}]")
 
     def _value(self, state: State, value: Any) -> str:
         if isinstance(value, list):
@@ -296,4 +309,4 @@ def _is_count(node: Expr) -> bool:
     return isinstance(node, Const) and node.weak and type(node.value) is int
 
 
-__all__ = ["as_python", "from_json", "to_json"]
+__all__ = ["as_python", "from_json", "further_steps", "to_json"]
