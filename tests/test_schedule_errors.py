@@ -554,3 +554,11 @@ def test_the_nest_in_a_message_says_where_it_was_cut() -> None:
     nest = str(caught.value).partition("each resulting loop once.\n")[2].splitlines()
     assert nest[0] == nest[-1] == "    ..." and len(nest) == 15
     assert "      vectorize j in 0..64:    <-- here" in nest
+
+
+def test_a_stage_is_asked_for_by_its_tensor() -> None:
+    A = sl.placeholder((8,), name="A")
+    C = sl.compute((8,), lambda i: A[i] + 1, name="C")
+    s = sl.schedule(C)
+    with pytest.raises(AttributeError, match=r"write s\[C\] for the stage of C"):
+        s.C  # noqa: B018

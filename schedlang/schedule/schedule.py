@@ -76,6 +76,10 @@ class Schedule:
                     f"{name} is a method of a stage, not of the schedule: write s[T].{name}(...), "
                     f"where T is the tensor whose loops it changes; the stages are {listed}"
                 )
+            if "_start" in self.__dict__ and name in self.state.stages:
+                raise MissingNameError(
+                    f"a schedule has no attribute {name!r}: write s[{name}] for the stage of {name}"
+                )
             known = [n for n in dir(Schedule) if not n.startswith("_")]
             output = self.outputs[-1].name if "_start" in self.__dict__ else "C"
             raise MissingNameError(no_attribute_of_schedule(name, known, output))
