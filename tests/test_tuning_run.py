@@ -27,7 +27,7 @@ from schedlang.autotune.database import Database
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.record import UNTUNED, Trial, Where
 from schedlang.autotune.report.progress import Silent
-from schedlang.autotune.run import MOST_REPEATED, run
+from schedlang.autotune.run import run
 from schedlang.autotune.runner.candidate_runner import CandidateRunner
 from schedlang.autotune.runner.local import Local
 from schedlang.autotune.runner.machine import Machine
@@ -344,10 +344,14 @@ def test_duplicates_are_measured_once(tmp_path: Path) -> None:
     assert [steps for steps in again.measured if "split" in steps] == []
 
 
-def test_a_resumed_seed_continues_after_its_earlier_proposals(tmp_path: Path) -> None:
+def test_a_resumed_seed_continues_after_its_earlier_proposals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Repeated proposals of an earlier run do not count as an exhausted space."""
+    few = 40
+    monkeypatch.setattr("schedlang.autotune.run.MOST_REPEATED", few)
     task, database, numbers = task_of(plus_one(), Limits()), tmp_path / "db", count(1)
-    for trials in (MOST_REPEATED + 50, MOST_REPEATED + 60):
+    for trials in (few + 50, few + 60):
         measurer = Pretended(lambda steps: 1 / next(numbers))
         search = search_of(task, measurer, RandomSearch(3), database, trials, dials)
         run(search, True, 3)
