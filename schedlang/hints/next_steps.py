@@ -52,7 +52,7 @@ def next_steps(s: Any, target: Any = None) -> list[NextStep]:
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((1024, 1024), name="A")
-    >>> B = sl.compute((1024, 1024), lambda i, j: sl.exp(A[j, i]), name="B")
+    >>> B = sl.compute((1024, 1024), lambda i, j: sl.exp(A[i, j]), name="B")
     >>> s = sl.schedule(B)
     >>> {step.primitive for step in sl.next_steps(s)} >= {"vectorize", "parallel", "tile"}
     True
