@@ -16,7 +16,7 @@ MOST_LEFT_OUT = 32
 
 @dataclass(frozen=True)
 class Moved:
-    """What a simulation found: lines by level.
+    """The result of a simulation: lines by level.
 
     ``into`` has a row for each level and a column for each site; ``written`` are the changed lines
     that each level wrote to the next; ``streamed`` are the bytes of stores that bypass the caches.

@@ -1,4 +1,4 @@
-"""What a kernel did, as numbers: of a line of its nest, a loop, a stage, or all of it."""
+"""The counts of a kernel: of a line of its nest, a loop, a stage, or all of it."""
 
 from __future__ import annotations
 

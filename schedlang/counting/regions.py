@@ -1,4 +1,4 @@
-"""How often the parts of a machine nest run: by multiplication, or by counters of the kernel."""
+"""The runs of the parts of a machine nest: by multiplication, or by counters of the kernel."""
 
 from __future__ import annotations
 

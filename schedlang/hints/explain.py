@@ -23,7 +23,7 @@ WORTH = 1.05
 
 @dataclass(frozen=True)
 class Advice:
-    """What holds a kernel back, as a sentence with its evidence, and the ``step`` that helps."""
+    """A reason that holds a kernel back, with its evidence, and the ``step`` that helps."""
 
     text: str
     step: NextStep

@@ -1,4 +1,4 @@
-"""What holds a nest back on a CPU: each finding has its evidence and the steps that may help."""
+"""Findings that hold a nest back on a CPU, with the evidence and the steps that may help."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ Thing = Union[Axis, Buffer, Var]
 
 
 class Named(NamedTuple):
-    """What a name of the nest stands for, and its name on the page."""
+    """The meaning of a name of the nest, and its name on the page."""
 
     thing: Thing
     name: Name

@@ -1,4 +1,4 @@
-"""What a notebook shows, with the text for where there is no HTML."""
+"""The forms of an object in a notebook: HTML, and text where there is no HTML."""
 
 from __future__ import annotations
 

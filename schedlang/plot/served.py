@@ -1,4 +1,4 @@
-"""Which level of simulated caches serves each access, and how far apart accesses to a line are."""
+"""The level of simulated caches that serves each access, and the distances of reuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a producer is computed and stored when its consumer computes one element."""
+"""The elements of a producer that are computed and stored at one step of its consumer."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Timed:
 
     @property
     def accesses(self) -> list[Access]:
-        """What a step loads and stores, loads first."""
+        """Return the accesses of a step, loads first."""
         store = self.store
         found: list[Access] = []
         for root in expressions(store):

@@ -1,4 +1,4 @@
-"""When a loop nest touches the elements of a buffer: the numbers behind pictures of order."""
+"""The steps at which a loop nest touches a buffer: the numbers behind pictures of order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class Touches:
-    """When a nest touches each element of a buffer, in steps of the nest.
+    """The steps at which a nest touches each element of a buffer.
 
     ``first`` and ``last`` are the steps of the first and the last touch, -1 for an element that is
     never touched; ``count`` is the number of steps that touch it. ``steps`` is the number of all

@@ -1,4 +1,4 @@
-"""What a kernel is made from, as data."""
+"""The data that a kernel is made from."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Stamp:
-    """What time stamps cost, in ticks: a pair takes ``whole``, and ``inside`` of it is measured."""
+    """The cost of time stamps, in ticks: a pair takes ``whole``, ``inside`` of it is measured."""
 
     seconds_per_tick: float
     inside: float

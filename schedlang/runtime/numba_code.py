@@ -1,4 +1,4 @@
-"""What LLVM made of an emitted file, compiled again in memory with line tables.
+"""The LLVM code of an emitted file, compiled again in memory with line tables.
 
 A kernel that numba loads from its cache on disk has machine code only, and none of LLVM's. The line
 tables are directives alone (``dbg_directives_only``, as for CUDA's ``lineinfo``). numba's option

@@ -42,7 +42,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Profile:
-    """What :meth:`Kernel.profile <schedlang.runtime.kernel.Kernel.profile>` measured.
+    """The result of :meth:`Kernel.profile <schedlang.runtime.kernel.Kernel.profile>`.
 
     All times are seconds of one call, the fastest, which other work on the machine disturbed least.
     ``seconds`` is the whole call, and ``kernel_seconds`` the fastest without time stamps.

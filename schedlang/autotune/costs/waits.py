@@ -21,7 +21,7 @@ TOGETHER = 4
 
 @dataclass
 class Iteration:
-    """What one iteration of a serial loop, or a kernel outside its loops, waits for."""
+    """The waits of one iteration of a serial loop, or of a kernel outside its loops."""
 
     reads: bool = False
     barriers: bool = False

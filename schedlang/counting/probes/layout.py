@@ -1,4 +1,4 @@
-"""Where the probes find what in a model, and the kinds of accesses.
+"""The layout of a model that the probes work on, and the kinds of accesses.
 
 A model of caches holds the number of levels, a shift, and the bytes of streamed stores. Then come
 the fields of each level: its sets, a bit mask if they are a power of two (else -1), its ways, where
