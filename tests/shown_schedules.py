@@ -10,9 +10,9 @@ from tests import gpu_schedules
 from tests.graphs import blur, product, recurrence
 
 
-def tiled() -> sl.Schedule:
+def tiled(rows: int = 12, columns: int = 64, depth: int = 8) -> sl.Schedule:
     """Return a product whose tiles of 4 by 32 sums stay in registers."""
-    _, _, C = product(12, 64, 8)
+    _, _, C = product(rows, columns, depth)
     s = sl.schedule(C)
     i, j = C.op.axis
     io, jo, ii, ji = s[C].tile(i, j, 4, 32)

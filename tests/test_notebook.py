@@ -18,7 +18,7 @@ from schedlang.errors import ScheduleError
 from schedlang.ir.rewrite import with_buffers
 from schedlang.runtime.kernel_html import kernel_html
 from schedlang.schedule.nest_diff import nest_diff
-from tests.graphs import product
+from tests import shown_schedules
 
 VOID = {"br", "hr", "img", "meta"}
 
@@ -64,15 +64,7 @@ def checked(html: str) -> Checker:
 
 
 def tiled() -> sl.Schedule:
-    A, B, C = product(300, 1000, 400)
-    s = sl.schedule(C)
-    i, j = C.op.axis
-    io, jo, ii, ji = s[C].tile(i, j, 4, 32)
-    s[C].reorder(io, jo, C.op.reduce_axis[0], ii, ji)
-    s[C].unroll(ii)
-    s[C].vectorize(ji)
-    s[C].parallel(io)
-    return s
+    return shown_schedules.tiled(300, 1000, 400)
 
 
 def test_a_schedule_shows_its_nest() -> None:
