@@ -161,11 +161,12 @@ class _Host:
             return str(value)
         e = self.evaluator
         e.number = self.number
+        place = Context.start({})
         with e.collected() as before:
             if isinstance(value, Expr) and value.dtype == "bool":
-                found = e.value(value, Context({}))
+                found = e.value(value, place)
             else:
-                found = e.index(to_lin(value) if isinstance(value, Expr) else value, Context({}))
+                found = e.index(to_lin(value) if isinstance(value, Expr) else value, place)
         for stmt in before:
             self.lines += self.printer.statement(stmt, self.depth)
         return self.printer(found)

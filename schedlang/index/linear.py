@@ -132,12 +132,7 @@ class Lin:
         if not self.terms:
             return other._times(times)
         terms = dict(self.terms)
-        for product, coef in other.terms.items():
-            total = terms.get(product, 0) + coef * times
-            if total:
-                terms[product] = total
-            else:
-                terms.pop(product, None)
+        add_terms(terms, other, times)
         return Lin(terms)
 
     def __neg__(self) -> Lin:
@@ -228,6 +223,21 @@ def involves(product: Product, axes: Container[object]) -> bool:
         elif any(depends(leaf, axes) for leaf in Lin.of(atom).leaves()):
             return True
     return False
+
+
+def add_term(terms: dict[Product, int], product: Product, coef: int) -> None:
+    """Add ``product * coef`` to ``terms``, which hold no coefficient of 0."""
+    total = terms.get(product, 0) + coef
+    if total:
+        terms[product] = total
+    else:
+        terms.pop(product, None)
+
+
+def add_terms(terms: dict[Product, int], other: Lin, times: int) -> None:
+    """Add ``other * times`` to ``terms``."""
+    for product, coef in other.terms.items():
+        add_term(terms, product, coef * times)
 
 
 def _lin(value: LinLike) -> Lin:

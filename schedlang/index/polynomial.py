@@ -7,7 +7,7 @@ from typing import Any
 
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Unary, Var
 from schedlang.expr.visit import postorder
-from schedlang.index.linear import Lin, Opaque
+from schedlang.index.linear import Lin, Opaque, Product, add_term, add_terms
 from schedlang.index.rules import Known, extreme, floordiv, mod
 
 MOST_QUICK = 6
@@ -40,20 +40,45 @@ def polynomial(value: Expr, values: Mapping[Any, Lin], ranges: Known) -> Lin:
 
 
 def _affine(value: Expr, values: Mapping[Axis | Var, Lin] | None, depth: int) -> Lin | None:
+    terms: dict[Product, int] = {}
+    return Lin(terms) if _add_terms(terms, value, 1, values, depth) else None
+
+
+def _add_terms(
+    terms: dict[Product, int], value: Expr, times: int, values: Mapping[Axis | Var, Lin] | None,
+    depth: int,
+) -> bool:  # fmt: skip
+    """Add ``value * times`` to ``terms``; return whether it is a small sum or product.
+
+    One dictionary for all of it is faster than a polynomial for each part.
+    """
     if isinstance(value, Axis):
         found = values.get(value) if values else None
-        return Lin.of(value) if found is None else found
-    if isinstance(value, Const) and value.weak and isinstance(value.value, int):
-        return Lin.of(value.value)
-    if isinstance(value, Binary) and value.weak and value.op in ("+", "-", "*") and depth:
-        a = _affine(value.a, values, depth - 1)
-        b = None if a is None else _affine(value.b, values, depth - 1)
-        if a is None or b is None:
-            return None
-        if value.op == "*":
-            return a * b
-        return a + b if value.op == "+" else a - b
-    return None
+        if found is None:
+            add_term(terms, (value,), times)
+        else:
+            add_terms(terms, found, times)
+        return True
+    if not value.weak:
+        return False
+    if isinstance(value, Const) and isinstance(value.value, int):
+        add_term(terms, (), value.value * times)
+        return True
+    if not isinstance(value, Binary) or not depth:
+        return False
+    op, a, b = value.op, value.a, value.b
+    if op == "*":
+        if isinstance(b, Const) and b.weak and isinstance(b.value, int):
+            return _add_terms(terms, a, times * b.value, values, depth - 1)
+        left = _affine(a, values, depth - 1)
+        right = None if left is None else _affine(b, values, depth - 1)
+        if left is None or right is None:
+            return False
+        add_terms(terms, left * right, times)
+        return True
+    if op not in ("+", "-") or not _add_terms(terms, a, times, values, depth - 1):
+        return False
+    return _add_terms(terms, b, times if op == "+" else -times, values, depth - 1)
 
 
 def _convert(node: Expr, done: dict[int, Lin], values: Mapping[Any, Lin], ranges: Known) -> Lin:

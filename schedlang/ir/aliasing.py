@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
+
 from schedlang.expr.visit import postorder
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Buffer, Load, Store, expressions, walk
+from schedlang.ir.nodes import Buffer, Load, Stmt, Store, expressions, walk
 
 
+@lru_cache(maxsize=8)
 def in_place_pairs(nest: Nest) -> frozenset[tuple[int, int]]:
     """Return positions (output, input) of arguments that may share memory exactly.
 
     An input may share an output's memory if both have one shape and dtype, and if only plain
     stores to that output read the input, each at the element that it stores.
     """
-    pairs = set()
-    for i, out in enumerate(nest.args):
-        for k, given in enumerate(nest.args):
-            if not isinstance(out, Buffer) or not isinstance(given, Buffer):
-                continue
-            if out in nest.outputs and given not in nest.outputs and _may_alias(nest, out, given):
-                pairs.add((i, k))
-    return frozenset(pairs)
+    arrays = [(k, a) for k, a in enumerate(nest.args) if isinstance(a, Buffer)]
+    pairs = [
+        (out, given) for out in arrays for given in arrays
+        if out[1] in nest.outputs and given[1] not in nest.outputs and _is_alike(out[1], given[1])
+    ]  # fmt: skip
+    reads = _reads(nest) if pairs else []
+    return frozenset(
+        (i, k) for (i, out), (k, given) in pairs if _reads_in_place(reads, out, given)
+    )
 
 
 def unaliased_arrays(nest: Nest) -> frozenset[Buffer]:
@@ -34,26 +39,33 @@ def unaliased_arrays(nest: Nest) -> frozenset[Buffer]:
     return frozenset(b for b in nest.buffers if not arguments.get(b, False))
 
 
-def _may_alias(nest: Nest, out: Buffer, given: Buffer) -> bool:
+def _is_alike(out: Buffer, given: Buffer) -> bool:
+    """Return whether two arrays have one shape and dtype."""
     if out.dtype != given.dtype or len(out.shape) != len(given.shape):
         return False
-    if any(to_lin(a) != to_lin(b) for a, b in zip(out.shape, given.shape)):
-        return False
-    stores = 0
-    for stmt, _ in walk(nest.body):
+    return all(to_lin(a) == to_lin(b) for a, b in zip(out.shape, given.shape))
+
+
+def _reads(nest: Nest) -> list[tuple[Stmt, list[Load]]]:
+    """Return each statement with the elements that it reads."""
+    return [
+        (stmt, [node for node in postorder(expressions(stmt)) if isinstance(node, Load)])
+        for stmt, _ in walk(nest.body)
+    ]
+
+
+def _reads_in_place(reads: Sequence[tuple[Stmt, list[Load]]], out: Buffer, given: Buffer) -> bool:
+    """Return whether plain stores to ``out`` alone read ``given``, where they store."""
+    for stmt, loads in reads:
         own = isinstance(stmt, Store) and stmt.buffers == (out,) and stmt.reducer is None
-        if isinstance(stmt, Store) and out in stmt.buffers:
-            stores += 1
-            if not own:
+        if isinstance(stmt, Store) and out in stmt.buffers and not own:
+            return False
+        for load in loads:
+            if load.buffer is out:
                 return False
-        for node in postorder(expressions(stmt)):
-            if not isinstance(node, Load):
-                continue
-            if node.buffer is out:
-                return False
-            if node.buffer is given:
+            if load.buffer is given:
                 assert not own or isinstance(stmt, Store)
-                if not own or not _same_at(node.indices, stmt.indices):  # type: ignore[union-attr]
+                if not own or not _same_at(load.indices, stmt.indices):  # type: ignore[union-attr]
                     return False
     return True
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from schedlang.expr import dtypes
 from schedlang.expr.printer import ATOM, LOWEST, PRECEDENCE, UNARY, binary_text, number, paren
 from schedlang.machine.nodes import (
+    INDEX,
     Both,
     Cast,
     Choice,
@@ -121,6 +122,9 @@ class Printer:
 
     def _number(self, value: Num) -> Text:
         dtype = value.type.dtype
+        if value.type is INDEX and abs(value.value) < 2**63:
+            literal = str(value.value)
+            return Text(literal, UNARY if literal[0] == "-" else ATOM)
         literal = number(value.value)
         word = literal.lstrip("-")
         if word in ("inf", "nan"):

@@ -8,12 +8,14 @@ overlap.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis
 from schedlang.expr.visit import postorder
+from schedlang.index.linear import Lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     Block,
@@ -60,7 +62,7 @@ def _marked(stmt: Stmt, job: LoopJob) -> Stmt:
         pragmas.append((VECTORIZABLE, None))
     if is_short(stmt) and (plainly or could_be_vectorized(stmt, job.fastmath)):
         pragmas.append((ROLLED, vectors_at_once(stmt, job.target)))
-    return replace(found, pragmas=tuple(pragmas))
+    return found if len(pragmas) == len(stmt.pragmas) else replace(found, pragmas=tuple(pragmas))
 
 
 def is_plain(nest: Nest) -> bool:
@@ -107,30 +109,35 @@ def could_be_vectorized(loop: For, any_order: bool = False) -> bool:
     if not all(isinstance(stmt, (For, If, Store)) for stmt in inside):
         return False
     stores = [stmt for stmt in inside if isinstance(stmt, Store)]
-    adjacent = all(_adjacent(s, loop.axis, any_order) for s in stores)
-    return bool(stores) and adjacent and _independent(loop, stores)
+    offsets = [[flat(b, s.indices) for b in s.buffers] for s in stores]
+    adjacent = all(_adjacent(s, o, loop.axis, any_order) for s, o in zip(stores, offsets))
+    if not stores or not adjacent:
+        return False
+    written = {b: o for s, found in zip(stores, offsets) for b, o in zip(s.buffers, found)}
+    return all(_independent(stmt, loop.axis, written) for stmt in inside)
 
 
-def _adjacent(store: Store, axis: Axis, any_order: bool) -> bool:
+def _adjacent(store: Store, offsets: Sequence[Lin], axis: Axis, any_order: bool) -> bool:
     """Return True if ``store`` writes adjacent elements, or adds to a sum in any order."""
-    steps = {lane_step(flat(b, store.indices), axis) for b in store.buffers}
+    steps = {lane_step(offset, axis) for offset in offsets}
     if steps == {0} and store.reducer is not None:
         return any_order or all(dtypes.is_integer(b.dtype) for b in store.buffers)
     return steps == {1}
 
 
-def _independent(loop: For, stores: list[Store]) -> bool:
-    """Return True if no iteration reads what another writes, and loads have a constant step."""
-    written = {b: flat(b, s.indices) for s in stores for b in s.buffers}
-    for stmt, _ in walk(loop.body):
-        for node in postorder(expressions(stmt)):
-            if not isinstance(node, Load):
-                continue
-            offset = flat(node.buffer, node.indices)
-            if lane_step(offset, loop.axis) is None:
-                return False
-            if node.buffer in written and offset != written[node.buffer]:
-                return False
+def _independent(stmt: Stmt, axis: Axis, written: Mapping[Buffer, Lin]) -> bool:
+    """Return True if ``stmt`` reads only what its own iteration of ``axis`` writes.
+
+    Its loads must have a constant step, and ``written`` are the offsets of the loop's stores.
+    """
+    for node in postorder(expressions(stmt)):
+        if not isinstance(node, Load):
+            continue
+        offset = flat(node.buffer, node.indices)
+        if lane_step(offset, axis) is None:
+            return False
+        if node.buffer in written and offset != written[node.buffer]:
+            return False
     return True
 
 

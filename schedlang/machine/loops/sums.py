@@ -83,19 +83,19 @@ def _inside(loop: For, job: LoopJob, place: _Place) -> _Place:
 
 def _buffers(loop: For, job: LoopJob, place: _Place) -> frozenset[Buffer]:
     """Return the buffers whose sums stay in registers inside of ``loop``."""
-    none: frozenset[Buffer] = frozenset()
-    if not loop.axis.is_reduce:
-        return none
-    inside = [(s, depth) for s, depth in walk(loop.body) if isinstance(s, For)]
-    if place.loops + max((depth for _, depth in inside), default=0) + 1 >= DEEPEST_LOOPS:
-        return none
-    if _too_many_copies([s for s, _ in inside], job.target, place.copies):
-        return none
     around = () if place.lanes is None else (place.lanes,)
     steps, target = job.steps.get(loop.stage, ()), job.target
     if target.is_gpu:
-        return kept_by_thread(loop, target, steps, around)
-    return kept_buffers(loop, target.vector_width, target.vector_registers, steps, around)
+        found = kept_by_thread(loop, target, steps, around)
+    else:
+        most = target.vector_registers
+        found = kept_buffers(loop, target.vector_width, most, steps, around)
+    if not found:
+        return found
+    inside = [(s, depth) for s, depth in walk(loop.body) if isinstance(s, For)]
+    deepest = place.loops + max((depth for _, depth in inside), default=0) + 1
+    copied = _too_many_copies([s for s, _ in inside], target, place.copies)
+    return frozenset() if deepest >= DEEPEST_LOOPS or copied else found
 
 
 def _too_many_copies(loops: Sequence[For], target: Target, copies: int) -> bool:

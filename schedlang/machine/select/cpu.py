@@ -55,13 +55,13 @@ class _Entry(Statements):
         parameters = [e.array(a) if isinstance(a, Buffer) else e.reg(a) for a in self.nest.args]
         parameters += [e.reg(v) for v in self.nest.sizes]
         with e.collected() as body:
-            self.task(stmts, Context({}))
+            self.task(stmts, Context.start({}))
         return self.finished(name, parameters, body)
 
     def task(self, body: Block, context: Context) -> None:
         """Build the statements of a function: the whole kernel, or the body of a parallel loop."""
         unfenced, self.stores.unfenced = self.stores.unfenced, False
-        loops = (stmt for stmt, _ in walk(body) if isinstance(stmt, For))
+        loops = (stmt for stmt, _ in walk(body) if isinstance(stmt, For) and stmt.pragmas)
         if any(VECTORIZABLE in dict(loop.pragmas) for loop in loops):
             alone = unaliased_arrays(self.nest)
             apart = [self.evaluator.array(b) for b in self.nest.buffers if b in alone]

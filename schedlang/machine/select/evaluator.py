@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Var
 from schedlang.expr.printer import is_index
@@ -43,10 +42,14 @@ class Evaluator(Builder):
         self.aligned = aligned
         self.tested = tested
         self.shuffled = shuffled
+        self._regs: dict[Axis | Var, Reg] = {}
 
     def reg(self, scalar: Axis | Var) -> Reg:
         """Return the register of a loop's index, a size or a scalar argument."""
-        return Reg(self.names[scalar], Type(scalar.dtype))
+        found = self._regs.get(scalar)
+        if found is None or found.name != self.names[scalar]:
+            found = self._regs[scalar] = Reg(self.names[scalar], Type(scalar.dtype))
+        return found
 
     def value(self, root: Expr, context: Context) -> Value:
         """Return the value of ``root``, after statements for its shared and long parts."""
@@ -119,7 +122,7 @@ class Evaluator(Builder):
         rest = lin - number
         key = ("base", rest)
         if key not in context.shared:
-            value = self.index(rest, replace(context, copies={}, offsets={}), buffer, indices)
+            value = self.index(rest, context._replace(copies={}, offsets={}), buffer, indices)
             if len(self.text(value).text) < SHORT:
                 return None
             context.shared[key] = self.let(value, f"{self.array(buffer).name}_at")
@@ -142,7 +145,7 @@ class Evaluator(Builder):
         if found is None:
             reg = self.fresh(f"{self.array(buffer).name}_sum", Type(buffer.dtype, count))
             # the offset stands before the loop, so only registers defined there may be used
-            outside = replace(context, copies={}, named=sums.index)
+            outside = context._replace(copies={}, named=sums.index)
             with self.collected() as before:
                 at = self.index(first, outside, buffer, indices)
             found = Sum(reg, at, tuple(before), self.number)

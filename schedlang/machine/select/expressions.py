@@ -6,7 +6,6 @@ Values get their types here, and registers if they are used twice, or too long o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -186,7 +185,7 @@ class Evaluation:
     def _node(self, node: Expr) -> Value:
         if self._known_index(node):
             lin = to_lin(node, self.context.values)
-            return self.owner.value(to_expr(lin), replace(self.context, values={}))
+            return self.owner.value(to_expr(lin), self.context._replace(values={}))
         if isinstance(node, Axis):
             return self._axis(node)
         if isinstance(node, Var):
@@ -299,7 +298,7 @@ class Evaluation:
         around = self.context
         for side in (node.a, node.b):
             self.done, self.repeated = dict(before), dict(named)
-            self.context = replace(around, copies={}, named=dict(around.named))
+            self.context = around._replace(copies={}, named=dict(around.named))
             with self.owner.collected() as stmts:
                 sides.append((stmts, self._emit(side)))
         self.done, self.repeated = before, named
@@ -391,7 +390,7 @@ class Evaluation:
                 mask = self.owner.let(mask, "m")
             inner = self.context
             if has_loads:
-                inner = replace(inner, mask=mask, leads=False)
+                inner = inner._replace(mask=mask, leads=False)
             found.append(Evaluation(self.owner, inner, self.done).run(side))
         if read_here and self._reads_or_is_zero(node) and found[0].type.lanes:
             return found[0]

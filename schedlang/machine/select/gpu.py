@@ -95,7 +95,7 @@ class _Kernel(Statements):
             stored = self.storage_name(buffer)
             self.names.share(buffer, stored)
             self.evaluator.storage[buffer] = self.first.setdefault(stored, buffer)
-        context = Context(constant)
+        context = Context.start(constant)
         with self.evaluator.collected() as body:
             for index in launch.indices:
                 if index.axis not in constant:

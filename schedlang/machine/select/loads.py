@@ -37,7 +37,7 @@ def load(e: Values, node: LoadExpr, offset: Lin, context: Context) -> Load:
             return Load("vgather_masked", array, offsets, vector, mask=mask)
         if e.shuffled and (found := _shuffle_order(e, node, context)) is not None:
             start, distances = found
-            within = replace(context, lanes=replace(lanes, start=lanes.start + start))
+            within = context._replace(lanes=replace(lanes, start=lanes.start + start))
             first = e.offset(node.buffer, node.indices, _at_lane(context, start))
             at = e.index(first, within, node.buffer, node.indices)
             return Load("vload_shuffled", array, at, vector, order=_named(e, distances, context))
@@ -92,7 +92,7 @@ def _at_lane(context: Context, lane: int) -> Context:
     """Return the context of one lane alone."""
     lanes = context.lanes
     assert lanes is not None
-    return replace(context, values={**context.values, lanes.axis: lanes.start + lane})
+    return context._replace(values={**context.values, lanes.axis: lanes.start + lane})
 
 
 def _lane_offsets(e: Values, offset: Lin, context: Context) -> Value:

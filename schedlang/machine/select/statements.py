@@ -81,7 +81,7 @@ class Statements:
 
     def block(self, block: Block, context: Context, **changes: Any) -> None:
         """Build the statements of a block; ``changes`` are those of ``context`` inside of it."""
-        inside = replace(context, named=dict(context.named), **changes)
+        inside = context._replace(named=dict(context.named), **changes)
         for stmt in block.stmts:
             self.statement(stmt, inside)
 
@@ -171,7 +171,7 @@ class Statements:
         """Build one prefetch for all lanes, at the element that the first lane reads."""
         if context.lanes is not None:
             first = {context.lanes.axis: context.lanes.start}
-            context = replace(context, values={**context.values, **first}, lanes=None, mask=None)
+            context = context._replace(values={**context.values, **first}, lanes=None, mask=None)
         offset = self.evaluator.offset(stmt.buffer, stmt.indices, context)
         at = self.evaluator.index(offset, context, stmt.buffer, stmt.indices)
         self.emit(Prefetch(self.evaluator.array(stmt.buffer), at, stmt.number))
@@ -180,9 +180,9 @@ class Statements:
         if stmt.share:
             if not context.copies:
                 written = frozenset(b for s, _ in walk(stmt) for b in buffers_of(s))
-                context = replace(context, written=written, shared={}, blocks=stmt.blocks)
+                context = context._replace(written=written, shared={}, blocks=stmt.blocks)
             axis = stmt.copies[0].axis
-            context = replace(context, copies={**context.copies, axis: len(stmt.copies)})
+            context = context._replace(copies={**context.copies, axis: len(stmt.copies)})
         for copy in stmt.copies:
             self.copy(copy, context)
 
@@ -208,7 +208,7 @@ class Statements:
         index = self.evaluator.reg(stmt.axis)
         self.names.share(stmt.start, index.name)
         # registers of this loop are out of scope in the next copy of an unrolled loop
-        inner = replace(context, shared=dict(context.shared))
+        inner = context._replace(shared=dict(context.shared))
         with self.inside_loop(stmt.function) as body:
             self.block(stmt.body, on_its_own(inner) if stmt.function else inner)
         made = machine.For(
@@ -280,4 +280,4 @@ def label_of(loop: For | Strips) -> str:
 
 def on_its_own(context: Context) -> Context:
     """Return ``context`` without registers of outside, which a function does not know."""
-    return replace(context, shared={}, named={})
+    return context._replace(shared={}, named={})

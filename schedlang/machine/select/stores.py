@@ -88,7 +88,7 @@ class Stores:
             if len(e.text(at).text) < SHORT:
                 continue
             reg = e.let(at, f"{e.array(buffer).name}_at")
-            context = replace(context, offsets={**context.offsets, (buffer, first): reg})
+            context = context._replace(offsets={**context.offsets, (buffer, first): reg})
         return context
 
     def _store_one(
