@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count, islice
+from types import FunctionType
 from typing import Any
 
 from schedlang.compute.bounds import check_reads
@@ -93,10 +94,42 @@ def compute(
 
 
 def _axis_names(fcompute: Callable[..., Any], ndim: int, name: str) -> list[str]:
-    try:
-        parameters = inspect.signature(fcompute).parameters
-    except (TypeError, ValueError):
-        return [f"i{k}" for k in range(ndim)]
+    names = _first_parameters(fcompute, ndim)
+    if names is None:
+        try:
+            parameters = inspect.signature(fcompute).parameters
+        except (TypeError, ValueError):
+            return [f"i{k}" for k in range(ndim)]
+        names = _given_names(parameters, ndim)
+    if len(names) != ndim:
+        raise ComputeError(
+            explain(
+                f"sl.compute for {name}",
+                f"the shape has {ndim} dimension{'s' * (ndim != 1)}, but the lambda takes "
+                f"{len(names)} ({', '.join(names) or 'none'})",
+                "Give the lambda one parameter for each dimension, or *idx.",
+            )
+        )
+    for axis in names:
+        check_name(axis, "an axis")
+    return names
+
+
+def _first_parameters(fcompute: Callable[..., Any], ndim: int) -> list[str] | None:
+    """Return the first ``ndim`` parameters of a plain function whose others have defaults.
+
+    Return ``None`` for any other callable: :func:`inspect.signature`, which is slow, knows them.
+    """
+    if type(fcompute) is not FunctionType or fcompute.__dict__:
+        return None
+    code, defaults = fcompute.__code__, fcompute.__defaults__ or ()
+    fits = code.co_argcount - len(defaults) <= ndim <= code.co_argcount
+    several = code.co_flags & inspect.CO_VARARGS
+    return list(code.co_varnames[:ndim]) if fits and not several else None
+
+
+def _given_names(parameters: Mapping[str, inspect.Parameter], ndim: int) -> list[str]:
+    """Return the names of ``ndim`` axes after ``parameters``; fewer or more if they do not fit."""
     names: list[str] = []
     for p in parameters.values():
         if p.kind is inspect.Parameter.VAR_POSITIONAL:
@@ -110,17 +143,6 @@ def _axis_names(fcompute: Callable[..., Any], ndim: int, name: str) -> list[str]
             continue
         else:
             names.append(p.name)
-    if len(names) != ndim:
-        raise ComputeError(
-            explain(
-                f"sl.compute for {name}",
-                f"the shape has {ndim} dimension{'s' * (ndim != 1)}, but the lambda takes "
-                f"{len(names)} ({', '.join(names) or 'none'})",
-                "Give the lambda one parameter for each dimension, or *idx.",
-            )
-        )
-    for axis in names:
-        check_name(axis, "an axis")
     return names
 
 

@@ -33,6 +33,8 @@ LONGEST = 64
 
 def identifier(name: str) -> str:
     """Return ``name`` with each character that no identifier may contain replaced by ``_``."""
+    if name.isidentifier() and name.isascii():
+        return name
     text = re.sub(r"\W", "_", name, flags=re.ASCII)
     return f"_{text}" if not text or text[0].isdigit() else text
 

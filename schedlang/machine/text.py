@@ -22,13 +22,14 @@ from schedlang.machine.nodes import (
     Reg,
     Splat,
     Store,
-    Type,
     Value,
 )
 
 # operators that numba defines otherwise than NumPy, and those for which it assumes no overflow
 CALLED = {"//": "floordiv", "%": "mod", "**": "power", "<<": "left_shift", ">>": "right_shift"}
 WRAPPING = {"+": "add", "-": "subtract", "*": "multiply"}
+# the integer dtypes whose scalars numba computes in a wider one
+_NARROW = frozenset(d for d in dtypes.DTYPES if dtypes.is_integer(d) and dtypes.itemsize(d) < 8)
 _TIGHT = ("*", "//", "%")
 _NOT, _AND = 2, 2
 _CONDITIONAL = LOWEST + 1
@@ -140,15 +141,16 @@ class Printer:
         if value.index:
             text, level = binary_text(op, *pair, tight=op in _TIGHT)
             return Text(text, level, depth)
+        dtype, lanes = type_
         called = CALLED.get(op)
-        if type_ == _WIDE:
-            called = called or WRAPPING.get(op)
+        if called is None and dtype == "int64" and not lanes:
+            called = WRAPPING.get(op)
         if called:
             text, level = f"{self.use(called)}({a.text}, {b.text})", ATOM
         else:
             text, level = binary_text(op, *pair)
-        if _is_narrow(type_.dtype) and not type_.lanes:
-            return Text(self.typed(type_.dtype, text), ATOM, depth)
+        if not lanes and dtype in _NARROW:
+            return Text(self.typed(dtype, text), ATOM, depth)
         return Text(text, level, depth)
 
     def _negated(self, value: Neg) -> Text:
@@ -156,7 +158,7 @@ class Printer:
         if value.op == "~" and dtype == "bool" and not lanes:
             return Text(f"not {a.at(PRECEDENCE['<'])}", _NOT, a.depth + 1)
         text = f"{value.op}{a.at(UNARY)}"
-        if not lanes and (_is_narrow(dtype) or dtype == "uint64"):
+        if not lanes and (dtype in _NARROW or dtype == "uint64"):
             return Text(self.typed(dtype, text), ATOM, a.depth + 1)
         return Text(text, UNARY, a.depth + 1)
 
@@ -189,11 +191,3 @@ class Printer:
                 args.append(str(value.type.lanes))
         depth = 2 if "gather" in value.how else 1
         return Text(f"{name}({', '.join(args)})", ATOM, depth)
-
-
-_WIDE = Type("int64")
-
-
-def _is_narrow(dtype: str) -> bool:
-    """Return whether numba computes scalars of this integer dtype in a wider one."""
-    return dtypes.is_integer(dtype) and dtypes.itemsize(dtype) < 8

@@ -27,6 +27,8 @@ def place_storage(nest: MachineNest, job: Job) -> MachineNest:
 
 def _in_function(function: Function) -> Function:
     found = [s.array for s, _ in walk(function.body) if isinstance(s, Alloc)]
+    if not found:
+        return function
     times = Counter(found)
     buffers: dict[str, set[Buffer]] = {}
     for array in found:
