@@ -57,7 +57,8 @@ def _loops(s: Schedule, view: StageView, target: Target) -> Iterator[Candidate]:
             yield Candidate("parallel", name, _fused_parallel(name, data[0], data[1]))
     # around other loops, copies would only make the kernel long
     inner = next((a for a in reversed(view.leaf_axes) if kinds.get(a) not in WRITTEN), None)
-    if inner is not None and inner in plain and type(inner.extent) is int and 1 < inner.extent <= MOST_UNROLLED:
+    length = inner.extent if inner in plain and inner is not None else 0
+    if inner is not None and type(length) is int and 1 < length <= MOST_UNROLLED:
         yield Candidate("unroll", name, _unrolled(name, inner))
     lanes_at = next((a for a in view.leaf_axes if kinds.get(a) == "vectorize"), None)
     if lanes_at is not None and any(a.is_reduce for a in plain):

@@ -49,8 +49,9 @@ def _copies(s: Schedule, view: StageView) -> Iterator[Candidate]:
         last = found[0].indices[-1]
         if len(found) == 1 and len(tensor.shape) == 2 and lanes and isinstance(last, Axis):
             width = lanes[0].extent
-            data = last in view.op.axis and not isinstance(width, Expr)
-            if data and width < last.extent and _lanes_of(stage, last) is lanes[0]:
+            if isinstance(width, Expr) or last not in view.op.axis:
+                continue
+            if width < last.extent and _lanes_of(stage, last) is lanes[0]:
                 yield Candidate("pack", name, _packed(name, tensor, width))
 
 

@@ -64,8 +64,9 @@ def _asked(s: Schedule) -> Iterator[tuple[str, str, Callable[[Schedule], object]
             continue
         name = view.name
         for kind in KINDS:
-            for axis in (a for a in view.leaf_axes if a not in s.state.stages[name].kinds):
-                yield kind, name, _annotated(name, kind, axis)
+            for axis in view.leaf_axes:
+                if axis not in s.state.stages[name].kinds:
+                    yield kind, name, _annotated(name, kind, axis)
         yield "compute_inline", name, lambda s, name=name: s[name].compute_inline()  # type: ignore[misc]
         yield from _new_stages(view)
 

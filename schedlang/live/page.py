@@ -29,7 +29,7 @@ from schedlang.runtime.counted import Call, known_counts
 from schedlang.target import Target
 
 # pictures: the runs of statements that are followed, the elements of a panel, and the panels
-POINTS, ELEMENTS, PANELS = 2**17, 64 * 64, 3
+POINTS, ELEMENTS, PANELS = 2**18, 64 * 64, 3
 # copies of unrolled loops up to which the nest that runs is counted
 MOST_COPIES = 1 << 12
 COLUMNS = ("loads", "stores", "scalar", "vector", "storage")
@@ -63,7 +63,8 @@ def picture_part(state: State, sizes: Mapping[str, int]) -> dict[str, Any]:
     call = "the picture"
     try:
         (subject,) = subjects(state.schedule, call, sizes)
-        found = touches(subject, _shown(subject.nest), "touch", call, POINTS, ELEMENTS)
+        found = touches(subject, _shown(subject.nest), "touch", call, POINTS, ELEMENTS,
+                        elements_first=True)  # fmt: skip
     except SchedlangError as error:
         return {"picture": {"panels": [], "caption": first_line(error)}}
     caption = "The order in which elements are touched, from dark (first) to light (last)."

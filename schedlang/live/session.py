@@ -14,7 +14,7 @@ from typing import Any
 
 from schedlang.autotune.runner.sandbox import COMMAND
 from schedlang.autotune.runner.task import Limits
-from schedlang.errors import LiveError, SchedlangError, explain
+from schedlang.errors import LiveError, explain
 from schedlang.hints.next_steps import NextStep
 from schedlang.live import page
 from schedlang.live.definition import definition
@@ -167,6 +167,9 @@ class Session:
         one, other = (self._views[n]["text"] for n in (a, b))
         return {"type": "compared", "a": a, "b": b, "rows": list(paired(one, other))}
 
+    def _share(self, message: Mapping[str, Any]) -> list[Message]:
+        return [{"type": "file", "name": "live.html", "text": self.html()}]
+
     def _measure(self, message: Mapping[str, Any]) -> None:
         state, wanted = self.history.at(message.get("number")), message.get("steps")
         if self._measurer.impossible:
@@ -195,7 +198,8 @@ class Session:
             except (LiveError, AttributeError):
                 lost += 1
                 continue
-            before, label = numbers.get(parent, 0), str(given.get("label"))[:80]
+            before = numbers.get(parent, 0) if type(parent) is int else 0
+            label = str(given.get("label"))[:80]
             self.history = self._added(made.schedule, label, before)
             numbers[number] = self.history.current
             self._show(made.notes)
@@ -309,7 +313,8 @@ class Session:
 _REQUESTS: Mapping[str, Callable[[Session, Mapping[str, Any]], list[Message] | None]] = {
     "hello": Session._hello, "take": Session._take, "edit": Session._edit,
     "undo": Session._undo, "redo": Session._redo, "go": Session._go,
-    "compare": Session._compare, "measure": Session._measure, "restore": Session._restore,
+    "compare": Session._compare, "share": Session._share, "measure": Session._measure,
+    "restore": Session._restore,
 }  # fmt: skip
 
 

@@ -58,6 +58,7 @@ class Touches:
 def touches(
     subject: Subject, which: Sequence[Any], what: str, call: str,
     most_points: int = MOST_POINTS, most_elements: int = MOST_ELEMENTS,
+    elements_first: bool = False,
 ) -> list[Touches]:  # fmt: skip
     """Return when the nest of ``subject`` touches each buffer of ``which``.
 
@@ -69,7 +70,9 @@ def touches(
         raise PlotError(f"{call}(..., what={what!r}): choose one of {', '.join(WHAT)}")
     nest = subject.unfolded
     buffers = [buffer_of(nest, one, call) for one in which]
-    most, cut = cuts(nest, buffers[0], subject.values, most_points, most_elements)
+    most, cut = cuts(
+        nest, buffers[0], subject.values, most_points, most_elements, elements_first
+    )  # fmt: skip
     line = timeline(nest, subject.values, most)
     ranks = line.ranks()
     return [_of_buffer(subject.title, line, ranks, buffer, what, cut) for buffer in buffers]

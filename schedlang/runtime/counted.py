@@ -213,4 +213,7 @@ def _beside(
     )
 
 
-__all__ = ["MOST", "MOST_TRACED", "Call", "counted", "known_counts", "simulated", "trace", "with_new_outputs"]
+__all__ = [
+    "MOST", "MOST_TRACED", "Call", "counted", "known_counts", "simulated", "trace",
+    "with_new_outputs",
+]  # fmt: skip

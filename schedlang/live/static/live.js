@@ -73,7 +73,7 @@ function mount(root, send, readOnly, keep) {
   const page = { lost: "", problem: null, compared: null, base: 0, typed: null, frame: 255,
     timer: null, note: "" };
   const parts = {};
-  for (const name of ["bar", "notice", "speed", "before", "gutter", "after", "run", "tree", "nest",
+  for (const name of ["bar", "notice", "speed", "before", "gutter", "after", "run", "tree", "loops",
     "picture", "counters", "compare", "steps"]) parts[name] = h("div", { class: name });
   const editor = h("textarea", { class: "editor", spellcheck: "false", autocomplete: "off",
     autocapitalize: "off", wrap: "off", "aria-label": "the schedule, to be edited",
@@ -91,9 +91,9 @@ function mount(root, send, readOnly, keep) {
       h("div", { class: "left" },
         card(readOnly ? "The schedule" : "The schedule, to edit and to paste", parts.before,
           h("div", { class: "code" }, parts.gutter, editor), parts.after, parts.run),
-        card("States", parts.tree)),
-      h("div", { class: "right" }, card("The loop nest", parts.nest),
-        card("What it touches, and when", parts.picture), card("What it counts", parts.counters))),
+        card("States", parts.tree), card("What it counts", parts.counters)),
+      h("div", { class: "right" }, card("The loop nest", parts.loops),
+        card("What it touches, and when", parts.picture))),
     card("Next steps", parts.steps));
   root.addEventListener("keydown", (event) => {
     if (event.target === editor || !(event.ctrlKey || event.metaKey)) return;
@@ -106,7 +106,7 @@ function mount(root, send, readOnly, keep) {
   // what the session tells
 
   function receive(message) {
-    const take = { hello, tree, view, time, style, compared, problem, edited }[message.type];
+    const take = { hello, tree, view, time, style, compared, problem, edited, file }[message.type];
     if (take) take(message);
     later();
   }
@@ -213,10 +213,11 @@ function mount(root, send, readOnly, keep) {
   function pasted() {
     return [known.hello.definition, "", editor.value.trimEnd(), "", "f = sl.build(s)", ""].join("\n");
   }
-  function save() {
-    const link = h("a", { href: "share.html", download: "live.html" });
-    if (!keep || page.lost) return;
+  function file(message) {
+    const url = URL.createObjectURL(new Blob([message.text], { type: "text/html" }));
+    const link = h("a", { href: url, download: message.name });
     root.append(link); link.click(); link.remove();
+    setTimeout(() => URL.revokeObjectURL(url), 60000);
   }
 
   // the view
@@ -254,9 +255,9 @@ function mount(root, send, readOnly, keep) {
           title: "Ctrl+Y outside of the code", onclick: () => ask({ do: "redo" }) }, "Redo"),
         h("button", { type: "button", "data-key": "compare", disabled: known.current === 0,
           onclick: () => compare(0, known.current) }, "Compare with the start"),
-        keep ? h("button", { type: "button", "data-key": "save", disabled: Boolean(page.lost),
-          title: "the whole history as one file, which needs no server", onclick: save },
-        "Save") : null));
+        readOnly ? null : h("button", { type: "button", "data-key": "save",
+          disabled: Boolean(page.lost), onclick: () => ask({ do: "share" }),
+          title: "the whole history as one file, which needs no server" }, "Save")));
   }
   function drawNotice() {
     const view = known.views.get(known.current) || {}, found = [];
@@ -292,7 +293,7 @@ function mount(root, send, readOnly, keep) {
       again,
       own ? [h("span", { class: "term" }, "estimate"), h("span", {
         title: `The tuner's estimate, on ${known.hello.cores}. It only ranks schedules.` },
-      seconds(own), first && n ? ` (${times(first / own)} of the start)` : "")] : null);
+      seconds(own), first && n ? ` (${times(first / own)} the start)` : "")] : null);
   }
   function drawCode() {
     const view = known.views.get(known.current) || {};
@@ -351,17 +352,17 @@ function mount(root, send, readOnly, keep) {
       h("span", { class: "bar-of" }, h("span", { style: `width: ${faster ? 100 * share(faster) : 0}%` })),
       h("span", { class: "value" }, faster && n ? times(faster) : ""),
       h("span", { class: "value soft" }, text)),
-      n === known.current ? null : h("button", { type: "button", class: "small",
-        "data-key": `with ${n}`, title: `compare state ${n} with the one that is shown`,
+      h("button", { type: "button", class: n === known.current ? "small unseen" : "small",
+        disabled: n === known.current, "data-key": `with ${n}`, title: `compare state ${n} with the one that is shown`,
         onclick: () => compare(n, known.current) }, "compare"));
     })));
   }
   function drawNest() {
     const view = known.views.get(known.current);
     const key = `${known.hello.session} ${known.current} ${Boolean(view)}`;
-    if (parts.nest.dataset.shown === key) return;
-    parts.nest.dataset.shown = key;
-    fill(parts.nest, view ? h("div", { class: "schedlang", html: view.nest }) : "…");
+    if (parts.loops.dataset.shown === key) return;
+    parts.loops.dataset.shown = key;
+    fill(parts.loops, view ? h("div", { class: "schedlang", html: view.nest }) : "…");
   }
   function drawPicture() {
     const { picture } = known.views.get(known.current) || {};
