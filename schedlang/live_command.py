@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import tempfile
 import webbrowser
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from schedlang.commands import names_of_script
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import BuildError, LiveError, SchedlangError, first_line, user_location
+from schedlang.markup.text import escape
 from schedlang.schedule.schedule import Schedule, schedule
 
 WHERE = "path/to/script.py:s"
@@ -56,15 +58,17 @@ def run_live(chosen: argparse.Namespace) -> int:
     found, title = scheduled(chosen.what)
     session = Session(found, title, sizes=_sizes(chosen.size), measure=chosen.measure)
 
-    def ready(url: str) -> None:
-        print(f"the page: {url}\nCtrl-C ends it", flush=True)
-        if chosen.open:
-            webbrowser.open(url)
+    with tempfile.TemporaryDirectory(prefix="schedlang-live-") as folder:
 
-    try:
-        serve(session, chosen.port, os.environ.get(TOKEN), ready)
-    except KeyboardInterrupt:
-        print()
+        def ready(url: str) -> None:
+            print(f"the page: {url}\nCtrl-C ends it", flush=True)
+            if chosen.open:
+                webbrowser.open(_leads_to(url, Path(folder)))
+
+        try:
+            serve(session, chosen.port, os.environ.get(TOKEN), ready)
+        except KeyboardInterrupt:
+            print()
     print(session.history.state.code.rstrip())
     if chosen.save is not None:
         print(f"\nthe history: {session.save(chosen.save)}")
@@ -96,6 +100,17 @@ def scheduled(where: str) -> tuple[Schedule, str]:
             "schedule, a tensor or a kernel"
         )
     return found, f"{name} of {Path(path).name}"
+
+
+def _leads_to(url: str, folder: Path) -> str:
+    """Return the URL of a file that leads to ``url``.
+
+    Other users see the arguments of a browser, but not the file, and so not the token.
+    """
+    path = folder / "page.html"
+    path.touch(mode=0o600)
+    path.write_text(f'<meta http-equiv="refresh" content="0;url={escape(url)}">', "utf-8")
+    return path.as_uri()
 
 
 def _sizes(given: list[str]) -> dict[str, int]:

@@ -144,10 +144,14 @@ def _register_tile(name: str, axis: Axis, lanes: Axis, rows: int) -> Callable[[S
         inner = axis
         if type(axis.extent) is not int or axis.extent > rows:
             _, inner = s[name].split(axis, factor=rows)
-        others = [a for a in s[name].leaf_axes if a not in (inner, lanes)]
+        # what is written out stays inside; lanes are the innermost
+        written = [a for a in _written_out(s, name) if a is not lanes]
+        others = [a for a in s[name].leaf_axes if a not in (inner, lanes, *written)]
         outside = [a for a in others if not a.is_reduce]
         # a data loop inside a reduction would keep the sums in memory
-        s[name].reorder(*outside, *(a for a in others if a.is_reduce), inner, lanes)
+        s[name].reorder(
+            *outside, *(a for a in others if a.is_reduce), inner, *written, lanes
+        )  # fmt: skip
         s[name].unroll(inner)
 
     return take

@@ -73,14 +73,19 @@ class Measurer:
         example = ", ".join(f"{name!r}: 1024" for name in self._missing)
         return f"Times need numbers for the sizes: sizes={{{example}}}, or --size NAME=N."
 
-    def ask(self, steps: str, first: bool = True) -> None:
-        """Measure a schedule, ``first`` of all or last, unless its time is known or awaited."""
+    def ask(self, steps: str, first: bool = True, again: bool = False) -> None:
+        """Measure a schedule, ``first`` of all or last, unless that was done or is awaited.
+
+        With ``again``, one that was measured is measured again.
+        """
         with self._more:
             known = self.known.get(steps)
-            if self._closed or self._missing or (known is not None and known.status != FAILED):
-                if first and known is not None and known.status == WAITING:
-                    self._queue.remove(steps)
-                    self._queue.appendleft(steps)
+            status = "" if known is None else known.status
+            if status == WAITING and first and steps in self._queue:
+                self._queue.remove(steps)
+                self._queue.appendleft(steps)
+            done = status in (OK, FAILED) and not again
+            if self._closed or self._missing or done or status in (WAITING, RUNNING):
                 return
             self.known[steps] = Timing(WAITING)
             (self._queue.appendleft if first else self._queue.append)(steps)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.analysis.cost import ScheduleCost, cost
 from schedlang.autotune.record import cores
 from schedlang.counting.records import Counts
 from schedlang.errors import SchedlangError, first_line
@@ -112,15 +113,26 @@ def counters_part(state: State, target: Target) -> dict[str, Any]:
     except SchedlangError as error:
         return _uncounted(first_line(error))
     if found is None:
-        return _uncounted("Guards decide some counts: f.counters(*arrays) counts them in a run.")
+        return _by_buffer(state)
     rows = [_row(stage, counts) for stage, counts in found.stages.items()]
     if len(rows) > 1:
         rows.append(_row("all", found.total))
-    return {"counters": {"columns": list(COLUMNS), "rows": rows, "text": ""}}
+    return {"counters": {"columns": list(COLUMNS), "rows": rows, "what": "stage",
+                         "text": "Instructions of one call, exact; storage in bytes."}}  # fmt: skip
+
+
+def _by_buffer(state: State) -> dict[str, Any]:
+    """Return the elements that a nest with guards loads and stores, by buffer."""
+    found = cost(state.schedule)
+    assert isinstance(found, ScheduleCost)
+    rows = [[b.name, *(int(n) for n in (b.loads, b.stores, b.bytes))] for b in found.buffers]
+    note = " Some are upper bounds." if found.notes else ""
+    return {"counters": {"columns": ["elements loaded", "elements stored", "bytes"], "rows": rows,
+                         "what": "buffer", "text": f"From the loop nest, by sl.cost.{note}"}}  # fmt: skip
 
 
 def _uncounted(text: str) -> dict[str, Any]:
-    return {"counters": {"columns": [], "rows": [], "text": text}}
+    return {"counters": {"columns": [], "rows": [], "what": "", "text": text}}
 
 
 def _extent(loop: For) -> int:

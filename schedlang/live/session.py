@@ -121,9 +121,11 @@ class Session:
     def receive(self, message: object) -> list[Message]:
         """Do what a client asks for, and return the messages for this client alone."""
         try:
-            if not isinstance(message, Mapping) or message.get("do") not in _REQUESTS:
+            what = message.get("do") if isinstance(message, Mapping) else None
+            request = _REQUESTS.get(what) if isinstance(what, str) else None
+            if request is None or not isinstance(message, Mapping):
                 raise LiveError("the page asks for something that is unknown here: load it again")
-            return _REQUESTS[message["do"]](self, message) or []
+            return request(self, message) or []
         except LiveError as error:
             about = message.get("do", "") if isinstance(message, Mapping) else ""
             return [{"type": "problem", "about": str(about), "text": str(error),
@@ -175,7 +177,7 @@ class Session:
         if self._measurer.impossible:
             raise LiveError(self._measurer.impossible)
         if wanted is None:
-            self._ask(state.schedule, {"state": state.number}, True)
+            self._ask(state.schedule, {"state": state.number}, True, again=True)
             return
         known = self._steps.get(state.number, [])
         if not isinstance(wanted, list) or not all(
@@ -231,13 +233,15 @@ class Session:
         if self._measures:
             self._ask(state.schedule, {"state": state.number}, True)
 
-    def _ask(self, schedule: Schedule, place: Message, first: bool) -> None:
+    def _ask(
+        self, schedule: Schedule, place: Message, first: bool, again: bool = False
+    ) -> None:
         key = schedule.to_json()
         places = self._places.setdefault(key, [])
         if place not in places:
             places.append(place)
             self._timed(key)
-        self._measurer.ask(key, first)
+        self._measurer.ask(key, first, again)
 
     # work in the background
 

@@ -433,11 +433,11 @@ function mount(root, send, readOnly, keep) {
       storage: "bytes of scratch storage at one time" };
     const number = (v) => v.toLocaleString("en");
     fill(parts.counters, h("table", {},
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "stage"), counters.columns.map((c) =>
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, counters.what), counters.columns.map((c) =>
         h("th", { scope: "col", title: what[c] }, c)))),
       h("tbody", {}, counters.rows.map(([name, ...values]) => h("tr", {},
         h("th", { scope: "row" }, name), values.map((v) => h("td", {}, number(v))))))),
-    h("p", { class: "soft" }, "Instructions of one call, exact; storage in bytes."));
+    h("p", { class: "soft" }, counters.text));
   }
   function drawCompare() {
     if (!page.compared) { fill(parts.compare); return; }
