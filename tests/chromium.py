@@ -39,15 +39,16 @@ class Tab:
         self._loop = asyncio.new_event_loop()
         self._socket: Any = None
         self._ready = threading.Event()
-        threading.Thread(target=self._run, daemon=True).start()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
         assert self._ready.wait(20), "the browser does not answer"
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        with suppress(asyncio.CancelledError, RuntimeError):
-            self._loop.run_until_complete(self._listen())
+        self._loop.run_until_complete(self._listen())
+        self._loop.close()
 
     async def _listen(self) -> None:
         import aiohttp
@@ -140,7 +141,10 @@ class Tab:
         path.write_bytes(base64.b64decode(found["data"]))
 
     def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        """Close the connection to the page."""
+        with suppress(RuntimeError):
+            asyncio.run_coroutine_threadsafe(self._socket.close(), self._loop)
+        self._thread.join(10)
 
 
 class Browser:
@@ -148,6 +152,7 @@ class Browser:
 
     def __init__(self, port: int) -> None:
         self._port = port
+        self.tabs: list[Tab] = []
 
     def tab(self) -> Tab:
         """Return a new, empty page."""
@@ -155,7 +160,8 @@ class Browser:
 
         asked = Request(f"http://127.0.0.1:{self._port}/json/new?about:blank", method="PUT")
         with urlopen(asked, timeout=20) as answer:
-            return Tab(json.loads(answer.read())["webSocketDebuggerUrl"])
+            self.tabs.append(Tab(json.loads(answer.read())["webSocketDebuggerUrl"]))
+        return self.tabs[-1]
 
 
 @contextmanager
@@ -168,6 +174,7 @@ def chromium(flags: Sequence[str] = ()) -> Iterator[Browser]:
              f"--user-data-dir={profile}", "--window-size=1300,1000", *flags, "about:blank"],
             stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
+        browser = None
         try:
             assert process.stderr is not None
             for line in process.stderr:
@@ -177,7 +184,10 @@ def chromium(flags: Sequence[str] = ()) -> Iterator[Browser]:
             assert found is not None, "the browser did not start"
             # what it writes later is read, so that it never waits
             threading.Thread(target=process.stderr.read, daemon=True).start()
-            yield Browser(int(found[1]))
+            browser = Browser(int(found[1]))
+            yield browser
         finally:
+            for tab in browser.tabs if browser is not None else ():
+                tab.close()
             process.terminate()
             process.wait(20)

@@ -464,8 +464,8 @@ def fake(tmp_path: Path, answer: str) -> list[str]:
 
 def test_a_crashed_child_is_a_message_and_the_next_one_measures(tmp_path: Path) -> None:
     flag = tmp_path / "crashed"
-    answer = f"\n        if not os.path.exists({str(flag)!r}): open({str(flag)!r}, 'w'); os._exit(3)"
-    found = measurer(fake(tmp_path, answer))
+    once = f"if not os.path.exists({str(flag)!r}): open({str(flag)!r}, 'w'); os._exit(3)"
+    found = measurer(fake(tmp_path, f"\n        {once}"))
     steps = product(4).to_json()
     found.ask(steps)
     timing = wait(lambda: done(found, steps))

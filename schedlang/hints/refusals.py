@@ -40,8 +40,8 @@ def refusals(s: Schedule) -> list[Refused]:
     >>> A = sl.placeholder((8, 8), name="A")
     >>> k = sl.reduce_axis(8, name="k")
     >>> B = sl.compute((8,), lambda i: sl.sum(A[i, k], axis=k), name="B")
-    >>> print(refusals(sl.schedule(B))[0].text)
-    vectorize(k) on stage B: k is a reduction axis, so all its lanes would add into the same element.
+    >>> print(refusals(sl.schedule(B))[-1].text)
+    compute_inline() on stage B: B is an output and must be stored
     """
     found: dict[tuple[str, str, str], Refused] = {}
     for primitive, stage, take in _asked(s):

@@ -127,8 +127,9 @@ def _by_buffer(state: State) -> dict[str, Any]:
     assert isinstance(found, ScheduleCost)
     rows = [[b.name, *(int(n) for n in (b.loads, b.stores, b.bytes))] for b in found.buffers]
     note = " Some are upper bounds." if found.notes else ""
-    return {"counters": {"columns": ["elements loaded", "elements stored", "bytes"], "rows": rows,
-                         "what": "buffer", "text": f"From the loop nest, by sl.cost.{note}"}}  # fmt: skip
+    columns = ["elements loaded", "elements stored", "bytes"]
+    text = "From the loop nest, by sl.cost."
+    return {"counters": {"columns": columns, "rows": rows, "what": "buffer", "text": text + note}}
 
 
 def _uncounted(text: str) -> dict[str, Any]:

@@ -79,6 +79,12 @@ class Session:
         """A copy of the schedule that the page shows."""
         return self.history.state.schedule.copy()
 
+    @property
+    def summary(self) -> str:
+        """The page in a few words."""
+        shown, states = self.history.state, len(self.history.states)
+        return f"live page of {self.title}: state {shown.number}, {shown.label}, of {states}"
+
     def close(self) -> None:
         """End the process that measures."""
         self._measurer.close()

@@ -34,6 +34,9 @@ def live(
         def schedule(self) -> Schedule:
             return session.schedule
 
+        def __repr__(self) -> str:
+            return f"<{session.summary}>"
+
         def save(self, path: str | Path) -> Path:
             """Write the whole history as one file that needs nothing else; return its path."""
             return session.save(path)

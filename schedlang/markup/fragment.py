@@ -18,11 +18,11 @@ _IN_DARK = ("[data-jp-theme-light=false]", ".vscode-dark", "[data-theme=dark]")
 def theme(selector: str) -> str:
     """Return CSS that gives elements the colours of each theme, as variables.
 
-    >>> print(theme(".x").splitlines()[0][:25])
-    .x { color-scheme: light;
+    >>> print(theme(".x")[:18])
+    .x { --page: #fff;
     """
     light, dark = (
-        f"{{ color-scheme: {name}; {colours} }}"
+        f"{{ {colours} color-scheme: {name}; }}"
         for name, colours in (("light", _LIGHT), ("dark", _DARK))
     )
     where = (", ".join(f"{place} {selector}" for place in places)

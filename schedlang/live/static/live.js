@@ -71,7 +71,7 @@ function mount(root, send, readOnly, keep) {
   const known = { states: [], views: new Map(), times: new Map(), steps: new Map(),
     pairs: new Map(), hello: null, current: 0, undone: [] };
   const page = { lost: "", problem: null, compared: null, base: 0, typed: null, frame: 255,
-    timer: null, note: "" };
+    timer: null, note: "", busy: "" };
   const parts = {};
   for (const name of ["bar", "notice", "speed", "before", "gutter", "after", "run", "tree", "loops",
     "picture", "counters", "compare", "steps"]) parts[name] = h("div", { class: name });
@@ -262,6 +262,7 @@ function mount(root, send, readOnly, keep) {
   function drawNotice() {
     const view = known.views.get(known.current) || {}, found = [];
     if (page.lost) found.push(h("p", { class: "lost", role: "alert" }, page.lost));
+    if (page.busy) found.push(h("p", { class: "note" }, page.busy));
     if (page.note) found.push(h("p", { class: "note" }, page.note));
     if (page.problem && page.problem.about !== "edit") {
       found.push(h("pre", { class: "problem", role: "alert" }, page.problem.text));
@@ -283,9 +284,10 @@ function mount(root, send, readOnly, keep) {
     const n = known.current, found = known.times.get(n), faster = speed(n);
     const first = (known.views.get(0) || {}).estimate, own = (known.views.get(n) || {}).estimate;
     const failed = found && found.status === "failed";
-    const again = !readOnly && !page.lost && (failed || (!found && !known.hello.impossible)) ?
+    const doubtful = failed || (found && found.status === "ok" && !found.quiet) || !found;
+    const again = !readOnly && !page.lost && doubtful && !known.hello.impossible ?
       h("button", { type: "button", "data-key": "again",
-        onclick: () => ask({ do: "measure", number: n }) }, "Measure") : null;
+        onclick: () => ask({ do: "measure", number: n }) }, found ? "Measure again" : "Measure") : null;
     fill(parts.speed,
       h("strong", { class: "factor" }, n === 0 ? "the start" : faster ? times(faster) : "…"),
       n === 0 || !faster ? null : h("span", {}, "as fast as the start"),
@@ -507,8 +509,9 @@ function mount(root, send, readOnly, keep) {
     h("code", {}, step.code));
   }
   function lost(text) { page.lost = text; later(); }
+  function busy(text) { if (page.busy !== text) { page.busy = text; later(); } }
   later();
-  return { receive, lost, known, page };
+  return { receive, lost, busy, page };
 }
 
 function viridis(t) {
@@ -526,13 +529,13 @@ function served() {
   const page = mount(document.getElementById("live"), (message) => {
     socket.send(JSON.stringify(message));
     clearTimeout(quiet);
-    quiet = setTimeout(() => { page.page.note = "The server is busy, or does not answer."; },
-      1000 * PATIENCE);
+    quiet = setTimeout(() => page.busy("The server is busy, or does not answer."), 1000 * PATIENCE);
   }, false, true);
   function connect() {
     socket = new WebSocket(url);
     socket.addEventListener("message", (event) => {
       clearTimeout(quiet);
+      page.busy("");
       page.receive(JSON.parse(event.data));
     });
     socket.addEventListener("close", (event) => {
