@@ -156,6 +156,7 @@ def test_an_edit_and_a_mistake_at_its_line(browser: Browser, page: Background) -
     assert tab.errors == []
 
 
+@pytest.mark.slow
 def test_two_pages_show_one_history_and_keep_what_is_typed(
     browser: Browser, page: Background
 ) -> None:
@@ -176,6 +177,7 @@ def test_two_pages_show_one_history_and_keep_what_is_typed(
     assert other.value(SHOWN)["code"] == one.value(SHOWN)["code"]
 
 
+@pytest.mark.slow
 def test_the_page_says_that_the_connection_is_lost_and_brings_its_states_back(
     browser: Browser,
 ) -> None:
@@ -256,6 +258,31 @@ def test_the_widget_draws_the_page_of_a_session(browser: Browser, tmp_path: Path
     tab.click(FIRST)
     assert tab.value("window.asked") == [{"do": "hello"}, {"do": "take", "number": 0, "step": 0}]
     assert tab.errors == []
+
+
+def test_a_kernel_that_does_not_answer_is_named(browser: Browser, tmp_path: Path) -> None:
+    session = Session(sl.schedule(product(8, 8, 8)[2]), measure=False)
+    told = json.dumps(session.hello()).replace("<", "\\u003c")
+    # only the first request is answered, and the page waits less long
+    model = MODEL.replace('[{ type: "done" }]', "[]").replace(
+        "setTimeout", 'if (message.do === "hello") setTimeout'
+    )
+    own = script().replace("PATIENCE = 8", "PATIENCE = 0.1")
+    path = tmp_path / "dead.html"
+    path.write_text(
+        f'<!doctype html><meta charset="utf-8"><div id="live"></div>'
+        f'<script type="application/json" id="messages">{told}</script>'
+        f'<script type="module">{own}\n{model}</script>', "utf-8",
+    )  # fmt: skip
+    tab = browser.tab()
+    tab.open(path.as_uri())
+    at = "document.querySelector('.state')"
+    tab.wait(at)
+    tab.value("document.querySelector('.editor').dispatchEvent(new Event('input'))")
+    tab.click("[data-key=run]")
+    text = tab.wait("(document.querySelector('.lost') || {}).textContent")
+    assert "The kernel does not answer" in text and "run the cell again" in text
+    assert tab.value("document.querySelector('.editor').value") == "s = sl.schedule(C)"
 
 
 @pytest.mark.slow

@@ -128,7 +128,7 @@ class Server:
         # cap on a body: no request has one
 
         @web.middleware
-        async def guard(request: web.Request, handler: Handler) -> Any:
+        async def guard(request: Any, handler: Handler) -> Any:
             return await self._guard(request, handler)
 
         app = web.Application(middlewares=[guard], client_max_size=1024)
