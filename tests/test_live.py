@@ -111,7 +111,7 @@ def test_printed_code_is_read_again(name: str) -> None:
     assert edited(s.as_python(), s).schedule.to_json() == s.to_json()
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, 99), max_size=3))
 def test_random_steps_round_trip_through_code(choices: list[int]) -> None:
     start = s = product(32)
@@ -423,6 +423,31 @@ def test_a_gpu_is_refused() -> None:
 def test_a_schedule_for_a_gpu_shows_and_says_what_is_wrong() -> None:
     page = Heard(shown_schedules.on_a_gpu())
     assert "blockIdx" in "".join(page.view(0)["text"]) and page.view(0)["counters"]["text"]
+
+
+def test_a_mistake_of_ours_is_named_and_the_page_lives_on(monkeypatch: Any) -> None:
+    def broken(*_: object) -> Any:
+        raise KeyError("no such thing")
+
+    for part in ("picture_part", "counters_part", "steps_tried", "refused_part"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"schedlang.live.page.{part}", broken)
+            view = Heard(product(8)).view(0)
+            assert "KeyError: 'no such thing'" in json.dumps(view)
+            assert {"picture", "counters", "steps", "refused"} <= set(view)
+    page = Heard(product(8))
+    monkeypatch.setattr("schedlang.live.session.edited", broken)
+    (found,) = page.ask(do="edit", base=0, text="")
+    assert "a mistake of schedlang itself: KeyError" in found["text"]
+
+
+def test_a_total_is_a_picture_of_one_element() -> None:
+    A = sl.placeholder((1 << 20,), name="A")
+    k = sl.reduce_axis(1 << 20, name="k")
+    page = Heard(sl.schedule(sl.compute((), lambda: sl.sum(A[k], axis=k), name="T")))
+    (first, *_) = page.view(0)["picture"]["panels"]
+    assert (first["name"], first["rows"], first["columns"]) == ("T", 1, 1)
+    assert "rfactor" in {s["primitive"] for s in page.view(0)["steps"]}
 
 
 def test_hostile_names_stay_text() -> None:

@@ -33,7 +33,17 @@ from schedlang.target import Target
 POINTS, ELEMENTS, PANELS = 2**18, 64 * 64, 3
 # copies of unrolled loops up to which the nest that runs is counted
 MOST_COPIES = 1 << 12
+# the parts of a view after the nest, in the order in which they are made
+PARTS = ("picture", "counters", "steps", "refused")
 COLUMNS = ("loads", "stores", "scalar", "vector", "storage")
+
+
+def failed_part(key: str, text: str) -> dict[str, Any]:
+    """Return a part of a view that could not be made, with the reason."""
+    empty: dict[str, Any] = {
+        "picture": {"panels": [], "caption": text}, "steps": [], "refused": [],
+    }  # fmt: skip
+    return {key: empty[key], "why": text} if key in empty else _uncounted(text)
 
 
 def nest_part(
@@ -178,6 +188,6 @@ def cores_text() -> str:
 
 
 __all__ = [
-    "cores_text", "counters_part", "nest_part", "picture_part", "refused_part", "steps_part",
-    "steps_tried",
+    "PARTS", "cores_text", "counters_part", "failed_part", "nest_part", "picture_part",
+    "refused_part", "steps_part", "steps_tried",
 ]  # fmt: skip

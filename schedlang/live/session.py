@@ -14,7 +14,7 @@ from typing import Any
 
 from schedlang.autotune.runner.sandbox import COMMAND
 from schedlang.autotune.runner.task import Limits
-from schedlang.errors import LiveError, explain
+from schedlang.errors import LiveError, explain, first_line
 from schedlang.hints.next_steps import NextStep
 from schedlang.live import page
 from schedlang.live.definition import definition
@@ -133,9 +133,11 @@ class Session:
                 raise LiveError("the page asks for something that is unknown here: load it again")
             return request(self, message) or []
         except LiveError as error:
-            about = message.get("do", "") if isinstance(message, Mapping) else ""
-            return [{"type": "problem", "about": str(about), "text": str(error),
-                     "line": error.line}]  # fmt: skip
+            problem = {"text": str(error), "line": error.line}
+        except Exception as error:
+            problem = {"text": described(error), "line": 0}
+        about = message.get("do", "") if isinstance(message, Mapping) else ""
+        return [{"type": "problem", "about": str(about), **problem}]
 
     def _hello(self, message: Mapping[str, Any]) -> list[Message]:
         return self.hello()
@@ -257,15 +259,24 @@ class Session:
         if state is None:
             return False
         view = self._views[state.number]
-        if "picture" not in view:
+        missing = next(key for key in page.PARTS if key not in view)
+        try:
+            self._find(missing, state)
+        except Exception as error:
+            # a mistake in one part must not end the page: the part says what it is
+            self._trying = None
+            self._learn(state, page.failed_part(missing, described(error)))
+        return True
+
+    def _find(self, key: str, state: State) -> None:
+        if key == "picture":
             self._learn(state, page.picture_part(state, self._sizes))
-        elif "counters" not in view:
+        elif key == "counters":
             self._learn(state, page.counters_part(state, self.target))
-        elif "steps" not in view:
+        elif key == "steps":
             self._try(state)
         else:
             self._learn(state, page.refused_part(state))
-        return True
 
     def _unfinished(self) -> State | None:
         states = self.history.states
@@ -326,6 +337,11 @@ _REQUESTS: Mapping[str, Callable[[Session, Mapping[str, Any]], list[Message] | N
     "compare": Session._compare, "share": Session._share, "measure": Session._measure,
     "restore": Session._restore,
 }  # fmt: skip
+
+
+def described(error: Exception) -> str:
+    """Return an error that no request should lead to, in words."""
+    return f"a mistake of schedlang itself: {type(error).__name__}: {first_line(error)}"
 
 
 def text_of(message: Message) -> str:

@@ -268,6 +268,7 @@ function mount(root, send, readOnly, keep) {
       found.push(h("pre", { class: "problem", role: "alert" }, page.problem.text));
     }
     if (known.hello.impossible) found.push(h("p", { class: "note" }, known.hello.impossible));
+    if (view.why) found.push(h("p", { class: "note" }, view.why));
     for (const note of view.notes || []) found.push(h("p", { class: "note" }, note));
     fill(parts.notice, found);
   }
