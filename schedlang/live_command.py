@@ -12,7 +12,7 @@ from typing import Any
 from schedlang.commands import names_of_script
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import BuildError, LiveError, SchedlangError, first_line, user_location
-from schedlang.markup.text import escape
+from schedlang.markup.text import escape, printable
 from schedlang.schedule.schedule import Schedule, schedule
 
 WHERE = "path/to/script.py:s"
@@ -85,8 +85,8 @@ def scheduled(where: str) -> tuple[Schedule, str]:
         raise BuildError(f"{where}: the script ended with exit status {error.code}") from None
     except Exception as error:
         # the message of the script, and its own line, without ours
-        place = user_location(error)
-        what = f"{type(error).__name__}: {first_line(error)}"
+        place, what = user_location(error), f"{type(error).__name__}: {first_line(error)}"
+        what = printable(what)
         raise BuildError(f"{place}: {what}" if place else what) from None
     if name not in names:
         known = [n for n, v in names.items() if isinstance(v, Schedule)]

@@ -538,6 +538,37 @@ def test_a_state_is_measured_in_another_process() -> None:
         session.close()
 
 
+def test_steps_are_measured_without_being_taken(tmp_path: Path) -> None:
+    told: list[dict[str, Any]] = []
+    session = Session(product(4), target=TARGET, measure=False, tell=told.append,
+                      command=fake(tmp_path, "pass"))  # fmt: skip
+    while session.work():
+        pass
+    assert session.receive({"do": "measure", "number": 0, "steps": [1, 0]}) == []
+
+    def measured() -> set[tuple[int, int]]:
+        times = [m for m in told if m["type"] == "time" and m["status"] == "ok"]
+        return {(m["of"], m["step"]) for m in times if m["seconds"] == 0.25}
+
+    wait(lambda: measured() == {(0, 0), (0, 1)})
+    # taken, the step has its time already
+    session.receive({"do": "take", "number": 0, "step": 1})
+    session.receive({"do": "measure", "number": 1, "steps": None})
+    assert len(session.history.states) == 2
+    wait(lambda: any(m["type"] == "time" and m.get("state") == 1 and m["status"] == "ok"
+                     for m in session.hello()))  # fmt: skip
+    session.close()
+
+
+def test_a_large_history_compares_with_parents_and_the_start(monkeypatch: Any) -> None:
+    monkeypatch.setattr("schedlang.live.session.MOST_COMPARED", 2)
+    page = Heard(product(8))
+    for number in range(3):
+        page.ask(do="take", number=number, step=0)
+    pairs = {(m["a"], m["b"]) for m in page.session._pairs()}
+    assert pairs == {(0, 1), (0, 2), (1, 2), (0, 3), (2, 3)}
+
+
 # the widget
 
 

@@ -25,6 +25,7 @@ from schedlang.markup.names import NameTable
 from schedlang.plot.borders import LINES, cropped, lines_of, runs
 from schedlang.plot.limits import cut_text
 from schedlang.plot.subject import subjects
+from schedlang.plot.timeline import stores_of
 from schedlang.plot.touches import Touches, touches
 from schedlang.runtime.counted import Call, known_counts
 from schedlang.target import Target
@@ -113,7 +114,10 @@ def counters_part(state: State, target: Target) -> dict[str, Any]:
     """Return the counts of the kernel by stage, as rows of a table, without running it."""
     try:
         nest = state.schedule.nest()
-        copies = prod(_extent(loop) for loop in nest.loops if loop.kind == "unroll")
+        copies = sum(
+            prod(_extent(loop) for loop in loops if loop.kind == "unroll")
+            for _, loops in stores_of(nest.body)
+        )
         if copies > MOST_COPIES:
             return _uncounted(f"The unrolled loops make {copies:,} copies: too many to count here.")
         if nest.sizes:

@@ -33,6 +33,8 @@ from schedlang.target import Target
 Message = dict[str, Any]
 # the most states of a page, and the names for which there is a style at first
 MOST_STATES, NAMES = 1000, 64
+# states up to which a shared file compares each with each
+MOST_COMPARED = 60
 
 
 class Session:
@@ -317,9 +319,16 @@ class Session:
         """Return the whole history as a page that needs nothing else."""
         while self.work():
             pass
-        numbers = range(len(self.history.states))
-        pairs = [self._compared(a, b) for a in numbers for b in numbers if a < b]
-        return shared(self.title, [*self.hello(), *pairs])
+        return shared(self.title, [*self.hello(), *self._pairs()])
+
+    def _pairs(self) -> list[Message]:
+        """Return comparisons: of all states, or of each with its parent and the start if many."""
+        states = self.history.states
+        if len(states) <= MOST_COMPARED:
+            wanted = [(a, b) for b in range(len(states)) for a in range(b)]
+        else:
+            wanted = [(a, s.number) for s in states[1:] for a in {0, s.parent or 0}]
+        return [self._compared(a, b) for a, b in wanted]
 
     def save(self, path: str | Path) -> Path:
         """Write :meth:`html` to a file, and return its path."""

@@ -455,7 +455,7 @@ function mount(root, send, readOnly, keep) {
         h("div", { class: "buttons" }, pick(at), h("b", {}, speed(n) && n ? times(speed(n)) : ""),
           timeOf(known.times.get(n)), h("button", { type: "button", "data-key": `show ${at}`,
             disabled: n === known.current, onclick: () => ask({ do: "go", to: n }) }, "Show")),
-        h("div", { class: "schedlang" }, h("div", { class: "block" }, !rows || !view ? "…"
+        h("div", { class: "schedlang" }, h("div", { class: "block" }, !rows || !view ? (readOnly ? "This file does not compare these two states." : "…")
           : rows.map((row) => {
             if (row[at] === null) return h("pre", { class: "line gap" });
             const kind = row[2] ? (at ? "line added" : "line removed") : "line";
