@@ -18,12 +18,15 @@ from urllib.request import Request, urlopen
 import pytest
 
 import schedlang as sl
+from schedlang.__main__ import main
 from schedlang.errors import LiveError
 from schedlang.live.session import Session
+from schedlang.live_command import _leads_to
 from tests.graphs import product
 
 aiohttp = pytest.importorskip("aiohttp", reason='needs aiohttp: pip install "schedlang[live]"')
 from schedlang.live.server import Background, bound, new_token  # noqa: E402
+from schedlang.live.server import Client as Open  # noqa: E402
 
 TITLE = '</title><script>alert(1)</script>"'
 
@@ -94,6 +97,24 @@ def test_a_port_in_use_is_a_sentence(page: Background) -> None:
         bound(-1)
 
 
+def test_the_command_names_a_port_in_use(page: Background, tmp_path: Path, capsys: Any) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    given = ["live", f"{script}:s", "--no-open", "--no-measure", "--port", str(page.port)]
+    assert main(given) == 2
+    error = capsys.readouterr().err
+    assert f"--port {page.port}: the server cannot listen there" in error
+    assert "Give another port, or leave --port out" in error and "Traceback" not in error
+
+
+def test_the_token_is_no_argument_of_the_browser(tmp_path: Path) -> None:
+    url = "http://127.0.0.1:1/secret/"
+    opened = _leads_to(url, tmp_path)
+    assert "secret" not in opened
+    path = tmp_path / "page.html"
+    assert url in path.read_text() and path.stat().st_mode & 0o077 == 0
+
+
 def test_tokens() -> None:
     assert len(new_token()) >= 32 and new_token() != new_token()
     assert new_token("a" * 16) == "a" * 16
@@ -161,6 +182,27 @@ def test_two_clients_see_one_history(page: Background) -> None:
         assert not any(m["type"] == "problem" for m in other.told)
 
     clients(page.url, 2, work)
+
+
+def test_what_is_told_early_follows_the_greeting() -> None:
+    async def work() -> list[Any]:
+        sent: list[Any] = []
+
+        class Socket:
+            async def send_str(self, text: str) -> None:
+                sent.append(json.loads(text)["n"])
+
+        client = Open(Socket())
+        client.put({"n": 2})
+        client.greet([{"n": 0}, {"n": 1}])
+        client.put({"n": 3})
+        writer = asyncio.create_task(client.write())
+        while len(sent) < 4:
+            await asyncio.sleep(0)
+        writer.cancel()
+        return sent
+
+    assert asyncio.run(work()) == [0, 1, 2, 3]
 
 
 def test_requests_that_are_no_json_are_answered(page: Background) -> None:

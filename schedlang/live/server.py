@@ -220,8 +220,7 @@ class Server:
         self.clients.add(client)
         writer = asyncio.create_task(client.write())
         try:
-            for message in await self._asked({"do": "hello"}):
-                client.put(message)
+            client.greet(await self._asked({"do": "hello"}))
             async for received in made:
                 if received.type != web.WSMsgType.TEXT:
                     break
@@ -265,14 +264,27 @@ class Server:
 
 
 class Client:
-    """A page that is open: its socket, and the messages that wait to be sent."""
+    """A page that is open: its socket, and the messages that wait to be sent.
+
+    What it is told before it is greeted follows the greeting, which makes a page forget the rest.
+    """
 
     def __init__(self, made: Any) -> None:
         self.socket = made
         self._waiting: asyncio.Queue[Message] = asyncio.Queue()
+        self._early: list[Message] | None = []
 
     def put(self, message: Message) -> None:
-        self._waiting.put_nowait(message)
+        if self._early is None:
+            self._waiting.put_nowait(message)
+        else:
+            self._early.append(message)
+
+    def greet(self, messages: list[Message]) -> None:
+        """Send the first messages, then what came before them."""
+        early, self._early = self._early or [], None
+        for message in [*messages, *early]:
+            self._waiting.put_nowait(message)
 
     async def write(self) -> None:
         """Send messages in order, until the page is closed."""
@@ -283,19 +295,24 @@ class Client:
 
 def serve(session: Session, port: int = 0, token: str | None = None,
           ready: Callable[[str], None] | None = None) -> None:  # fmt: skip
-    """Serve the page of a session until Ctrl-C. ``ready`` is called with its URL."""
+    """Serve the page of a session until Ctrl-C, and close the session.
+
+    ``ready`` is called with its URL. Raise :class:`~schedlang.errors.LiveError` for a port that
+    cannot be used and for a token that is too short.
+    """
     _library()
-    made = bound(port)
-
-    async def main() -> None:
-        server = Server(session, made, new_token(token))
-        await server.run(lambda: ready(server.url) if ready is not None else None)
-
     try:
-        asyncio.run(main())
+        with bound(port) as made:
+            asyncio.run(_served(session, made, new_token(token), ready))
     finally:
-        made.close()
         session.close()
+
+
+async def _served(
+    session: Session, made: socket.socket, token: str, ready: Callable[[str], None] | None
+) -> None:
+    server = Server(session, made, token)
+    await server.run(lambda: ready(server.url) if ready is not None else None)
 
 
 class Background:

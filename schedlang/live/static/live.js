@@ -296,7 +296,7 @@ function mount(root, send, readOnly, keep) {
       again,
       own ? [h("span", { class: "term" }, "estimate"), h("span", {
         title: `The tuner's estimate, on ${known.hello.cores}. It only ranks schedules.` },
-      seconds(own), first && n ? ` (${times(first / own)} the start)` : "")] : null);
+      seconds(own), first && n ? `: ${times(first / own)} as fast` : "")] : null);
   }
   function drawCode() {
     const view = known.views.get(known.current) || {};
