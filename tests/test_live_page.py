@@ -205,12 +205,13 @@ def test_the_page_says_that_the_connection_is_lost_and_brings_its_states_back(
     again.close()
 
 
-def test_the_shared_file_needs_nothing(browser: Browser, page: Background, tmp_path: Path) -> None:
+def test_the_shared_file_needs_nothing(browser: Browser, tmp_path: Path) -> None:
+    session = Session(sl.schedule(product(64, 64, 64)[2]), HOSTILE, measure=False)
     for step in (0, 1):
-        while page.session.work():
+        while session.work():
             pass
-        page.session.receive({"do": "take", "number": page.session.history.current, "step": step})
-    path = page.session.save(tmp_path / "history.html")
+        session.receive({"do": "take", "number": session.history.current, "step": step})
+    path = session.save(tmp_path / "history.html")
     assert path.stat().st_size < 250_000
     tab = browser.tab()
     tab.open(path.as_uri())
