@@ -102,6 +102,8 @@ def live_product() -> None:
         tab.wait(listed)
         tab.wait(measured, 120)
         tab.click("[data-key='state 3']")
+        tab.wait("document.querySelector('.current .name').textContent.startsWith('3:')")
+        tab.wait(listed)
         tab.click("[data-key='with 0']")
         tab.wait("!!document.querySelector('.side .added')")
         shoot(tab, "live-product", 1240, 1240)
