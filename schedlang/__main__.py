@@ -17,6 +17,7 @@ from schedlang.errors import (
     StrideWarning,
     UnprovenWarning,
 )
+from schedlang.live_command import add_live
 from schedlang.show_command import add_show
 from schedlang.version import __version__
 
@@ -45,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     add_commands(commands)
     add_show(commands)
+    add_live(commands)
     chosen = parser.parse_args(argv)
     if chosen.command is None:
         parser.print_help()

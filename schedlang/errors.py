@@ -113,6 +113,20 @@ class PlotError(SchedlangError, ValueError):
     """A picture that cannot be drawn: sizes without numbers, order that data decide, no GPU."""
 
 
+class LiveError(SchedlangError, ValueError):
+    """A live page that cannot start, or a request to it that it cannot follow.
+
+    ``line`` is the line of the edited code that is wrong, from 1, or 0.
+    """
+
+    def __init__(self, message: str, line: int = 0) -> None:
+        super().__init__(message)
+        self.line = line
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return LiveError, (str(self), self.line)
+
+
 class SpillWarning(UserWarning):
     """A register tile of sums spills to memory: the result is correct, but the kernel is slow."""
 

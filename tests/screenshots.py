@@ -1,14 +1,22 @@
-"""Write the pictures of docs/notebooks.md: ``python -m tests.screenshots`` (Chromium, Pillow)."""
+"""Write the pictures of docs/notebooks.md and docs/live.md: ``python -m tests.screenshots``.
+
+It needs Chromium, Pillow and the extra ``live``. The argument ``notebooks`` or ``live`` writes
+those alone.
+"""
 
 from __future__ import annotations
 
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import schedlang as sl
+from schedlang.live.server import Background
+from schedlang.live.session import Session
 from tests.browser import BROWSER, DARK, FLAGS
+from tests.chromium import Tab, chromium
 
 DOCS = Path(__file__).parent.parent / "docs"
 COLOURS = 256
@@ -37,8 +45,6 @@ def picture(
     pointer: tuple[str, int] | None = None,
 ) -> None:  # fmt: skip
     """Write what a notebook shows of an object as a PNG of few colours."""
-    from PIL import Image
-
     assert BROWSER is not None, "no browser on the PATH"
     page = shown._repr_html_().replace(":is(:hover, :focus)", ".pointer")
     page = page.replace(":hover)", ".pointer)")
@@ -50,18 +56,83 @@ def picture(
         options += ["--hide-scrollbars", f"--window-size={size[0]},{size[1]}"]
         options += [f"--screenshot={target}", f"--user-data-dir={folder}/profile", *flags]
         subprocess.run([BROWSER, *options, made.as_uri()], check=True, capture_output=True)
-    with Image.open(target) as image:
+    fewer_colours(target)
+
+
+def fewer_colours(path: Path) -> None:
+    """Make a PNG smaller."""
+    from PIL import Image
+
+    with Image.open(path) as image:
         few = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
-    few.save(target, optimize=True)
+    few.save(path, optimize=True)
 
 
-def main() -> None:
+def live_product() -> None:
+    """Click through the lesson of docs/live.md: a product of 512 by 512 matrices."""
+    A = sl.placeholder((512, 512), name="A")
+    B = sl.placeholder((512, 512), name="B")
+    k = sl.reduce_axis(512, name="k")
+    C = sl.compute((512, 512), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    page = Background(Session(sl.schedule(C), "s of product.py"))
+    measured = "[...document.querySelectorAll('.state')].every((s) => /s$/.test(s.innerText))"
+    listed = "!!document.querySelector('.step')"
+    with chromium() as browser:
+        tab = browser.tab()
+        tab.open(page.url)
+        tab.wait(listed)
+        tab.wait(measured, 120)
+        shoot(tab, "live-start", 1240, 1090)
+        for number in (1, 2, 3):
+            tab.click(".steps > .list > .step")
+            tab.wait(f"document.querySelectorAll('.state').length === {number + 1}")
+            tab.wait(listed)
+            # each alone, since a kernel is timed on all cores
+            tab.wait(measured, 120)
+            if number == 1:
+                shoot(tab, "live-vectors", 1240, 1130)
+        # a branch that packs the second matrix
+        tab.click("[data-key='state 2']")
+        tab.wait("document.querySelector('.current .name').textContent.startsWith('2:')")
+        tab.wait(listed)
+        tab.value("document.querySelector('[data-key=others]').open = true")
+        tab.value("[...document.querySelectorAll('.step')].find((s) => "
+                  "s.innerText.includes('pack C')).click()")  # fmt: skip
+        tab.wait("document.querySelectorAll('.state').length === 5")
+        tab.wait(listed)
+        tab.wait(measured, 120)
+        tab.click("[data-key='state 3']")
+        tab.wait("document.querySelector('.current .name').textContent.startsWith('3:')")
+        tab.wait(listed)
+        tab.click("[data-key='with 0']")
+        tab.wait("!!document.querySelector('.side .added')")
+        shoot(tab, "live-product", 1240, 1240)
+    page.close()
+    page.session.close()
+
+
+def shoot(tab: Tab, name: str, width: int, height: int) -> None:
+    """Write what a page shows from its top as a PNG of few colours."""
+    tab.value("window.scrollTo(0, 0)")
+    tab.screenshot(DOCS / f"{name}.png", width, height)
+    fewer_colours(DOCS / f"{name}.png")
+
+
+def notebooks() -> None:
     s = documented()
     picture("notebook-nest", s, (1090, 372), pointer=(".nest .def", 2))
     kernel = sl.build(s, target=sl.Target("cpu", vector_bytes=64))
     picture("notebook-kernel", kernel, (1340, 664), pointer=(".leaf.n8", 0))
     picture("notebook-diff", s.diff(2), (1200, 291), *DARK)
     picture("notebook-steps", s.steps, (1280, 342))
+
+
+def main() -> None:
+    chosen = sys.argv[1:] or ["notebooks", "live"]
+    if "notebooks" in chosen:
+        notebooks()
+    if "live" in chosen:
+        live_product()
 
 
 if __name__ == "__main__":

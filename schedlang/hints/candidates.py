@@ -7,10 +7,12 @@ the primitives themselves know what is legal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from schedlang.compute.tensor import ComputeOp
 from schedlang.expr.nodes import Axis
+from schedlang.hints.candidate import Candidate
+from schedlang.hints.new_stages import new_stages
+from schedlang.hints.storage_candidates import storage
 from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.stage import StageView
 from schedlang.state.placement import effective_readers, legal_places, place
@@ -19,19 +21,14 @@ from schedlang.target import Target
 
 # the largest loop to unroll, and the edges of tiles to try
 MOST_UNROLLED, TILES = 16, (16, 32, 64)
+# kinds of loops that are written out
+WRITTEN = ("vectorize", "unroll")
 # iterations of a reduction that stay together in a tile, and rows of a tile of sums
 CHUNKS, ROWS = (4, 16), (4, 6, 8)
+# iterations of a data loop that stay together in a block
+BLOCKS = (8, 32)
 # rows of a strip along which a window slides: each strip computes its first rows again
 STRIP = 64
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A step to try: the primitive it is named after, its stage, and the function that takes it."""
-
-    primitive: str
-    stage: str
-    take: Callable[[Schedule], object]
 
 
 def candidates(s: Schedule, target: Target) -> Iterator[Candidate]:
@@ -40,6 +37,8 @@ def candidates(s: Schedule, target: Target) -> Iterator[Candidate]:
         if isinstance(view.op, ComputeOp):
             yield from _placements(s, view)
             yield from _loops(s, view, target)
+            yield from new_stages(s, view, target)
+            yield from storage(s, view)
 
 
 def _loops(s: Schedule, view: StageView, target: Target) -> Iterator[Candidate]:
@@ -56,8 +55,11 @@ def _loops(s: Schedule, view: StageView, target: Target) -> Iterator[Candidate]:
         yield Candidate("parallel", name, lambda s: s[name].parallel(data[0]))
         if len(data) > 1:
             yield Candidate("parallel", name, _fused_parallel(name, data[0], data[1]))
-    if plain and type(plain[-1].extent) is int and plain[-1].extent <= MOST_UNROLLED:
-        yield Candidate("unroll", name, lambda s: s[name].unroll(plain[-1]))
+    # around other loops, copies would only make the kernel long
+    inner = next((a for a in reversed(view.leaf_axes) if kinds.get(a) not in WRITTEN), None)
+    length = inner.extent if inner in plain and inner is not None else 0
+    if inner is not None and type(length) is int and 1 < length <= MOST_UNROLLED:
+        yield Candidate("unroll", name, _unrolled(name, inner))
     lanes_at = next((a for a in view.leaf_axes if kinds.get(a) == "vectorize"), None)
     if lanes_at is not None and any(a.is_reduce for a in plain):
         for axis in data:
@@ -70,9 +72,14 @@ def _loops(s: Schedule, view: StageView, target: Target) -> Iterator[Candidate]:
     if len(data) > 1:
         for edge in TILES:
             yield Candidate("tile", name, _tile(name, data[-2], data[-1], edge))
-    for axis in (a for a in plain if a.is_reduce):
-        for chunk in CHUNKS:
-            yield Candidate("split", name, _chunk(name, axis, chunk))
+    for axis in plain:
+        for chunk in CHUNKS if axis.is_reduce else BLOCKS:
+            if type(axis.extent) is not int or axis.extent > chunk:
+                yield Candidate("split", name, _chunk(name, axis, chunk))
+    loops = view.leaf_axes
+    for outer, inner in zip(loops, loops[1:]):
+        if outer in plain and inner in plain and outer.is_reduce == inner.is_reduce:
+            yield Candidate("fuse", name, _fused(name, outer, inner))
 
 
 def _vectors(name: str, axis: Axis, width: int) -> Callable[[Schedule], object]:
@@ -87,13 +94,32 @@ def _vectors(name: str, axis: Axis, width: int) -> Callable[[Schedule], object]:
     return take
 
 
+def _unrolled(name: str, axis: Axis) -> Callable[[Schedule], object]:
+    return lambda s: s[name].unroll(axis)
+
+
+def _fused(name: str, outer: Axis, inner: Axis) -> Callable[[Schedule], object]:
+    return lambda s: s[name].fuse(outer, inner)
+
+
 def _fused_parallel(name: str, outer: Axis, inner: Axis) -> Callable[[Schedule], object]:
     return lambda s: s[name].parallel(s[name].fuse(outer, inner))
 
 
 def _innermost(name: str, axis: Axis) -> Callable[[Schedule], object]:
-    """Return the step that makes ``axis`` the innermost loop."""
-    return lambda s: s[name].reorder(*(a for a in s[name].leaf_axes if a is not axis), axis)
+    """Return the step that makes ``axis`` the innermost loop, around those that are written out."""
+
+    def take(s: Schedule) -> None:
+        written = _written_out(s, name)
+        others = [a for a in s[name].leaf_axes if a is not axis and a not in written]
+        s[name].reorder(*others, axis, *written)
+
+    return take
+
+
+def _written_out(s: Schedule, name: str) -> list[Axis]:
+    kinds = s.state.stages[name].kinds
+    return [a for a in s[name].leaf_axes if kinds.get(a) in WRITTEN]
 
 
 def _tile(name: str, y: Axis, x: Axis, edge: int) -> Callable[[Schedule], object]:
@@ -101,10 +127,12 @@ def _tile(name: str, y: Axis, x: Axis, edge: int) -> Callable[[Schedule], object
 
     def take(s: Schedule) -> None:
         yo, xo, yi, xi = s[name].tile(y, x, edge, edge)
-        steps = [a for a in s[name].leaf_axes if a.is_reduce]
-        outside = [a for a in s[name].leaf_axes if a not in (yo, xo, yi, xi) and a not in steps]
-        if steps:
-            s[name].reorder(*outside, yo, xo, *steps, yi, xi)
+        written = _written_out(s, name)
+        steps = [a for a in s[name].leaf_axes if a.is_reduce and a not in written]
+        tiled = (yo, xo, yi, xi, *steps, *written)
+        outside = [a for a in s[name].leaf_axes if a not in tiled]
+        if steps or written:
+            s[name].reorder(*outside, yo, xo, *steps, yi, xi, *written)
 
     return take
 
@@ -116,10 +144,14 @@ def _register_tile(name: str, axis: Axis, lanes: Axis, rows: int) -> Callable[[S
         inner = axis
         if type(axis.extent) is not int or axis.extent > rows:
             _, inner = s[name].split(axis, factor=rows)
-        others = [a for a in s[name].leaf_axes if a not in (inner, lanes)]
+        # what is written out stays inside; lanes are the innermost
+        written = [a for a in _written_out(s, name) if a is not lanes]
+        others = [a for a in s[name].leaf_axes if a not in (inner, lanes, *written)]
         outside = [a for a in others if not a.is_reduce]
         # a data loop inside a reduction would keep the sums in memory
-        s[name].reorder(*outside, *(a for a in others if a.is_reduce), inner, lanes)
+        s[name].reorder(
+            *outside, *(a for a in others if a.is_reduce), inner, *written, lanes
+        )  # fmt: skip
         s[name].unroll(inner)
 
     return take
@@ -136,6 +168,8 @@ def _placements(s: Schedule, view: StageView) -> Iterator[Candidate]:
         return
     yield Candidate("compute_inline", name, lambda s: s[name].compute_inline())
     stage = state.stages[name]
+    if not isinstance(stage.attach, Root):
+        yield Candidate("compute_root", name, lambda s: s[name].compute_root())
     attach = place(state.updated(stage.with_(attach=Root()))).attach
     for reader, axis in legal_places(state, attach, effective_readers(state)[name], stage):
         yield Candidate("compute_at", name, _attached(name, reader, axis))
@@ -164,4 +198,4 @@ def _loop(s: Schedule, reader: str, axis: str) -> Axis:
     return next(a for a in s[reader].leaf_axes if a.name == axis)
 
 
-__all__ = ["Candidate", "candidates"]
+__all__ = ["candidates"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,8 @@ from schedlang.autotune.record import cores
 from schedlang.diagnostics.spills import guarded, spills
 from schedlang.diagnostics.strides import strided
 from schedlang.errors import CallTypeError, SchedlangError, explain
-from schedlang.hints.candidates import Candidate, candidates
+from schedlang.hints.candidate import Candidate
+from schedlang.hints.candidates import candidates
 from schedlang.ir.nest import Nest
 from schedlang.ir.verify import verify
 from schedlang.schedule.schedule import Schedule
@@ -74,14 +76,21 @@ def next_steps(s: Any, target: Any = None) -> list[NextStep]:
                 "Leave out the target, or search with sl.autotune(C, target=...).",
             )
         )  # fmt: skip
+    found = [step for step in tried(s, where) if step is not None]
+    return sorted(found, key=lambda step: -step.speedup)
+
+
+def tried(s: Schedule, target: Target) -> Iterator[NextStep | None]:
+    """Yield each candidate as it was tried: a legal step with a nest of its own, or ``None``."""
     nest = s.nest()
-    now, found, seen = estimated(nest, where), list[NextStep](), {str(nest)}
-    for candidate in candidates(s, where):
-        step = taken(s, candidate, where, now)
+    now, seen = estimated(nest, target), {str(nest)}
+    for candidate in candidates(s, target):
+        step = taken(s, candidate, target, now)
         if step is not None and str(step.nest) not in seen:
             seen.add(str(step.nest))
-            found.append(step)
-    return sorted(found, key=lambda step: -step.speedup)
+            yield step
+        else:
+            yield None
 
 
 def estimated(nest: Nest, target: Target) -> float:
@@ -108,4 +117,4 @@ def taken(s: Schedule, candidate: Candidate, target: Target, now: float) -> Next
     return NextStep(candidate.primitive, candidate.stage, code, copy, nest, now / after)
 
 
-__all__ = ["NextStep", "estimated", "next_steps", "taken"]
+__all__ = ["NextStep", "estimated", "next_steps", "taken", "tried"]

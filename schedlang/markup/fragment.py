@@ -11,15 +11,30 @@ _DARK = """--page: #14171d; --text: #e6e9ef; --soft: #a5adbb; --line: #3a4150; -
   --row: #383118; --serial: #a5adbb; --parallel: #6cb8ee; --vectorize: #ffab5e; --unroll: #4fd1a5;
   --thread: #e39ccb; --guard: #e0c65c; --added: #173a26; --removed: #47202a; --gap: #1b1f27;"""
 # the theme of JupyterLab, VS Code and Sphinx is not always that of the system
-_IN_LIGHT = """[data-jp-theme-light=true] .schedlang, .vscode-light .schedlang,
-[data-theme=light] .schedlang"""
-_IN_DARK = """[data-jp-theme-light=false] .schedlang, .vscode-dark .schedlang,
-[data-theme=dark] .schedlang"""
+_IN_LIGHT = ("[data-jp-theme-light=true]", ".vscode-light", "[data-theme=light]")
+_IN_DARK = ("[data-jp-theme-light=false]", ".vscode-dark", "[data-theme=dark]")
+
+
+def theme(selector: str) -> str:
+    """Return CSS that gives elements the colours of each theme, as variables.
+
+    >>> print(theme(".x")[:18])
+    .x { --page: #fff;
+    """
+    light, dark = (
+        f"{{ {colours} color-scheme: {name}; }}"
+        for name, colours in (("light", _LIGHT), ("dark", _DARK))
+    )
+    where = (", ".join(f"{place} {selector}" for place in places)
+             for places in (_IN_LIGHT, _IN_DARK))
+    return "\n".join([
+        f"{selector} {light}", f"@media (prefers-color-scheme: dark) {{ {selector} {dark} }}",
+        f"{next(where)} {light}", f"{next(where)} {dark}",
+    ])  # fmt: skip
+
+
 _STYLE = f"""
-.schedlang {{ {_LIGHT} }}
-@media (prefers-color-scheme: dark) {{ .schedlang {{ {_DARK} }} }}
-{_IN_LIGHT} {{ {_LIGHT} }}
-{_IN_DARK} {{ {_DARK} }}
+{theme(".schedlang")}
 .schedlang {{ font: 13px/1.5 ui-monospace, "Cascadia Mono", Menlo, Consolas, monospace;
   background: var(--page); color: var(--text); padding: .5em .7em; overflow-x: auto; }}
 .schedlang var {{ font-style: normal; cursor: default; border-radius: 2px;
@@ -82,6 +97,7 @@ _STYLE = f"""
 .schedlang th {{ color: var(--soft); font-weight: 400; border-bottom: 1px solid var(--line); }}
 @media print {{ .schedlang .frame, .schedlang .pane {{ max-height: none; }} }}
 """
+NAME_LIT = "--on: var(--lit); --edge: var(--text)"
 # a line that has the focus scrolls those of the other pane into view; without it, all else works
 _SCRIPT = """
 document.querySelectorAll(".schedlang .linked:not([data-ready])").forEach(function (root) {
@@ -109,8 +125,7 @@ def fragment(body: str, names: int = 0, lines: int = 0) -> str:
     class ``m3``, which do not light it. Only CSS does that, so that it works on a static page.
     """
     rules = [
-        *_rules([(f".v{k}:hover", f".v{k}") for k in range(names)],
-                "--on: var(--lit); --edge: var(--text)"),
+        name_rules(0, names),
         *_rules([(f".n{k}:is(:hover, :focus)", f":is(.n{k}, .m{k})") for k in range(lines)],
                 "--at: var(--row)"),
     ]  # fmt: skip
@@ -119,10 +134,21 @@ def fragment(body: str, names: int = 0, lines: int = 0) -> str:
     return f'<style>{style}</style><div class="schedlang">{body}</div>{script}'
 
 
+def style(names: int) -> str:
+    """Return the CSS of pieces whose bodies stand alone, with up to ``names`` names each."""
+    return _STYLE + name_rules(0, names)
+
+
+def name_rules(first: int, end: int) -> str:
+    """Return the CSS by which names of the numbers from ``first`` to ``end`` light up."""
+    pairs = [(f".v{k}:hover", f".v{k}") for k in range(first, end)]
+    return "\n".join(_rules(pairs, NAME_LIT))
+
+
 def _rules(pairs: list[tuple[str, str]], what: str) -> list[str]:
     """Return the rule that does ``what`` to the second elements under the first ones, if any."""
     selectors = ",\n".join(f".schedlang:has({under}) {lit}" for under, lit in pairs)
     return [f"{selectors} {{ {what} }}"] if pairs else []
 
 
-__all__ = ["fragment"]
+__all__ = ["fragment", "name_rules", "style", "theme"]

@@ -16,7 +16,7 @@ LINES = ((1.8, "thick"), (1.0, "medium"), (0.5, "thin"))
 
 def cropped(found: Touches, values: np.ndarray) -> np.ndarray:
     """Return ``values`` as rows; if the picture is in part, up to the last touched element."""
-    if not found.cut:
+    if not found.cut or not values.ndim:
         return as_rows(values)
     box = tuple(slice(0, int(ends.max(initial=0)) + 1) for ends in np.nonzero(found.first >= 0))
     return as_rows(values[box])

@@ -30,11 +30,14 @@ class Cut:
 def cuts(
     nest: Nest, buffer: Buffer, known: Mapping[Any, int],
     most_points: int = MOST_POINTS, most_elements: int = MOST_ELEMENTS,
+    elements_first: bool = False,
 ) -> tuple[dict[Axis, int], tuple[Cut, ...]]:  # fmt: skip
     """Return the limits of loops so that a picture of ``buffer`` is small, and what they cut.
 
     Loops that do not move through the buffer, such as those of a reduction, are cut first. Then the
-    outermost loop of the longest dimension is halved, so that whole tiles are left.
+    outermost loop of the longest dimension is halved, so that whole tiles are left. With
+    ``elements_first``, the picture is made small before other loops are cut, which keeps more of
+    the operands of a reduction.
     """
     dims, rest, extents = _groups(nest, buffer)
     most: dict[Axis, int] = {}
@@ -58,13 +61,19 @@ def cuts(
                 return True
         return False
 
+    def shrink() -> None:
+        while prod(max(map(span, dim)) for dim in dims if dim) > most_elements:
+            if not halve_longest():
+                break
+
+    if elements_first:
+        shrink()
     while points(nest, known, most) > most_points:
         if span(rest) > 4 and halve(rest, 1):
             continue
         if not halve_longest() and not halve(rest, 1):
             break
-    while prod(max(map(span, dim)) for dim in dims if dim) > most_elements and halve_longest():
-        pass
+    shrink()
     # a loop may stand several times in a nest, as in the start and the sum of a reduction
     seen = {loop.axis: loop for _, loops in stores_of(nest.body) for loop in loops}
     cut = tuple(

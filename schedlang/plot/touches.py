@@ -10,7 +10,7 @@ import numpy as np
 
 from schedlang.errors import PlotError, explain
 from schedlang.ir.nodes import Buffer, For
-from schedlang.plot.limits import Cut, cuts
+from schedlang.plot.limits import MOST_ELEMENTS, MOST_POINTS, Cut, cuts
 from schedlang.plot.subject import Subject, buffer_of
 from schedlang.plot.timeline import Timed, Timeline, refuse_gather, timeline
 
@@ -55,7 +55,11 @@ class Touches:
         return found.reshape(number, *self.first.shape)
 
 
-def touches(subject: Subject, which: Sequence[Any], what: str, call: str) -> list[Touches]:
+def touches(
+    subject: Subject, which: Sequence[Any], what: str, call: str,
+    most_points: int = MOST_POINTS, most_elements: int = MOST_ELEMENTS,
+    elements_first: bool = False,
+) -> list[Touches]:  # fmt: skip
     """Return when the nest of ``subject`` touches each buffer of ``which``.
 
     ``what`` is ``"touch"``, ``"store"`` or ``"load"``. The limits of :func:`cuts` hold for the
@@ -66,7 +70,9 @@ def touches(subject: Subject, which: Sequence[Any], what: str, call: str) -> lis
         raise PlotError(f"{call}(..., what={what!r}): choose one of {', '.join(WHAT)}")
     nest = subject.unfolded
     buffers = [buffer_of(nest, one, call) for one in which]
-    most, cut = cuts(nest, buffers[0], subject.values)
+    most, cut = cuts(
+        nest, buffers[0], subject.values, most_points, most_elements, elements_first
+    )  # fmt: skip
     line = timeline(nest, subject.values, most)
     ranks = line.ranks()
     return [_of_buffer(subject.title, line, ranks, buffer, what, cut) for buffer in buffers]

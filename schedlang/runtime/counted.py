@@ -86,6 +86,18 @@ def counted(call: Call, caches: Sequence[Cache], most: int) -> KernelCounts:
     )  # fmt: skip
 
 
+def known_counts(call: Call) -> KernelCounts | None:
+    """Return the counts of ``call`` without running it, or ``None`` if they depend on a guard."""
+    made = instrument(call.machine, False)
+    if made.counts:
+        return None
+    totals = Totals(made, Runs(made.calls, _tally(made, call)), lambda a: _bytes(a, call), ())
+    rows = totals.rows()
+    return KernelCounts(
+        call.name, totals.stages(), totals.total(), (), _beside(call.machine, rows)
+    )
+
+
 def with_new_outputs(arrays: Sequence[Any], signature: Signature) -> list[Any]:
     """Return the arguments of a call with new arrays in place of its outputs."""
     return [
@@ -201,4 +213,7 @@ def _beside(
     )
 
 
-__all__ = ["MOST", "MOST_TRACED", "Call", "counted", "simulated", "trace", "with_new_outputs"]
+__all__ = [
+    "MOST", "MOST_TRACED", "Call", "counted", "known_counts", "simulated", "trace",
+    "with_new_outputs",
+]  # fmt: skip

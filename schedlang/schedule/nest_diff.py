@@ -58,9 +58,9 @@ def sides_html(before: Sequence[tuple[str, str]], after: Sequence[tuple[str, str
     """
     left: list[str] = []
     right: list[str] = []
-    for old, new, changed in _pairs(before, after):
-        left.append(_line(old, "removed", "−", changed))
-        right.append(_line(new, "added", "+", changed))
+    for old, new, changed in paired([text for text, _ in before], [text for text, _ in after]):
+        left.append(_line(None if old is None else before[old][1], "removed", "−", changed))
+        right.append(_line(None if new is None else after[new][1], "added", "+", changed))
     blocks = (f'<div class="block">{"".join(side)}</div>' for side in (left, right))
     panes = "".join(f'<div class="pane">{block}</div>' for block in blocks)
     return f'<div class="sides">{panes}</div>'
@@ -74,17 +74,20 @@ def _line(html: str | None, kind: str, mark: str, changed: bool) -> str:
     return f'<pre class="line {kind}"><s>{mark}</s> {html}</pre>'
 
 
-def _pairs(
-    left: Sequence[tuple[str, str]], right: Sequence[tuple[str, str]]
-) -> Iterator[tuple[str | None, str | None, bool]]:
-    """Yield the lines that stand beside each other, and whether they differ."""
-    texts, others = ([text for text, _ in side] for side in (left, right))
-    matcher = difflib.SequenceMatcher(None, texts, others, autojunk=False)
+def paired(
+    before: Sequence[str], after: Sequence[str]
+) -> Iterator[tuple[int | None, int | None, bool]]:
+    """Yield the numbers of the lines that stand beside each other, and whether they differ.
+
+    >>> list(paired(["a", "b"], ["a", "c", "d"]))
+    [(0, 0, False), (1, 1, True), (None, 2, True)]
+    """
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     for kind, a, a_end, b, b_end in matcher.get_opcodes():
         for n in range(max(a_end - a, b_end - b)):
-            one = left[a + n][1] if a + n < a_end else None
-            other = right[b + n][1] if b + n < b_end else None
+            one = a + n if a + n < a_end else None
+            other = b + n if b + n < b_end else None
             yield one, other, kind != "equal"
 
 
-__all__ = ["NestDiff", "nest_diff", "sides_html"]
+__all__ = ["NestDiff", "nest_diff", "paired", "sides_html"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from schedlang.compute.data import Graph
@@ -276,6 +277,30 @@ class Schedule:
     def __repr__(self) -> str:
         names = ", ".join(t.name for t in self.outputs)
         return f"<Schedule of {names}: {len(self.state.stages)} stages, {len(self._steps)} steps>"
+
+    def live(
+        self, target: Any = None, sizes: Mapping[Any, int] | None = None, measure: bool = True
+    ) -> Any:
+        """Return a page for a notebook on which a copy of this schedule is tried (extra ``live``).
+
+        It shows the schedule to edit, the loop nest, when elements are touched, counts, the
+        estimate, and the legal next steps to click. It measures each schedule in a child process,
+        unless ``measure`` is False. ``target`` is a CPU, and ``sizes`` has a number for each
+        symbolic size, by name. The result has the ``schedule`` that the page shows, and
+        ``save(path)`` writes the history as one file. ``python -m schedlang live`` opens the page
+        in a browser; docs/live.md shows it. The page follows "Live Programming Support for Halide
+        Scheduling Strategies" (PX 2020).
+
+        Raise :class:`~schedlang.errors.MissingExtraError` if anywidget is not installed, and
+        :class:`~schedlang.errors.LiveError` for a GPU.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8,), name="A")
+        >>> s = sl.schedule(sl.compute((8,), lambda i: A[i] + 1, name="B"))
+        >>> s.live()  # doctest: +SKIP
+        """
+        # the page stands above schedules, so that it is loaded by name
+        return import_module("schedlang.live.widget").live(self, target, sizes, measure)
 
     def graph(self) -> Any:
         """Return the stage graph as a ``networkx.DiGraph``; see :func:`schedlang.graph`.

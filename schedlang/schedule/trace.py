@@ -91,6 +91,11 @@ def further_steps(start: State, states: Sequence[State], steps: Sequence[Step]) 
     return "\n".join(_written(start, states, steps)[1:])
 
 
+def variables_of(start: State) -> dict[Any, str]:
+    """Return the variables in which :func:`as_python` expects tensors, by tensor."""
+    return dict(_Writer(start).tensors)
+
+
 def _written(start: State, states: Sequence[State], steps: Sequence[Step]) -> list[str]:
     writer = _Writer(start)
     for step, before, after in zip(steps, [start, *states], states):
@@ -309,4 +314,4 @@ def _is_count(node: Expr) -> bool:
     return isinstance(node, Const) and node.weak and type(node.value) is int
 
 
-__all__ = ["as_python", "from_json", "further_steps", "to_json"]
+__all__ = ["as_python", "from_json", "further_steps", "to_json", "variables_of"]

@@ -1,0 +1,117 @@
+"""Candidates that add a stage: copies of operands, packed or not, buffers and partial results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from schedlang.compute.read import Read
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.visit import postorder
+from schedlang.hints.candidate import Candidate
+from schedlang.schedule.schedule import Schedule
+from schedlang.schedule.stage import StageView
+from schedlang.state.relations import Split
+from schedlang.state.state import Stage
+from schedlang.target import Target
+
+# vectors of partial sums that a core adds at the same time, and parts of a sum for the threads
+VECTORS, PARTS = 4, 16
+
+
+def new_stages(s: Schedule, view: StageView, target: Target) -> Iterator[Candidate]:
+    """Yield candidates that add a stage for ``view``, whose schedule is ``s``."""
+    name = view.name
+    yield from _copies(s, view)
+    if not any(step.stage == name for step in s.steps):
+        yield Candidate("cache_write", name, lambda s: s.cache_write(view.outputs[0], "global"))
+        lanes = target.vector_width(view.outputs[0].dtype)
+        for axis in view.op.reduce_axis:
+            if type(axis.extent) is int and axis.extent % (VECTORS * lanes) == 0:
+                yield Candidate("rfactor", name, _in_lanes(name, axis, VECTORS * lanes))
+            if type(axis.extent) is int and axis.extent % PARTS == 0:
+                yield Candidate("rfactor", name, _in_parts(name, axis, axis.extent // PARTS))
+
+
+def _copies(s: Schedule, view: StageView) -> Iterator[Candidate]:
+    """Yield the copies of operands that a stage reads more than once."""
+    name, op, stage = view.name, view.op, s.state.stages[view.name]
+    lanes = [a for a, kind in stage.kinds.items() if kind == "vectorize"]
+    reads: dict[Tensor, list[Read]] = {}
+    for node in postorder(getattr(op, "body", ())):
+        if isinstance(node, Read):
+            reads.setdefault(node.tensor, []).append(node)
+    for tensor, found in reads.items():
+        if not op.reduce_axis or len(tensor.shape) < 2:
+            # each element is read once
+            continue
+        yield Candidate("cache_read", name, _copy(name, tensor))
+        last = found[0].indices[-1]
+        if len(found) == 1 and len(tensor.shape) == 2 and lanes and isinstance(last, Axis):
+            width = lanes[0].extent
+            if isinstance(width, Expr) or last not in view.op.axis:
+                continue
+            if width < last.extent and _lanes_of(stage, last) is lanes[0]:
+                yield Candidate("pack", name, _packed(name, tensor, width))
+
+
+def _lanes_of(stage: Stage, root: Axis) -> Axis:
+    """Return the innermost loop that splits of an axis made."""
+    found = root
+    while isinstance(made := stage.made_from(found), Split):
+        found = made.inner
+    return found
+
+
+def _copy(name: str, tensor: Tensor) -> Callable[[Schedule], object]:
+    return lambda s: s.cache_read(tensor, "global", [s[name].outputs[0]])
+
+
+def _packed(name: str, tensor: Tensor, width: int) -> Callable[[Schedule], object]:
+    """Return the steps that copy a matrix in panels of ``width`` columns, row after row."""
+
+    def take(s: Schedule) -> None:
+        made = s.cache_read(tensor, "global", [s[name].outputs[0]])
+        s[made].transform_layout(lambda i, j: (j // width, i, j % width))
+        row, column = s[made].op.axis
+        panel, lane = s[made].split(column, factor=width)
+        s[made].reorder(panel, row, lane)
+        s[made].vectorize(lane)
+        s[made].parallel(panel)
+
+    return take
+
+
+def _in_lanes(name: str, axis: Axis, width: int) -> Callable[[Schedule], object]:
+    """Return the steps that add every ``width``-th element in a lane of its own."""
+
+    def take(s: Schedule) -> None:
+        _, inner = s[name].split(axis, factor=width)
+        made = s.rfactor(s[name].outputs[0], inner, factor_axis=len(s[name].op.axis))
+        steps = s[made].op.reduce_axis
+        *front, lane = s[made].op.axis
+        s[made].reorder(*front, *steps, lane)
+        s[made].vectorize(lane)
+        _at_reader(s, made, name)
+
+    return take
+
+
+def _in_parts(name: str, axis: Axis, length: int) -> Callable[[Schedule], object]:
+    """Return the steps that add parts of ``length`` elements on threads of their own."""
+
+    def take(s: Schedule) -> None:
+        outer, _ = s[name].split(axis, factor=length)
+        made = s.rfactor(s[name].outputs[0], outer)
+        s[made].parallel(s[made].op.axis[0])
+
+    return take
+
+
+def _at_reader(s: Schedule, made: Tensor, name: str) -> None:
+    """Compute partial results where they are added, if there are several sums."""
+    if s[name].op.axis:
+        s[made].compute_at(s[name], s[name].op.axis[-1])
+
+
+__all__ = ["new_stages"]

@@ -1,0 +1,197 @@
+"""What a live page shows of one state, as JSON data and pieces of HTML."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from schedlang.analysis.cost import ScheduleCost, cost
+from schedlang.autotune.record import cores
+from schedlang.counting.records import Counts
+from schedlang.errors import SchedlangError, first_line
+from schedlang.hints.candidate import MEANINGS
+from schedlang.hints.next_steps import NextStep, estimated, tried
+from schedlang.hints.refusals import refusals
+from schedlang.ir.html import nest_html, nest_lines
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Buffer, For
+from schedlang.live.history import State
+from schedlang.machine.lower import machine_nest
+from schedlang.markup.names import NameTable
+from schedlang.plot.borders import LINES, cropped, lines_of, runs
+from schedlang.plot.limits import cut_text
+from schedlang.plot.subject import subjects
+from schedlang.plot.timeline import stores_of
+from schedlang.plot.touches import Touches, touches
+from schedlang.runtime.counted import Call, known_counts
+from schedlang.target import Target
+
+# pictures: the runs of statements that are followed, the elements of a panel, and the panels
+POINTS, ELEMENTS, PANELS = 2**18, 64 * 64, 3
+# copies of unrolled loops up to which the nest that runs is counted
+MOST_COPIES = 1 << 12
+# the parts of a view after the nest, in the order in which they are made
+PARTS = ("picture", "counters", "steps", "refused")
+COLUMNS = ("loads", "stores", "scalar", "vector", "storage")
+
+
+def failed_part(key: str, text: str) -> dict[str, Any]:
+    """Return a part of a view that could not be made, with the reason."""
+    empty: dict[str, Any] = {
+        "picture": {"panels": [], "caption": text}, "steps": [], "refused": [],
+    }  # fmt: skip
+    return {key: empty[key], "why": text} if key in empty else _uncounted(text)
+
+
+def nest_part(
+    state: State, target: Target, names: NameTable, notes: Sequence[str] = ()
+) -> tuple[dict[str, Any], int]:
+    """Return the code and the nest of a state, and how many names light up.
+
+    ``lines`` are those of the nest, for comparisons; ``names`` has the names of all of them.
+    """
+    nest = state.schedule.nest()
+    own = NameTable()
+    html = nest_html(nest, own)
+    lines = nest_lines(nest, names)
+    data: dict[str, Any] = {
+        "code": state.code, "nest": html, "text": [text for text, _ in lines],
+        "lines": [line for _, line in lines], "notes": list(notes),
+    }  # fmt: skip
+    try:
+        data["estimate"] = estimated(nest, target)
+    except SchedlangError as error:
+        data["estimate"] = None
+        data["notes"].append(first_line(error))
+    return data, max(len(own), len(names))
+
+
+def picture_part(state: State, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """Return when each element of the output and of its operands is touched, as pictures."""
+    call = "the picture"
+    try:
+        (subject,) = subjects(state.schedule, call, sizes)
+        found = touches(subject, _shown(subject.nest), "touch", call, POINTS, ELEMENTS,
+                        elements_first=True)  # fmt: skip
+    except SchedlangError as error:
+        return {"picture": {"panels": [], "caption": first_line(error)}}
+    caption = "The order in which elements are touched, from dark (first) to light (last)."
+    if found[0].parallel:
+        caption += " Parallel loops are drawn as one thread runs them."
+    cut = cut_text(found[0].cut)
+    return {"picture": {"panels": [_panel(one) for one in found],
+                        "caption": f"{caption} {cut}".rstrip()}}  # fmt: skip
+
+
+def _shown(nest: Nest) -> list[str]:
+    """Return the buffers to draw: the output, then inputs."""
+    inputs = [a.name for a in nest.args if isinstance(a, Buffer) and a not in nest.outputs]
+    return [nest.outputs[-1].name, *inputs][:PANELS]
+
+
+def _panel(one: Touches) -> dict[str, Any]:
+    first = cropped(one, one.first)
+    rows, columns = first.shape
+    # 0 for an element that is never touched
+    frames = np.where(first < 0, 0, 1 + first * 254 // max(one.steps - 1, 1)).astype(np.uint8)
+    paths = []
+    for level, number in lines_of(one):
+        grid = cropped(one, level.iteration)
+        path = "".join(f"M{at + 1} {a}V{b}" for at, a, b in runs(grid))
+        path += "".join(f"M{a} {at + 1}H{b}" for at, a, b in runs(grid.T))
+        paths.append({"loop": level.loop, "width": LINES[number][0], "path": path})
+    return {
+        "name": one.buffer, "rows": rows, "columns": columns, "steps": one.steps, "lines": paths,
+        "first": base64.b64encode(frames.tobytes()).decode("ascii"),
+    }  # fmt: skip
+
+
+def counters_part(state: State, target: Target) -> dict[str, Any]:
+    """Return the counts of the kernel by stage, as rows of a table, without running it."""
+    try:
+        nest = state.schedule.nest()
+        copies = sum(
+            prod(_extent(loop) for loop in loops if loop.kind == "unroll")
+            for _, loops in stores_of(nest.body)
+        )
+        if copies > MOST_COPIES:
+            return _uncounted(f"The unrolled loops make {copies:,} copies: too many to count here.")
+        if nest.sizes:
+            return _uncounted("Counts need numbers for the sizes: sl.cost(s) has formulas.")
+        machine = machine_nest(nest, target, "kernel", ())
+        found = known_counts(Call("kernel", nest, machine, (), {}))
+    except SchedlangError as error:
+        return _uncounted(first_line(error))
+    if found is None:
+        return _by_buffer(state)
+    rows = [_row(stage, counts) for stage, counts in found.stages.items()]
+    if len(rows) > 1:
+        rows.append(_row("all", found.total))
+    return {"counters": {"columns": list(COLUMNS), "rows": rows, "what": "stage",
+                         "text": "Instructions of one call, exact; storage in bytes."}}  # fmt: skip
+
+
+def _by_buffer(state: State) -> dict[str, Any]:
+    """Return the elements that a nest with guards loads and stores, by buffer."""
+    found = cost(state.schedule)
+    assert isinstance(found, ScheduleCost)
+    rows = [[b.name, *(int(n) for n in (b.loads, b.stores, b.bytes))] for b in found.buffers]
+    note = " Some are upper bounds." if found.notes else ""
+    columns = ["elements loaded", "elements stored", "bytes"]
+    text = "From the loop nest, by sl.cost."
+    return {"counters": {"columns": columns, "rows": rows, "what": "buffer", "text": text + note}}
+
+
+def _uncounted(text: str) -> dict[str, Any]:
+    return {"counters": {"columns": [], "rows": [], "what": "", "text": text}}
+
+
+def _extent(loop: For) -> int:
+    return loop.extent if isinstance(loop.extent, int) else 1
+
+
+def _row(name: str, counts: Counts) -> list[Any]:
+    return [name, counts.load_requests, counts.store_requests, counts.scalar, counts.vector,
+            counts.peak_bytes]  # fmt: skip
+
+
+def steps_tried(state: State, target: Target) -> Iterator[NextStep | None]:
+    """Yield each next step of a state as it was tried, none if the state cannot be lowered."""
+    try:
+        yield from tried(state.schedule, target)
+    except SchedlangError:
+        return
+
+
+def steps_part(found: Sequence[NextStep]) -> dict[str, Any]:
+    """Return next steps, the most promising first, as the page lists them."""
+    steps = [
+        {"primitive": s.primitive, "stage": s.stage, "code": s.code, "speedup": s.speedup,
+         "meaning": MEANINGS[s.primitive]}
+        for s in found
+    ]
+    return {"steps": steps}
+
+
+def refused_part(state: State) -> dict[str, Any]:
+    """Return the steps that a state refuses, with the reasons."""
+    found = refusals(state.schedule)
+    return {"refused": [
+        {"primitive": r.primitive, "stage": r.stage, "text": r.text, "message": r.message}
+        for r in found
+    ]}  # fmt: skip
+
+
+def cores_text() -> str:
+    """Return the number of cores that estimates count on, in words."""
+    return f"{cores()} core{'s' * (cores() > 1)}"
+
+
+__all__ = [
+    "PARTS", "cores_text", "counters_part", "failed_part", "nest_part", "picture_part",
+    "refused_part", "steps_part", "steps_tried",
+]  # fmt: skip

@@ -1,0 +1,367 @@
+"""The live page in a browser: a small server on this machine alone.
+
+It listens on the loopback address. Each request needs the token of the URL, and names the server
+as its host, so that neither other users of the machine nor pages of other sites reach it: a name
+that an attacker's DNS points here ("DNS rebinding") is no host of it. A page that is open in
+several browsers shows one history.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import socket
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from schedlang.errors import LiveError, MissingExtraError, explain, missing_extra
+from schedlang.live.session import Message, Session, text_of
+from schedlang.live.share import PAGE_STYLE, css, script
+from schedlang.markup.text import escape
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+HOST = "127.0.0.1"
+NAMES = (HOST, "localhost")
+# the variable that keeps the URL of a page over a restart, and the shortest token in it
+TOKEN, SHORTEST = "SCHEDLANG_LIVE_TOKEN", 16
+# bytes of a request, and pages that are open at the same time
+MOST_BYTES, MOST_CLIENTS = 1 << 20, 32
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer", "Cache-Control": "no-store", "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+}  # fmt: skip
+Handler = Callable[[Any], Awaitable[Any]]
+
+
+def _library() -> Any:
+    try:
+        from aiohttp import web
+    except ImportError:
+        raise missing() from None
+    return web
+
+
+def missing() -> MissingExtraError:
+    """Return the error for an installation without aiohttp."""
+    return missing_extra("aiohttp", "live", "python -m schedlang live")
+
+
+def new_token(given: str | None = None) -> str:
+    """Return the token of a page: random, unless one is ``given``."""
+    if given is None:
+        return secrets.token_urlsafe(24)
+    plain = given.isascii() and given.replace("-", "").replace("_", "").isalnum()
+    if len(given) < SHORTEST or not plain:
+        raise LiveError(
+            f"{TOKEN}: a token has at least {SHORTEST} characters, of a-z, A-Z, 0-9, - and _"
+        )
+    return given
+
+
+def bound(port: int) -> socket.socket:
+    """Return a socket on the loopback address; port 0 is any free one.
+
+    Raise :class:`~schedlang.errors.LiveError` if the port is in use or not allowed.
+    """
+    if not 0 <= port < 1 << 16:
+        raise LiveError(f"--port {port}: a port is a number from 0 to 65535; 0 is any free one")
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((HOST, port))
+        # a second server may bind the address, too, but not listen
+        made.listen(16)
+    except OSError as error:
+        made.close()
+        raise LiveError(
+            explain(
+                f"--port {port}", f"the server cannot listen there: {error.strerror}",
+                "Give another port, or leave --port out to take any free one.",
+            )
+        ) from None  # fmt: skip
+    return made
+
+
+@dataclass(eq=False)
+class Server:
+    """A session, the socket it is served on, the token of its URL, and the clients it has.
+
+    One thread drives the session, so that the event loop answers while a step is tried.
+    """
+
+    session: Session
+    socket: socket.socket
+    token: str
+    clients: set[Any] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="schedlang-live")
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wake = asyncio.Event()
+        self._stop = asyncio.Event()
+        self.session.tell = self._tell
+
+    @property
+    def port(self) -> int:
+        return int(self.socket.getsockname()[1])
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}/{self.token}/"
+
+    async def run(self, ready: Callable[[], None] | None = None) -> None:
+        """Serve until :meth:`stop` is called. ``ready`` is called when the page can be opened."""
+        web = _library()
+        self._loop = asyncio.get_running_loop()
+        # cap on a body: no request has one
+
+        @web.middleware
+        async def guard(request: Any, handler: Handler) -> Any:
+            return await self._guard(request, handler)
+
+        app = web.Application(middlewares=[guard], client_max_size=1024)
+        root = f"/{self.token}"
+        app.router.add_get(f"{root}/", self._page)
+        app.router.add_get(f"{root}/live.js", self._script)
+        app.router.add_get(f"{root}/live.css", self._css)
+        app.router.add_get(f"{root}/ws", self._connect)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            await web.SockSite(runner, self.socket).start()
+            background = asyncio.create_task(self._background())
+            self._wake.set()
+            if ready is not None:
+                ready()
+            await self._stop.wait()
+            background.cancel()
+        finally:
+            for client in list(self.clients):
+                with suppress(Exception):
+                    await client.socket.close(code=1001)
+            await runner.cleanup()
+            self._worker.shutdown(wait=True, cancel_futures=True)
+
+    def stop(self) -> None:
+        """End :meth:`run`; any thread may call this."""
+        if self._loop is not None:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._stop.set)
+
+    # requests
+
+    async def _guard(self, request: web.Request, handler: Handler) -> Any:
+        """Answer requests that come from this page alone."""
+        web = _library()
+        hosts = {f"{name}:{self.port}" for name in NAMES}
+        parts = request.path.split("/")
+        given = parts[1] if len(parts) > 1 else ""
+        origin = request.headers.get("Origin")
+        # a browser names the page that opens a WebSocket
+        asked = origin is not None or request.path.endswith("/ws")
+        if request.headers.get("Host") not in hosts:
+            return self._refused(403, "This server answers requests to 127.0.0.1 only.")
+        if asked and origin not in {f"http://{host}" for host in hosts}:
+            return self._refused(403, "This server answers requests of its own page only.")
+        if not secrets.compare_digest(given.encode(), self.token.encode()):
+            return self._refused(
+                403, "The token is missing or wrong: open the URL that the server printed."
+            )
+        try:
+            found = await handler(request)
+        except web.HTTPException:
+            return self._refused(404, "There is no such page.")
+        if not isinstance(found, web.WebSocketResponse):
+            found.headers.update(HEADERS)
+        return found
+
+    def _refused(self, status: int, text: str) -> Any:
+        return _library().Response(status=status, text=text, headers=HEADERS)
+
+    async def _page(self, request: web.Request) -> web.Response:
+        title = escape(self.session.title)
+        text = (
+            f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+            '<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'
+            f'<style>{PAGE_STYLE}</style><link rel="stylesheet" href="live.css"></head>'
+            '<body><div id="live"></div><script type="module" src="live.js"></script></body>'
+            "</html>\n"
+        )
+        return _library().Response(text=text, content_type="text/html")
+
+    async def _script(self, request: web.Request) -> web.Response:
+        text = f"{script()}\nserved();\n"
+        return _library().Response(text=text, content_type="text/javascript")
+
+    async def _css(self, request: web.Request) -> web.Response:
+        return _library().Response(text=css(), content_type="text/css")
+
+    async def _connect(self, request: web.Request) -> Any:
+        web = _library()
+        made = web.WebSocketResponse(max_msg_size=MOST_BYTES, heartbeat=20.0)
+        await made.prepare(request)
+        if len(self.clients) >= MOST_CLIENTS:
+            await made.close(code=1013)
+            return made
+        client = Client(made)
+        # what happens from here on is told to the client after what it learns first
+        self.clients.add(client)
+        writer = asyncio.create_task(client.write())
+        try:
+            client.greet(await self._asked({"do": "hello"}))
+            async for received in made:
+                if received.type != web.WSMsgType.TEXT:
+                    break
+                try:
+                    asked = json.loads(received.data)
+                except (ValueError, RecursionError):
+                    asked = None
+                answers = await self._asked(asked)
+                for message in [*answers, {"type": "done"}]:
+                    client.put(message)
+                self._wake.set()
+        finally:
+            self.clients.discard(client)
+            writer.cancel()
+        return made
+
+    async def _asked(self, message: object) -> list[Message]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._worker, self.session.receive, message)
+
+    # what happens beside requests
+
+    async def _background(self) -> None:
+        """Let the session work while it has something to do; requests come between two pieces."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while await loop.run_in_executor(self._worker, self.session.work):
+                pass
+
+    def _tell(self, message: Message) -> None:
+        """Send a message to all clients, from any thread."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._broadcast, message)
+
+    def _broadcast(self, message: Message) -> None:
+        for client in self.clients:
+            client.put(message)
+
+
+class Client:
+    """A page that is open: its socket, and the messages that wait to be sent.
+
+    What it is told before it is greeted follows the greeting, which makes a page forget the rest.
+    """
+
+    def __init__(self, made: Any) -> None:
+        self.socket = made
+        self._waiting: asyncio.Queue[Message] = asyncio.Queue()
+        self._early: list[Message] | None = []
+
+    def put(self, message: Message) -> None:
+        if self._early is None:
+            self._waiting.put_nowait(message)
+        else:
+            self._early.append(message)
+
+    def greet(self, messages: list[Message]) -> None:
+        """Send the first messages, then what came before them."""
+        early, self._early = self._early or [], None
+        for message in [*messages, *early]:
+            self._waiting.put_nowait(message)
+
+    async def write(self) -> None:
+        """Send messages in order, until the page is closed."""
+        with suppress(ConnectionError, RuntimeError):
+            while True:
+                await self.socket.send_str(text_of(await self._waiting.get()))
+
+
+def serve(session: Session, port: int = 0, token: str | None = None,
+          ready: Callable[[str], None] | None = None) -> None:  # fmt: skip
+    """Serve the page of a session until Ctrl-C, and close the session.
+
+    ``ready`` is called with its URL. Raise :class:`~schedlang.errors.LiveError` for a port that
+    cannot be used and for a token that is too short.
+    """
+    _library()
+    try:
+        with bound(port) as made:
+            asyncio.run(_served(session, made, new_token(token), ready))
+    finally:
+        session.close()
+
+
+async def _served(
+    session: Session, made: socket.socket, token: str, ready: Callable[[str], None] | None
+) -> None:
+    server = Server(session, made, token)
+    await server.run(lambda: ready(server.url) if ready is not None else None)
+
+
+class Background:
+    """A server in a thread of its own, for tests and programs: its URL, and its end."""
+
+    def __init__(self, session: Session, port: int = 0, token: str | None = None) -> None:
+        _library()
+        self.session = session
+        self._socket = bound(port)
+        self._token = new_token(token)
+        self._ready = threading.Event()
+        self._server: Server | None = None
+        self._failed: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        self._ready.wait()
+        if self._failed is not None:
+            raise self._failed
+
+    @property
+    def url(self) -> str:
+        assert self._server is not None
+        return self._server.url
+
+    @property
+    def port(self) -> int:
+        return int(self._socket.getsockname()[1])
+
+    def close(self) -> None:
+        """Stop serving; the session stays as it is."""
+        assert self._server is not None
+        self._server.stop()
+        self._thread.join()
+        self._socket.close()
+
+    def _run(self) -> None:
+        async def main() -> None:
+            self._server = Server(self.session, self._socket, self._token)
+            await self._server.run(self._ready.set)
+
+        try:
+            asyncio.run(main())
+        except BaseException as error:
+            self._failed = error
+        finally:
+            self._ready.set()
+
+
+__all__ = [
+    "Background", "HEADERS", "HOST", "POLICY", "Server", "TOKEN", "bound", "missing", "new_token",
+    "serve",
+]  # fmt: skip

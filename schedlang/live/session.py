@@ -1,0 +1,361 @@
+"""A live page without its transport: what it shows, and what requests of its clients do.
+
+A session is driven by one thread, which gives it requests and calls :meth:`Session.work` while
+there is work left. Times arrive from the thread that measures.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from schedlang.autotune.runner.sandbox import COMMAND
+from schedlang.autotune.runner.task import Limits
+from schedlang.errors import LiveError, explain, first_line
+from schedlang.hints.next_steps import NextStep
+from schedlang.live import page
+from schedlang.live.definition import definition
+from schedlang.live.edits import edited
+from schedlang.live.history import History, State
+from schedlang.live.measure import LIMITS, Measurer, timing_data
+from schedlang.live.share import shared
+from schedlang.markup.fragment import name_rules
+from schedlang.markup.names import NameTable
+from schedlang.markup.text import printable
+from schedlang.schedule.nest_diff import paired
+from schedlang.schedule.schedule import Schedule
+from schedlang.schedule.trace import variables_of
+from schedlang.target import Target
+
+Message = dict[str, Any]
+# the most states of a page, and the names for which there is a style at first
+MOST_STATES, NAMES = 1000, 64
+# states up to which a shared file compares each with each
+MOST_COMPARED = 60
+
+
+class Session:
+    """The history of a schedule, what is known of each state, and the requests of clients.
+
+    ``tell`` is called with each message for all clients, also in the thread that measures.
+    """
+
+    def __init__(
+        self, schedule: Schedule, title: str = "", target: Any = None,
+        sizes: Mapping[Any, int] | None = None, measure: bool = True,
+        tell: Callable[[Message], None] | None = None, limits: Limits = LIMITS,
+        command: Sequence[str] = COMMAND,
+    ) -> None:  # fmt: skip
+        self.target = Target.of(target)
+        if self.target.is_gpu:
+            raise LiveError(
+                explain(
+                    f"live(target={self.target.kind!r})", "the page knows the steps for CPUs only",
+                    "Leave out the target, or search with sl.autotune(C, target=...).",
+                )
+            )  # fmt: skip
+        self.title = printable(title) or ", ".join(t.name for t in schedule.outputs)
+        self.number = token_hex(8)
+        self.history = History.of(schedule)
+        self.tell = tell or (lambda message: None)
+        self._sizes = {str(getattr(k, "name", k)): int(v) for k, v in (sizes or {}).items()}
+        self._measures = measure
+        self._views: dict[int, Message] = {}
+        self._steps: dict[int, list[NextStep]] = {}
+        self._trying: tuple[int, Iterator[NextStep | None], list[NextStep]] | None = None
+        # the places of the page that show the time of a schedule, by its steps
+        self._places: dict[str, list[Message]] = {}
+        self._names, self._styled = NameTable(), NAMES
+        self._measurer = Measurer(
+            schedule.outputs, self.target, self._sizes, self._timed, limits, command
+        )
+        names = variables_of(schedule.at(0).state)
+        self.definition = definition(schedule.outputs, names)
+        self._show(())
+
+    @property
+    def schedule(self) -> Schedule:
+        """A copy of the schedule that the page shows."""
+        return self.history.state.schedule.copy()
+
+    @property
+    def summary(self) -> str:
+        """The page in a few words."""
+        shown, states = self.history.state, len(self.history.states)
+        return f"live page of {self.title}: state {shown.number}, {shown.label}, of {states}"
+
+    def close(self) -> None:
+        """End the process that measures."""
+        self._measurer.close()
+
+    # what clients are told
+
+    def hello(self) -> list[Message]:
+        """Return the messages by which a new client learns all that is known."""
+        start: Message = {
+            "type": "hello", "session": self.number, "title": self.title,
+            "definition": self.definition, "cores": page.cores_text(),
+            "impossible": self._measurer.impossible,
+        }  # fmt: skip
+        found = [start, self._style(0), self._tree()]
+        found += [{"type": "view", "number": n, **view} for n, view in self._views.items()]
+        return found + [m for key in self._places for m in self._times(key)]
+
+    def _tree(self) -> Message:
+        history = self.history
+        states = [{"parent": s.parent, "label": s.label} for s in history.states]
+        return {"type": "tree", "current": history.current, "states": states,
+                "undo": history.can_undo, "redo": history.can_redo}  # fmt: skip
+
+    def _style(self, first: int) -> Message:
+        return {"type": "style", "css": name_rules(first, self._styled), "from": first}
+
+    def _times(self, key: str) -> list[Message]:
+        timing = self._measurer.known.get(key)
+        if timing is None:
+            return []
+        data = timing_data(timing)
+        return [{"type": "time", **place, **data} for place in self._places.get(key, ())]
+
+    def _timed(self, key: str) -> None:
+        for message in self._times(key):
+            self.tell(message)
+
+    # requests
+
+    def receive(self, message: object) -> list[Message]:
+        """Do what a client asks for, and return the messages for this client alone."""
+        try:
+            what = message.get("do") if isinstance(message, Mapping) else None
+            request = _REQUESTS.get(what) if isinstance(what, str) else None
+            if request is None or not isinstance(message, Mapping):
+                raise LiveError("the page asks for something that is unknown here: load it again")
+            return request(self, message) or []
+        except LiveError as error:
+            problem = {"text": str(error), "line": error.line}
+        except Exception as error:
+            problem = {"text": described(error), "line": 0}
+        about = message.get("do", "") if isinstance(message, Mapping) else ""
+        return [{"type": "problem", "about": str(about), **problem}]
+
+    def _hello(self, message: Mapping[str, Any]) -> list[Message]:
+        return self.hello()
+
+    def _take(self, message: Mapping[str, Any]) -> None:
+        state, number = self.history.at(message.get("number")), message.get("step")
+        found = self._steps.get(state.number, [])
+        if type(number) is not int or not 0 <= number < len(found):
+            raise LiveError("this step is not known yet: wait until the steps are listed")
+        step = found[number]
+        self._move(self._added(step.schedule, f"{step.primitive} · {step.stage}", state.number))
+
+    def _edit(self, message: Mapping[str, Any]) -> list[Message]:
+        base, text = self.history.at(message.get("base")), message.get("text")
+        if not isinstance(text, str):
+            raise LiveError("an edit is a text")
+        made = edited(text, base.schedule)
+        steps = made.schedule.steps
+        label = f"edit · {steps[-1].primitive}" if steps else "edit"
+        self._move(self._added(made.schedule, label, base.number), made.notes)
+        return [{"type": "edited", "number": self.history.current}]
+
+    def _undo(self, message: Mapping[str, Any]) -> None:
+        self._move(self.history.undo())
+
+    def _redo(self, message: Mapping[str, Any]) -> None:
+        self._move(self.history.redo())
+
+    def _go(self, message: Mapping[str, Any]) -> None:
+        self._move(self.history.go(message.get("to")))
+
+    def _compare(self, message: Mapping[str, Any]) -> list[Message]:
+        numbers = [self.history.at(message.get(k)).number for k in ("a", "b")]
+        return [self._compared(*numbers)]
+
+    def _compared(self, a: int, b: int) -> Message:
+        one, other = (self._views[n]["text"] for n in (a, b))
+        return {"type": "compared", "a": a, "b": b, "rows": list(paired(one, other))}
+
+    def _share(self, message: Mapping[str, Any]) -> list[Message]:
+        return [{"type": "file", "name": "live.html", "text": self.html()}]
+
+    def _measure(self, message: Mapping[str, Any]) -> None:
+        state, wanted = self.history.at(message.get("number")), message.get("steps")
+        if self._measurer.impossible:
+            raise LiveError(self._measurer.impossible)
+        if wanted is None:
+            self._ask(state.schedule, {"state": state.number}, True, again=True)
+            return
+        known = self._steps.get(state.number, [])
+        if not isinstance(wanted, list) or not all(
+            type(n) is int and 0 <= n < len(known) for n in wanted
+        ):
+            raise LiveError("these steps are not known yet: wait until they are listed")
+        for n in wanted:
+            self._ask(known[n].schedule, {"of": state.number, "step": n}, False)
+
+    def _restore(self, message: Mapping[str, Any]) -> list[Message]:
+        """Add the states of a client that knew another session, such as one before a restart."""
+        states, numbers = message.get("states"), dict[int, int]()
+        if not isinstance(states, list) or len(states) > MOST_STATES:
+            raise LiveError("the states to restore are not a list")
+        current, lost = self.history.current, 0
+        for number, given in enumerate(states):
+            parent = given.get("parent") if isinstance(given, Mapping) else None
+            try:
+                made = edited(str(given.get("code")), self.history.states[0].schedule)
+            except (LiveError, AttributeError):
+                lost += 1
+                continue
+            before = numbers.get(parent, 0) if type(parent) is int else 0
+            label = str(given.get("label"))[:80]
+            self.history = self._added(made.schedule, label, before)
+            numbers[number] = self.history.current
+            self._show(made.notes)
+        self._move(self.history.go(numbers.get(message.get("current", 0), current)))
+        text = f"{lost} of {len(states)} states do not fit the schedule of the server."
+        return [{"type": "problem", "about": "restore", "text": text, "line": 0}] if lost else []
+
+    def _added(self, schedule: Schedule, label: str, parent: int) -> History:
+        if len(self.history.states) >= MOST_STATES:
+            raise LiveError(f"the page has {MOST_STATES:,} states: save it, and start a new one")
+        return self.history.take(schedule, label, parent)
+
+    def _move(self, history: History, notes: Sequence[str] = ()) -> None:
+        """Show another state to all clients."""
+        self.history = history
+        self._show(notes)
+        self.tell(self._tree())
+
+    def _show(self, notes: Sequence[str]) -> None:
+        """Make the first part of the current state, unless it is known, and have it measured."""
+        state = self.history.state
+        if state.number not in self._views:
+            view, names = page.nest_part(state, self.target, self._names, notes)
+            self._views[state.number] = view
+            if names > self._styled:
+                first, self._styled = self._styled, max(names, 2 * self._styled)
+                self.tell(self._style(first))
+            self.tell({"type": "view", "number": state.number, **view})
+        if self._measures:
+            self._ask(state.schedule, {"state": state.number}, True)
+
+    def _ask(
+        self, schedule: Schedule, place: Message, first: bool, again: bool = False
+    ) -> None:
+        key = schedule.to_json()
+        places = self._places.setdefault(key, [])
+        if place not in places:
+            places.append(place)
+            self._timed(key)
+        self._measurer.ask(key, first, again)
+
+    # work in the background
+
+    def work(self) -> bool:
+        """Find out a little more about a state, the current one first; return if there is more."""
+        state = self._unfinished()
+        if state is None:
+            return False
+        view = self._views[state.number]
+        missing = next(key for key in page.PARTS if key not in view)
+        try:
+            self._find(missing, state)
+        except Exception as error:
+            # a mistake in one part must not end the page: the part says what it is
+            self._trying = None
+            self._learn(state, page.failed_part(missing, described(error)))
+        return True
+
+    def _find(self, key: str, state: State) -> None:
+        if key == "picture":
+            self._learn(state, page.picture_part(state, self._sizes))
+        elif key == "counters":
+            self._learn(state, page.counters_part(state, self.target))
+        elif key == "steps":
+            self._try(state)
+        else:
+            self._learn(state, page.refused_part(state))
+
+    def _unfinished(self) -> State | None:
+        states = self.history.states
+        order = [self.history.current, *range(len(states))]
+        return next((states[n] for n in order if "refused" not in self._views[n]), None)
+
+    def _learn(self, state: State, part: Message) -> None:
+        self._views[state.number].update(part)
+        self.tell({"type": "view", "number": state.number, **part})
+
+    def _try(self, state: State) -> None:
+        """Try one more step of a state; list the steps when all have been tried."""
+        if self._trying is None or self._trying[0] != state.number:
+            self._trying = state.number, page.steps_tried(state, self.target), []
+        _, trying, found = self._trying
+        try:
+            step = next(trying)
+        except StopIteration:
+            self._trying = None
+            found.sort(key=lambda s: -s.speedup)
+            self._steps[state.number] = found
+            self._learn(state, page.steps_part(found))
+            for n, one in enumerate(found):
+                self._noted(one.schedule.to_json(), {"of": state.number, "step": n})
+            return
+        if step is not None:
+            found.append(step)
+
+    def _noted(self, key: str, place: Message) -> None:
+        """Show a time that is known already where a step leads to its schedule."""
+        self._places.setdefault(key, []).append(place)
+        if key in self._measurer.known:
+            self._timed(key)
+
+    # sharing
+
+    def html(self) -> str:
+        """Return the whole history as a page that needs nothing else."""
+        while self.work():
+            pass
+        return shared(self.title, [*self.hello(), *self._pairs()])
+
+    def _pairs(self) -> list[Message]:
+        """Return comparisons: of all states, or of each with its parent and the start if many."""
+        states = self.history.states
+        if len(states) <= MOST_COMPARED:
+            wanted = [(a, b) for b in range(len(states)) for a in range(b)]
+        else:
+            wanted = [(a, s.number) for s in states[1:] for a in {0, s.parent or 0}]
+        return [self._compared(a, b) for a, b in wanted]
+
+    def save(self, path: str | Path) -> Path:
+        """Write :meth:`html` to a file, and return its path."""
+        target = Path(path)
+        try:
+            target.write_text(self.html(), "utf-8")
+        except OSError as error:
+            raise LiveError(f"save({str(path)!r}): {error.strerror}") from None
+        return target
+
+
+_REQUESTS: Mapping[str, Callable[[Session, Mapping[str, Any]], list[Message] | None]] = {
+    "hello": Session._hello, "take": Session._take, "edit": Session._edit,
+    "undo": Session._undo, "redo": Session._redo, "go": Session._go,
+    "compare": Session._compare, "share": Session._share, "measure": Session._measure,
+    "restore": Session._restore,
+}  # fmt: skip
+
+
+def described(error: Exception) -> str:
+    """Return an error that no request should lead to, in words."""
+    return f"a mistake of schedlang itself: {type(error).__name__}: {first_line(error)}"
+
+
+def text_of(message: Message) -> str:
+    """Return a message as JSON."""
+    return json.dumps(message, allow_nan=False, separators=(",", ":"))
+
+
+__all__ = ["Message", "Session", "text_of"]
