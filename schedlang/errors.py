@@ -113,6 +113,10 @@ class PlotError(SchedlangError, ValueError):
     """A picture that cannot be drawn: sizes without numbers, order that data decide, no GPU."""
 
 
+class CheckError(SchedlangError, AssertionError):
+    """An answer to an exercise that is not right yet; the message has hints."""
+
+
 class SpillWarning(UserWarning):
     """A register tile of sums spills to memory: the result is correct, but the kernel is slow."""
 

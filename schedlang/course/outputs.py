@@ -1,0 +1,44 @@
+"""What a cell shows, as HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from schedlang.course.markdown import formula, html_of
+from schedlang.markup.text import escape
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def output_html(output: Mapping[str, Any]) -> str:
+    """Return an output of a notebook: a page's piece, a picture, a formula, or text."""
+    kind = output["output_type"]
+    if kind == "stream":
+        return _text(_joined(output["text"]), "stream")
+    if kind == "error":
+        return _text("\n".join(output["traceback"]), "error")
+    data = {mime: _joined(value) for mime, value in output["data"].items() if value}
+    if "text/html" in data:
+        return data["text/html"]
+    if "image/svg+xml" in data:
+        return data["image/svg+xml"]
+    if "image/png" in data:
+        return f'<img alt="" src="data:image/png;base64,{data["image/png"].strip()}">'
+    if "text/latex" in data:
+        return f'<div class="formula">{formula(data["text/latex"].strip().strip("$"), True)}</div>'
+    if "text/markdown" in data:
+        return html_of(data["text/markdown"])
+    return _text(data.get("text/plain", ""), "value")
+
+
+def _joined(text: str | list[str]) -> str:
+    return text if isinstance(text, str) else "".join(text)
+
+
+def _text(text: str, kind: str) -> str:
+    return f'<pre class="{kind}">{escape(_COLOURS.sub("", text).rstrip())}</pre>'
+
+
+__all__ = ["output_html"]
