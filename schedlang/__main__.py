@@ -1,4 +1,4 @@
-"""``python -m schedlang``: the demonstration, the search for schedules, installation facts."""
+"""``python -m schedlang``: the demonstration, the search for schedules, the course."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from schedlang.commands import add_commands
+from schedlang.course_command import add_course
 from schedlang.errors import (
     DatabaseWarning,
     SchedlangError,
@@ -46,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     add_commands(commands)
     add_show(commands)
+    add_course(commands)
     add_live(commands)
     chosen = parser.parse_args(argv)
     if chosen.command is None:

@@ -1,0 +1,1 @@
+"""The course: notebooks that are copied, solved, and shown as slides (docs/teaching.md)."""

@@ -1,0 +1,40 @@
+"""Run a notebook."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from schedlang.course.lessons import Notebook, text_of
+from schedlang.errors import BuildError, missing_extra
+
+# seconds for one cell
+LIMIT = 300
+
+
+def executed(notebook: Notebook, folder: Path) -> Notebook:
+    """Return a notebook with the outputs of its cells, run in ``folder``.
+
+    A cell that raises is an error, unless it has the tag ``raises-exception``. Raise
+    :class:`~schedlang.errors.BuildError` for it, and
+    :class:`~schedlang.errors.MissingExtraError` without nbclient and ipykernel.
+    """
+    try:
+        import ipykernel  # noqa: F401 - nbclient starts it
+        import nbformat
+        from nbclient import NotebookClient
+        from nbclient.exceptions import CellExecutionError
+    except ImportError:
+        raise missing_extra("nbclient", "course", "running a notebook") from None
+    found = nbformat.reads(text_of(notebook), as_version=4)
+    client = NotebookClient(
+        found, timeout=LIMIT, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+    )
+    try:
+        client.execute()
+    except CellExecutionError as error:
+        raise BuildError(f"a cell failed: {error.ename}: {error.evalue}") from None
+    ran: Notebook = dict(found)
+    return ran
+
+
+__all__ = ["executed"]

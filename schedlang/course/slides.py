@@ -1,0 +1,55 @@
+"""A lesson as slides: one page that opens in any browser, without the internet.
+
+Cells have Jupyter's ``slideshow`` metadata: ``slide`` and ``subslide`` begin a slide, ``fragment``
+appears at the next key, ``skip`` is left out, ``notes`` are for the teacher, and any other cell
+belongs to the slide before it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedlang.course.lessons import Notebook, slide_type, source_of, tags_of
+from schedlang.course.markdown import highlighted, html_of
+from schedlang.course.outputs import joined, output_html
+from schedlang.course.slide_page import slide_page
+
+
+def slides(notebook: Notebook) -> str:
+    """Return an executed notebook as a page of slides.
+
+    Raise :class:`~schedlang.errors.MissingExtraError` without markdown-it-py and latex2mathml.
+    """
+    pages: list[list[str]] = []
+    for cell in notebook["cells"]:
+        kind = slide_type(cell)
+        if kind == "skip":
+            continue
+        if kind in ("slide", "subslide") or not pages:
+            pages.append([])
+        made = _cell(cell)
+        if kind == "notes":
+            made = f'<aside class="notes">{made}</aside>'
+        elif kind == "fragment":
+            made = f'<div class="fragment">{made}</div>'
+        pages[-1].append(made)
+    return slide_page(title_of(notebook), ["\n".join(page) for page in pages])
+
+
+def title_of(notebook: Notebook) -> str:
+    """Return the first heading of a notebook."""
+    first = source_of(notebook["cells"][0]).splitlines()[0]
+    return first.lstrip("# ").strip()
+
+
+def _cell(cell: dict[str, Any]) -> str:
+    source = source_of(cell)
+    if cell["cell_type"] == "markdown":
+        return f'<div class="prose">{html_of(source)}</div>'
+    code = f'<pre class="code"><code>{highlighted(source)}</code></pre>'
+    # an open exercise only says that it is open
+    outputs = [] if "exercise" in tags_of(cell) else joined(cell.get("outputs", []))
+    return code + "".join(f'<div class="output">{output_html(out)}</div>' for out in outputs)
+
+
+__all__ = ["slides", "title_of"]

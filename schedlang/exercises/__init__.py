@@ -1,0 +1,1 @@
+"""Exercises that check themselves: ``sl.testing.check`` (docs/teaching.md)."""

@@ -1,0 +1,96 @@
+"""The answer to an exercise as something that runs: its tensors, its kernel, arrays for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from schedlang.compute.graph import placeholders, variables
+from schedlang.compute.reference import reference
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import CallError, explain
+from schedlang.runtime.build import build
+from schedlang.runtime.kernel import Kernel
+from schedlang.schedule.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an answer computes, and how.
+
+    ``outputs`` are its tensors, and ``name`` is that of the first one. A tensor alone has neither
+    ``schedule`` nor ``kernel``: NumPy computes it.
+    """
+
+    name: str
+    outputs: tuple[Tensor, ...]
+    schedule: Schedule | None = None
+    kernel: Kernel | None = None
+
+    def results(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the arrays that the answer computes.
+
+        A kernel of the emulator runs in lockstep, so that races are errors.
+        """
+        if self.kernel is None:
+            found = reference(self.outputs)(*arrays)
+        elif self.kernel.target.kind == "cuda-emulator":
+            found = self.kernel.check(*arrays)  # type: ignore[attr-defined]
+        else:
+            found = self.kernel(*arrays)
+        return found if isinstance(found, tuple) else (found,)
+
+
+def answer_of(given: Any, target: Any) -> Answer | None:
+    """Return tensors, a schedule or a kernel as an answer; ``None`` for anything else.
+
+    A schedule is built for ``target``. Raise the errors of :func:`~schedlang.build`.
+    """
+    tensors = (given,) if isinstance(given, Tensor) else given
+    if isinstance(tensors, (tuple, list)) and all(isinstance(t, Tensor) for t in tensors):
+        return Answer(tensors[0].name, tuple(tensors)) if tensors else None
+    if not isinstance(given, (Schedule, Kernel)):
+        return None
+    kernel = given if isinstance(given, Kernel) else build(given, target=target)
+    outputs = kernel.schedule.outputs
+    return Answer(outputs[0].name, outputs, kernel.schedule, kernel)
+
+
+def arrays_for(outputs: Sequence[Tensor], seed: int = 0) -> list[np.ndarray[Any, Any]]:
+    """Return random arrays for the inputs of a computation, in the order of ``sl.reference``.
+
+    Floats are in -1..1, integers in -8..8 or 0..8, each from the same ``seed``.
+
+    Raise :class:`~schedlang.errors.CallError` for symbolic sizes and scalars.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((2, 3), name="A")
+    >>> (made,) = arrays_for([sl.compute((2,), lambda i: A[i, 0], name="B")])
+    >>> made.shape, str(made.dtype)
+    ((2, 3), 'float32')
+    """
+    symbolic = variables(outputs)
+    if symbolic:
+        raise CallError(
+            explain(
+                f"check({outputs[0].name})", f"it has no value for {symbolic[0].name}",
+                "Give the arrays after the expected result: check(answer, expected, a, b).",
+            )
+        )  # fmt: skip
+    rng = np.random.default_rng(seed)
+    return [_array(tensor, rng) for tensor in placeholders(outputs)]
+
+
+def _array(tensor: Tensor, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    shape, dtype = [int(e) for e in tensor.shape], np.dtype(tensor.dtype)
+    if dtype.kind == "b":
+        return rng.random(shape) < 0.5
+    if dtype.kind in "iu":
+        return rng.integers(0 if dtype.kind == "u" else -8, 9, shape).astype(dtype)
+    return rng.uniform(-1, 1, shape).astype(dtype)
+
+
+__all__ = ["Answer", "answer_of", "arrays_for"]

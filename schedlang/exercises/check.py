@@ -1,0 +1,221 @@
+"""``sl.testing.check``: an exercise that checks itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from schedlang.autotune.runner.task import tolerance_for
+from schedlang.compute.reference import reference
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import CallError, CallTypeError, CheckError, explain, shortened
+from schedlang.exercises.answer import Answer, answer_of, arrays_for
+from schedlang.exercises.differences import Shortfall, difference
+from schedlang.exercises.requirements import lacks_steps, other_nest, too_slow, wrong_counts
+from schedlang.schedule.schedule import Schedule
+
+UNSOLVED = "Not solved yet: write your code in place of the ... in this cell."
+NO_STEP = "Not solved yet: {} has no step of yours; write some in place of the ... in this cell."
+# the accepted error of plain numbers and arrays
+PLAIN = 1e-6
+
+
+def check(
+    answer: Any, expected: Any = None, *arrays: Any, has: str | Sequence[str] = (),
+    nest: str | Schedule | None = None, counts: Mapping[str, int] | None = None,
+    most: Mapping[str, int] | None = None, faster_than: Any = None, times: float = 1.0,
+    caches: Any = True, start: Schedule | None = None, target: Any = None,
+    rtol: float | None = None, hint: str = "",
+) -> None:  # fmt: skip
+    """Print that an answer to an exercise is correct, or raise an error that says what is not.
+
+    ``answer`` is a tensor or a list of the tensors of one computation, a schedule, a kernel, a
+    number, an array, or a tuple of these last two. ``...`` stands for an answer that is still to be
+    written, and so does a schedule that has no step, or only those of ``start``, the schedule that
+    an exercise begins with: then ``check`` only says so.
+
+    ``expected`` is the result: a function of NumPy arrays, a tensor, an array or a number. A
+    schedule and a kernel may leave it out: their results are compared with ``sl.reference``.
+    ``arrays`` are the inputs, random if left out. ``rtol`` is the accepted error, relative to the
+    largest element; by default it covers rounding.
+
+    A schedule or kernel may have to do more:
+
+    ``has``
+        names of primitives that it uses, as ``"vectorize"``
+    ``nest``
+        the loop nest, as text or as a schedule; the first line of the text may be left out
+    ``counts``, ``most``
+        exact numbers, and the largest allowed ones, of ``f.counters``: its fields, functions such
+        as ``sin``, or ``L1`` for cache lines. ``caches`` are those of ``f.counters``.
+    ``faster_than``, ``times``
+        a schedule, kernel or function of the arrays, timed in turns, and the least speedup
+
+    A schedule is built for ``target``. For ``"cuda-emulator"`` it runs in lockstep, so that races
+    are errors; keep it small.
+
+    ``hint`` is shown if the answer is wrong. Where speed is missing, the message also has the first
+    advice of :func:`~schedlang.explain`, without the code.
+
+    Raises :class:`~schedlang.errors.CheckError`, an ``AssertionError``, for a wrong answer, and the
+    errors of :func:`~schedlang.build` and of ``f.check``.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((4, 5), name="A")
+    >>> B = sl.compute((5, 4), lambda i, j: A[j, i], name="B")
+    >>> sl.testing.check(B, lambda a: a.T)
+    Correct: all 20 elements of B are right.
+    >>> sl.testing.check(...)
+    Not solved yet: write your code in place of the ... in this cell.
+    >>> sl.testing.check(B, lambda a: 2 * a.T, hint="Every element counts twice.")
+    Traceback (most recent call last):
+    ...
+    schedlang.errors.CheckError: B[0, 0] is 0.273923 and should be 0.547847; all 20 elements differ
+      Every element counts twice.
+      Every element is 0.5 times the expected one.
+    """
+    try:
+        _check(answer, expected, arrays, _Demands(has, nest, counts or {}, most or {}, faster_than,
+                                                  times, caches), start, target, rtol, hint)
+    except (CheckError, CallError, CallTypeError) as error:
+        raise shortened(error) from None
+
+
+@dataclass(frozen=True)
+class _Demands:
+    """What a schedule must do besides the right result."""
+
+    has: str | Sequence[str]
+    nest: str | Schedule | None
+    counts: Mapping[str, int]
+    most: Mapping[str, int]
+    faster_than: Any
+    times: float
+    caches: Any
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.has or self.nest is not None or self.counts or self.most
+            or self.faster_than is not None
+        )  # fmt: skip
+
+    def unmet(self, answer: Answer, arrays: Sequence[Any]) -> tuple[Shortfall | None, list[str]]:
+        """Return what the answer lacks, or sentences about what it does."""
+        notes: list[str] = []
+        found: Shortfall | None = lacks_steps(answer, self.has) if self.has else None
+        if found is None and self.nest is not None:
+            found = other_nest(answer, self.nest)
+        if found is None and (self.counts or self.most):
+            found, notes = wrong_counts(answer, arrays, self.counts, self.most, self.caches)
+        if found is None and self.faster_than is not None:
+            found, more = too_slow(answer, arrays, self.faster_than, self.times)
+            notes += more
+        return found, notes
+
+
+def _check(
+    given: Any, expected: Any, arrays: Sequence[Any], demands: _Demands, start: Schedule | None,
+    target: Any, rtol: float | None, hint: str,
+) -> None:  # fmt: skip
+    if not isinstance(demands.times, Real) or not 0 < demands.times or not isfinite(demands.times):
+        raise CallError(f"check(times={demands.times!r}): give a number above 0")
+    if _is_open(given):
+        print(UNSOLVED)
+        return
+    if isinstance(given, Schedule):
+        begun = "" if start is None else start.as_python()
+        if not given.steps or given.as_python() == begun:
+            print(NO_STEP.format(f"the schedule of {given.outputs[0].op.name}"))
+            return
+    answer = answer_of(given, target)
+    if answer is None:
+        _check_value(given, expected, demands, rtol, hint)
+        return
+    if answer.kernel is None and (demands or expected is None):
+        why = "a tensor has no schedule" if demands else "a tensor alone has nothing to compare"
+        todo = "Give the schedule: check(s, ...)." if demands else "Give the expected result."
+        raise CallTypeError(explain(f"check({answer.name})", why, todo))
+    values = list(arrays) or arrays_for(answer.outputs)
+    found = answer.results(values)
+    wanted = _expected(expected, answer, values)
+    if len(found) != len(wanted):
+        _raise(Shortfall(f"{answer.name} has {len(found)} outputs, not {len(wanted)}"), hint)
+    tolerance = 2 * tolerance_for(answer.outputs) if rtol is None else rtol
+    for tensor, ours, theirs in zip(answer.outputs, found, wanted):
+        _raise(difference(tensor.name, ours, theirs, max(tolerance, 1e-12)), hint)
+    unmet, notes = demands.unmet(answer, values)
+    _raise(unmet, hint)
+    total = sum(np.asarray(a).size for a in found)
+    names = ", ".join(t.name for t in answer.outputs)
+    elements = f"all {total:,} elements of {names} are right" if total > 1 else f"{names} is right"
+    print(f"Correct: {'; '.join([elements, *notes])}.")
+
+
+def _is_open(given: Any) -> bool:
+    """Return whether an answer is still to be written."""
+    if isinstance(given, (tuple, list)):
+        return any(_is_open(one) for one in given)
+    return given is ... or given is None
+
+
+def _check_value(
+    given: Any, expected: Any, demands: _Demands, rtol: float | None, hint: str
+) -> None:
+    """Compare numbers, texts or arrays."""
+    what = f"check({type(given).__name__})"
+    if demands:
+        raise CallTypeError(
+            explain(what, "only a schedule or a kernel has steps, counts and a speed",
+                    "Give the schedule: check(s, ...).")
+        )  # fmt: skip
+    if expected is None or callable(given):
+        raise CallTypeError(
+            explain(what, "it compares tensors, schedules, kernels, numbers and arrays",
+                    "Give one of these, and the expected result.")
+        )  # fmt: skip
+    ours, theirs = (one if isinstance(one, (tuple, list)) else (one,) for one in (given, expected))
+    if len(ours) != len(theirs):
+        _raise(Shortfall(f"there are {len(ours)} answers, and {len(theirs)} are asked for"), hint)
+    for n, (one, right) in enumerate(zip(ours, theirs)):
+        name = "the answer" if len(ours) == 1 else f"answer {n + 1}"
+        found = difference(name, one, right, PLAIN if rtol is None else rtol)
+        if found is not None and np.asarray(one).ndim == 0:
+            # the right number would be the solution
+            found = Shortfall(f"{name}, {one}, is not right")
+        _raise(found, hint)
+    print("Correct.")
+
+
+def _expected(expected: Any, answer: Answer, arrays: Sequence[Any]) -> tuple[Any, ...]:
+    if expected is None:
+        found = reference(answer.outputs)(*arrays)
+    elif isinstance(expected, Tensor):
+        found = reference(expected)(*arrays)
+    elif callable(expected):
+        found = _called(expected, arrays)
+    else:
+        found = expected
+    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+
+
+def _called(expected: Callable[..., Any], arrays: Sequence[Any]) -> Any:
+    # what the function does to its arguments must not reach the answer's
+    return expected(*(a.copy() if isinstance(a, np.ndarray) else a for a in arrays))
+
+
+def _raise(found: Shortfall | None, hint: str) -> None:
+    """Raise the error for what an answer lacks, if anything."""
+    if found is not None:
+        raise CheckError("\n".join([found.why, *_indented(hint), *_indented(found.hint)]))
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}" for line in text.splitlines()]
+
+
+__all__ = ["check"]

@@ -1,0 +1,109 @@
+"""How a result differs from the expected one, in words that help to find the mistake."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+class Shortfall(NamedTuple):
+    """Why an answer is not right yet, and a hint, which may be empty."""
+
+    why: str
+    hint: str = ""
+
+
+def difference(name: str, found: Any, expected: Any, tolerance: float) -> Shortfall | None:
+    """Return how ``found`` differs from ``expected``; ``None`` if it does not.
+
+    ``tolerance`` is the accepted error, relative to the largest expected element if that is above
+    1. NaN agrees with NaN.
+
+    >>> found = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> print(difference("C", found, found.T, 1e-6).why)
+    C[0, 1] is 2 and should be 3; 2 of 4 elements differ
+    >>> difference("C", found, found.T, 1e-6).hint
+    'C is the transpose of the expected result: exchange its two axes.'
+    >>> difference("C", found, found + 1e-9, 1e-6) is None
+    True
+    """
+    got, want = np.asarray(found), np.asarray(expected)
+    if got.shape != want.shape:
+        flipped = got.ndim == 2 and _agrees(got.T, want, tolerance)
+        return Shortfall(
+            f"{name} has shape {got.shape}, and the expected result has shape {want.shape}",
+            _TRANSPOSED.format(name) if flipped else "",
+        )
+    wrong = _wrong(got, want, tolerance)
+    if not wrong.any():
+        return None
+    places = np.argwhere(wrong)
+    first = tuple(int(n) for n in places[0])
+    at = f"[{', '.join(map(str, first))}]" if first else ""
+    why = f"{name}{at} is {_text(got[first])} and should be {_text(want[first])}"
+    if got.size > 1:
+        why += f"; {_share(wrong, places)}"
+    return Shortfall(why, _pattern(name, got, want, tolerance))
+
+
+_TRANSPOSED = "{} is the transpose of the expected result: exchange its two axes."
+
+
+def _wrong(got: Array, want: Array, tolerance: float) -> Array:
+    """Return where two arrays of one shape differ."""
+    if got.dtype.kind not in "iufb" or want.dtype.kind not in "iufb":
+        return np.asarray(got != want)
+    if got.dtype.kind in "iub" and want.dtype.kind in "iub":
+        return np.asarray(got != want)
+    a, b = got.astype("float64"), want.astype("float64")
+    size = float(np.max(np.abs(b), initial=1.0, where=np.isfinite(b)))
+    with np.errstate(invalid="ignore"):
+        close = np.abs(a - b) <= tolerance * size
+    return ~(close | (a == b) | (np.isnan(a) & np.isnan(b)))
+
+
+def _agrees(got: Array, want: Array, tolerance: float) -> bool:
+    return got.shape == want.shape and not _wrong(got, want, tolerance).any()
+
+
+def _share(wrong: Array, places: Array) -> str:
+    """Return how many elements differ, and where, if they share an index."""
+    if wrong.all():
+        return f"all {wrong.size:,} elements differ"
+    text = f"{len(places):,} of {wrong.size:,} elements differ"
+    for k, extent in enumerate(wrong.shape):
+        if len(places) > 1 and extent > 1 and (places[:, k] == places[0, k]).all():
+            return f"{text}, all with index {places[0, k]} in dimension {k}"
+    return text
+
+
+def _pattern(name: str, got: Array, want: Array, tolerance: float) -> str:
+    """Return the likely mistake: a transposed, scaled or shifted result; "" if none fits."""
+    if got.ndim == 2 and _agrees(got.T, want, tolerance):
+        return _TRANSPOSED.format(name)
+    if got.dtype.kind not in "iuf" or want.dtype.kind not in "iuf" or got.size < 3:
+        return ""
+    a, b = got.astype("float64"), want.astype("float64")
+    if np.isfinite(a).all() and np.isfinite(b).all() and b.any():
+        factor = float((a * b).sum() / (b * b).sum())
+        if abs(factor) > 1e-3 and _agrees(a / factor, b, 4 * tolerance):
+            return f"Every element is {factor:.4g} times the expected one."
+    for k in range(got.ndim):
+        late, early = [slice(None)] * got.ndim, [slice(None)] * got.ndim
+        late[k], early[k] = slice(1, None), slice(None, -1)
+        if got.shape[k] < 3:
+            continue
+        for ours, theirs in ((late, early), (early, late)):
+            if _agrees(a[tuple(ours)], b[tuple(theirs)], tolerance):
+                return f"{name} is shifted by one element in dimension {k}: look at its index."
+    return ""
+
+
+def _text(value: Any) -> str:
+    return f"{value:.6g}" if np.asarray(value).dtype.kind == "f" else str(value)
+
+
+__all__ = ["Shortfall", "difference"]

@@ -1,0 +1,182 @@
+"""What an exercise may demand of a schedule: its steps, its loop nest, its counts, its speed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from textwrap import dedent
+from typing import Any
+
+from schedlang.errors import CallError, CallTypeError, explain, nearest
+from schedlang.exercises.answer import Answer
+from schedlang.exercises.differences import Shortfall
+from schedlang.exercises.speed import race
+from schedlang.expr.functions import FUNCTIONS
+from schedlang.hints.explain import explain as advise
+from schedlang.runtime.build import build
+from schedlang.runtime.kernel import Kernel
+from schedlang.schedule.schedule import Schedule
+from schedlang.state.primitives.table import PRIMITIVES
+
+# the most pieces of advice in a message
+ADVICE = 2
+
+
+def lacks_steps(answer: Answer, wanted: str | Sequence[str]) -> Shortfall | None:
+    """Return the primitives that the schedule does not use; ``None`` if it uses all."""
+    names = [wanted] if isinstance(wanted, str) else list(wanted)
+    for name in names:
+        if name not in PRIMITIVES:
+            raise CallError(f"check(has={name!r}): no primitive{nearest(name, PRIMITIVES)}")
+    assert answer.schedule is not None
+    used = [step.primitive for step in answer.schedule.steps]
+    missing = [name for name in names if name not in used]
+    if not missing:
+        return None
+    steps = f"its steps are {', '.join(used)}" if used else "it has no step"
+    return Shortfall(f"the schedule of {answer.name} does not use {' or '.join(missing)}: {steps}")
+
+
+def other_nest(answer: Answer, wanted: str | Schedule) -> Shortfall | None:
+    """Return how the loop nest differs from the wanted one; ``None`` if it is the same."""
+    assert answer.kernel is not None
+    ours, theirs = _lines(answer.kernel.loop_nest), _lines(wanted)
+    if ours == theirs:
+        return None
+    shown = difflib.unified_diff(theirs, ours, "wanted", "yours", lineterm="", n=2)
+    lines = [line for line in shown if not line.startswith("@@")]
+    return Shortfall(f"the loop nest of {answer.name} is another one", "\n".join(lines))
+
+
+def _lines(nest: Any) -> list[str]:
+    lines = dedent(str(nest)).strip().splitlines()
+    # a nest may be given without its first line, which has the arguments
+    return [line.rstrip() for line in (lines[2:] if len(lines) > 1 and not lines[1] else lines)]
+
+
+def wrong_counts(
+    answer: Answer, arrays: Sequence[Any], exact: Mapping[str, int], most: Mapping[str, int],
+    caches: Any,
+) -> tuple[Shortfall | None, list[str]]:  # fmt: skip
+    """Return the first count that is not as demanded, and sentences about those that are."""
+    assert answer.kernel is not None
+    simulated = any(name[1:].isdigit() for name in (*exact, *most))
+    options = {} if answer.kernel.target.is_gpu else {"caches": caches if simulated else False}
+    found = answer.kernel.counters(*arrays, **options)
+    notes = []
+    for name, wanted in exact.items():
+        ours = _count(found, name)
+        if ours != wanted:
+            return Shortfall(f"{answer.name} has {_said(name, ours)}, not {wanted:,}"), []
+        notes.append(_said(name, ours))
+    for name, limit in most.items():
+        ours = _count(found, name)
+        if ours > limit:
+            why = f"{answer.name} has {_said(name, ours)}; at most {limit:,} are asked for"
+            return Shortfall(why, _reason(answer.kernel, name)), []
+        notes.append(f"{_said(name, ours)} (at most {limit:,})")
+    return None, notes
+
+
+def _said(name: str, count: int) -> str:
+    if name in FUNCTIONS:
+        return f"{count:,} calls of {name}"
+    noun = f"{name} lines" if name[1:].isdigit() else name.replace("_", " ")
+    return f"{count:,} {noun}"
+
+
+def _count(found: Mapping[str, Any], name: str) -> int:
+    """Return a count of the whole kernel: a field, ``L1`` to ``L3``, or a function as ``sin``."""
+    total = getattr(found, "total", None)
+    if total is None:
+        # of a GPU: by kernel; the busiest thread is one of some kernel
+        join = max if name.startswith("most_") else sum
+        kernels = list(found.values())
+        if not kernels or not hasattr(kernels[0], name):
+            raise CallError(_unknown(name, vars(kernels[0]) if kernels else ()))
+        return int(join(getattr(counters, name) for counters in kernels))
+    if name[:1] == "L" and name[1:].isdigit():
+        level = int(name[1:])
+        if not 1 <= level <= len(total.lines):
+            raise CallError(f"check(counts): {name} is no level of the {len(total.lines)} "
+                            "simulated caches")  # fmt: skip
+        return int(total.lines[level - 1])
+    value = getattr(total, name, None)
+    if isinstance(value, int):
+        return value
+    if value is not None:
+        raise CallError(_unknown(name, vars(total)))
+    # a function that is never called is counted 0 times
+    if name not in FUNCTIONS:
+        raise CallError(_unknown(name, vars(total)))
+    return int(total.calls.get(name, 0))
+
+
+def _unknown(name: str, known: Any) -> str:
+    return explain(
+        f"check(counts or most, {name!r})", f"no such count{nearest(name, known)}",
+        "Counts are the fields of docs/counting.md, L1 to L3, and functions such as sin.",
+    )  # fmt: skip
+
+
+def too_slow(
+    answer: Answer, arrays: Sequence[Any], other: Any, times: float
+) -> tuple[Shortfall | None, list[str]]:
+    """Return by how much the answer is too slow, or a sentence about its speed."""
+    assert answer.kernel is not None
+    if answer.kernel.target.is_gpu:
+        raise CallError(
+            explain(
+                "check(faster_than=...)", "a CPU emulates the GPU, and its times say nothing",
+                "Demand counts instead, as in most={'global_loads': 64}.",
+            )
+        )  # fmt: skip
+    ours, theirs = answer.kernel, _runs(other, answer.kernel)
+    outs = ours(*arrays)
+    given = [*arrays, *(outs if isinstance(outs, tuple) else (outs,))]
+    found = race(lambda: ours(*given), theirs(arrays, given), times)
+    if found.speedup >= times:
+        return None, [str(found)]
+    asked = "faster is" if times <= 1 else f"{times:g} times is"
+    return Shortfall(f"{answer.name} is {found}; {asked} asked for", _advice(ours)), []
+
+
+def _runs(other: Any, ours: Kernel) -> Callable[[Sequence[Any], Sequence[Any]], Any]:
+    if isinstance(other, Schedule):
+        other = build(other, target=ours.target)
+    if isinstance(other, Kernel):
+        return lambda arrays, given: lambda: other(*given)
+    if callable(other):
+        return lambda arrays, given: lambda: other(*arrays)
+    raise CallTypeError(
+        f"check(faster_than={type(other).__name__}): give a schedule, a kernel or a function of "
+        "the arrays"
+    )
+
+
+def _reason(kernel: Kernel, count: str) -> str:
+    """Return the first advice of ``sl.explain`` that is about a count; "" if there is none."""
+    if kernel.target.is_gpu:
+        return ""
+    if count[1:].isdigit():
+        about = "cache"
+    elif "load" in count:
+        about = "load"
+    elif "store" in count or count == "evaluations" or count in FUNCTIONS:
+        # a stage that is computed again and again stores more values than it has elements
+        about = "store"
+    else:
+        return ""
+    return next((one.text for one in advise(kernel).advice if about in one.text), "")
+
+
+def _advice(kernel: Kernel) -> str:
+    """Return what ``sl.explain`` says, without the code of its steps, which is the solution."""
+    advice = advise(kernel).advice[:ADVICE]
+    if not advice:
+        return ""
+    lines = [f"{one.text} (try {one.step.primitive})" for one in advice]
+    return "\n".join([*lines, "print(sl.explain(s)) shows the steps."])
+
+
+__all__ = ["lacks_steps", "other_nest", "too_slow", "wrong_counts"]

@@ -1,0 +1,250 @@
+"""``sl.testing.check``: what it says of right, wrong and open answers to exercises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.errors import CallError, CallTypeError, CheckError, RaceError
+from schedlang.exercises.differences import difference
+from schedlang.exercises.speed import race
+from schedlang.target import Cache
+
+N = 8
+PYTHON = "python"
+
+
+def product() -> tuple[sl.Tensor, sl.Schedule]:
+    A, B = (sl.placeholder((N, N), name=name) for name in "AB")
+    k = sl.reduce_axis(N, name="k")
+    C = sl.compute((N, N), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    return C, sl.schedule(C)
+
+
+def tiled() -> tuple[sl.Tensor, sl.Schedule]:
+    C, s = product()
+    s[C].tile(*C.op.axis, 4, 4)
+    return C, s
+
+
+def said(capsys: pytest.CaptureFixture[str], *args: Any, **options: Any) -> str:
+    assert sl.testing.check(*args, **options) is None
+    return capsys.readouterr().out.strip()
+
+
+def message(*args: Any, **options: Any) -> list[str]:
+    with pytest.raises(CheckError) as found:
+        sl.testing.check(*args, **options)
+    return str(found.value).splitlines()
+
+
+def test_right_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    C, s = tiled()
+    right = "Correct: all 64 elements of C are right"
+    assert said(capsys, C, lambda a, b: a @ b) == f"{right}."
+    assert said(capsys, s, target=PYTHON) == f"{right}."
+    assert said(capsys, sl.build(s, target=PYTHON), C) == f"{right}."
+    a = np.eye(N, dtype="float32")
+    assert said(capsys, C, np.eye(N), a, a) == f"{right}."
+    assert said(capsys, (3, 2.5), (3, 2.5)) == "Correct."
+    assert said(capsys, np.arange(3), [[0, 1, 2]]) == "Correct."
+
+
+def test_open_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    C, s = product()
+    _, begun = tiled()
+    for args in ((...,), (..., 3), (None, 3), ((1, ...), (1, 2))):
+        assert said(capsys, *args).startswith("Not solved yet: write your code")
+    for answer, start in ((s, None), (begun.copy(), begun)):
+        found = said(capsys, answer, start=start, has="vectorize")
+        assert found.startswith("Not solved yet: the schedule of C has no step of yours;")
+
+
+def test_wrong_results_say_where_and_how() -> None:
+    C, _ = product()
+    a = np.arange(64, dtype="float32").reshape(N, N)
+    i = np.eye(N, dtype="float32")
+    assert message(C, lambda a, b: a.T, a, i, hint="Look at i.") == [
+        "C[0, 1] is 1 and should be 8; 56 of 64 elements differ",
+        "  Look at i.",
+        "  C is the transpose of the expected result: exchange its two axes.",
+    ]
+    assert message(C, lambda a, b: 2 * a, a, i)[1:] == [
+        "  Every element is 0.5 times the expected one."
+    ]
+    assert message(C, a[:4], a, i) == [
+        "C has shape (8, 8), and the expected result has shape (4, 8)"
+    ]
+    last = a.copy()
+    last[7] = 0
+    assert message(C, last, a, i) == [
+        "C[7, 0] is 56 and should be 0; 8 of 64 elements differ, all with index 7 in dimension 0"
+    ]
+
+
+def test_a_shifted_result_is_recognized() -> None:
+    wanted = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0])
+    found = difference("B", np.array([1.0, 4.0, 1.0, 5.0, 9.0, 2.0]), wanted, 1e-6)
+    assert found is not None and found.hint.startswith("B is shifted by one element in dimension 0")
+    nan = np.array([np.nan, 1.0])
+    assert difference("B", nan, nan, 1e-6) is None
+    assert difference("B", nan, np.array([0.0, 1.0]), 1e-6) is not None
+
+
+def test_a_wrong_number_is_not_told() -> None:
+    assert message(63, 64, hint="Count the corners, too.") == [
+        "the answer, 63, is not right", "  Count the corners, too.",
+    ]  # fmt: skip
+    assert message((1, 2), (1, 3)) == ["answer 2, 2, is not right"]
+    assert message((1,), (1, 3)) == ["there are 1 answers, and 2 are asked for"]
+
+
+def test_steps_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    C, s = tiled()
+    assert message(s, has=["tile", "parallel", "vectorize"], target=PYTHON) == [
+        "the schedule of C does not use parallel or vectorize: its steps are tile"
+    ]
+    assert said(capsys, s, has="tile", target=PYTHON).startswith("Correct")
+    with pytest.raises(CallError, match="no primitive; did you mean 'vectorize'"):
+        sl.testing.check(s, has="vectorise", target=PYTHON)
+
+
+def test_a_nest_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    C, s = product()
+    wanted = str(s)
+    i, j = C.op.axis
+    s[C].reorder(j, i)
+    assert message(s, nest=wanted, target=PYTHON) == [
+        "the loop nest of C is another one", "  --- wanted", "  +++ yours", "  -for i in 0..8:",
+        "  -  for j in 0..8:", "  +for j in 0..8:", "  +  for i in 0..8:", "       C[i, j] = 0",
+        "       for k in 0..8:",
+    ]  # fmt: skip
+    for nest in (str(s), s.copy(), "\n".join(str(s).splitlines()[2:]) + "\n"):
+        assert said(capsys, s, nest=nest, target=PYTHON).startswith("Correct")
+
+
+def test_counts_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    x = sl.compute((4,), lambda i: sl.sin(i) + 1, name="x")
+    s = sl.schedule(x)
+    s[x].unroll(x.op.axis[0])
+    asked = {"counts": {"sin": 4, "stores": 4, "exp": 0}, "most": {"loads": 0}}
+    assert said(capsys, s, target=PYTHON, **asked) == (
+        "Correct: all 4 elements of x are right; 4 calls of sin; 4 stores; 0 calls of exp; "
+        "0 loads (at most 0)."
+    )
+    assert message(s, counts={"sin": 5}, target=PYTHON) == ["x has 4 calls of sin, not 5"]
+    assert message(s, most={"stores": 3}, target=PYTHON)[0] == (
+        "x has 4 stores; at most 3 are asked for"
+    )
+    for name in ("lods", "arithmetic", "sinus", "L9"):
+        with pytest.raises(CallError, match="check.counts"):
+            sl.testing.check(s, counts={name: 1}, target=PYTHON)
+
+
+def test_cache_lines_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    A = sl.placeholder((32,), name="A")
+    B = sl.compute((32,), lambda i: A[i] + 1, name="B")
+    s = sl.schedule(B)
+    s[B].split(B.op.axis[0], factor=4)
+    # 32 floats are two lines of 64 bytes, each brought in once for A and once for B
+    options = {"counts": {"L1": 4}, "caches": [Cache(4096, 4)], "target": PYTHON}
+    assert said(capsys, s, **options).endswith("4 L1 lines.")
+
+
+def test_a_count_that_is_too_large_has_its_reason() -> None:
+    avx2 = sl.Target("python", vector_bytes=32)
+    A = sl.placeholder((64, 64), name="A")
+    T = sl.compute((64, 64), lambda i, j: A[j, i], name="T")
+    s = sl.schedule(T)
+    s[T].split(T.op.axis[0], factor=8)
+    # each read of a column brings in a line, and each line of T one more
+    assert message(s, most={"L1": 600}, caches=[Cache(2048, 32)], target=avx2) == [
+        "T has 4,352 L1 lines; at most 600 are asked for",
+        "  the inner loop j accesses A[j, i.outer*8 + i.inner] with a stride of 256 B: each access "
+        "is in a cache line of its own",
+    ]
+    H = sl.compute((66, 64), lambda i, j: sl.exp(A[sl.min(i, 63), j]), name="H")
+    V = sl.compute((64, 64), lambda i, j: H[i, j] + H[i + 1, j] + H[i + 2, j], name="V")
+    s = sl.schedule(V)
+    s[H].compute_at(s[V], V.op.axis[0])
+    lines = message(s, most={"exp": 66 * 64}, target=avx2)
+    assert lines[0] == "V has 12,288 calls of exp; at most 4,224 are asked for"
+    assert lines[1].startswith("  stage H stores 12,288 values, 2.9 times as many as H has")
+
+
+def test_gpu_counts_and_races(capsys: pytest.CaptureFixture[str]) -> None:
+    A = sl.placeholder((64,), name="A")
+    B = sl.compute((64,), lambda i: A[63 - i], name="B")
+    s = sl.schedule(B)
+    block, thread = s[B].split(B.op.axis[0], factor=32)
+    s[B].bind(block, "blockIdx.x")
+    s[B].bind(thread, "threadIdx.x")
+    # a warp of each of two blocks asks once, and its busiest thread reads one element
+    asked = {"counts": {"global_loads": 2, "most_global_reads": 1}, "target": "cuda-emulator"}
+    assert "2 global loads; 1 most global reads" in said(capsys, s, **asked)
+    with pytest.raises(CallError, match="emulates the GPU"):
+        sl.testing.check(s, faster_than=sl.schedule(B), target="cuda-emulator")
+    tile = s.cache_read(A, "shared", [B])
+    s[tile].compute_at(s[B], block)
+    s[tile].bind(tile.op.axis[0], "threadIdx.x")
+    racing = sl.build(s, target="cuda-emulator", barriers=False)
+    with pytest.raises(RaceError):
+        sl.testing.check(racing)
+
+
+def test_speed_is_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    C, s = tiled()
+    slow = sl.build(s, target=PYTHON)
+    told = said(capsys, slow, faster_than=lambda a, b: [a @ b for _ in range(20_000)], times=2)
+    assert "times as fast (" in told
+    lines = message(slow, faster_than=np.matmul, times=3)
+    assert lines[0].endswith("; 3 times is asked for")
+    # advice of sl.explain, without the code of its steps
+    assert lines[-1] == "  print(sl.explain(s)) shows the steps." and "(try " in lines[1]
+    assert not any("s[C]" in line for line in lines)
+
+
+def test_a_race_is_run_again_if_it_fails() -> None:
+    calls = [0, 0]
+
+    def count(k: int) -> None:
+        calls[k] += 1
+
+    found = race(lambda: count(0), lambda: count(1), 1e9)
+    assert found.speedup < 1e9 and min(calls) > 9
+
+
+def test_wrong_calls_are_refused() -> None:
+    C, s = tiled()
+    n = sl.var("n")
+    X = sl.placeholder((n,), name="X")
+    Y = sl.compute((n,), lambda i: X[i] + 1, name="Y")
+    for args, options, text in (
+        ((C,), {}, "a tensor alone has nothing to compare"),
+        ((C, 1), {"has": "tile"}, "a tensor has no schedule"),
+        ((3, 3), {"has": "tile"}, "only a schedule or a kernel"),
+        ((3,), {}, "it compares tensors, schedules"),
+        ((print, 3), {}, "it compares tensors, schedules"),
+        ((s,), {"times": 0}, "give a number above 0"),
+        ((s,), {"faster_than": 3, "target": PYTHON}, "give a schedule, a kernel or a function"),
+        ((Y, np.cos), {}, "it has no value for n"),
+    ):
+        with pytest.raises((CallError, CallTypeError), match=text):
+            sl.testing.check(*args, **options)
+
+
+def test_the_arrays_of_an_answer_stay_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    C, _ = product()
+    a = np.ones((N, N), "float32")
+
+    def spoiling(x: Any, y: Any) -> Any:
+        found = x @ y
+        x[:] = 0
+        return found
+
+    assert said(capsys, C, spoiling, a, a).startswith("Correct") and (a == 1).all()
