@@ -48,7 +48,8 @@ def run_course(options: argparse.Namespace) -> int:
         for name, made in lessons.items():
             files[f"solutions/{name}.ipynb"] = text_of(solved_form(made))
     new = write(folder, files, options.force)
-    print(f"{len(lessons)} lessons in {folder} ({len(new)} files written)")
+    count = f"{len(lessons)} lesson{'s' * (len(lessons) != 1)}"
+    print(f"{count} in {folder} ({len(new)} files written)")
     if options.slides:
         for name, made in lessons.items():
             print(f"running {name} for its slides", file=sys.stderr)

@@ -233,7 +233,7 @@ def _shown(error: BaseException) -> list[str]:
 
 def _own_lines(error: BaseException) -> list[str]:
     """Return the lines of a traceback that are the user's, each with its place."""
-    found = []
+    found: list[str] = []
     for frame, line in walk_tb(error.__traceback__):
         if str(frame.f_globals.get("__name__")).partition(".")[0] in _OURS:
             continue
@@ -241,7 +241,10 @@ def _own_lines(error: BaseException) -> list[str]:
         in_cell = path.startswith("<ipython") or "ipykernel_" in path
         place = "this cell" if in_cell else os.path.basename(path)
         code = linecache.getline(path, line, frame.f_globals).strip()[:LONGEST_LINE]
-        found.append(f"  {place}, line {line}:  {code}")
+        shown = f"  {place}, line {line}:  {code}"
+        # a lambda and the call that it is given to are often on one line
+        if shown not in found[-1:]:
+            found.append(shown)
     return found
 
 

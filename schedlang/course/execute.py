@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from schedlang.course.lessons import Notebook
+from schedlang.course.lessons import Notebook, text_of
 from schedlang.errors import BuildError, missing_extra
 
 # seconds for one cell
@@ -25,7 +25,7 @@ def executed(notebook: Notebook, folder: Path) -> Notebook:
         from nbclient.exceptions import CellExecutionError
     except ImportError:
         raise missing_extra("nbclient", "course", "running a notebook") from None
-    found = nbformat.from_dict(notebook)
+    found = nbformat.reads(text_of(notebook), as_version=4)
     client = NotebookClient(
         found, timeout=LIMIT, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
     )

@@ -39,13 +39,14 @@ def solved_form(notebook: Notebook) -> Notebook:
     for cell in notebook["cells"]:
         tags = tags_of(cell)
         if "exercise" in tags:
-            cell = {**cell, "source": solved(source_of(cell), solutions[count])}
+            source = solved(source_of(cell), solutions[count])
+            cell = {**cell, "source": source.splitlines(keepends=True)}
             count += 1
         elif "solution" in tags:
             rest = _FOLD.sub("", BLOCK.sub("", source_of(cell))).strip()
             if not rest:
                 continue
-            cell = {**cell, "source": rest}
+            cell = {**cell, "source": rest.splitlines(keepends=True)}
         cells.append(cell)
     return {**notebook, "cells": cells}
 

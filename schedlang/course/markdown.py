@@ -8,6 +8,11 @@ from typing import Any
 from schedlang.errors import missing_extra
 from schedlang.markup.text import escape
 
+# what the converter of formulas does not know or shows badly, and what it knows
+_KNOWN = (
+    (r"{aligned}", r"{align*}"), (r"\arg", r"\operatorname{arg}"), (r"\mathrm{", r"\text{"),
+)  # fmt: skip
+
 
 def html_of(text: str) -> str:
     """Return Markdown as HTML, with ``$...$`` and ``$$...$$`` as formulas.
@@ -23,6 +28,8 @@ def formula(latex: str, block: bool) -> str:
         from latex2mathml.converter import convert
     except ImportError:
         raise missing_extra("latex2mathml", "course", "a page of slides") from None
+    for unknown, known in _KNOWN:
+        latex = latex.replace(unknown, known)
     try:
         return str(convert(latex, display="block" if block else "inline"))
     except Exception:  # noqa: BLE001 - the converter raises errors of many kinds
@@ -51,7 +58,9 @@ def _formula_rule(state: Any, silent: bool) -> bool:
     if not text.startswith("$", at) or end <= at + len(mark):
         return False
     content = text[at + len(mark) : end]
-    if mark == "$" and (content[0].isspace() or content[-1].isspace() or "\n" in content):
+    # two amounts in dollars are no formula
+    amounts = text[end + len(mark) : end + len(mark) + 1].isdigit() or "`" in content
+    if mark == "$" and (content != content.strip() or "\n" in content or amounts):
         return False
     if not silent:
         token = state.push("formula", "", 0)

@@ -20,17 +20,26 @@ def output_html(output: Mapping[str, Any]) -> str:
     if kind == "error":
         return _text("\n".join(output["traceback"]), "error")
     data = {mime: _joined(value) for mime, value in output["data"].items() if value}
+    # the HTML of a tensor has its formula as LaTeX, for notebooks
+    if "text/latex" in data and "$" in data.get("text/html", "$"):
+        return _formula(data)
     if "text/html" in data:
         return data["text/html"]
     if "image/svg+xml" in data:
         return data["image/svg+xml"]
     if "image/png" in data:
         return f'<img alt="" src="data:image/png;base64,{data["image/png"].strip()}">'
-    if "text/latex" in data:
-        return f'<div class="formula">{formula(data["text/latex"].strip().strip("$"), True)}</div>'
     if "text/markdown" in data:
         return html_of(data["text/markdown"])
     return _text(data.get("text/plain", ""), "value")
+
+
+def _formula(data: Mapping[str, str]) -> str:
+    made = formula(data["text/latex"].strip().strip("$"), True)
+    kind = data.get("text/plain", "")
+    # a tensor is one line: its shape and dtype
+    above = _text(kind, "value") if kind and "\n" not in kind.strip() else ""
+    return f'{above}<div class="formula">{made}</div>'
 
 
 def _joined(text: str | list[str]) -> str:

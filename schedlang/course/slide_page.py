@@ -31,8 +31,12 @@ pre code { font-size: 1em; }
 .output { margin: .5em 0 .9em; overflow-x: auto; }
 .output svg, .output img { max-width: 100%; max-height: 72vh; height: auto; background: #fff; }
 .error { color: var(--bad); white-space: pre-wrap; }
-.formula { font-size: 1.3em; margin: .4em 0; }
-.schedlang { max-height: 78vh; overflow: auto; border: 1px solid var(--line); border-radius: 4px; }
+.formula { font-size: 1.3em; margin: .4em 0 .4em 1em; }
+math[display=block] { text-align: left; }
+mtd { text-align: left; padding: .25em .4em .25em 0; }
+mtd[columnalign=right] { text-align: right; padding-right: .15em; }
+section .schedlang { font-size: 15px; max-height: 78vh; overflow: auto;
+  border: 1px solid var(--line); border-radius: 4px; }
 table { border-collapse: collapse; margin: .6em 0; }
 .prose th, .prose td { text-align: left; padding: .25em 1em .25em 0;
   border-bottom: 1px solid var(--line); vertical-align: top; }

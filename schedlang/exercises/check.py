@@ -20,6 +20,7 @@ from schedlang.exercises.requirements import lacks_steps, other_nest, too_slow, 
 from schedlang.schedule.schedule import Schedule
 
 UNSOLVED = "Not solved yet: write your code in place of the ... in this cell."
+NO_STEP = "Not solved yet: {} has no step of yours; write some in place of the ... in this cell."
 # the accepted error of plain numbers and arrays
 PLAIN = 1e-6
 
@@ -28,14 +29,15 @@ def check(
     answer: Any, expected: Any = None, *arrays: Any, has: str | Sequence[str] = (),
     nest: str | Schedule | None = None, counts: Mapping[str, int] | None = None,
     most: Mapping[str, int] | None = None, faster_than: Any = None, times: float = 1.0,
-    caches: Any = True, target: Any = None, rtol: float | None = None, hint: str = "",
+    caches: Any = True, start: Schedule | None = None, target: Any = None,
+    rtol: float | None = None, hint: str = "",
 ) -> None:  # fmt: skip
     """Print that an answer to an exercise is correct, or raise an error that says what is not.
 
     ``answer`` is a tensor or a list of the tensors of one computation, a schedule, a kernel, a
     number, an array, or a tuple of these last two. ``...`` stands for an answer that is still to be
-    written, and so does a schedule that has no step, or those of ``faster_than``: then ``check``
-    only says so.
+    written, and so does a schedule that has no step, or only those of ``start``, the schedule that
+    an exercise begins with: then ``check`` only says so.
 
     ``expected`` is the result: a function of NumPy arrays, a tensor, an array or a number. A
     schedule and a kernel may leave it out: their results are compared with ``sl.reference``.
@@ -79,7 +81,7 @@ def check(
     """
     try:
         _check(answer, expected, arrays, _Demands(has, nest, counts or {}, most or {}, faster_than,
-                                                  times, caches), target, rtol, hint)  # fmt: skip
+                                                  times, caches), start, target, rtol, hint)
     except (CheckError, CallError, CallTypeError) as error:
         raise shortened(error) from None
 
@@ -117,14 +119,19 @@ class _Demands:
 
 
 def _check(
-    given: Any, expected: Any, arrays: Sequence[Any], demands: _Demands, target: Any,
-    rtol: float | None, hint: str,
+    given: Any, expected: Any, arrays: Sequence[Any], demands: _Demands, start: Schedule | None,
+    target: Any, rtol: float | None, hint: str,
 ) -> None:  # fmt: skip
     if not isinstance(demands.times, Real) or not 0 < demands.times or not isfinite(demands.times):
         raise CallError(f"check(times={demands.times!r}): give a number above 0")
-    if _unsolved(given, demands):
+    if _is_open(given):
         print(UNSOLVED)
         return
+    if isinstance(given, Schedule):
+        begun = "" if start is None else start.as_python()
+        if not given.steps or given.as_python() == begun:
+            print(NO_STEP.format(f"the schedule of {given.outputs[0].op.name}"))
+            return
     answer = answer_of(given, target)
     if answer is None:
         _check_value(given, expected, demands, rtol, hint)
@@ -149,17 +156,11 @@ def _check(
     print(f"Correct: {'; '.join([elements, *notes])}.")
 
 
-def _unsolved(given: Any, demands: _Demands) -> bool:
+def _is_open(given: Any) -> bool:
     """Return whether an answer is still to be written."""
-    if given is ... or given is None:
-        return True
     if isinstance(given, (tuple, list)):
-        return any(_unsolved(one, demands) for one in given)
-    if not isinstance(given, Schedule):
-        return False
-    other = demands.faster_than
-    same = isinstance(other, Schedule) and other.as_python() == given.as_python()
-    return not given.steps or same
+        return any(_is_open(one) for one in given)
+    return given is ... or given is None
 
 
 def _check_value(

@@ -1,0 +1,290 @@
+"""The course: the form of its notebooks, their two copies, the command, and the slides."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedlang.__main__ import main
+from schedlang.course.copies import write
+from schedlang.course.execute import executed
+from schedlang.course.forms import open_form, solutions_of, solved, solved_form
+from schedlang.course.lessons import chosen, lessons, read, source_of, tags_of, text_of
+from schedlang.course.slides import slides
+from schedlang.errors import BuildError, MissingExtraError, SchedlangError
+from tests.browser import needs_browser, opened
+from tests.test_notebook import checked
+
+ROOT = Path(__file__).parent.parent
+KINDS = ("slide", "subslide", "fragment", "skip", "notes", "-")
+UNSOLVED, RIGHT = "Not solved yet", "Correct"
+
+
+def cell(source: str, kind: str = "code", *tags: str, slide: str = "-") -> dict[str, Any]:
+    meta = {"slideshow": {"slide_type": slide}, "tags": list(tags)}
+    return {"cell_type": kind, "metadata": meta, "source": source.splitlines(keepends=True)}
+
+
+def notebook(*cells: dict[str, Any]) -> dict[str, Any]:
+    return {"cells": list(cells), "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+
+
+CODE = "```python\nx = 1\ny = 2\n```"
+SOLUTION = f"<details><summary>Solution</summary>\n\n{CODE}\n\nWhy.\n\n</details>"
+SMALL = notebook(
+    cell("# A lesson", "markdown", slide="slide"),
+    cell("x = ...  # your number\nprint(x)", "code", "exercise"),
+    cell("<details>Hint</details>", "markdown", "hint", slide="skip"),
+    cell(SOLUTION, "markdown", "solution", slide="skip"),
+)
+
+
+def test_an_open_lesson_has_no_solution() -> None:
+    assert [source_of(c) for c in open_form(SMALL)["cells"]] == [
+        "# A lesson", "x = ...  # your number\nprint(x)", "<details>Hint</details>",
+    ]  # fmt: skip
+
+
+def test_a_solved_lesson_has_the_solution_in_its_place() -> None:
+    assert [source_of(c) for c in solved_form(SMALL)["cells"]] == [
+        "# A lesson", "x = 1\ny = 2\nprint(x)", "<details>Hint</details>", "Why.",
+    ]  # fmt: skip
+    # the lesson itself is as it was
+    assert solutions_of(SMALL) == ["x = 1\ny = 2\n"]
+
+
+def test_exercises_of_another_form_are_refused() -> None:
+    title, exercise, _, solution = SMALL["cells"]
+    for cells, text in (
+        ([title, exercise], "exercise 1 has no solution"),
+        ([title, exercise, solution, solution], "exercise 1: its solution must follow it"),
+        ([title, solution], "exercise 0: its solution must follow it"),
+        ([exercise, cell("no code", "markdown", "solution")], "with one block of code"),
+    ):
+        with pytest.raises(BuildError, match=text):
+            solved_form(notebook(*cells))
+    with pytest.raises(BuildError, match="one line with ..., not 2"):
+        solved("x = ...\ny = ...", "1")
+    # a call that takes an ellipsis is no line to be written
+    with pytest.raises(BuildError, match="not 0"):
+        solved("f(x, ...)", "1")
+
+
+@pytest.mark.parametrize("name", lessons())
+def test_a_lesson_has_the_form(name: str) -> None:
+    made = read(lessons()[name])
+    assert lessons()[name].read_text("utf-8") == text_of(made)
+    assert made["metadata"]["kernelspec"]["name"] == "python3"
+    assert (made["nbformat"], made["nbformat_minor"]) == (4, 5)
+    assert source_of(made["cells"][0]).startswith("# ")
+    assert [c["id"] for c in made["cells"]] == [f"cell-{n}" for n in range(len(made["cells"]))]
+    count = 0
+    for n, found in enumerate(made["cells"]):
+        kind = found["metadata"]["slideshow"]["slide_type"]
+        assert kind in KINDS and not found.get("outputs") and not found.get("execution_count")
+        tags, source = tags_of(found), source_of(found)
+        assert ("hint" in tags or "solution" in tags) == source.startswith("<details>")
+        if "hint" in tags or "solution" in tags:
+            assert kind == "skip" and source.endswith("\n\n</details>")
+        if "exercise" in tags:
+            count += 1
+            asked = "\n".join(source_of(c) for c in made["cells"][max(n - 3, 0) : n])
+            assert f"### Exercise {count}: " in asked and "sl.testing.check(" in source
+            after = [t for c in made["cells"][n + 1 : n + 4] for t in tags_of(c)]
+            assert after[0] == "hint" and "solution" in after
+    assert 2 <= count <= 5
+    solved_form(made)
+
+
+def test_lessons_are_numbered_and_listed() -> None:
+    names = list(lessons())
+    assert [int(n.partition("_")[0]) for n in names] == list(range(1, len(names) + 1))
+    for page in ("examples/notebooks/README.md", "docs/teaching.md"):
+        text = (ROOT / page).read_text("utf-8")
+        assert all(f"`{name}.ipynb`" in text for name in names), page
+
+
+def test_the_notebooks_are_part_of_the_package() -> None:
+    """The folder of the package data is a link to examples/notebooks."""
+    folder = ROOT / "schedlang" / "course" / "notebooks"
+    assert folder.resolve() == ROOT / "examples" / "notebooks"
+    (pattern,) = re.findall(r"schedlang.course = notebooks/(\S+)", (ROOT / "setup.cfg").read_text())
+    assert {p.stem for p in folder.glob(pattern)} == set(lessons())
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, str, str]:
+    status = main(["course", *map(str, args)])
+    found = capsys.readouterr()
+    return status, found.out, found.err
+
+
+def test_the_command_copies_the_lessons(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "mine"
+    status, out, _ = run(capsys, folder, "--lesson", 1, "--lesson", "2")
+    assert status == 0 and f"2 lessons in {folder} (2 files written)" in out
+    copy = folder / "1_say_what.ipynb"
+    assert json.loads(copy.read_text("utf-8")) == open_form(read(lessons()["1_say_what"]))
+    # a second time, nothing changes; a changed file stays
+    assert "(0 files written)" in run(capsys, folder, "--lesson", 1)[1]
+    copy.write_text("mine", "utf-8")
+    status, _, err = run(capsys, folder, "--solutions")
+    assert status == 2 and "1_say_what.ipynb would be overwritten, and may have your" in err
+    assert len(list(folder.iterdir())) == 2
+    status, out, _ = run(capsys, folder, "--solutions", "--force")
+    assert status == 0 and len(list(folder.rglob("*.ipynb"))) == 2 * len(lessons())
+    solved_copy = json.loads((folder / "solutions" / "1_say_what.ipynb").read_text("utf-8"))
+    assert solved_copy == solved_form(read(lessons()["1_say_what"]))
+
+
+def test_wrong_folders_and_lessons_are_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, _, err = run(capsys, tmp_path, "--lesson", 77)
+    assert status == 2 and "--lesson 77: no such lesson" in err and "1_say_what" in err
+    (tmp_path / "file").write_text("")
+    status, _, err = run(capsys, tmp_path / "file")
+    assert status == 2 and len(err.splitlines()) == 1 and "course" in err
+    (tmp_path / "binary.ipynb").write_bytes(b"\xff\xfe")
+    with pytest.raises(BuildError, match="course"):
+        write(tmp_path, {"binary.ipynb": "text"}, False)
+
+
+def test_lessons_are_chosen_by_number_or_name() -> None:
+    assert list(chosen(["2", "1_say_what"])) == ["2_loops_and_locality", "1_say_what"]
+    assert list(chosen([])) == list(lessons())
+
+
+EXECUTED = notebook(
+    cell("# A & B\n\nCosts $5 or `$6`, or $n^2$, and <b>more</b>.", "markdown", slide="slide"),
+    {**cell("1 < 2"), "outputs": [{"output_type": "stream", "text": ["a < b\n"]}]},
+    cell("left out", "markdown", slide="skip"),
+    cell("## Next", "markdown", slide="subslide"),
+    cell("- later", "markdown", slide="fragment"),
+    cell("for the teacher", "markdown", slide="notes"),
+    {**cell("x = ...", "code", "exercise"),
+     "outputs": [{"output_type": "stream", "text": "Not solved yet"}]},
+    {**cell("C"), "outputs": [
+        {"output_type": "execute_result", "data": {
+            "text/html": "<p>C $C_i$</p>",
+            "text/latex": r"$\displaystyle C_{i} = \sum_{k=0}^{5} A_{i,k}$", "text/plain": "C"}},
+        {"output_type": "error", "traceback": ["\x1b[31mbad <news>\x1b[0m"]},
+    ]},
+)  # fmt: skip
+
+
+def test_slides() -> None:
+    pytest.importorskip("markdown_it", reason="needs markdown-it-py")
+    pytest.importorskip("latex2mathml", reason="needs latex2mathml")
+    page = slides(EXECUTED)
+    assert "<title>A &amp; B</title>" in page and page.count("<section>") == 2
+    assert "Costs $5 or <code>$6</code>, or <math" in page and "<b>more</b>" in page
+    assert '<pre class="stream">a &lt; b</pre>' in page
+    assert "left out" not in page and "Not solved yet" not in page
+    assert '<div class="fragment">' in page and '<aside class="notes">' in page
+    assert "<munderover>" in page and '<pre class="error">bad &lt;news&gt;</pre>' in page
+    # MathML names its schema; nothing is asked for from elsewhere
+    checked(page.replace("http://www.w3.org/1998/Math/MathML", ""))
+
+
+@needs_browser
+def test_slides_turn(tmp_path: Path) -> None:
+    pytest.importorskip("markdown_it", reason="needs markdown-it-py")
+    pytest.importorskip("latex2mathml", reason="needs latex2mathml")
+    script = """<script>
+      const found = [], press = (key) =>
+        document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
+      const state = () => [[...document.querySelectorAll("section")].map((p) => p.offsetHeight > 0),
+        document.querySelectorAll(".fragment.seen").length,
+        document.querySelector(".notes").offsetHeight > 0, location.hash];
+      found.push(state());
+      for (const key of ["ArrowRight", " ", "n", "ArrowLeft", "ArrowLeft"]) {
+        press(key); found.push(state());
+      }
+      document.title = JSON.stringify(found);
+    </script></body>"""
+    path = tmp_path / "slides.html"
+    path.write_text(slides(EXECUTED).replace("</body>", script), "utf-8")
+    result = opened(path)
+    assert not result.console
+    assert json.loads(result.title) == [
+        [[True, False], 0, False, "#1"],
+        [[False, True], 0, False, "#2"],
+        [[False, True], 1, False, "#2"],
+        [[False, True], 1, True, "#2"],
+        [[False, True], 0, True, "#2"],
+        [[True, False], 0, False, "#1"],
+    ]
+
+
+def test_a_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "nbclient", None)
+    with pytest.raises(MissingExtraError, match=r'pip install "schedlang\[course\]"'):
+        executed(SMALL, Path())
+
+
+def cells_of(name: str, form: Any) -> list[dict[str, Any]]:
+    """Return the code cells of a form of a lesson."""
+    return [c for c in form(read(lessons()[name]))["cells"] if c["cell_type"] == "code"]
+
+
+@pytest.mark.parametrize("form, starts", [(open_form, UNSOLVED), (solved_form, RIGHT)])
+def test_the_cells_of_a_lesson(
+    form: Any, starts: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first lesson, without a notebook: it compiles next to nothing."""
+    pytest.importorskip("matplotlib", reason="needs matplotlib")
+    namespace: dict[str, Any] = {}
+    exercises = 0
+    for found in cells_of("1_say_what", form):
+        code = compile(source_of(found), "cell", "exec")
+        with nullcontext() if "raises-exception" not in tags_of(found) else pytest.raises(
+            SchedlangError
+        ):
+            exec(code, namespace)
+        said = capsys.readouterr().out
+        if "exercise" in tags_of(found):
+            exercises += 1
+            assert said.startswith(starts)
+    assert exercises == 4
+
+
+def printed(found: dict[str, Any], stream: str) -> str:
+    return "".join(
+        "".join(out["text"]) for out in found["outputs"]
+        if out["output_type"] == "stream" and out["name"] == stream
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form, starts", [(open_form, UNSOLVED), (solved_form, RIGHT)])
+@pytest.mark.parametrize("name", lessons())
+def test_a_lesson_runs(name: str, form: Any, starts: str, tmp_path: Path) -> None:
+    """Every exercise says what it should, and no cell warns or fails but those that shall."""
+    for library in ("nbclient", "ipykernel", "matplotlib"):
+        pytest.importorskip(library)
+    made = executed(form(read(lessons()[name])), tmp_path)
+    for found in (c for c in made["cells"] if c["cell_type"] == "code"):
+        assert not printed(found, "stderr"), printed(found, "stderr")
+        failed = [out for out in found["outputs"] if out["output_type"] == "error"]
+        assert bool(failed) == ("raises-exception" in tags_of(found)), source_of(found)
+        if "exercise" in tags_of(found):
+            assert printed(found, "stdout").startswith(starts), source_of(found)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_the_slides_of_a_lesson(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for library in ("nbclient", "markdown_it", "latex2mathml", "matplotlib"):
+        pytest.importorskip(library)
+    status, out, _ = run(capsys, tmp_path, "--lesson", 1, "--slides")
+    page = (tmp_path / "slides" / "1_say_what.html").read_text("utf-8")
+    assert status == 0 and "open them in a browser" in out
+    assert page.count("<section>") > 10 and "<math" in page and "Not solved yet" not in page
