@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import subprocess
 import sys
+import zipfile
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -278,6 +282,30 @@ def test_a_lesson_runs(name: str, form: Any, starts: str, tmp_path: Path) -> Non
         if "exercise" in tags_of(found):
             assert printed(found, "stdout").startswith(starts), source_of(found)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_the_command_works_from_a_wheel(tmp_path: Path) -> None:
+    """The wheel has the notebooks, and not the link."""
+    pytest.importorskip("setuptools", reason="needs setuptools: it builds without a new environment")
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    source = shutil.copytree(
+        ROOT, tmp_path / "source", symlinks=True,
+        ignore=shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__", "results"),
+    )  # fmt: skip
+    build = [*pip, "wheel", "--no-deps", "--no-build-isolation", str(source), "-w", str(tmp_path)]
+    subprocess.run(build, check=True, capture_output=True, stdin=subprocess.DEVNULL)
+    (wheel,) = tmp_path.glob("*.whl")
+    site = tmp_path / "site"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    command = [sys.executable, "-m", "schedlang", "course", "mine"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(site)}, capture_output=True,
+        text=True, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert {p.stem for p in (tmp_path / "mine").iterdir()} == set(lessons())
 
 
 @pytest.mark.slow

@@ -132,9 +132,10 @@ def test_counts_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     s[x].unroll(x.op.axis[0])
     asked = {"counts": {"sin": 4, "stores": 4, "exp": 0}, "most": {"loads": 0}}
     assert said(capsys, s, target=PYTHON, **asked) == (
-        "Correct: all 4 elements of x are right; 4 sin; 4 stores; 0 exp; 0 loads (at most 0)."
+        "Correct: all 4 elements of x are right; 4 calls of sin; 4 stores; 0 calls of exp; "
+        "0 loads (at most 0)."
     )
-    assert message(s, counts={"sin": 5}, target=PYTHON) == ["x has 4 sin, not 5"]
+    assert message(s, counts={"sin": 5}, target=PYTHON) == ["x has 4 calls of sin, not 5"]
     assert message(s, most={"stores": 3}, target=PYTHON)[0] == (
         "x has 4 stores; at most 3 are asked for"
     )

@@ -29,7 +29,8 @@ pre code { font-size: 1em; }
 .code, .prose pre { background: var(--code); border-left: 4px solid var(--mark);
   padding: .6em .9em; border-radius: 4px; }
 .output { margin: .5em 0 .9em; overflow-x: auto; }
-.output svg, .output img { max-width: 100%; max-height: 72vh; height: auto; background: #fff; }
+.output > svg, .output > img { max-width: 100%; max-height: 72vh; height: auto;
+  background: #fff; }
 .error { color: var(--bad); white-space: pre-wrap; }
 .formula { font-size: 1.3em; margin: .4em 0 .4em 1em; }
 math[display=block] { text-align: left; }

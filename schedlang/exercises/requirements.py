@@ -73,13 +73,14 @@ def wrong_counts(
         ours = _count(found, name)
         if ours > limit:
             why = f"{answer.name} has {_said(name, ours)}; at most {limit:,} are asked for"
-            # threads change no count
-            return Shortfall(why, _advice(answer.kernel, without="parallel")), []
+            return Shortfall(why, _reason(answer.kernel, name)), []
         notes.append(f"{_said(name, ours)} (at most {limit:,})")
     return None, notes
 
 
 def _said(name: str, count: int) -> str:
+    if name in FUNCTIONS:
+        return f"{count:,} calls of {name}"
     noun = f"{name} lines" if name[1:].isdigit() else name.replace("_", " ")
     return f"{count:,} {noun}"
 
@@ -153,11 +154,25 @@ def _runs(other: Any, ours: Kernel) -> Callable[[Sequence[Any], Sequence[Any]], 
     )
 
 
-def _advice(kernel: Kernel, without: str = "") -> str:
-    """Return what ``sl.explain`` says, without the code of its steps, which is the solution."""
+def _reason(kernel: Kernel, count: str) -> str:
+    """Return the first advice of ``sl.explain`` that is about a count; "" if there is none."""
     if kernel.target.is_gpu:
         return ""
-    advice = [one for one in advise(kernel).advice if one.step.primitive != without][:ADVICE]
+    if count[1:].isdigit():
+        about = "cache"
+    elif "load" in count:
+        about = "load"
+    elif "store" in count or count == "evaluations" or count in FUNCTIONS:
+        # a stage that is computed again and again stores more values than it has elements
+        about = "store"
+    else:
+        return ""
+    return next((one.text for one in advise(kernel).advice if about in one.text), "")
+
+
+def _advice(kernel: Kernel) -> str:
+    """Return what ``sl.explain`` says, without the code of its steps, which is the solution."""
+    advice = advise(kernel).advice[:ADVICE]
     if not advice:
         return ""
     lines = [f"{one.text} (try {one.step.primitive})" for one in advice]
