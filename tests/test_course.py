@@ -287,7 +287,7 @@ def test_a_lesson_runs(name: str, form: Any, starts: str, tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_the_command_works_from_a_wheel(tmp_path: Path) -> None:
     """The wheel has the notebooks, and not the link."""
-    pytest.importorskip("setuptools", reason="needs setuptools: it builds without a new environment")
+    pytest.importorskip("setuptools", reason="builds in this environment")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     source = shutil.copytree(
         ROOT, tmp_path / "source", symlinks=True,

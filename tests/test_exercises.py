@@ -154,6 +154,27 @@ def test_cache_lines_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert said(capsys, s, **options).endswith("4 L1 lines.")
 
 
+def test_a_count_that_is_too_large_has_its_reason() -> None:
+    avx2 = sl.Target("python", vector_bytes=32)
+    A = sl.placeholder((64, 64), name="A")
+    T = sl.compute((64, 64), lambda i, j: A[j, i], name="T")
+    s = sl.schedule(T)
+    s[T].split(T.op.axis[0], factor=8)
+    # each read of a column brings in a line, and each line of T one more
+    assert message(s, most={"L1": 600}, caches=[Cache(2048, 32)], target=avx2) == [
+        "T has 4,352 L1 lines; at most 600 are asked for",
+        "  the inner loop j accesses A[j, i.outer*8 + i.inner] with a stride of 256 B: each access "
+        "is in a cache line of its own",
+    ]
+    H = sl.compute((66, 64), lambda i, j: sl.exp(A[sl.min(i, 63), j]), name="H")
+    V = sl.compute((64, 64), lambda i, j: H[i, j] + H[i + 1, j] + H[i + 2, j], name="V")
+    s = sl.schedule(V)
+    s[H].compute_at(s[V], V.op.axis[0])
+    lines = message(s, most={"exp": 66 * 64}, target=avx2)
+    assert lines[0] == "V has 12,288 calls of exp; at most 4,224 are asked for"
+    assert lines[1].startswith("  stage H stores 12,288 values, 2.9 times as many as H has")
+
+
 def test_gpu_counts_and_races(capsys: pytest.CaptureFixture[str]) -> None:
     A = sl.placeholder((64,), name="A")
     B = sl.compute((64,), lambda i: A[63 - i], name="B")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedlang.course.markdown import formula, html_of
@@ -34,6 +34,24 @@ def output_html(output: Mapping[str, Any]) -> str:
     return _text(data.get("text/plain", ""), "value")
 
 
+def joined(outputs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return outputs with printed text in one piece, as it was printed.
+
+    >>> text = {"output_type": "stream", "name": "stdout", "text": "a"}
+    >>> [output["text"] for output in joined([text, text])]
+    ['aa']
+    """
+    found: list[Mapping[str, Any]] = []
+    for output in outputs:
+        last = found[-1] if found else {}
+        same = [one.get("output_type") == "stream" and one.get("name") for one in (last, output)]
+        if same[0] and same[0] == same[1]:
+            found[-1] = {**output, "text": _joined(last["text"]) + _joined(output["text"])}
+        else:
+            found.append(output)
+    return found
+
+
 def _formula(data: Mapping[str, str]) -> str:
     made = formula(data["text/latex"].strip().strip("$"), True)
     kind = data.get("text/plain", "")
@@ -50,4 +68,4 @@ def _text(text: str, kind: str) -> str:
     return f'<pre class="{kind}">{escape(_COLOURS.sub("", text).rstrip())}</pre>'
 
 
-__all__ = ["output_html"]
+__all__ = ["joined", "output_html"]

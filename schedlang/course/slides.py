@@ -11,7 +11,7 @@ from typing import Any
 
 from schedlang.course.lessons import Notebook, source_of, tags_of
 from schedlang.course.markdown import highlighted, html_of
-from schedlang.course.outputs import output_html
+from schedlang.course.outputs import joined, output_html
 from schedlang.course.slide_page import slide_page
 
 
@@ -48,7 +48,7 @@ def _cell(cell: dict[str, Any]) -> str:
         return f'<div class="prose">{html_of(source)}</div>'
     code = f'<pre class="code"><code>{highlighted(source)}</code></pre>'
     # an open exercise only says that it is open
-    outputs = [] if "exercise" in tags_of(cell) else cell.get("outputs", [])
+    outputs = [] if "exercise" in tags_of(cell) else joined(cell.get("outputs", []))
     return code + "".join(f'<div class="output">{output_html(out)}</div>' for out in outputs)
 
 

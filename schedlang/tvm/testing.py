@@ -24,4 +24,8 @@ def __getattr__(name: str) -> Any:
     raise missing_name(__name__, name, {})
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 __all__ = ["assert_allclose", "check"]  # noqa: F822 - loaded on demand
