@@ -148,7 +148,7 @@ def too_slow(
     found = race(lambda: ours(*given), theirs(arrays, given), times)
     if found.speedup >= times:
         return None, [str(found)]
-    asked = "faster is" if times <= 1 else f"{times:g} times is"
+    asked = "faster is" if times == 1 else f"{times:g} times is"
     return Shortfall(f"{answer.name} is {found}; {asked} asked for", _advice(ours)), []
 
 
