@@ -35,7 +35,7 @@ THREAD_SHARED = (
 
 
 class KernelCounters(dict[str, Counters]):
-    """The counters of each kernel by its name; ``print`` and notebooks show them beside the program.
+    """The counters of each kernel by name; ``print`` and notebooks show them beside the program.
 
     ``lines`` has the lines of each kernel, each with its counters, or ``None``.
     """
