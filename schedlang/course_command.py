@@ -54,7 +54,7 @@ def run_course(options: argparse.Namespace) -> int:
         for name, made in lessons.items():
             print(f"running {name} for its slides", file=sys.stderr)
             with tempfile.TemporaryDirectory() as empty:
-                page = slides(executed(open_form(made), Path(empty)))
+                page = slides(executed(open_form(made, notes=True), Path(empty)))
             # times and pictures differ from run to run, and nobody edits the pages
             write(folder, {f"slides/{name}.html": page}, force=True)
         print(f"slides in {folder / 'slides'}: open them in a browser")

@@ -43,6 +43,7 @@ CODE = "```python\nx = 1\ny = 2\n```"
 SOLUTION = f"<details><summary>Solution</summary>\n\n{CODE}\n\nWhy.\n\n</details>"
 SMALL = notebook(
     cell("# A lesson", "markdown", slide="slide"),
+    cell("Ask first.", "markdown", slide="notes"),
     cell("x = ...  # your number\nprint(x)", "code", "exercise"),
     cell("<details>Hint</details>", "markdown", "hint", slide="skip"),
     cell(SOLUTION, "markdown", "solution", slide="skip"),
@@ -53,18 +54,19 @@ def test_an_open_lesson_has_no_solution() -> None:
     assert [source_of(c) for c in open_form(SMALL)["cells"]] == [
         "# A lesson", "x = ...  # your number\nprint(x)", "<details>Hint</details>",
     ]  # fmt: skip
+    assert source_of(open_form(SMALL, notes=True)["cells"][1]) == "Ask first."
 
 
 def test_a_solved_lesson_has_the_solution_in_its_place() -> None:
     assert [source_of(c) for c in solved_form(SMALL)["cells"]] == [
-        "# A lesson", "x = 1\ny = 2\nprint(x)", "<details>Hint</details>", "Why.",
+        "# A lesson", "Ask first.", "x = 1\ny = 2\nprint(x)", "<details>Hint</details>", "Why.",
     ]  # fmt: skip
     # the lesson itself is as it was
     assert solutions_of(SMALL) == ["x = 1\ny = 2\n"]
 
 
 def test_exercises_of_another_form_are_refused() -> None:
-    title, exercise, _, solution = SMALL["cells"]
+    title, _, exercise, _, solution = SMALL["cells"]
     for cells, text in (
         ([title, exercise], "exercise 1 has no solution"),
         ([title, exercise, solution, solution], "exercise 1: its solution must follow it"),

@@ -11,7 +11,7 @@ import re
 from textwrap import indent
 from typing import Any
 
-from schedlang.course.lessons import Notebook, source_of, tags_of
+from schedlang.course.lessons import Notebook, slide_type, source_of, tags_of
 from schedlang.errors import BuildError
 
 # the line to be written: alone, or the value of a name
@@ -21,9 +21,12 @@ BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```$", re.M | re.S)
 _FOLD = re.compile(r"</?details>|<summary>.*?</summary>")
 
 
-def open_form(notebook: Notebook) -> Notebook:
-    """Return a lesson without its solutions."""
-    cells = [cell for cell in notebook["cells"] if "solution" not in tags_of(cell)]
+def open_form(notebook: Notebook, notes: bool = False) -> Notebook:
+    """Return a lesson without its solutions, and without the ``notes`` for the teacher."""
+    cells = [
+        cell for cell in notebook["cells"]
+        if "solution" not in tags_of(cell) and (notes or slide_type(cell) != "notes")
+    ]  # fmt: skip
     return {**notebook, "cells": cells}
 
 

@@ -79,4 +79,13 @@ def tags_of(cell: dict[str, Any]) -> list[str]:
     return list(cell.get("metadata", {}).get("tags", []))
 
 
-__all__ = ["Notebook", "chosen", "lessons", "read", "source_of", "tags_of", "text_of"]
+def slide_type(cell: dict[str, Any]) -> str:
+    """Return what a cell is to slides: ``slide``, ``subslide``, ``fragment``, ``notes``, ...
+
+    >>> slide_type({"metadata": {}})
+    '-'
+    """
+    return str(cell.get("metadata", {}).get("slideshow", {}).get("slide_type", "-"))
+
+
+__all__ = ["Notebook", "chosen", "lessons", "read", "slide_type", "source_of", "tags_of", "text_of"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedlang.course.lessons import Notebook, source_of, tags_of
+from schedlang.course.lessons import Notebook, slide_type, source_of, tags_of
 from schedlang.course.markdown import highlighted, html_of
 from schedlang.course.outputs import joined, output_html
 from schedlang.course.slide_page import slide_page
@@ -22,7 +22,7 @@ def slides(notebook: Notebook) -> str:
     """
     pages: list[list[str]] = []
     for cell in notebook["cells"]:
-        kind = cell.get("metadata", {}).get("slideshow", {}).get("slide_type", "-")
+        kind = slide_type(cell)
         if kind == "skip":
             continue
         if kind in ("slide", "subslide") or not pages:
