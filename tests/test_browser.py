@@ -8,8 +8,10 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import schedlang as sl
 from schedlang.markup.page import page
 from tests.browser import DARK, needs_browser, opened
 from tests.shown_schedules import TEN, kernel, tiled
@@ -42,6 +44,23 @@ def test_ten_schedules_open_without_an_error(tmp_path: Path) -> None:
     count = 'const found = document.querySelectorAll("iframe").length'
     text = page("ten", "".join(frames))
     assert reported(tmp_path / "ten.html", with_script(text, count)) == 10
+
+
+def test_tables_of_counts_keep_their_indentation_in_jupyterlab(tmp_path: Path) -> None:
+    """JupyterLab aligns the tables of outputs to the right, and wraps their lines."""
+    theirs = """<style>:not(.jp-RenderedMarkdown).jp-RenderedHTMLCommon td,
+    :not(.jp-RenderedMarkdown).jp-RenderedHTMLCommon th { text-align: right; white-space: normal }
+    </style>"""
+    A = sl.placeholder((8, 4), name="A")
+    B = sl.compute((8, 4), lambda i, j: A[i, j] * 2, name="B")
+    counts = sl.build(sl.schedule(B)).counters(np.ones((8, 4), "float32"), caches=False)
+    body = f'{theirs}<div class="jp-RenderedHTMLCommon">{counts._repr_html_()}</div>'
+    look = """const cell = document.querySelectorAll("td.code")[2], style = getComputedStyle(cell);
+    const number = getComputedStyle(document.querySelector("td.number"));
+    const found = [cell.textContent, style.textAlign, style.whiteSpace, number.textAlign]"""
+    found = reported(tmp_path / "counts.html", with_script(page("counts", body), look))
+    assert found == [counts.nest[2][0].text, "left", "pre", "right"]
+    assert counts.nest[2][0].text.startswith("  ")
 
 
 def test_an_error_would_be_seen(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_a_lesson_has_the_form(name: str) -> None:
             assert f"### Exercise {count}: " in asked and "sl.testing.check(" in source
             after = [t for c in made["cells"][n + 1 : n + 4] for t in tags_of(c)]
             assert after[0] == "hint" and "solution" in after
-    assert 2 <= count <= 5
+    assert 2 <= count <= 12
     solved_form(made)
 
 

@@ -50,7 +50,7 @@ def error(name: str, cell: str) -> list[str]:
 
 
 def test_there_are_notebooks() -> None:
-    assert NOTEBOOKS == ["errors", "matrix_product"]
+    assert NOTEBOOKS == ["matrix_product"]
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
@@ -91,12 +91,12 @@ def test_a_matrix_product_shows_each_step() -> None:
 
 
 def test_errors_are_short() -> None:
-    refused = error("errors", "s[C].vectorize(k)")
+    refused = error("9_debugging", "s[C].vectorize(k)")
     assert refused[0].startswith("ScheduleError: vectorize(k) on stage C: k is a reduction axis")
     assert refused[-1] == "  this cell, line 1:  s[C].vectorize(k)" and len(refused) < 12
-    outside = error("errors", 'sl.compute((64,), lambda i: A[i + 1, 0], name="D")')
+    outside = error("9_debugging", 'sl.compute((64,), lambda i: A[i + 1, 0], name="D")')
     assert outside[0].startswith("BoundsError: ") and outside[-1].startswith("  this cell, line 1:")
-    wrong = error("errors", 'f(np.ones((64, 32), "float32"))')
+    wrong = error("9_debugging", 'f(np.ones((64, 32), "float32"))')
     assert wrong[0].startswith("CallError: ") and len(wrong) < 6
-    value = shown("errors", "caught")["text/plain"]
+    value = shown("9_debugging", "caught")["text/plain"]
     assert value.startswith("CallTypeError: ") and "this cell, line 2" in value

@@ -22,6 +22,7 @@ from schedlang.ir.nodes import Barrier, Block, If, Stmt, Store, walk
 from schedlang.ir.rewrite import deep
 from tests.conftest import Golden
 from tests.gpu_schedules import CASES, gemm, numbers, row_reduction, scaled, softmax
+from tests.test_notebook import checked
 
 
 def built(case: Any) -> Any:
@@ -159,6 +160,17 @@ def test_threads_that_read_different_arrays() -> None:
 
 def test_counters_stand_beside_the_program(golden: Golden) -> None:
     golden(transposed(False).counters(numbers(64, 64)))
+
+
+def test_counters_show_in_a_notebook() -> None:
+    f = transposed(False)
+    shown = f.counters(numbers(64, 64))._repr_mimebundle_()
+    text = "".join(checked(shown["text/html"]).text)
+    # a column of a tile takes 32 turns; there are 32 columns in each of 4 blocks
+    assert "bank conflicts" in text and f"{4 * 32 * 31:,}" in text and "barriers: 4" in text
+    assert shown["text/plain"].startswith("global  global")
+    # each line of the program, with its indentation
+    assert all(line in text for line in f.program.splitlines()[3:])
 
 
 def test_padding_of_a_transformed_layout() -> None:

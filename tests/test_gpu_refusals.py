@@ -15,9 +15,11 @@ from schedlang.errors import (
     BuildError,
     CallError,
     LoweringError,
+    MissingExtraError,
     SchedlangError,
     SpillWarning,
 )
+from schedlang.runtime import nvidia
 from tests.gpu_schedules import scaled
 
 N = 64
@@ -42,6 +44,16 @@ def bound() -> tuple[Any, Any, Any]:
 
 def unbound() -> Any:
     return chain()[3]
+
+
+def only_the_terms_bound(shape: tuple[int, ...]) -> Any:
+    """Return a sum, or sums, whose threads have terms and no result."""
+    A = sl.placeholder((64,), name="A")
+    k = sl.reduce_axis(64, name="k")
+    B = sl.compute(shape, lambda *i: sl.sum(A[k], axis=k), name="B")
+    s = sl.schedule(B)
+    s[B].bind(k, "threadIdx.x")
+    return s
 
 
 def parallel() -> Any:
@@ -167,6 +179,12 @@ def sums_of_threads_in_local_storage() -> Any:
 
 REFUSED: list[tuple[Callable[[], Any], type[SchedlangError], str]] = [
     (unbound, BuildError, r"stage B is at root.*none of its data axes \(i, j\) is bound"),
+    (lambda: only_the_terms_bound((4,)), BuildError,
+     r"data axes \(i0\) is bound.*outer, inner = s\[B\].split\(i0, factor=64\)"),
+    (lambda: only_the_terms_bound((1,)), BuildError,
+     r'data axes is bound.*s\[B\].bind\(s\[B\].op.axis\[0\], "blockIdx.x"\)'),
+    (lambda: only_the_terms_bound(()), BuildError,
+     r'data axes is bound.*s\[B\].bind\(s\[B\].fuse\(\), "blockIdx.x"\)'),
     (parallel, BuildError, "i of stage C is parallel.*Bind the loop"),
     (too_many_threads, BuildError, "a block of 4096 threads.*sm_90 allows 1024"),
     (too_much_shared, BuildError,
@@ -191,6 +209,23 @@ def test_refused(made: Callable[[], Any], kind: type[SchedlangError], message: s
     s = made()
     with pytest.raises(kind, match=f"(?s){message}"):
         sl.build(s, target="cuda-emulator")
+
+
+@pytest.mark.parametrize("shape", [(4,), (1,), ()])
+def test_the_suggested_step_builds(shape: tuple[int, ...]) -> None:
+    s = only_the_terms_bound(shape)
+    (B,) = s.outputs
+    s[B].bind(s[B].op.axis[0] if shape else s[B].fuse(), "blockIdx.x")
+    found = sl.build(s, target="cuda-emulator").check(np.ones(64, "float32"))
+    np.testing.assert_array_equal(found, np.full(shape, 64))
+
+
+def test_without_the_compiler_the_emulator_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvidia, "find_spec", lambda name: None)
+    nvidia.driver.cache_clear()
+    with pytest.raises(MissingExtraError, match=r'schedlang\[cuda\]"(.|\n)*"cuda-emulator"'):
+        nvidia.driver()
+    nvidia.driver.cache_clear()
 
 
 def test_a_gpu_kernel_on_a_cpu_says_what_to_do() -> None:

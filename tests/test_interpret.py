@@ -42,8 +42,11 @@ def test_a_write_outside():
 def test_an_element_read_before_it_is_written():
     t = buffer("T", 2)
     body = loop(i, alloc(t), store(t, (0,), load(A, i)), store(C, (i,), load(t, 1)))
-    with pytest.raises(VerifyError, match=r"T\[1\] is read before it is written"):
+    with pytest.raises(VerifyError, match=r"T\[1\] is read before it is written") as caught:
         interpret(nest([A], [C], body), [ONES])
+    # a notebook shows the line of the caller alone, not those of the program that is interpreted
+    _, *lines = caught.value._render_traceback_()
+    assert [line.partition(",")[0].strip() for line in lines] == ["test_interpret.py"]
 
 
 def test_storage_is_fresh_in_each_iteration():

@@ -206,6 +206,21 @@ def test_saving_says_what_it_cannot_do(tmp_path: Path) -> None:
     assert re.search(r'<svg role="img" aria-label="Arrows go', page)
 
 
+def test_an_arrow_past_a_stage_bends_around_it() -> None:
+    """The bytes on the arrow from A to C stand beside B, and those of the others between boxes."""
+    pytest.importorskip("matplotlib")
+    A = sl.placeholder((8, 8), name="A")
+    B = sl.compute((8, 8), lambda i, j: A[i, j] * 2, name="B")
+    C = sl.compute((8, 8), lambda i, j: A[i, j] + B[i, j], name="C")
+    (axes,) = sl.plot.stages(C).figure.axes
+    to_data = axes.transData.inverted()
+    drawn = [patch for patch in axes.patches if patch.get_zorder() == 3]
+    boxes = [patch.get_window_extent().transformed(to_data) for patch in drawn]
+    labels = [t.get_position() for t in axes.texts if t.get_bbox_patch() is not None]
+    assert len(boxes) == len(labels) == 3
+    assert not [(x, y) for x, y in labels for box in boxes if box.contains(x, y)]
+
+
 def test_points_of_a_roofline() -> None:
     found = roofline().data
     assert found.ridge == 5.0

@@ -19,14 +19,12 @@ def counts_html(
     heads, stage_heads = columns(levels)
     lines = []
     for line, counts in nest:
-        code = line.text.lstrip()
-        indent = "&nbsp;" * (len(line.text) - len(code))
-        lines.append([*line_cells(counts, levels), f"{indent}{escape(code)}"])
+        lines.append([*line_cells(counts, levels), escape(line.text)])
     rows = [[escape(stage), *stage_cells(counts)] for stage, counts in stages.items()]
     rows.append(["total", *stage_cells(total)])
     parts = [
         f'<div class="head">counts of {escape(name)}</div>',
-        table([*heads, ""], lines, [*["number"] * len(heads), ""]),
+        table([*heads, ""], lines, [*["number"] * len(heads), "code"]),
         table(["stage", *stage_heads], rows, ["", *["number"] * len(stage_heads)]),
         *(f'<div class="head">{escape(note)}</div>' for note in notes),
     ]

@@ -79,10 +79,21 @@ def wrong_counts(
 
 
 def _said(name: str, count: int) -> str:
+    """Return a count as text.
+
+    >>> _said("global_loads", 1), _said("most_shared_reads", 1200), _said("sin", 4)
+    ('1 global load', '1,200 shared reads in one thread', '4 calls of sin')
+    """
+    end = ""
     if name in FUNCTIONS:
-        return f"{count:,} calls of {name}"
-    noun = f"{name} lines" if name[1:].isdigit() else name.replace("_", " ")
-    return f"{count:,} {noun}"
+        noun, end = "calls", f" of {name}"
+    elif name[1:].isdigit():
+        noun = f"{name} lines"
+    else:
+        noun = name.replace("_", " ")
+        if noun.startswith("most "):
+            noun, end = noun[len("most ") :], " in one thread"
+    return f"{count:,} {noun[:-1] if count == 1 else noun}{end}"
 
 
 def _count(found: Mapping[str, Any], name: str) -> int:
@@ -137,7 +148,7 @@ def too_slow(
     found = race(lambda: ours(*given), theirs(arrays, given), times)
     if found.speedup >= times:
         return None, [str(found)]
-    asked = "faster is" if times <= 1 else f"{times:g} times is"
+    asked = "faster is" if times == 1 else f"{times:g} times is"
     return Shortfall(f"{answer.name} is {found}; {asked} asked for", _advice(ours)), []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from schedlang.runtime.timing import duration, samples
+from schedlang.runtime.timing import duration, number, samples
 
 # turns of each call, the seconds of a turn, and how often a race that fails is run again
 TURNS, SECONDS, RACES = 3, 0.02, 3
@@ -24,8 +24,13 @@ class Race:
         return self.theirs / self.ours
 
     def __str__(self) -> str:
-        return f"{self.speedup:.2g} times as fast ({duration(self.ours)}, not "\
-               f"{duration(self.theirs)})"
+        """Return the speedup and both times as text.
+
+        >>> print(Race(1e-3, 0.112))
+        112 times as fast (1 ms, not 112 ms)
+        """
+        times = f"{duration(self.ours)}, not {duration(self.theirs)}"
+        return f"{number(self.speedup, 2)} times as fast ({times})"
 
 
 def race(ours: Callable[[], object], theirs: Callable[[], object], wanted: float) -> Race:

@@ -1,15 +1,19 @@
-"""The counters of a GPU program: by kernel, and beside the lines of its program when printed."""
+"""The counters of a GPU program: by kernel, and beside the lines of its program when shown."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from schedlang.gpu_lowering.counters import Counters
 from schedlang.gpu_lowering.ledger import Ledger
 from schedlang.gpu_lowering.printer import launch_lines
 from schedlang.gpu_lowering.program import Program
+from schedlang.markup.bundle import mime_bundle
 from schedlang.markup.columns import aligned
+from schedlang.markup.elements import table
+from schedlang.markup.fragment import fragment
+from schedlang.markup.text import escape
 
 Lines = tuple[tuple[str, Optional[Counters]], ...]
 # the two lines above a column, and the field that it shows
@@ -31,7 +35,7 @@ THREAD_SHARED = (
 
 
 class KernelCounters(dict[str, Counters]):
-    """The counters of each kernel by its name; ``print`` shows them beside the program.
+    """The counters of each kernel by name; ``print`` and notebooks show them beside the program.
 
     ``lines`` has the lines of each kernel, each with its counters, or ``None``.
     """
@@ -48,21 +52,58 @@ class KernelCounters(dict[str, Counters]):
             )
 
     def __str__(self) -> str:
-        return "\n\n".join(_table(lines) for lines in self.lines.values())
+        return "\n\n".join(_text(lines) for lines in self.lines.values())
+
+    def _repr_html_(self) -> str:
+        return fragment("".join(map(_html, self.lines.values())))
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return mime_bundle(self._repr_html_(), str(self))
 
 
-def _table(lines: Lines) -> str:
-    total = lines[0][1]
-    assert total is not None
+def _text(lines: Lines) -> str:
+    shown = _columns(lines)
+    heads = [([head[k] for head in shown], "") for k in (0, 1)]
+    return "\n".join([*aligned([*heads, *_rows(lines, shown)]), *_waits(lines)])
+
+
+def _html(lines: Lines) -> str:
+    shown = _columns(lines)
+    rows = [[*numbers, escape(text)] for numbers, text in _rows(lines, shown)]
+    heads = [*(f"{above} {below}" for above, below, _ in shown), ""]
+    notes = (f'<div class="head">{note}</div>' for note in _waits(lines))
+    return "".join([table(heads, rows, [*["number"] * len(shown), "code"]), *notes])
+
+
+def _columns(lines: Lines) -> list[tuple[str, str, str]]:
+    """Return the columns of a kernel: those of shared memory only if it accesses some."""
+    total = _total(lines)
     shared = total.shared_loads or total.shared_stores
-    shown = [*GLOBAL, *(SHARED if shared else ()), *THREAD, *(THREAD_SHARED if shared else ())]
-    rows = [([head[k] for head in shown], "") for k in (0, 1)]
+    return [*GLOBAL, *(SHARED if shared else ()), *THREAD, *(THREAD_SHARED if shared else ())]
+
+
+def _rows(
+    lines: Lines, shown: Sequence[tuple[str, str, str]]
+) -> list[tuple[list[str], str]]:
+    """Return the cells of each line; a zero is left blank."""
+    found = []
     for text, counters in lines:
         numbers = [0 if counters is None else getattr(counters, name) for _, _, name in shown]
-        rows.append(([f"{n:,}" if n else "" for n in numbers], text))
+        found.append(([f"{n:,}" if n else "" for n in numbers], text))
+    return found
+
+
+def _waits(lines: Lines) -> list[str]:
+    """Return the counts that belong to the kernel as a whole, as text."""
+    total = _total(lines)
     names = ("barriers", "exchanges", "divergences")
-    waits = [f"{name}: {n:,}" for name in names if (n := getattr(total, name))]
-    return "\n".join([*aligned(rows), *waits])
+    return [f"{name}: {n:,}" for name in names if (n := getattr(total, name))]
+
+
+def _total(lines: Lines) -> Counters:
+    total = lines[0][1]
+    assert total is not None
+    return total
 
 
 __all__ = ["KernelCounters"]

@@ -87,20 +87,29 @@ def _unbound(nest: Nest, stmt: Stmt) -> None:
     if store is None:
         return
     stage = store.stage
-    loops = [s for s in inside if isinstance(s, For) and s.stage == stage]
-    data = [s.axis.name for s in loops if not s.axis.is_reduce]
-    axis = data[0].replace(".", "_") if data else "axis"
-    listed = f" ({', '.join(dict.fromkeys(data))})" if data else ""
+    loops = [s for s, _ in walk(nest.body) if isinstance(s, For) and s.stage == stage]
+    data = list(dict.fromkeys(s.axis.name for s in loops if not s.axis.is_reduce))
+    listed = f" ({', '.join(data)})" if data else ""
     raise BuildError(
         explain(
             f"building {nest.name} for CUDA",
             f"stage {stage} is at root, where each stage is a kernel of its own, but none of "
             f"its data axes{listed} is bound to blocks or threads",
-            f"Bind one, as in\n"
-            f"    outer, inner = {subscript(stage)}.split({axis}, factor=64)\n"
-            f'    {subscript(stage)}.bind(outer, "blockIdx.x")\n'
-            f'    {subscript(stage)}.bind(inner, "threadIdx.x")\n'
-            "(fuse() makes an axis to bind where there is none), or compute the stage inside "
-            "another one: compute_at, compute_inline.",
+            f"{_binding(subscript(stage), data, store.buffers[0])}\n"
+            "Or compute the stage inside another one: compute_at, compute_inline.",
         )
     )
+
+
+def _binding(view: str, loops: list[str], buffer: Buffer) -> str:
+    """Return the steps that bind a stage to threads, given the names of its loops over data."""
+    if loops:
+        return (
+            "Bind one, as in\n"
+            f"    outer, inner = {view}.split({loops[0].replace('.', '_')}, factor=64)\n"
+            f'    {view}.bind(outer, "blockIdx.x")\n'
+            f'    {view}.bind(inner, "threadIdx.x")'
+        )
+    # an axis of one iteration has no loop, and a tensor without dimensions no axis
+    axis = "op.axis[0]" if buffer.shape else "fuse()"
+    return f'Bind one, as in\n    {view}.bind({view}.{axis}, "blockIdx.x")'

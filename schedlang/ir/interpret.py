@@ -209,6 +209,8 @@ def _execute(
 
     ticks = [0]
     space: dict[str, Any] = {
+        # messages leave out the lines of modules of schedlang
+        "__name__": __name__,
         **HELPERS, **program.constants, "fresh": fresh, "ordered": ordering, "ticks": ticks
     }  # fmt: skip
     space.update({program.names[b]: m for b, m in memories.items()})

@@ -54,7 +54,8 @@ def final{ndim}(m{listed}, v):{start.replace("WHAT", "'writes'")}
 def touch{ndim}(m{listed}):
     if not m.data: return{start.replace("WHAT", "'prefetches'")}
 """
-    space: dict[str, Any] = {"outside": outside, "unwritten": unwritten}
+    # messages leave out the lines of modules of schedlang
+    space: dict[str, Any] = {"__name__": __name__, "outside": outside, "unwritten": unwritten}
     exec(text, space)
     return {n: space[n] for n in (f"{w}{ndim}" for w in ("load", "store", "final", "touch"))}
 

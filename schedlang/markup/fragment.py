@@ -92,8 +92,9 @@ _STYLE = f"""
 .schedlang dl dd {{ margin: 0; padding: 0; }}
 .schedlang .wide {{ margin: .8em 0; overflow-x: auto; }}
 .schedlang table {{ border-collapse: collapse; font: inherit; color: inherit; }}
-.schedlang th, .schedlang td {{ text-align: left; padding: .1em 1.2em .1em 0; }}
-.schedlang .number {{ text-align: right; }}
+.schedlang .wide th, .schedlang .wide td {{ text-align: left; padding: .1em 1.2em .1em 0; }}
+.schedlang .wide .number {{ text-align: right; }}
+.schedlang .wide .code {{ white-space: pre; }}
 .schedlang th {{ color: var(--soft); font-weight: 400; border-bottom: 1px solid var(--line); }}
 @media print {{ .schedlang .frame, .schedlang .pane {{ max-height: none; }} }}
 """

@@ -182,7 +182,9 @@ def _arrow(
     bend = 0.0
     if crossed:
         side = 1 if crossed[0] <= x + 0.01 or crossed[0] > WIDTH / 2 else -1
-        bend = -side * min(0.5, (wide / 2 + 0.3) * 2 / math.dist(start, end))
+        # the middle of the arc is half its bend away from the straight line, in lengths of it
+        length = math.hypot(u - x, v - y - BOX_HIGH)
+        bend = -side * min(1.7, (wide + 0.5) / length)
     axes.add_patch(
         FancyArrowPatch(
             (x, y + BOX_HIGH / 2), (u, v - BOX_HIGH / 2), arrowstyle="-|>", mutation_scale=9,

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.codegen.numba_cuda import KernelSource, memory_dtype
-from schedlang.errors import BuildError, explain, missing_extra
+from schedlang.errors import BuildError, MissingExtraError, explain, missing_extra
 from schedlang.expr.nodes import Axis, Var
 from schedlang.ir.nodes import Buffer
 from schedlang.target import Device
@@ -65,7 +65,10 @@ class Compiled:
 def driver() -> Any:
     """Return the module ``numba.cuda`` of numba-cuda."""
     if find_spec("numba_cuda") is None:
-        raise missing_extra("numba-cuda", "cuda", "a kernel for NVIDIA GPUs")
+        missing = missing_extra("numba-cuda", "cuda", "a kernel for NVIDIA GPUs")
+        raise MissingExtraError(
+            f'{missing}\n  To run it on the CPU, build it for target="cuda-emulator".'
+        )
     from numba import cuda
 
     return cuda
