@@ -9,7 +9,11 @@ from schedlang.errors import subscript
 from schedlang.expr.nodes import Axis
 from schedlang.state.placement import effective_readers, legal_places, place, places_text
 from schedlang.state.primitives.arguments import leaf_position, shown
-from schedlang.state.primitives.conflicts import check_fixed_extents, without_conflict
+from schedlang.state.primitives.conflicts import (
+    check_fixed_extents,
+    with_prefetches,
+    without_conflict,
+)
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.relations import position
 from schedlang.state.state import NONTEMPORAL, At, Inline, Result, Root, Stage, State
@@ -54,7 +58,8 @@ def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
             f"not enclose {axis.name}",
             f"Call {subscript(stage.name)}.compute_root() first, then compute_at and store_at.",
         )  # fmt: skip
-    return state.updated(stage.with_(attach=At(parent.name, axis))), None
+    made = state.updated(stage.with_(attach=At(parent.name, axis)))
+    return with_prefetches(made, state), None
 
 
 def _parent(parent: Any) -> Stage:
@@ -113,7 +118,8 @@ def compute_inline(state: State, stage: Stage) -> Result:
             f"{stage.name} has {lost[0]}, but an inlined stage stores nothing",
             "Leave out one of the two steps, or attach the stage with compute_at.",
         )  # fmt: skip
-    return state.updated(stage.with_(attach=Inline(), store=None)), None
+    made = state.updated(stage.with_(attach=Inline(), store=None))
+    return with_prefetches(made, state), None
 
 
 def compute_root(state: State, stage: Stage) -> Result:
