@@ -328,8 +328,8 @@ DIAMOND = [
      "C is inlined and has no loops\n  Legal places, outermost first: root, (E, j)"),
     ("s[D].compute_at(s[C], C.op.axis[0])", "s[C].compute_inline()",
      "stage D is computed at one of its loops, which inlining removes\n  First attach D elsewhere"),
-    ("s[D].compute_at(s[C], C.op.axis[0])", "s[D].store_at(s[E], E.op.axis[0])",
-     "D is computed at i of C, which is not inside j of E"),
+    ("s[D].compute_at(s[E], E.op.axis[0])", "s[D].store_at(s[C], C.op.axis[0])",
+     "D is computed at j of E, which is not inside i of C"),
 ]  # fmt: skip
 
 RECURRENCE = [

@@ -102,9 +102,14 @@ def _storage_places(
 
 
 def store_refusal(state: State, stage: Stage) -> str | None:
-    """Return why ``stage`` cannot be stored at its place, given the present attachments."""
+    """Return why ``stage`` cannot be stored at its place, given the present attachments.
+
+    A place that later attachments may make legal is not refused.
+    """
     loop, wanted = stage.attach, stage.store
     if wanted is None or not isinstance(loop, At):
+        return None
+    if isinstance(wanted, At) and encloses(state, wanted, loop) is None:
         return None
     if isinstance(wanted, At) and wanted.stage == loop.stage and wanted.axis is loop.axis:
         return None
@@ -155,6 +160,24 @@ def enclosing(state: State, attach: Mapping[str, Attach], loop: At) -> Iterator[
         for axis in reversed(leaf[: position(leaf, current.axis) + 1]):
             yield current.stage, axis
         current = attach[current.stage]
+
+
+def encloses(state: State, outer: At, inner: At) -> bool | None:
+    """Return whether loop ``outer`` is ``inner`` or encloses it.
+
+    Return ``None`` if that depends on where a stage that is still at root will be attached.
+    """
+    loop = inner
+    while loop.stage != outer.stage:
+        stage = state.stages[loop.stage]
+        if isinstance(stage.attach, At):
+            loop = stage.attach
+            continue
+        fixed = state.is_output(stage) or stage.is_scan or isinstance(stage.attach, Inline)
+        later = not fixed and state.dependences.depends(outer.stage, stage.name)
+        return None if later else False
+    leaf = state.stages[loop.stage].leaf
+    return position(leaf, outer.axis) <= position(leaf, loop.axis)
 
 
 def _scans(state: State) -> list[Stage]:
