@@ -105,7 +105,9 @@ def taken(s: Schedule, candidate: Candidate, target: Target, now: float) -> Next
     if spills(nest, target) or guarded(nest, target) or strided(nest, target):
         return None
     code = copy.code_since(len(s.steps))
-    return NextStep(candidate.primitive, candidate.stage, code, copy, nest, now / after)
+    # a nest without an element takes no time before the step nor after it
+    speedup = now / after if after else 1.0
+    return NextStep(candidate.primitive, candidate.stage, code, copy, nest, speedup)
 
 
 __all__ = ["NextStep", "estimated", "next_steps", "taken"]

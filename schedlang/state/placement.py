@@ -344,9 +344,16 @@ def ahead_of_init(stage: Stage, axis: Axis) -> bool:
 def legal_places(
     state: State, attach: Mapping[str, Attach], readers: list[str], child: Stage | None = None
 ) -> list[tuple[str, str]]:
-    """Return the loops that enclose all ``readers`` of ``child``, outermost first.
+    """Return the names of :func:`legal_loops`, as pairs ``(stage, axis)``."""
+    return [(stage, axis.name) for stage, axis in legal_loops(state, attach, readers, child)]
 
-    Each is a pair of names, ``(stage, axis)``.
+
+def legal_loops(
+    state: State, attach: Mapping[str, Attach], readers: list[str], child: Stage | None = None
+) -> list[tuple[str, Axis]]:
+    """Return the loops that enclose all ``readers`` of ``child``, each with the stage it is of.
+
+    The outermost comes first.
     """
     if not readers:
         return []
@@ -364,7 +371,7 @@ def legal_places(
     if child is not None:
         started = {s for s, _ in kept if starts_from(state, state.stages[s], child)}
         kept = [(s, a) for s, a in kept if s not in started or ahead_of_init(state.stages[s], a)]
-    return [(s, a.name) for s, a in kept]
+    return kept
 
 
 def places_text(places: list[tuple[str, str]]) -> str:
