@@ -300,9 +300,10 @@ def place_child(
     if stored_here:
         storage = [*job.storage(child, dims, scope_name)]
     else:
-        job.windows.setdefault(child.name, []).append(window_of(slides, read_at_once, dims))
         # storage further out must hold all that is computed, which may exceed what is read
-        computed = Box(tuple(d.lo for d in dims), tuple(d.lo + d.extent - 1 for d in dims))
+        ends = tuple(d.lo + d.extent - 1 for d in dims)
+        window = window_of(slides, read_at_once, dims)
+        computed = Box(tuple(d.lo for d in dims), ends, frozenset({window}))
         pending.update((t, computed) for t in child.outputs)
     return [*storage, *made, *drafts], pending
 
@@ -320,7 +321,7 @@ def store_child(
         return drafts
     dims = realize(box, [to_lin(e) for e in child.op.outputs[0].shape], scope.ranges)
     if job.folds and not scope.threads.known and job.given.isdisjoint(child.outputs):
-        child = folded(job.state, child, dims, job.windows.get(child.name, ()))
+        child = folded(job.state, child, dims, box.windows)
     return [*job.storage(child, dims, scope_of(child, scope.loops)), *drafts]
 
 
