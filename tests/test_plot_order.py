@@ -222,6 +222,21 @@ def test_large_spaces_are_drawn_in_part() -> None:
     assert "4 of 32 of i.outer" in caption and "4 of 1,024 iterations of k" in caption
 
 
+def test_storage_in_a_loop_that_is_cut_into_edges() -> None:
+    A = sl.placeholder((64,), name="A")
+    B = sl.compute((64,), lambda i: A[i] * 2, name="B")
+    C = sl.compute((64,), lambda i: B[i] + A[sl.max(i - 1, 0)], name="C")
+    s = sl.schedule(C)
+    outer, lanes = s[C].split(C.op.axis[0], 8)
+    s[C].vectorize(lanes)
+    s[B].compute_at(s[C], outer)
+    # the first iteration alone clamps its lanes
+    assert "for i.outer in 0..7" in str(s)
+    at = np.arange(64)
+    # eight steps for B, then one for the lanes of C
+    assert (order(s, B, access="store").first == 9 * (at // 8) + at % 8).all()
+
+
 def test_arrays_are_as_large_as_what_is_drawn() -> None:
     """Of 2^28 elements that are read backwards, the last rows are drawn."""
     n = 2**14
