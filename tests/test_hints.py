@@ -59,6 +59,28 @@ def test_repeated_rows_are_counted() -> None:
     assert "s[H].store_at(s[V], i_outer)" in repeated.code
 
 
+def test_steps_that_later_would_not_lower_are_left_out() -> None:
+    """B is inlined into C and reads A's copy in the loop k of C: a stage of its own, it cannot."""
+    A = sl.placeholder((64, 8), name="A")
+    B = sl.compute((64, 8), lambda i, j: A[i, j] * 2, name="B")
+    k = sl.reduce_axis(8, name="k")
+    C = sl.compute((64,), lambda i: sl.sum(B[i, k], axis=k), name="C")
+    s = sl.schedule(C)
+    s[B].compute_inline()
+    copy = s.cache_read(A, "local", [B])
+    s[copy].compute_at(s[C], k)
+    steps = [step for step in sl.next_steps(s) if step.stage == "B"]
+    # at k, A.local is still inside of the loop; at root and at i it would be outside of B
+    assert {step.code.splitlines()[-1] for step in steps if "_at" in step.primitive} == {
+        "s[B].compute_at(s[C], k)"
+    }
+    for step in sl.next_steps(s):
+        sl.build(step.schedule, target="python")
+    s[B].compute_root()
+    with pytest.raises(sl.errors.LoweringError, match="B reads A.local outside that loop"):
+        sl.explain(s)
+
+
 def test_rows_that_a_window_keeps_are_not_called_repeated() -> None:
     _, H, V = blur(512, 512)
     s = sl.schedule(V)

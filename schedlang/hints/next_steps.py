@@ -13,7 +13,8 @@ from schedlang.diagnostics.strides import strided
 from schedlang.errors import CallTypeError, SchedlangError, explain
 from schedlang.hints.candidates import Candidate, candidates
 from schedlang.ir.nest import Nest
-from schedlang.ir.verify import verify
+from schedlang.ir.verify import report
+from schedlang.lowering.lower import lower_state
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
@@ -43,9 +44,10 @@ class NextStep:
 def next_steps(s: Any, target: Any = None) -> list[NextStep]:
     """Return the legal next steps of a schedule on a CPU, those that promise most first.
 
-    Each is tried on a copy of ``s``. Steps that are refused or warn, whose nest does not pass the
-    verifier, or that :func:`~schedlang.build` would warn of are left out. The effects are those of
-    the tuner's estimate, which only ranks; it knows nothing of what LLVM vectorizes by itself.
+    Each is tried on a copy of ``s``. Steps that are refused or warn, whose nest does not lower or
+    does not pass the verifier, or that :func:`~schedlang.build` would warn of are left out. The
+    effects are those of the tuner's estimate, which only ranks; it knows nothing of what LLVM
+    vectorizes by itself.
 
     Raise :class:`~schedlang.errors.CallTypeError` if ``s`` is no schedule, and
     :class:`~schedlang.errors.LoweringError` if it cannot be lowered.
@@ -74,10 +76,11 @@ def next_steps(s: Any, target: Any = None) -> list[NextStep]:
                 "Leave out the target, or search with sl.autotune(C, target=...).",
             )
         )  # fmt: skip
-    nest = s.nest()
+    nest = lower_state(s.state)
     now, found, seen = estimated(nest, where), list[NextStep](), {str(nest)}
+    unproven = len(report(nest).open)
     for candidate in candidates(s, where):
-        step = taken(s, candidate, where, now)
+        step = taken(s, candidate, where, now, unproven)
         if step is not None and str(step.nest) not in seen:
             seen.add(str(step.nest))
             found.append(step)
@@ -89,18 +92,26 @@ def estimated(nest: Nest, target: Target) -> float:
     return estimate(nest, target, cores()).seconds
 
 
-def taken(s: Schedule, candidate: Candidate, target: Target, now: float) -> NextStep | None:
-    """Return a candidate that a copy of ``s`` has taken; ``None`` if it is not legal."""
+def taken(
+    s: Schedule, candidate: Candidate, target: Target, now: float, unproven: int = 0
+) -> NextStep | None:
+    """Return a candidate that a copy of ``s`` has taken; ``None`` if it is not legal.
+
+    ``unproven`` is how many rules the verifier left open before, which a step may not add to.
+    """
     copy = s.copy()
     try:
         with warnings.catch_warnings():
             # a step that warns is a step that a person should not be led to
             warnings.simplefilter("error")
             candidate.take(copy)
-            nest = copy.nest()
-            verify(nest)
+            nest = lower_state(copy.state)
+            found = report(nest)
             after = estimated(nest, target)
     except (SchedlangError, Warning):
+        return None
+    refused = any(access.exact and not access.needs_sizes for access in found.accesses)
+    if refused or len(found.open) > unproven:
         return None
     if spills(nest, target) or guarded(nest, target) or strided(nest, target):
         return None
