@@ -19,27 +19,32 @@ def fetches(state: State, stage: Stage, hint: Prefetch) -> bool:
     """
     if any(t is hint.tensor for t in stage.outputs):
         return True
+    attach = {name: other.attach for name, other in state.stages.items()}
+
+    def is_within(loop: object) -> bool:
+        """Return whether ``loop`` is the loop of ``hint``, or inside of it."""
+        if not isinstance(loop, At):
+            return False
+        if loop.stage == stage.name:
+            return position(stage.leaf, loop.axis) >= position(stage.leaf, hint.axis)
+        return inside(state, attach, loop.stage, stage.name, hint.axis)
+
     producer = state.of(hint.tensor)
     if producer is not None:
         loop = producer.attach if producer.store is None else producer.store
-        if isinstance(loop, Inline) or _is_within(state, loop, stage, hint):
+        if isinstance(loop, Inline) or is_within(loop):
             return False
-    return any(tensor is hint.tensor for tensor in _inputs(state, stage, hint))
+    held = [other for other in state.stages.values() if is_within(other.attach)]
+    return any(tensor is hint.tensor for tensor in _inputs(state, stage, hint, held))
 
 
-def _is_within(state: State, loop: object, stage: Stage, hint: Prefetch) -> bool:
-    """Return whether ``loop`` is the loop of ``hint``, or inside of it."""
-    if not isinstance(loop, At):
-        return False
-    if loop.stage == stage.name:
-        return position(stage.leaf, loop.axis) >= position(stage.leaf, hint.axis)
-    attach = {name: other.attach for name, other in state.stages.items()}
-    return inside(state, attach, loop.stage, stage.name, hint.axis)
+def _inputs(
+    state: State, stage: Stage, hint: Prefetch, held: Iterable[Stage]
+) -> Iterator[Tensor]:
+    """Yield the tensors that the loop of ``hint`` reads, also through inlined stages.
 
-
-def _inputs(state: State, stage: Stage, hint: Prefetch) -> Iterator[Tensor]:
-    """Yield the tensors that the loop of ``hint`` reads, also through inlined stages."""
-    held = [s for s in state.stages.values() if _is_within(state, s.attach, stage, hint)]
+    ``held`` are the stages computed in the loop.
+    """
     waiting = [*_own(stage, hint), *(t for s in held for t in s.op.input_tensors)]
     seen: set[Tensor] = set()
     while waiting:
