@@ -212,6 +212,31 @@ def test_a_prefetch_ahead_of_an_empty_loop():
         np.testing.assert_array_equal(f(np.ones(7, "float32")), np.zeros(7))
 
 
+def test_a_prefetch_is_left_out_where_nothing_is_read():
+    A = sl.placeholder((32,), name="A")
+    C = sl.compute((40,), lambda i: sl.if_then_else(i < 32, A[i], 0.0), name="C")
+    s = sl.schedule(C)
+    _, inner = s[C].split(C.op.axis[0], 16, tail="cut")
+    s[C].prefetch(A, inner, 1)
+    # the tail, elements 32 to 39, reads nothing
+    assert str(s).count("prefetch A") == 1
+    a = np.arange(32, dtype="float32")
+    f = sl.build(s, [A, C], target="python")
+    np.testing.assert_array_equal(f(a), np.append(a, np.zeros(8, "float32")))
+
+
+def test_a_prefetch_in_a_loop_of_one_iteration_is_checked():
+    A = sl.placeholder((1,), name="A")
+    B = sl.compute((1,), lambda i: A[i] * 2, name="B")
+    C = sl.compute((1,), lambda i: B[i] * 2, name="C")
+    s = sl.schedule(C)
+    s[C].prefetch(A, C.op.axis[0], 1)
+    with pytest.raises(sl.errors.LoweringError, match="i does not read A from outside the loop"):
+        sl.lower(s)
+    s[B].compute_at(s[C], C.op.axis[0])
+    assert "prefetch" not in str(s)
+
+
 def test_what_cannot_be_prefetched_is_refused():
     A = sl.placeholder((64,), name="A")
     far = sl.placeholder((1000000,), name="far")

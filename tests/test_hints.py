@@ -9,6 +9,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.errors import CallTypeError
+from schedlang.hints.findings import findings
 from tests import graphs
 
 TARGET = sl.Target("cpu", vector_bytes=32)
@@ -56,6 +57,74 @@ def test_repeated_rows_are_counted() -> None:
     # 512 iterations compute 3 rows of 512 elements; H has 514 of them
     assert f"stage H stores {512 * 3 * 512:,} values, 3 times as many as H has" in repeated.text
     assert "s[H].store_at(s[V], i_outer)" in repeated.code
+
+
+def test_steps_that_later_would_not_lower_are_left_out() -> None:
+    """B is inlined into C and reads A's copy in the loop k of C: a stage of its own, it cannot."""
+    A = sl.placeholder((64, 8), name="A")
+    B = sl.compute((64, 8), lambda i, j: A[i, j] * 2, name="B")
+    k = sl.reduce_axis(8, name="k")
+    C = sl.compute((64,), lambda i: sl.sum(B[i, k], axis=k), name="C")
+    s = sl.schedule(C)
+    s[B].compute_inline()
+    copy = s.cache_read(A, "local", [B])
+    s[copy].compute_at(s[C], k)
+    steps = [step for step in sl.next_steps(s) if step.stage == "B"]
+    # at k, A.local is still inside of the loop; at root and at i it would be outside of B
+    assert {step.code.splitlines()[-1] for step in steps if "_at" in step.primitive} == {
+        "s[B].compute_at(s[C], k)"
+    }
+    for step in sl.next_steps(s):
+        sl.build(step.schedule, target="python")
+    s[B].compute_root()
+    with pytest.raises(sl.errors.LoweringError, match="B reads A.local outside that loop"):
+        sl.explain(s)
+
+
+def test_rows_that_a_window_keeps_are_not_called_repeated() -> None:
+    _, H, V = blur(512, 512)
+    s = sl.schedule(V)
+    s[H].compute_at(s[V], V.op.axis[0])
+    s[H].store_root()
+    # the loops around H run 3 times for each row, and its window computes each row once
+    assert not any("values" in finding.text for finding in findings(s.nest(), TARGET))
+
+
+def test_a_sum_in_memory_is_stored_with_a_stride() -> None:
+    A = sl.placeholder((64, 64, 64), name="A")
+    k = sl.reduce_axis(64, name="k")
+    C = sl.compute((64, 64), lambda i, j: sl.sum(A[k, j, i], axis=k), name="C")
+    s = sl.schedule(C)
+    s[C].reorder(k, C.op.axis[1], C.op.axis[0])
+    # rows of 64 float32
+    strided = [f.text for f in findings(s.nest(), TARGET) if "stride of 256 B" in f.text]
+    assert any("loop i accesses C[i, j]" in text for text in strided)
+
+
+def test_loops_of_one_name_are_told_apart() -> None:
+    A = sl.placeholder((64, 64), name="A")
+    k = sl.reduce_axis(64, name="i")
+    P = sl.compute((64, 64), lambda i, j: A[i, j] * 2, name="P")
+    G = sl.compute((64,), lambda i: sl.sum(P[i, k], axis=k), name="G")
+    found = [n.code for n in sl.next_steps(sl.schedule(G)) if n.primitive == "compute_at"]
+    assert sorted(found) == [
+        "(i,) = s[G].op.axis\ns[P].compute_at(s[G], i)",
+        "(i,) = s[G].op.reduce_axis\ns[P].compute_at(s[G], i)",
+    ]
+
+
+def test_sizes_that_are_unknown_or_0() -> None:
+    n, m = sl.var("n"), sl.var("m")
+    X = sl.placeholder((n + m,), name="X")
+    H = sl.compute((n + m,), lambda i: X[i] * 2, name="H")
+    k = sl.reduce_axis(m, name="k")
+    V = sl.compute((n,), lambda i: sl.sum(H[i + k], axis=k), name="V")
+    # a window of m rows
+    steps = sl.next_steps(sl.schedule(V))
+    assert any("H slides along i.inner" in str(step.nest) for step in steps)
+    E = sl.compute((0, 4), lambda i, j: sl.cast(i + j, "float32"), name="E")
+    assert not sl.explain(sl.schedule(E)).advice
+    assert all(step.speedup == 1 for step in sl.next_steps(sl.schedule(E)))
 
 
 def test_an_intermediate_larger_than_the_cache() -> None:

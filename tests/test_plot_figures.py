@@ -235,6 +235,8 @@ def test_points_of_a_roofline() -> None:
 def test_rooflines_and_searches_say_what_they_need() -> None:
     with pytest.raises(ComputeTypeError, match="not what sl.evaluate returns"):
         sl.plot.roofline({"a": 3})
+    with pytest.raises(ComputeTypeError, match="is not what sl.evaluate returns"):
+        sl.plot.roofline(None)
     with pytest.raises(PlotError, match="does not know the operations"):
         sl.plot.roofline(Evaluation(1.0, 0.0, 1.0, 5))
     with pytest.raises(PlotError, match="a CPU emulated the GPU"):

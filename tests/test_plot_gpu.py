@@ -110,8 +110,26 @@ def test_blocks_and_threads_of_a_tiled_kernel() -> None:
 
 def test_large_grids_are_drawn_in_part() -> None:
     (found,) = sl.plot.threads(one_thread_each(False, 512)).data
-    assert found.drawn == 32 and (found.blocks[:32] >= 0).all() and (found.blocks[32:] < 0).all()
+    assert found.drawn == 32 and found.origin == (0, 0)
+    assert (found.blocks == np.arange(32)[:, None]).all() and found.blocks.shape == (32, 512)
     assert "32 of 512 blocks" in sl.plot.threads(one_thread_each(False, 512)).caption
+
+
+def test_loops_that_repeat_a_store_are_followed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum of 2^22 elements in each thread, and as many requests as a picture follows."""
+    A = sl.placeholder((4096, 4096), name="A")
+    k = sl.reduce_axis(1 << 22, name="k")
+    C = sl.compute((2,), lambda i: sl.sum(A[k // 4096, k % 4096], axis=k), name="C")
+    s = sl.schedule(C)
+    s[C].bind(C.op.axis[0], "threadIdx.x")
+    assert sl.plot.threads(s).data[0].threads.tolist() == [0, 1]
+    monkeypatch.setattr("schedlang.plot.warps.MOST_REQUESTS", 100)
+    monkeypatch.setattr("schedlang.plot.warp_pictures.MOST_REQUESTS", 100)
+    picture = sl.plot.coalescing(s)
+    # the start of the sum, then a load and an update, which loads and stores: 1 + 33 * 3
+    loads = {r.buffer: (r.requests, r.complete) for r in picture.data if not r.stores}
+    assert loads == {"A": (33, False), "C": (33, False)}
+    assert "Drawn in part: the first 100 requests of the block." in picture.caption
 
 
 def test_refusals() -> None:

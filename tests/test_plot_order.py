@@ -215,12 +215,42 @@ def test_large_spaces_are_drawn_in_part() -> None:
     found = order(s)
     kept = {cut.loop: (cut.kept, cut.extent) for cut in found.cut}
     assert kept == {"i.outer": (4, 32), "j.outer": (4, 32), "k": (4, 1024)}
-    seen = found.first >= 0
-    assert seen[:128, :128].all() and seen.sum() == 128 * 128
+    assert found.first.shape == (128, 128) and (found.first >= 0).all()
     # whole tiles: the second begins after 32*32 elements of 1 + 4 steps
     assert found.first[0, 32] == 32 * 32 * 5
     caption = sl.plot.iteration_order(s).caption
     assert "4 of 32 of i.outer" in caption and "4 of 1,024 iterations of k" in caption
+
+
+def test_storage_in_a_loop_that_is_cut_into_edges() -> None:
+    A = sl.placeholder((64,), name="A")
+    B = sl.compute((64,), lambda i: A[i] * 2, name="B")
+    C = sl.compute((64,), lambda i: B[i] + A[sl.max(i - 1, 0)], name="C")
+    s = sl.schedule(C)
+    outer, lanes = s[C].split(C.op.axis[0], 8)
+    s[C].vectorize(lanes)
+    s[B].compute_at(s[C], outer)
+    # the first iteration alone clamps its lanes
+    assert "for i.outer in 0..7" in str(s)
+    at = np.arange(64)
+    # eight steps for B, then one for the lanes of C
+    assert (order(s, B, access="store").first == 9 * (at // 8) + at % 8).all()
+
+
+def test_arrays_are_as_large_as_what_is_drawn() -> None:
+    """Of 2^28 elements that are read backwards, the last rows are drawn."""
+    n = 2**14
+    A = sl.placeholder((n, n), name="A")
+    C = sl.compute((n, n), lambda i, j: A[n - 1 - i, j], name="C")
+    picture = sl.plot.iteration_order(C, [C, A])
+    written, read = picture.data
+    rows, columns = written.first.shape
+    assert rows * columns <= 2**14 and written.origin == (0, 0)
+    assert read.first.shape == (rows, columns) and read.origin == (n - rows, 0)
+    assert (read.first == written.first[::-1]).all() and (read.count == 1).all()
+    far = sl.compute((64, 64), lambda i, j: A[i * 256, j * 256], name="far")
+    with pytest.raises(PlotError, match="box of 16,129 x 16,129, and a picture has room for"):
+        sl.plot.iteration_order(far, A)
 
 
 def test_sizes_need_numbers() -> None:
@@ -232,6 +262,10 @@ def test_sizes_need_numbers() -> None:
         order(C)
     with pytest.raises(PlotError, match="a size is 1 or more"):
         order(C, sizes={"n": 0})
+    with pytest.raises(PlotError, match=r"sizes=\[3\]\): sizes is no mapping"):
+        order(C, sizes=[3])
+    with pytest.raises(PlotError, match="give at least one buffer"):
+        sl.plot.iteration_order(C, [], sizes={"n": 3})
 
 
 def test_data_that_decide_the_order_are_refused() -> None:

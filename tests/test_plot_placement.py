@@ -151,6 +151,13 @@ def test_refusals_name_the_stages() -> None:
         at(D, "D", "D")
 
 
+def test_each_output_of_a_tuple_names_its_stage() -> None:
+    A = sl.placeholder((6,), name="A")
+    low, high = sl.compute((6,), lambda i: (A[i] - 1, A[i] + 1), name="B")
+    C = sl.compute((6,), lambda i: low[i] * high[i], name="C")
+    assert at(C, low).producer == at(C, high).producer == "B"
+
+
 def test_scans_are_left_out() -> None:
     with pytest.raises(PlotError, match="stage outside of scans reads"):
         at(recurrence()["s"], "out")

@@ -126,3 +126,42 @@ def test_chains_of_windows_agree_with_numpy(data: st.DataObject) -> None:
     c = b[:, :-2] - b[:, 2:] * 2
     d_ = sum(c[d : d + (height - 1) * step + 1 : step] * (d + 2) for d in range(more))
     np.testing.assert_array_equal(sl.build(s, [X, D], target="python")(x_), d_)
+
+
+def test_storage_in_a_stage_that_is_attached_later() -> None:
+    """The loops of C.local are inside those of C, whichever call comes first."""
+    P, C = halide_lesson()
+    texts = []
+    for late in (False, True):
+        s = sl.schedule(C)
+        L = s.cache_write(C, "local")
+        y, x = s[L].op.axis
+        if not late:
+            s[L].compute_at(s[C], C.op.axis[0])
+        s[P].compute_at(s[L], x)
+        s[P].store_at(s[C], C.op.axis[0])
+        if late:
+            with pytest.raises(sl.errors.LoweringError, match="not inside y of consumer\n"):
+                sl.lower(s)
+            s[L].compute_at(s[C], C.op.axis[0])
+            # a stage that is stored so may move to a loop whose stage is attached
+            s[P].compute_at(s[L], y)
+            s[P].compute_at(s[L], x)
+        texts.append(str(s))
+        np.testing.assert_allclose(sl.build(s, [C], target="python")(), mean_of_sines(4), rtol=1e-6)
+    assert texts[0] == texts[1]
+
+
+def test_a_window_in_a_step_of_a_scan() -> None:
+    S, X = (sl.placeholder((8, n), "int64", name=name) for n, name in ((4, "S"), (6, "X")))
+    T = sl.compute((8, 6), lambda t, i: X[t, i] * 3, name="T")
+    first = sl.compute((1, 4), lambda _, i: X[0, i], name="first")
+    U = sl.compute((8, 4), lambda t, i: S[t - 1, i] + T[t, i] + T[t, i + 2], name="U")
+    scan = sl.scan(first, U, S, inputs=[X])
+    s = sl.schedule(scan)
+    s[T].compute_at(s[U], U.op.axis[1])
+    s[T].store_at(s[scan], s[scan].leaf_axes[0])
+    assert "T: int64[1, 4]" in str(s) and "T slides along i" in str(s)
+    x = np.random.default_rng(0).integers(-9, 9, (8, 6))
+    steps = np.concatenate([x[:1, :4], 3 * (x[1:, :4] + x[1:, 2:])])
+    np.testing.assert_array_equal(sl.build(s, [X, scan], target="python")(x), steps.cumsum(axis=0))

@@ -108,7 +108,7 @@ class Instrumented:
 
     The last parameters of its entry are the tally and, if it reports accesses, the probes' model.
     ``bases`` maps each array to the cell of the tally that holds its address. ``counts`` says
-whether the kernel has counters, so that it must run before its counts are known. ``functions``
+    whether the kernel has counters, so that it must run before its counts are known. ``functions``
     maps a function's name to its first row and the one after its last. ``probe`` is the name of the
     function that is called at each access, which the nest declares without a body.
     """
@@ -157,7 +157,7 @@ class _Instrument:
     def __init__(self, nest: MachineNest, report: bool, stage: Mapping[Stmt, str]) -> None:
         self.nest = nest
         self.stage = stage
-        self.names = Names((*NAMES, *_names(nest)))
+        self.names = Names((*NAMES, *nest.identifiers()))
         self.tally = _array(self.names.fresh("tally"))
         self.model = _array(self.names.fresh("model")) if report else None
         self.lane = Reg(self.names.fresh("lane"))
@@ -451,23 +451,6 @@ def _indices(nest: MachineNest) -> set[str]:
     found = {p.name for p in nest.entry.parameters if isinstance(p, Reg) and p.type == INDEX}
     for function in nest.functions:
         found |= {s.index.name for s, _ in walk(function.body) if isinstance(s, For)}
-    return found
-
-
-def _names(nest: MachineNest) -> set[str]:
-    """Return all names that the nest defines."""
-    found = {f.name for f in nest.functions}
-    for function in nest.functions:
-        found |= {p.name for p in function.parameters}
-        for stmt, _ in walk(function.body):
-            if isinstance(stmt, Let):
-                found.add(stmt.reg.name)
-            elif isinstance(stmt, For):
-                found.add(stmt.index.name)
-            elif isinstance(stmt, Alloc):
-                found.add(stmt.array.name)
-            elif isinstance(stmt, If) and stmt.result is not None:
-                found.add(stmt.result.name)
     return found
 
 

@@ -6,15 +6,13 @@ of the file suggests another order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
-from schedlang.diagnostics.sites import Site, extent_of, name_of, sites
+from schedlang.diagnostics.sites import Site, accesses, extent_of, name_of, sites
 from schedlang.diagnostics.strides import LEAST
-from schedlang.expr.nodes import Expr
-from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Buffer, For, Load, walk
+from schedlang.ir.nodes import For, walk
 from schedlang.ir.offsets import CLOSE, flat, lane_step
 from schedlang.ir.printer import expr_text
 
@@ -38,12 +36,13 @@ def _is_plain(site: Site) -> bool:
 def _hint(site: Site, nest: Nest) -> str:
     inner, stage = site.loops[-1], site.store.stage
     own = [f for f in site.loops if f.stage == stage]
-    accesses = list(_accesses(site))
+    found = [(buffer, at, flat(buffer, at)) for buffer, at in accesses(site)]
     far = [
-        (b, at, step) for b, at, offset in accesses
+        (b, at, step) for b, at, offset in found
         if (step := lane_step(offset, inner.axis)) is not None and abs(step) > CLOSE
     ]  # fmt: skip
-    better = next((f for f in reversed(own) if _close(f, accesses)), None)
+    offsets = [offset for _, _, offset in found]
+    better = next((f for f in reversed(own) if _close(f, offsets)), None)
     if not far or better is None or any(
         isinstance(inside, For) and inside.stage != stage for inside, _ in walk(better.body)
     ):  # fmt: skip
@@ -58,21 +57,12 @@ def _hint(site: Site, nest: Nest) -> str:
     )
 
 
-def _accesses(site: Site) -> Iterator[tuple[Buffer, tuple[Expr, ...], Lin]]:
-    store = site.store
-    for buffer in store.buffers:
-        yield buffer, tuple(store.indices), flat(buffer, store.indices)
-    for node in postorder((*store.values, *store.indices)):
-        if isinstance(node, Load):
-            yield node.buffer, tuple(node.indices), flat(node.buffer, node.indices)
-
-
-def _close(loop: For, accesses: list[tuple[Buffer, tuple[Expr, ...], Lin]]) -> bool:
-    """Return whether each access moves by one element or none in an iteration of a serial loop."""
+def _close(loop: For, offsets: Sequence[Lin]) -> bool:
+    """Return whether each offset moves by one element or none in an iteration of a serial loop."""
     return (
         loop.kind == "serial"
         and extent_of(loop) > 1
-        and all(lane_step(offset, loop.axis) in (0, 1) for _, _, offset in accesses)
+        and all(lane_step(offset, loop.axis) in (0, 1) for offset in offsets)
     )
 
 

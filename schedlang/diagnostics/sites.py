@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
+from schedlang.expr.nodes import Expr
+from schedlang.expr.visit import postorder
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, Buffer, For, If, Kept, Stmt, Store
+from schedlang.ir.nodes import Block, Buffer, For, If, Kept, Load, Stmt, Store
 
 # assumed iterations of a loop whose extent is known only at the call
 SYMBOLIC = 256
@@ -46,6 +48,20 @@ def sites(body: Stmt) -> Iterator[Site]:
             yield Site(stmt, loops, kept)
 
 
+def accesses(site: Site) -> Iterator[tuple[Buffer, tuple[Expr, ...]]]:
+    """Yield each buffer that a site accesses with the index, stores before loads.
+
+    Sums that stay in registers are not stored there.
+    """
+    store = site.store
+    if not site.kept.issuperset(store.buffers):
+        for buffer in store.buffers:
+            yield buffer, tuple(store.indices)
+    for node in postorder((*store.values, *store.indices)):
+        if isinstance(node, Load):
+            yield node.buffer, tuple(node.indices)
+
+
 def name_of(loop: For, nest: Nest) -> str:
     """Return the name of a loop as the printed nest has it."""
     return nest.names.get(loop.axis, loop.axis.name)
@@ -56,4 +72,4 @@ def extent_of(loop: For) -> int:
     return max(1, loop.extent) if isinstance(loop.extent, int) else SYMBOLIC
 
 
-__all__ = ["Site", "extent_of", "name_of", "sites"]
+__all__ = ["Site", "accesses", "extent_of", "name_of", "sites"]

@@ -90,16 +90,18 @@ class Request:
 
 def requests_of_block(
     launch: Launch, block: Sequence[int], scalars: Mapping[Any, Any],
-    see: Callable[[Request], None], stores_to: Buffer | None = None,
-) -> None:  # fmt: skip
+    see: Callable[[Request], None], stores_to: Buffer | None = None, most: int | None = None,
+) -> bool:  # fmt: skip
     """Report to ``see`` each request of one block of a kernel, in program order.
 
     ``block`` has a number for each index of ``launch.grid``. ``stores_to`` leaves out all but the
-    stores to one buffer. Addresses must not depend on data.
+    stores to one buffer, and those that a loop repeats. After ``most`` requests, if given, the
+    others are left out. Return whether these were all. Addresses must not depend on data.
     """
-    walker = _Walker(launch, Ledger(launch.body), see, stores_to)
+    walker = _Walker(launch, Ledger(launch.body), see, stores_to, most)
     values = {i.axis: np.full((1, 1), at) for i, at in zip(launch.grid, block)}
     walker.run({**scalars, **values}, 1)
+    return not walker.stopped
 
 
 def _host(steps: Sequence[Step], scalars: dict[Any, Any], ledgers: dict[str, Ledger]) -> None:
@@ -145,14 +147,18 @@ class _Walker:
 
     def __init__(
         self, launch: Launch, ledger: Ledger, see: Callable[[Request], None] | None = None,
-        stores_to: Buffer | None = None,
+        stores_to: Buffer | None = None, most: int | None = None,
     ) -> None:  # fmt: skip
         self.launch = launch
+        # how many more requests are reported, and whether there were others
+        self.left = most
+        self.stopped = False
         self.ledger = ledger
         self.see = see
         self.stores_to = stores_to
         self.accesses: dict[int, list[Access]] = {}
         self.loud: set[int] = set()
+        self.moving: dict[int, bool] = {}
         self._prepare(launch.body)
         extents = [int(i.extent) for i in launch.block]
         lanes = np.arange(launch.threads)
@@ -235,7 +241,12 @@ class _Walker:
             np.asarray(evaluate(loop.extent, self.values)), self.shape
         )  # fmt: skip
         around = self.lane
-        for turn in range(counts if isinstance(counts, int) else int(counts.max(initial=0))):
+        turns = counts if isinstance(counts, int) else int(counts.max(initial=0))
+        if self.stores_to is not None and not self.moves(loop):
+            turns = min(turns, 1)
+        for turn in range(turns):
+            if self.stopped:
+                break
             self.values[loop.axis] = np.int64(turn)
             if loop.kind == "vectorize" and not lanes_differ(loop):
                 self.lane = (loop, turn)
@@ -244,6 +255,18 @@ class _Walker:
                 mask = (turn < counts) if active is None else active & (turn < counts)
             self.block(loop.body, mask)
         self.lane = around
+
+    def moves(self, loop: For) -> bool:
+        """Return whether what is accessed in a loop depends on its iteration."""
+        if id(loop) not in self.moving:
+            roots: list[Expr] = []
+            for stmt, _ in walk(loop.body):
+                if isinstance(stmt, (If, For)):
+                    roots += expressions(stmt)
+                for access in self.accesses.get(id(stmt), ()):
+                    roots += [*access.indices, *access.tests]
+            self.moving[id(loop)] = any(node is loop.axis for node in postorder(roots))
+        return self.moving[id(loop)]
 
     def access(self, stmt: Stmt, access: Access, active: np.ndarray | None) -> None:
         size = itemsize(access.buffer.dtype)
@@ -256,9 +279,13 @@ class _Walker:
             width *= lanes
         for test in access.tests:
             active = self.both(active, test)
+        if self.left == 0:
+            self.stopped = True
+            return
         scope = "shared" if access.buffer.scope == "shared" else "global"
         bytes_ = np.asarray(access.offset.run(self.values)[0]) * size
         if self.see is not None:
+            self.left = None if self.left is None else self.left - 1
             mask = np.ones(self.shape, bool) if active is None else active
             at = np.broadcast_to(bytes_, self.shape)[0]
             self.see(Request(access.buffer, access.indices, access.stores, at, mask[0], width))

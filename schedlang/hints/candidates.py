@@ -15,7 +15,7 @@ from schedlang.hints.new_stages import new_stages
 from schedlang.hints.storage_candidates import storage
 from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.stage import StageView
-from schedlang.state.placement import effective_readers, legal_places, place
+from schedlang.state.placement import effective_readers, legal_loops, place
 from schedlang.state.state import At, Root
 from schedlang.target import Target
 
@@ -171,31 +171,27 @@ def _placements(s: Schedule, view: StageView) -> Iterator[Candidate]:
     if not isinstance(stage.attach, Root):
         yield Candidate("compute_root", name, lambda s: s[name].compute_root())
     attach = place(state.updated(stage.with_(attach=Root()))).attach
-    for reader, axis in legal_places(state, attach, effective_readers(state)[name], stage):
+    for reader, axis in legal_loops(state, attach, effective_readers(state)[name], stage):
         yield Candidate("compute_at", name, _attached(name, reader, axis))
         yield Candidate("store_at", name, _in_strips(name, reader, axis))
 
 
-def _attached(name: str, reader: str, axis: str) -> Callable[[Schedule], object]:
-    return lambda s: s[name].compute_at(s[reader], _loop(s, reader, axis))
+def _attached(name: str, reader: str, axis: Axis) -> Callable[[Schedule], object]:
+    return lambda s: s[name].compute_at(s[reader], axis)
 
 
-def _in_strips(name: str, reader: str, axis: str) -> Callable[[Schedule], object]:
+def _in_strips(name: str, reader: str, axis: Axis) -> Callable[[Schedule], object]:
     """Return the steps that slide a window along strips of a loop, which may run in parallel."""
 
     def take(s: Schedule) -> None:
         if isinstance(s.state.stages[name].attach, At):
             # the loop that it is attached to may be the one to split
             s[name].compute_root()
-        strip, inner = s[reader].split(_loop(s, reader, axis), factor=STRIP)
+        strip, inner = s[reader].split(axis, factor=STRIP)
         s[name].compute_at(s[reader], inner)
         s[name].store_at(s[reader], strip)
 
     return take
-
-
-def _loop(s: Schedule, reader: str, axis: str) -> Axis:
-    return next(a for a in s[reader].leaf_axes if a.name == axis)
 
 
 __all__ = ["candidates"]

@@ -10,6 +10,7 @@ from schedlang.errors import CallTypeError
 from schedlang.errors import explain as message
 from schedlang.hints.findings import Finding, findings
 from schedlang.hints.next_steps import NextStep, next_steps
+from schedlang.lowering.lower import lower_state
 from schedlang.markup.elements import facts
 from schedlang.markup.fragment import fragment
 from schedlang.runtime.evaluate import Evaluation, evaluate
@@ -73,7 +74,8 @@ def explain(what: Any, *arrays: Any, target: Any = None) -> Explanation:
     timed by :func:`~schedlang.evaluate`.
 
     Raise :class:`~schedlang.errors.CallTypeError` for anything else, for a GPU, and for arrays
-    without a kernel.
+    without a kernel, and :class:`~schedlang.errors.LoweringError` for a schedule that cannot be
+    lowered.
 
     >>> import schedlang as sl
     >>> A, B = (sl.placeholder((256, 256), name=n) for n in "AB")
@@ -106,7 +108,7 @@ its own
         )  # fmt: skip
     measured = evaluate(kernel, *arrays) if kernel is not None and arrays else None
     steps = next_steps(s, where)
-    made = [_advice(finding, steps) for finding in findings(s.nest(), where)]
+    made = [_advice(finding, steps) for finding in findings(lower_state(s.state), where)]
     return Explanation(s.outputs[0].op.name, _ranked([a for a in made if a is not None]), measured)
 
 

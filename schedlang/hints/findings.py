@@ -6,14 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from schedlang.analysis.points import Counter, Loops
 from schedlang.autotune.record import cores
-from schedlang.diagnostics.sites import Site, extent_of, name_of, sites
+from schedlang.compute.tensor import Tensor
+from schedlang.diagnostics.sites import Site, accesses, extent_of, name_of, sites
 from schedlang.expr.dtypes import itemsize
-from schedlang.expr.nodes import Expr
 from schedlang.expr.visit import postorder
 from schedlang.host import LINE
+from schedlang.index.conjunctions import Held
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Buffer, Load
+from schedlang.ir.nodes import Block, For, If, Load, Stmt, Store
 from schedlang.ir.offsets import flat, lane_step
 from schedlang.ir.printer import expr_text
 from schedlang.machine.loops.job import LoopJob
@@ -46,7 +49,7 @@ def findings(nest: Nest, target: Target) -> Iterator[Finding]:
     total = sum(site.iterations for site in found)
     large = [s for s in found if s.iterations >= SHARE * total and s.loops]
     yield from _idle_cores(nest, large)
-    yield from _repeated(nest, found)
+    yield from _repeated(nest)
     yield from _large_intermediates(nest, target)
     for site in large:
         yield from _strides(site, nest)
@@ -68,22 +71,42 @@ def _idle_cores(nest: Nest, large: Sequence[Site]) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _repeated(nest: Nest, found: Sequence[Site]) -> Iterator[Finding]:
+def _repeated(nest: Nest) -> Iterator[Finding]:
     """Yield the stages whose elements are computed more than once."""
-    for buffer in nest.buffers:
-        tensor = buffer.tensor
-        shape = () if tensor is None else tensor.shape
-        if buffer in nest.args or tensor is None or not all(isinstance(e, int) for e in shape):
+    stores: dict[Tensor, list[tuple[str, Loops, tuple[Held, ...]]]] = {}
+    for store, loops, held in _guarded(nest.body):
+        # the updates of a sum do not compute its elements again
+        for buffer in store.buffers if store.reducer is None else ():
+            if buffer.tensor is not None and buffer not in nest.args:
+                stores.setdefault(buffer.tensor, []).append((store.stage, loops, held))
+    for tensor, found in stores.items():
+        if not all(isinstance(extent, int) for extent in tensor.shape):
             continue
-        stores = [s for s in found if buffer in s.store.buffers and s.store.reducer is None]
-        times, size = sum(s.iterations for s in stores), prod(int(e) for e in shape)
-        if stores and times > 1.05 * size:
-            stage = stores[0].store.stage
+        counter = Counter(names=nest.names)
+        times = sum(counter.count(loops, held) for _, loops, held in found)
+        size = prod(int(extent) for extent in tensor.shape)
+        if isinstance(times, int) and not counter.bounds and times > 1.05 * size:
+            stage = found[0][0]
             yield Finding(
                 f"stage {stage} stores {times:,} values, {times / size:.2g} times as many as "
                 f"{tensor.name} has elements: neighbouring iterations compute the same ones",
                 PLACES, stage,
             )  # fmt: skip
+
+
+def _guarded(body: Stmt) -> Iterator[tuple[Store, Loops, tuple[Held, ...]]]:
+    """Yield each store with the loops around it and the conditions under which it runs."""
+    stack: list[tuple[Stmt, Loops, tuple[Held, ...]]] = [(body, (), ())]
+    while stack:
+        stmt, loops, held = stack.pop()
+        if isinstance(stmt, Block):
+            stack += [(inner, loops, held) for inner in reversed(stmt.stmts)]
+        elif isinstance(stmt, For):
+            stack.append((stmt.body, (*loops, (stmt.axis, to_lin(stmt.extent))), held))
+        elif isinstance(stmt, If):
+            stack.append((stmt.body, loops, (*held, (stmt.cond, True))))
+        elif isinstance(stmt, Store):
+            yield stmt, loops, held
 
 
 def _large_intermediates(nest: Nest, target: Target) -> Iterator[Finding]:
@@ -100,7 +123,7 @@ def _large_intermediates(nest: Nest, target: Target) -> Iterator[Finding]:
 
 def _strides(site: Site, nest: Nest) -> Iterator[Finding]:
     inner, seen = site.loops[-1], set[str]()
-    for buffer, indices in _accesses(site):
+    for buffer, indices in accesses(site):
         step = lane_step(flat(buffer, indices), inner.axis)
         far = 0 if step is None else abs(step) * itemsize(buffer.dtype)
         at = f"{buffer.name}[{', '.join(expr_text(i, nest.names) for i in indices)}]"
@@ -111,15 +134,6 @@ def _strides(site: Site, nest: Nest) -> Iterator[Finding]:
                 "each access is in a cache line of its own",
                 ORDERS, site.store.stage,
             )  # fmt: skip
-
-
-def _accesses(site: Site) -> Iterator[tuple[Buffer, tuple[Expr, ...]]]:
-    store = site.store
-    for buffer in store.buffers if store.reducer is None else ():
-        yield buffer, tuple(store.indices)
-    for node in postorder((*store.values, *store.indices)):
-        if isinstance(node, Load):
-            yield node.buffer, tuple(node.indices)
 
 
 def _scalars(site: Site, target: Target) -> Iterator[Finding]:

@@ -15,7 +15,8 @@ from schedlang.errors import CallTypeError, SchedlangError, explain
 from schedlang.hints.candidate import Candidate
 from schedlang.hints.candidates import candidates
 from schedlang.ir.nest import Nest
-from schedlang.ir.verify import verify
+from schedlang.ir.verify import report
+from schedlang.lowering.lower import lower_state
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
@@ -45,9 +46,10 @@ class NextStep:
 def next_steps(s: Any, target: Any = None) -> list[NextStep]:
     """Return the legal next steps of a schedule on a CPU, those that promise most first.
 
-    Each is tried on a copy of ``s``. Steps that are refused or warn, whose nest does not pass the
-    verifier, or that :func:`~schedlang.build` would warn of are left out. The effects are those of
-    the tuner's estimate, which only ranks; it knows nothing of what LLVM vectorizes by itself.
+    Each is tried on a copy of ``s``. Steps that are refused or warn, whose nest does not lower or
+    does not pass the verifier, or that :func:`~schedlang.build` would warn of are left out. The
+    effects are those of the tuner's estimate, which only ranks; it knows nothing of what LLVM
+    vectorizes by itself.
 
     Raise :class:`~schedlang.errors.CallTypeError` if ``s`` is no schedule, and
     :class:`~schedlang.errors.LoweringError` if it cannot be lowered.
@@ -82,10 +84,11 @@ def next_steps(s: Any, target: Any = None) -> list[NextStep]:
 
 def tried(s: Schedule, target: Target) -> Iterator[NextStep | None]:
     """Yield each candidate as it was tried: a legal step with a nest of its own, or ``None``."""
-    nest = s.nest()
+    nest = lower_state(s.state)
     now, seen = estimated(nest, target), {str(nest)}
+    unproven = len(report(nest).open)
     for candidate in candidates(s, target):
-        step = taken(s, candidate, target, now)
+        step = taken(s, candidate, target, now, unproven)
         if step is not None and str(step.nest) not in seen:
             seen.add(str(step.nest))
             yield step
@@ -98,23 +101,33 @@ def estimated(nest: Nest, target: Target) -> float:
     return estimate(nest, target, cores()).seconds
 
 
-def taken(s: Schedule, candidate: Candidate, target: Target, now: float) -> NextStep | None:
-    """Return a candidate that a copy of ``s`` has taken; ``None`` if it is not legal."""
+def taken(
+    s: Schedule, candidate: Candidate, target: Target, now: float, unproven: int = 0
+) -> NextStep | None:
+    """Return a candidate that a copy of ``s`` has taken; ``None`` if it is not legal.
+
+    ``unproven`` is how many rules the verifier left open before, which a step may not add to.
+    """
     copy = s.copy()
     try:
         with warnings.catch_warnings():
             # a step that warns is a step that a person should not be led to
             warnings.simplefilter("error")
             candidate.take(copy)
-            nest = copy.nest()
-            verify(nest)
+            nest = lower_state(copy.state)
+            found = report(nest)
             after = estimated(nest, target)
     except (SchedlangError, Warning):
+        return None
+    refused = any(access.exact and not access.needs_sizes for access in found.accesses)
+    if refused or len(found.open) > unproven:
         return None
     if spills(nest, target) or guarded(nest, target) or strided(nest, target):
         return None
     code = copy.code_since(len(s.steps))
-    return NextStep(candidate.primitive, candidate.stage, code, copy, nest, now / after)
+    # a nest without an element takes no time before the step nor after it
+    speedup = now / after if after else 1.0
+    return NextStep(candidate.primitive, candidate.stage, code, copy, nest, speedup)
 
 
 __all__ = ["NextStep", "estimated", "next_steps", "taken", "tried"]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from schedlang.expr.nodes import Expr
+from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import rewrite
+from schedlang.index.linear import Lin
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import (
     Alloc,
     Block,
@@ -49,7 +51,16 @@ def substituted(stmt: Stmt, swap: Mapping[Expr, Expr]) -> Stmt:
     def value(root: Expr) -> Expr:
         return rewrite(root, swap.get, memo)
 
-    return deep(stmt, lambda s: mapped(s, value))
+    leaves: dict[Axis | Var, Lin] = {
+        leaf: to_lin(new) for leaf, new in swap.items() if isinstance(leaf, (Axis, Var))
+    }
+
+    def change(old: Stmt) -> Stmt:
+        if isinstance(old, Alloc) and old.origin:
+            return replace(old, origin=tuple(at.substitute(leaves) for at in old.origin))
+        return mapped(old, value)
+
+    return deep(stmt, change)
 
 
 def deep(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:

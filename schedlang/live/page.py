@@ -22,8 +22,9 @@ from schedlang.ir.nodes import Buffer, For
 from schedlang.live.history import State
 from schedlang.machine.lower import machine_nest
 from schedlang.markup.names import NameTable
-from schedlang.plot.borders import LINES, cropped, lines_of, runs
+from schedlang.plot.borders import LINES, lines_of, runs
 from schedlang.plot.limits import cut_text
+from schedlang.plot.sheet import as_rows
 from schedlang.plot.subject import subjects
 from schedlang.plot.timeline import stores_of
 from schedlang.plot.touches import Touches, touches
@@ -94,13 +95,13 @@ def _shown(nest: Nest) -> list[str]:
 
 
 def _panel(one: Touches) -> dict[str, Any]:
-    first = cropped(one, one.first)
+    first = as_rows(one.first)
     rows, columns = first.shape
     # 0 for an element that is never touched
     frames = np.where(first < 0, 0, 1 + first * 254 // max(one.steps - 1, 1)).astype(np.uint8)
     paths = []
     for level, number in lines_of(one):
-        grid = cropped(one, level.iteration)
+        grid = as_rows(level.iteration)
         path = "".join(f"M{at + 1} {a}V{b}" for at, a, b in runs(grid))
         path += "".join(f"M{a} {at + 1}H{b}" for at, a, b in runs(grid.T))
         paths.append({"loop": level.loop, "width": LINES[number][0], "path": path})

@@ -49,6 +49,7 @@ from schedlang.lowering.thread_checks import fetched, too_few_threads, wrong_thr
 from schedlang.lowering.trampoline import Task
 from schedlang.state.placement import Problem
 from schedlang.state.plan import Dim, Guard, Peel, make_plan, thread_tag
+from schedlang.state.prefetches import fetches
 from schedlang.state.state import Stage
 
 
@@ -299,9 +300,10 @@ def place_child(
     if stored_here:
         storage = [*job.storage(child, dims, scope_name)]
     else:
-        job.windows.setdefault(child.name, []).append(window_of(slides, read_at_once, dims))
         # storage further out must hold all that is computed, which may exceed what is read
-        computed = Box(tuple(d.lo for d in dims), tuple(d.lo + d.extent - 1 for d in dims))
+        ends = tuple(d.lo + d.extent - 1 for d in dims)
+        window = window_of(slides, read_at_once, dims)
+        computed = Box(tuple(d.lo for d in dims), ends, frozenset({window}))
         pending.update((t, computed) for t in child.outputs)
     return [*storage, *made, *drafts], pending
 
@@ -319,7 +321,7 @@ def store_child(
         return drafts
     dims = realize(box, [to_lin(e) for e in child.op.outputs[0].shape], scope.ranges)
     if job.folds and not scope.threads.known and job.given.isdisjoint(child.outputs):
-        child = folded(job.state, child, dims, job.windows.get(child.name, ()))
+        child = folded(job.state, child, dims, box.windows)
     return [*job.storage(child, dims, scope_of(child, scope.loops)), *drafts]
 
 
@@ -331,19 +333,26 @@ def _prefetches(n: Nesting, axis: Axis, pending: Pending, scope: Scope) -> list[
     made: list[Draft] = []
     inside = n.leaf[n.leaf.index(axis) + 1 :]
     for hint in n.stage.prefetches:
-        if hint.axis is axis and n.plan.variables.get(axis) is not None:
-            if any(n.plan.extents[a].const == 0 for a in inside):
-                continue
+        if hint.axis is not axis:
+            continue
+        if not fetches(n.job.state, n.stage, hint):
+            found: list[Draft] | str = (
+                f"{axis.name} does not read {hint.tensor.name} from outside the loop"
+            )
+        elif n.plan.variables.get(axis) is None:
+            continue
+        elif any(n.plan.extents[a].const == 0 for a in inside):
+            continue
+        else:
             box = pending.get(hint.tensor)
             if hint.tensor in n.stage.outputs:
                 box = written_box(n.stage, n.plan, n.dims, inside, n.plan.ranges)
-            found = prefetch(hint, n.stage, n.plan, box, scope.ranges)
-            if isinstance(found, str):
-                asked = f"prefetch({hint.tensor.name}, {axis.name}, {hint.offset})"
-                why = explain(
-                    f"{asked} on stage {n.stage.name}", found, "Prefetch at another loop."
-                )
-                n.job.problems.append(Problem(why, n.stage.name))
-            else:
-                made += found
+            # without a box, all reads are under conditions that never hold here
+            found = [] if box is None else prefetch(hint, n.stage, n.plan, box, scope.ranges)
+        if isinstance(found, str):
+            asked = f"prefetch({hint.tensor.name}, {axis.name}, {hint.offset})"
+            why = explain(f"{asked} on stage {n.stage.name}", found, "Prefetch at another loop.")
+            n.job.problems.append(Problem(why, n.stage.name))
+        else:
+            made += found
     return made

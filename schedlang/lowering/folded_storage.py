@@ -5,21 +5,13 @@ Source: Halide's storage folding (Ragan-Kelley et al., "Halide", PLDI 2013, sect
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
 
-from schedlang.lowering.region import Box
+from schedlang.lowering.region import Box, Window
 from schedlang.lowering.sliding_windows import Slide
 from schedlang.state.layout import Part
 from schedlang.state.plan import Dim
 from schedlang.state.state import Stage, State
-
-
-class Window(NamedTuple):
-    """The ``rows`` of dimension ``dim`` that are in use at once."""
-
-    dim: int
-    rows: int
 
 
 def window_of(slides: Sequence[Slide], box: Box, dims: Sequence[Dim]) -> Window | None:
@@ -38,22 +30,22 @@ def window_of(slides: Sequence[Slide], box: Box, dims: Sequence[Dim]) -> Window 
 
 
 def folded(
-    state: State, stage: Stage, dims: Sequence[Dim], windows: Sequence[Window | None]
+    state: State, stage: Stage, dims: Sequence[Dim], windows: Collection[Window | None]
 ) -> Stage:
     """Return ``stage`` with a layout that keeps row ``r`` at ``r % count``, if that needs less.
 
-    ``dims`` are the dimensions of all rows. The count is a power of two, so that the modulus is
-    cheap. The last dimension is not folded if loops are vectorized, since the elements of a vector
-    must be neighbours.
+    ``dims`` are the dimensions of all rows, ``windows`` those of the nests that compute them. The
+    count is a power of two, so that the modulus is cheap. The last dimension is not folded if loops
+    are vectorized, since the elements of a vector must be neighbours.
     """
-    found = set(windows)
-    if stage.layout or stage.double_buffer or not found or None in found:
+    found = [w for w in windows if w is not None]
+    if stage.layout or stage.double_buffer or not found or len(found) < len(windows):
         return stage
-    places = {w.dim for w in found if w is not None}
+    places = {w.dim for w in found}
     if len(places) != 1:
         return stage
     (dim,) = places
-    count = 1 << (max(w.rows for w in found if w is not None) - 1).bit_length()
+    count = 1 << (max(w.rows for w in found) - 1).bit_length()
     rows = dims[dim].extent.const
     if rows is not None and rows <= count:
         return stage
@@ -72,4 +64,4 @@ def _has_vectors(state: State, stage: Stage) -> bool:
     )
 
 
-__all__ = ["Window", "folded", "window_of"]
+__all__ = ["folded", "window_of"]

@@ -11,7 +11,6 @@ from schedlang.index.linear import Lin
 from schedlang.index.ranges import Ranges
 from schedlang.ir.nodes import Alloc
 from schedlang.lowering.drafts import Draft
-from schedlang.lowering.folded_storage import Window
 from schedlang.lowering.region import Pending
 from schedlang.lowering.sliding_windows import Slide
 from schedlang.lowering.storage import allocate
@@ -27,9 +26,8 @@ class Job:
     ``alias`` maps the parts of a scan to its output. ``given`` are the arguments, whose storage
     exists outside the nest. ``prefetched`` are the tensors that some loop prefetches.
     ``unclipped`` are the tensors that are read past their ends, so that their boxes are not
-    clipped; ``clipped`` are those whose boxes had to be clipped all the same. ``windows`` are the
-    sliding windows of a stage that is stored further out, one for each nest that computes it;
-    ``folds`` allows to keep only the rows in use.
+    clipped; ``clipped`` are those whose boxes had to be clipped all the same. ``folds`` allows to
+    keep only the rows in use of a sliding window.
     """
 
     state: State
@@ -41,7 +39,6 @@ class Job:
     problems: list[Problem] = field(default_factory=list)
     unclipped: set[Tensor] = field(default_factory=set)
     clipped: set[Tensor] = field(default_factory=set)
-    windows: dict[str, list[Window | None]] = field(default_factory=dict)
     folds: bool = True
 
     def needs_box(self, tensor: Tensor) -> bool:

@@ -22,14 +22,12 @@ MOST_LINES = 1024
 
 
 def prefetch(
-    hint: Prefetch, stage: Stage, plan: Plan, box: Box | None, ranges: Ranges
+    hint: Prefetch, stage: Stage, plan: Plan, box: Box, ranges: Ranges
 ) -> list[Draft] | str:
     """Return loops that prefetch the cache lines read ``hint.offset`` iterations later.
 
     Return a text that gives the reason if nothing can be prefetched.
     """
-    if box is None:
-        return f"{hint.axis.name} does not read {hint.tensor.name} from outside the loop"
     if None in box.lo or None in box.hi:
         return f"the indices of {hint.tensor.name} depend on data"
     steps = _steps(hint.tensor, box, ranges)

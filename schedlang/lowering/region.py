@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
@@ -15,12 +15,24 @@ from schedlang.index.rules import extreme
 from schedlang.state.plan import Dim
 
 
+class Window(NamedTuple):
+    """The ``rows`` of dimension ``dim`` that are in use at once."""
+
+    dim: int
+    rows: int
+
+
 @dataclass(frozen=True)
 class Box:
-    """The inclusive bounds of a region in each dimension; an unknown bound is ``None``."""
+    """The inclusive bounds of a region in each dimension; an unknown bound is ``None``.
+
+    ``windows`` are those of the nests that compute the region, if it is stored further out. A nest
+    without a window has ``None``.
+    """
 
     lo: tuple[Optional[Lin], ...]
     hi: tuple[Optional[Lin], ...]
+    windows: frozenset[Optional[Window]] = frozenset()
 
 
 Pending = dict[Tensor, Box]
@@ -57,6 +69,7 @@ def union(a: Box, b: Box, ranges: Ranges) -> Box:
     return Box(
         tuple(join("min", x, y) for x, y in zip(a.lo, b.lo)),
         tuple(join("max", x, y) for x, y in zip(a.hi, b.hi)),
+        a.windows | b.windows,
     )
 
 
@@ -77,7 +90,8 @@ def relax_box(box: Box, var: Axis, extent: Lin, ranges: Ranges) -> Box:
     def over(bound: Lin | None, up: bool) -> Lin | None:
         return None if bound is None else relax(bound, var, ZERO, last, ranges, up)
 
-    return Box(tuple(over(b, False) for b in box.lo), tuple(over(b, True) for b in box.hi))
+    lo, hi = (tuple(over(b, up) for b in ends) for up, ends in ((False, box.lo), (True, box.hi)))
+    return Box(lo, hi, box.windows)
 
 
 def relax_all(pending: Pending, var: Axis, extent: Lin, ranges: Ranges) -> Pending:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from schedlang.expr.nodes import Axis, Var
 from schedlang.ir.nodes import Buffer
-from schedlang.machine.nodes import Function
+from schedlang.machine.nodes import Alloc, For, Function, If, Let, Thread, walk
 from schedlang.machine.printer import machine_text
 
 
@@ -25,6 +25,22 @@ class MachineNest:
     @property
     def entry(self) -> Function:
         return self.functions[-1]
+
+    def identifiers(self) -> set[str]:
+        """Return the names of functions, parameters, registers and arrays."""
+        found: set[str] = set()
+        for function in self.functions:
+            found |= {function.name, *(p.name for p in function.parameters)}
+            for stmt, _ in walk(function.body):
+                if isinstance(stmt, (Let, Thread)):
+                    found.add(stmt.reg.name)
+                elif isinstance(stmt, For):
+                    found.add(stmt.index.name)
+                elif isinstance(stmt, Alloc):
+                    found.add(stmt.array.name)
+                elif isinstance(stmt, If) and stmt.result is not None:
+                    found.add(stmt.result.name)
+        return found
 
     def __str__(self) -> str:
         return machine_text(self.functions)

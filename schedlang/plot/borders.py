@@ -14,14 +14,6 @@ from schedlang.plot.touches import Level, Touches
 LINES = ((1.8, "thick"), (1.0, "medium"), (0.5, "thin"))
 
 
-def cropped(found: Touches, values: np.ndarray) -> np.ndarray:
-    """Return ``values`` as rows; if the picture is in part, up to the last touched element."""
-    if not found.cut or not values.ndim:
-        return as_rows(values)
-    box = tuple(slice(0, int(ends.max(initial=0)) + 1) for ends in np.nonzero(found.first >= 0))
-    return as_rows(values[box])
-
-
 def lines_of(found: Touches) -> list[tuple[Level, int]]:
     """Return the loops whose iterations have visible borders, each with the number of its line.
 
@@ -30,7 +22,7 @@ def lines_of(found: Touches) -> list[tuple[Level, int]]:
     drawn: list[tuple[Level, int]] = []
     used = {0: 0, 1: 0}
     for level in found.levels:
-        moves = shares(cropped(found, level.iteration))
+        moves = shares(as_rows(level.iteration))
         if max(moves) == 0 or max(moves) > 0.5:
             continue
         dim = int(np.argmax(moves))
@@ -76,4 +68,4 @@ def draw_borders(axes: Any, grid: np.ndarray, width: float) -> None:
                                            capstyle="butt"))  # fmt: skip
 
 
-__all__ = ["LINES", "cropped", "draw_borders", "lines_of", "runs", "shares"]
+__all__ = ["LINES", "draw_borders", "lines_of", "runs", "shares"]

@@ -96,7 +96,7 @@ def _accesses(
                 "those of large ones.",
             )
         )  # fmt: skip
-    used = simulated(True if caches is None else caches, f.target)
+    used = simulated(True if caches is None else caches, f.target, "memory")
     return Accesses(title, trace, tuple(used), served(trace, used), reuse_distances(trace))
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import PlotError
-from schedlang.plot.borders import LINES, cropped, draw_borders, lines_of, shares
+from schedlang.plot.borders import LINES, draw_borders, lines_of, shares
 from schedlang.plot.limits import cut_text
 from schedlang.plot.order_page import order_page
 from schedlang.plot.palette import BLACK, EMPTY, RED, SOFT, TIMES
 from schedlang.plot.picture import Picture
-from schedlang.plot.sheet import WIDTH, frame, sheet
+from schedlang.plot.sheet import WIDTH, as_rows, frame, sheet
 from schedlang.plot.subject import subjects
 from schedlang.plot.touches import Level, Touches, touches
 
@@ -139,15 +139,17 @@ class _Drawn:
         return int(seen.min(initial=one.steps)), int(seen.max(initial=0))
 
     def _panel(self, figure: Any, axes: Any, one: Touches, turned: bool, wide: float) -> Any:
-        values = cropped(one, getattr(one, self.touch)).astype(float)
+        values = as_rows(getattr(one, self.touch)).astype(float)
         values[values < 0] = np.nan
-        frame(axes, *values.shape)
+        # the leading dimensions of more than two stand below each other, and count from 0
+        first = (0, *one.origin) if len(one.origin) in (1, 2) else (0, 0)
+        frame(axes, values.shape[0], values.shape[1], start=(first[-2], first[-1]))
         low, high = self.range(one)
         image = axes.imshow(values, cmap=_colours(), vmin=low, vmax=max(high, low + 1),
                             interpolation="nearest", aspect="equal")  # fmt: skip
         lines = lines_of(one)
         for level, number in reversed(lines):
-            grid = cropped(one, level.iteration)
+            grid = as_rows(level.iteration)
             # a line takes at most a sixth of a tile
             tile = 1 / max(shares(grid)) / max(values.shape)
             width = min(LINES[number][0], 72 * (wide - 0.5) * tile / 6)
@@ -167,7 +169,7 @@ class _Drawn:
 
 
 def _height(one: Touches, wide: float, tall: float) -> float:
-    rows, columns = cropped(one, one.first).shape
+    rows, columns = as_rows(one.first).shape
     return min(max(wide * rows / columns, 0.35), tall)
 
 
@@ -229,11 +231,11 @@ class _OrderMovie:
             canvas.restore_region(still)
             for (axes, image, one), moves in zip(panels, parts):
                 low, high = drawn.range(one)
-                first = cropped(one, one.first).astype(float)
+                first = as_rows(one.first).astype(float)
                 first[(first < 0) | (first >= count * one.steps / GIF_FRAMES)] = np.nan
                 shown = _colours()((first - low) / max(high - low, 1))
                 if count <= GIF_FRAMES:
-                    shown[cropped(one, moves[count - 1])] = red
+                    shown[as_rows(moves[count - 1])] = red
                 image.set_data(shown)
                 ticks = (*axes.xaxis.get_minor_ticks(), *axes.yaxis.get_minor_ticks())
                 lines = [tick.gridline for tick in ticks]

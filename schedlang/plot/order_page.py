@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from schedlang.markup.text import escape
-from schedlang.plot.borders import LINES, cropped, lines_of, runs, shares
+from schedlang.plot.borders import LINES, lines_of, runs, shares
 from schedlang.plot.palette import TIMES
-from schedlang.plot.sheet import matplotlib
+from schedlang.plot.sheet import as_rows, matplotlib
 from schedlang.plot.touches import Touches
 
 # pixels of the longer side of a canvas, and of one of several buffers
@@ -92,7 +92,7 @@ def order_page(
     other if there is one buffer.
     """
     every = [one for row in rows for one in row]
-    largest = max(cropped(one, one.first).size for one in every)
+    largest = max(as_rows(one.first).size for one in every)
     frames = max(FEWEST_FRAMES, min(MOST_FRAMES, 8 * FRAME_BYTES // largest))
     data = {
         "frames": frames, "colours": _text(_colours()),
@@ -115,7 +115,7 @@ def order_page(
 
 
 def _figure(one: Touches, side: int) -> str:
-    rows, columns = cropped(one, one.first).shape
+    rows, columns = as_rows(one.first).shape
     scale = side / max(rows, columns)
     wide, high = max(1, round(columns * scale)), max(1, round(rows * scale))
     name = f"{one.title}: {one.buffer}"
@@ -123,7 +123,7 @@ def _figure(one: Touches, side: int) -> str:
     paths = ""
     for level, number in reversed(lines_of(one)):
         named.setdefault(number, []).insert(0, level.loop)
-        grid = cropped(one, level.iteration)
+        grid = as_rows(level.iteration)
         # a line takes at most a sixth of a tile
         width = min(LINES[number][0], side / max(rows, columns) / max(shares(grid)) / 6)
         path = "".join(f"M{at + 1} {a}V{b}" for at, a, b in runs(grid))
@@ -147,11 +147,11 @@ def _figure(one: Touches, side: int) -> str:
 
 
 def _panel(one: Touches, frames: int, low: int, high: int) -> dict[str, object]:
-    first = cropped(one, one.first)
+    first = as_rows(one.first)
     # 0 for an element that is never touched, else one more than the frame of its first touch
     frame_of = np.where(first < 0, 0, first * frames // max(one.steps, 1) + 1).astype(np.uint8)
     colour = (255 * np.clip(first - low, 0, high - low) // max(high - low, 1)).astype(np.uint8)
-    now = np.stack([cropped(one, part).ravel() for part in one.frames(frames)])
+    now = np.stack([as_rows(part).ravel() for part in one.frames(frames)])
     return {
         "rows": first.shape[0], "columns": first.shape[1], "steps": one.steps,
         "first": _text(frame_of), "colour": _text(colour), "now": _text(np.packbits(now, axis=1)),

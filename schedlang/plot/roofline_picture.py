@@ -98,8 +98,7 @@ def _named(measured: Any) -> list[tuple[str, Evaluation]]:
         named = [(f"kernel {k}", one) for k, one in enumerate(measured, 1)]
     else:
         named = [("the kernel", measured)]
-    wrong = next((one for _, one in named if not isinstance(one, Evaluation)), None)
-    if wrong is not None or not named:
+    if not named or not all(isinstance(one, Evaluation) for _, one in named):
         raise ComputeTypeError(
             explain(
                 f"roofline({measured!r})"[:200], "it is not what sl.evaluate returns",

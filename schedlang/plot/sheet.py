@@ -98,17 +98,23 @@ def as_rows(values: np.ndarray) -> np.ndarray:
     return values.reshape(-1, values.shape[-1])
 
 
-def frame(axes: Any, rows: int, columns: int, cells: int = 24) -> None:
-    """Prepare ``axes`` for a grid of elements, with thin lines between them if they are few."""
+def frame(
+    axes: Any, rows: int, columns: int, cells: int = 24, start: tuple[int, int] = (0, 0)
+) -> None:
+    """Prepare ``axes`` for a grid of elements, with thin lines between them if they are few.
+
+    ``start`` are the numbers of the first row and of the first column.
+    """
     axes.set_xlim(-0.5, columns - 0.5)
     axes.set_ylim(rows - 0.5, -0.5)
     axes.set_aspect("equal")
     axes.tick_params(length=2, pad=1.5)
-    for axis, count in ((axes.xaxis, columns), (axes.yaxis, rows)):
+    for axis, count, low in ((axes.xaxis, columns, start[1]), (axes.yaxis, rows, start[0])):
         last = count - 1
         step = max(1, 2 ** int(np.ceil(np.log2(max(count / 6, 1)))))
-        axis.set_ticks([k for k in range(0, count, step) if k == 0 or last - k >= 0.75 * step]
-                       + [last] * (last > 0))  # fmt: skip
+        shown = [k for k in range(0, count, step) if k == 0 or last - k >= 0.75 * step]
+        shown += [last] * (last > 0)
+        axis.set_ticks(shown, [str(low + k) for k in shown])
     if max(rows, columns) <= cells:
         axes.set_xticks(np.arange(-0.5, columns), minor=True)
         axes.set_yticks(np.arange(-0.5, rows), minor=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.analysis.graph import graph
-from schedlang.compute.tensor import ScanOp
+from schedlang.compute.tensor import ScanOp, Tensor
 from schedlang.errors import PlotError, explain
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
@@ -102,13 +102,16 @@ def _stages(s: Any, producer: Any, consumer: Any, call: str) -> tuple[str, str]:
     names = [n for n in s.state.stages if n not in parts and not s.state.stages[n].is_scan]
     if not names:
         raise PlotError(f"{call}: every stage belongs to a scan, whose rows it does not draw")
-    made = _named(producer, names, call, "producer")
+    made = _named(s, producer, names, call, "producer")
     if made is None:
         inner = [n for n in names if not found.nodes[n]["output"]]
         if not inner:
-            raise PlotError(f"{call}: the schedule has one stage, {names[-1]}, and no producer")
+            why = f"the schedule has one stage, {names[-1]}, and no producer"
+            if parts:
+                why = f"all stages but {names[-1]} belong to a scan, whose rows it does not draw"
+            raise PlotError(f"{call}: {why}")
         made = inner[-1]
-    reader = _named(consumer, names, call, "consumer")
+    reader = _named(s, consumer, names, call, "consumer")
     if reader is None:
         readers = list(found.successors(made))
         while len(readers) == 1 and found.nodes[readers[0]]["computed"] == "inline":
@@ -120,10 +123,13 @@ def _stages(s: Any, producer: Any, consumer: Any, call: str) -> tuple[str, str]:
     return made, reader
 
 
-def _named(which: Any, names: list[str], call: str, role: str) -> str | None:
+def _named(s: Any, which: Any, names: list[str], call: str, role: str) -> str | None:
+    """Return the stage that ``which`` names, or that computes it as one of its outputs."""
     if which is None:
         return None
     name = which if isinstance(which, str) else getattr(which, "name", str(which))
+    if isinstance(which, Tensor):
+        name = s.state.defined.get(which, name)
     if name not in names:
         raise PlotError(f"{call}(..., {role}={name}): choose one of {', '.join(names)}")
     return str(name)

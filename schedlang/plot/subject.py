@@ -81,6 +81,13 @@ def _subject(what: Any, call: str, sizes: Mapping[Any, int] | None, title: str) 
 
 def _numbers(nest: Nest, call: str, sizes: Mapping[Any, int] | None) -> dict[Any, int]:
     """Return a number for each symbolic size of ``nest``; raise if one has none."""
+    if not isinstance(sizes or {}, Mapping):
+        raise PlotError(
+            explain(
+                f"{call}(..., sizes={sizes!r})"[:200], "sizes is no mapping",
+                'Give a number for each size by its name: sizes={"n": 32}.',
+            )
+        )  # fmt: skip
     given = {str(getattr(size, "name", size)): value for size, value in (sizes or {}).items()}
     # a scalar that is no size decides no index
     scalars = [a for a in nest.args if isinstance(a, Var) and a.is_size]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from schedlang.errors import PlotError, explain
 from schedlang.ir.nodes import Buffer, For
+from schedlang.plot.boxes import drawn_box
 from schedlang.plot.limits import MOST_ELEMENTS, MOST_POINTS, Cut, cuts
 from schedlang.plot.subject import Subject, buffer_of
 from schedlang.plot.timeline import Timed, Timeline, refuse_gather, timeline
@@ -33,7 +35,9 @@ class Touches:
     ``first`` and ``last`` are the steps of the first and the last touch, -1 for an element that is
     never touched; ``count`` is the number of steps that touch it. ``steps`` is the number of all
     steps. ``times`` and ``elements`` list every touch in order: its step, and the flat position of
-    the element. ``levels`` are the loops around the first touches, outer to inner.
+    the element. ``levels`` are the loops around the first touches, outer to inner. If the picture
+    is in part, the arrays are those of the smallest box around all touched elements, which begins
+    at ``origin`` in the buffer.
     """
 
     title: str
@@ -47,6 +51,7 @@ class Touches:
     levels: tuple[Level, ...]
     cut: tuple[Cut, ...]
     parallel: bool
+    origin: tuple[int, ...] = ()
 
     def frames(self, number: int) -> np.ndarray:
         """Return the elements touched in each of ``number`` equal parts of the steps, as bools."""
@@ -68,6 +73,8 @@ def touches(
     """
     if what not in WHAT:
         raise PlotError(f"{call}(..., what={what!r}): choose one of {', '.join(WHAT)}")
+    if not which:
+        raise PlotError(f"{call}(..., buffer=[]): give at least one buffer")
     nest = subject.unfolded
     buffers = [buffer_of(nest, one, call) for one in which]
     most, cut = cuts(
@@ -83,8 +90,6 @@ def _of_buffer(
 ) -> Touches:
     # a name stands for all allocations of one stage
     same = [b for b in line.nest.buffers if b.name == buffer.name]
-    shape = line.shape(buffer)
-    size = int(np.prod(shape))
     times: list[np.ndarray] = []
     elements: list[np.ndarray] = []
     origins: list[tuple[Timed, np.ndarray]] = []
@@ -107,7 +112,12 @@ def _of_buffer(
                 'Choose another buffer, or what="touch".',
             )
         )  # fmt: skip
-    every, where = np.concatenate(times), np.concatenate(elements)
+    every = np.concatenate(times)
+    asked = f"iteration_order(..., buffer={buffer.name})"
+    where, origin, shape = drawn_box(
+        np.concatenate(elements), line.shape(buffer), bool(cut), asked
+    )
+    size = prod(shape)
     numbers = np.concatenate([np.full(t.size, k) for k, t in enumerate(times)])
     within = np.concatenate([at for _, at in origins])
     # a step that loads and stores an element touches it once; the keys are in the order of time
@@ -125,7 +135,7 @@ def _of_buffer(
     parallel = any(loop.kind == "parallel" for site in line.sites for loop in site.loops)
     return Touches(
         title, buffer.name, first.reshape(shape), last.reshape(shape), count.reshape(shape),
-        int(ranks[-1]), every, where, levels, cut, parallel,
+        int(ranks[-1]), every, where, levels, cut, parallel, origin,
     )  # fmt: skip
 
 

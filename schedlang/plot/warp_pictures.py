@@ -14,7 +14,7 @@ from schedlang.plot.palette import EMPTY, GREEN, RED, SOFT, TIMES
 from schedlang.plot.picture import Picture
 from schedlang.plot.sheet import WIDTH, sheet
 from schedlang.plot.subject import subjects
-from schedlang.plot.warps import WarpRequest, warp_requests
+from schedlang.plot.warps import MOST_REQUESTS, WarpRequest, warp_requests
 
 # the most accesses of a kernel that are drawn, and panels in a line
 MOST_ACCESSES, MOST_PANELS = 8, 4
@@ -119,6 +119,9 @@ Drawing = Callable[[Any, WarpRequest, int], Any]
 
 
 def _picture(found: list[WarpRequest], title: str, caption: str, drawing: Drawing) -> Picture:
+    if not all(request.complete for request in found):
+        caption += f" Drawn in part: the first {MOST_REQUESTS:,} requests of the block."
+
     def draw() -> Any:
         lines = _lines(found)
         columns = max(len(line) for line in lines)

@@ -19,11 +19,12 @@ from schedlang.gpu_lowering.memory_requests import Request, decided_by_data, req
 from schedlang.gpu_lowering.program import Launch, Program
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.printer import expr_text
+from schedlang.plot.boxes import drawn_box
 from schedlang.plot.subject import Subject, buffer_of, shape_of
 from schedlang.target import Target
 
 # the most requests of a block that are followed, and the most elements whose threads are found
-MOST_REQUESTS = 200_000
+MOST_REQUESTS = 50_000
 MOST_ELEMENTS = 128 * 128
 
 
@@ -33,7 +34,9 @@ class WarpRequest:
 
     ``lanes`` are the threads of the warp that take part, ``bytes`` the offset in the buffer at
     which each accesses ``width`` bytes. ``cost`` is the number of sectors of global memory, or of
-    passes of shared memory. ``requests`` counts the requests of the access that were followed. """
+    passes of shared memory. ``requests`` counts the requests of the access that were followed:
+    all, or if not ``complete`` those among the first requests of the block.
+    """
 
     title: str
     buffer: str
@@ -46,6 +49,7 @@ class WarpRequest:
     width: int
     cost: int
     requests: int
+    complete: bool = True
 
     @property
     def used(self) -> int:
@@ -130,14 +134,11 @@ def warp_requests(
         )
     name = None if which is None else buffer_of(subject.nest, which, call).name
     seen: dict[tuple[int, int, bool], tuple[int, Request, int]] = {}
-    count = 0
 
     def see(request: Request) -> None:
-        nonlocal count
-        count += 1
         place = "shared" if request.buffer.scope == "shared" else "global"
         mine = slice(warp * WARP, (warp + 1) * WARP)
-        if place != scope or name not in (None, request.buffer.name) or count > MOST_REQUESTS:
+        if place != scope or name not in (None, request.buffer.name):
             return
         if not request.active[mine].any():
             return
@@ -146,7 +147,7 @@ def warp_requests(
         worst, kept, times = seen.get(key, (-1, request, 0))
         seen[key] = (cost, request, times + 1) if cost > worst else (worst, kept, times + 1)
 
-    requests_of_block(launch, [0] * len(launch.grid), {}, see)
+    complete = requests_of_block(launch, [0] * len(launch.grid), {}, see, most=MOST_REQUESTS)
     if not seen:
         raise PlotError(
             explain(
@@ -157,7 +158,7 @@ def warp_requests(
             )
         )  # fmt: skip
     return [
-        _request(subject.title, program, request, cost, times, scope, warp)
+        _request(subject.title, program, request, cost, times, scope, warp, complete)
         for cost, request, times in seen.values()
     ]
 
@@ -174,14 +175,15 @@ def _cost(request: Request, mine: slice, scope: str) -> int:
 
 
 def _request(
-    title: str, program: Program, request: Request, cost: int, times: int, scope: str, warp: int
-) -> WarpRequest:
+    title: str, program: Program, request: Request, cost: int, times: int, scope: str, warp: int,
+    complete: bool,
+) -> WarpRequest:  # fmt: skip
     active = np.flatnonzero(request.active[warp * WARP : (warp + 1) * WARP])
     inside = ", ".join(expr_text(i, program.nest.names) for i in request.indices)
     return WarpRequest(
         title, request.buffer.name, f"{request.buffer.name}[{inside}]", request.stores, scope,
         itemsize(request.buffer.dtype), active, request.bytes[warp * WARP + active], request.width,
-        cost, times,
+        cost, times, complete,
     )  # fmt: skip
 
 
@@ -189,6 +191,8 @@ def _request(
 class Threads:
     """The block and the thread that store each element of a buffer; -1 where none of those drawn.
 
+    If some blocks are left out, the arrays are those of the smallest box around the elements that
+    the others store, which begins at ``origin`` in the buffer.
     ``blocks`` number the blocks, ``threads`` the threads of a block, x fastest. ``grid`` and
     ``block`` are the extents in x, y and z; ``drawn`` are the blocks that were followed.
     """
@@ -201,6 +205,7 @@ class Threads:
     grid: tuple[int, ...]
     block: tuple[int, ...]
     drawn: int
+    origin: tuple[int, ...] = ()
 
 
 def threads_of(subject: Subject, which: Any, kernel: str | None, call: str) -> Threads:
@@ -213,7 +218,6 @@ def threads_of(subject: Subject, which: Any, kernel: str | None, call: str) -> T
     launch = _storing(program, buffer, kernel, call)
     shape = shape_of(buffer.shape)
     size = int(np.prod(shape))
-    blocks, threads = np.full(size, -1, np.int64), np.full(size, -1, np.int64)
     extents = [int(n) for n in map(_number, (i.extent for i in launch.grid))]
     letters = [i.letter for i in launch.grid]
     grid = tuple(dict(zip(letters, extents)).get(letter, 1) for letter in "xyz")
@@ -221,6 +225,8 @@ def threads_of(subject: Subject, which: Any, kernel: str | None, call: str) -> T
     each = max(1, size // max(1, int(np.prod(extents))))
     kept = _first_blocks(extents, max(1, MOST_ELEMENTS // each))
     strides = dict(zip("xyz", (1, grid[0], grid[0] * grid[1])))
+    # elements with their block and thread, in the order of the stores
+    stored: list[tuple[np.ndarray, int, np.ndarray]] = []
     for place in np.ndindex(*kept):
         number = sum(strides[letter] * at for letter, at in zip(letters, place))
 
@@ -228,14 +234,22 @@ def threads_of(subject: Subject, which: Any, kernel: str | None, call: str) -> T
             active = np.flatnonzero(request.active)
             count = request.width // itemsize(buffer.dtype)
             first = request.bytes[active] // itemsize(buffer.dtype)
-            for k in range(count):
-                blocks[first + k] = number
-                threads[first + k] = active
+            stored.extend((first + k, number, active) for k in range(count))
 
-        requests_of_block(launch, place, {}, see, buffer)
+        if not requests_of_block(launch, place, {}, see, buffer, MOST_REQUESTS):
+            raise PlotError(
+                f"{call}({subject.title}): a block of {launch.name} stores more than "
+                f"{MOST_REQUESTS:,} times to {buffer.name}; draw a smaller computation"
+            )
+    every = np.concatenate([elements for elements, _, _ in stored])
+    asked = f"{call}(..., buffer={buffer.name})"
+    places, origin, box = drawn_box(every, shape, kept != extents, asked)
+    blocks, threads = np.full(box, -1, np.int64), np.full(box, -1, np.int64)
+    blocks.ravel()[places] = np.repeat([n for _, n, _ in stored], [e.size for e, _, _ in stored])
+    threads.ravel()[places] = np.concatenate([active for _, _, active in stored])
     return Threads(
-        subject.title, launch.name, buffer.name, blocks.reshape(shape), threads.reshape(shape),
-        grid, block, int(np.prod(kept)),
+        subject.title, launch.name, buffer.name, blocks, threads, grid, block, int(np.prod(kept)),
+        origin,
     )  # fmt: skip
 
 
@@ -245,7 +259,7 @@ def _storing(program: Program, buffer: Buffer, kernel: str | None, call: str) ->
         return launch_of(program, kernel, call)
     for launch in reversed(program.launches):
         seen: list[Request] = []
-        requests_of_block(launch, [0] * len(launch.grid), {}, seen.append, buffer)
+        requests_of_block(launch, [0] * len(launch.grid), {}, seen.append, buffer, 1)
         if seen:
             return launch
     raise PlotError(f"{call}(..., buffer={buffer.name}): no kernel stores to {buffer.name} in "

@@ -106,13 +106,13 @@ def with_new_outputs(arrays: Sequence[Any], signature: Signature) -> list[Any]:
     ]
 
 
-def simulated(caches: Any, target: Target) -> Sequence[Cache]:
-    """Return the caches to simulate, as ``counters`` is asked for them."""
+def simulated(caches: Any, target: Target, call: str = "counters") -> Sequence[Cache]:
+    """Return the caches to simulate, as ``call`` is asked for them."""
     if caches is True or caches is False:
         return target.caches if caches else ()
     if not isinstance(caches, (list, tuple)) or not all(isinstance(c, Cache) for c in caches):
         raise CallError(
-            f"counters(..., caches={caches!r}): caches is True, False, or a list such as "
+            f"{call}(..., caches={caches!r}): caches is True, False, or a list such as "
             "[Cache(32 * 1024, 8)] of schedlang.target.Cache, the first level first"
         )
     return caches

@@ -102,9 +102,14 @@ def _storage_places(
 
 
 def store_refusal(state: State, stage: Stage) -> str | None:
-    """Return why ``stage`` cannot be stored at its place, given the present attachments."""
+    """Return why ``stage`` cannot be stored at its place, given the present attachments.
+
+    A place that later attachments may make legal is not refused.
+    """
     loop, wanted = stage.attach, stage.store
     if wanted is None or not isinstance(loop, At):
+        return None
+    if isinstance(wanted, At) and encloses(state, wanted, loop) is None:
         return None
     if isinstance(wanted, At) and wanted.stage == loop.stage and wanted.axis is loop.axis:
         return None
@@ -155,6 +160,24 @@ def enclosing(state: State, attach: Mapping[str, Attach], loop: At) -> Iterator[
         for axis in reversed(leaf[: position(leaf, current.axis) + 1]):
             yield current.stage, axis
         current = attach[current.stage]
+
+
+def encloses(state: State, outer: At, inner: At) -> bool | None:
+    """Return whether loop ``outer`` is ``inner`` or encloses it.
+
+    Return ``None`` if that depends on where a stage that is still at root will be attached.
+    """
+    loop = inner
+    while loop.stage != outer.stage:
+        stage = state.stages[loop.stage]
+        if isinstance(stage.attach, At):
+            loop = stage.attach
+            continue
+        fixed = state.is_output(stage) or stage.is_scan or isinstance(stage.attach, Inline)
+        later = not fixed and state.dependences.depends(outer.stage, stage.name)
+        return None if later else False
+    leaf = state.stages[loop.stage].leaf
+    return position(leaf, outer.axis) <= position(leaf, loop.axis)
 
 
 def _scans(state: State) -> list[Stage]:
@@ -321,9 +344,16 @@ def ahead_of_init(stage: Stage, axis: Axis) -> bool:
 def legal_places(
     state: State, attach: Mapping[str, Attach], readers: list[str], child: Stage | None = None
 ) -> list[tuple[str, str]]:
-    """Return the loops that enclose all ``readers`` of ``child``, outermost first.
+    """Return the names of :func:`legal_loops`, as pairs ``(stage, axis)``."""
+    return [(stage, axis.name) for stage, axis in legal_loops(state, attach, readers, child)]
 
-    Each is a pair of names, ``(stage, axis)``.
+
+def legal_loops(
+    state: State, attach: Mapping[str, Attach], readers: list[str], child: Stage | None = None
+) -> list[tuple[str, Axis]]:
+    """Return the loops that enclose all ``readers`` of ``child``, each with the stage it is of.
+
+    The outermost comes first.
     """
     if not readers:
         return []
@@ -341,7 +371,7 @@ def legal_places(
     if child is not None:
         started = {s for s, _ in kept if starts_from(state, state.stages[s], child)}
         kept = [(s, a) for s, a in kept if s not in started or ahead_of_init(state.stages[s], a)]
-    return [(s, a.name) for s, a in kept]
+    return kept
 
 
 def places_text(places: list[tuple[str, str]]) -> str:

@@ -16,7 +16,7 @@ from schedlang.autotune.costs.arithmetic import instructions, operations
 from schedlang.autotune.costs.footprint import Reach, line_traffic
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
-from schedlang.index.enumeration import count, leaves_of
+from schedlang.index.enumeration import count, leaves_of, spans_of
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, For, If, Kept, Load, Stmt, Store
 from schedlang.ir.offsets import flat, lane_step
@@ -162,9 +162,13 @@ def _share(test: If, loops: Sequence[For]) -> float:
 
 
 def _new(test: If, loops: Sequence[For]) -> float:
-    """Return the part of the iterations that passes the test of a sliding window."""
-    leaves = leaves_of([test.cond])
-    spans = {f.axis: (0, _extent(f)) for f in loops if f.axis in leaves}
+    """Return the part of the iterations that passes the test of a sliding window.
+
+    It is 1 if that depends on a size.
+    """
+    spans = spans_of([test.cond], {f.axis: (0, _extent(f)) for f in loops})
+    if spans is None:
+        return 1.0
     passed = count([(test.cond, True)], spans)
     return 1.0 if passed is None else passed / prod(length for _, length in spans.values())
 

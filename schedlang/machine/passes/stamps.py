@@ -16,7 +16,6 @@ from schedlang.machine.names import Names
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
     INDEX,
-    Alloc,
     Array,
     Body,
     Fn,
@@ -32,7 +31,6 @@ from schedlang.machine.nodes import (
     Run,
     Stmt,
     Store,
-    Thread,
     Value,
     walk,
 )
@@ -85,25 +83,10 @@ def stamped(nest: MachineNest, slots: Slots, threads: int) -> MachineNest:
       store(times, 0, load(times, 0) + (ticks() - start))
       store(times, 1, load(times, 1) + 1)
     """
-    names = Names({*NAMES, *_names(nest)})
+    names = Names({*NAMES, *nest.identifiers()})
     buffer = Buffer("times", "int64", ((threads + 1) * slots.width,))
     writer = _Writer(nest, slots, names.fresh, Array(names.fresh("times"), buffer))
     return writer.nest()
-
-
-def _names(nest: MachineNest) -> set[str]:
-    """Return the names of functions, parameters, registers and arrays."""
-    found: set[str] = set()
-    for function in nest.functions:
-        found |= {function.name, *(p.name for p in function.parameters)}
-        for stmt, _ in walk(function.body):
-            if isinstance(stmt, (Let, Thread)):
-                found.add(stmt.reg.name)
-            elif isinstance(stmt, For):
-                found.add(stmt.index.name)
-            elif isinstance(stmt, Alloc):
-                found.add(stmt.array.name)
-    return found
 
 
 class _Writer:

@@ -9,6 +9,7 @@ from schedlang.errors import ScheduleError
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.state.cuts import broken_cut
 from schedlang.state.placement import store_refusal
+from schedlang.state.prefetches import fetches
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.relations import position
 from schedlang.state.state import At, Stage, State, participle
@@ -24,6 +25,23 @@ def without_conflict(state: State, before: State, name: str, axis: Axis | None =
     _check_cuts(state, stage, before, axis)
     _check_lanes(state, stage, before, axis)
     _check_windows(state, before, axis)
+    return with_prefetches(state, before)
+
+
+def with_prefetches(state: State, before: State) -> State:
+    """Return ``state``; refuse a step after which a loop no longer reads what it prefetches."""
+    hints = ((s, hint) for s in state.stages.values() for hint in s.prefetches)
+    for stage, hint in hints:
+        old = before.stages[stage.name]
+        if fetches(state, stage, hint) or not fetches(before, old, hint):
+            continue
+        tensor, loop = hint.tensor.name, hint.axis.name
+        refuse(
+            f"stage {stage.name} prefetches {tensor}, but {loop} would no longer read {tensor} "
+            "from outside the loop",
+            f"Take this step before the prefetch, and prefetch at {loop} what it then reads.",
+            before, hint.axis,
+        )  # fmt: skip
     return state
 
 
@@ -100,4 +118,4 @@ def check_fixed_extents(stage: Stage, before: State) -> None:
             )  # fmt: skip
 
 
-__all__ = ["check_fixed_extents", "without_conflict"]
+__all__ = ["check_fixed_extents", "with_prefetches", "without_conflict"]

@@ -17,6 +17,7 @@ from schedlang.index.simplify import to_lin
 from schedlang.language.construct import select
 from schedlang.state.plan import Dim, Peel, Threads, make_plan
 from schedlang.state.primitives.arguments import leaf_position, names, shown
+from schedlang.state.primitives.conflicts import with_prefetches
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.primitives.storage import check_scope
 from schedlang.state.relations import parts, sources
@@ -73,13 +74,13 @@ def cache_read(state: State, tensor: Tensor, scope: str, readers: Sequence[Stage
     op = _new_operation(name, axes, (Read(tensor, axes, tensor.dtype),))
     copy = Stage(name, op, op.outputs, axes, scope=scope)
     first = next(n for n, s in state.stages.items() if s in list(readers))
-    state = state.inserted(copy, first)
+    before, state = state, state.inserted(copy, first)
     changed = []
     for reader in readers:
         assert isinstance(reader.op, ComputeOp)
         rewritten = _substituted(reader.op, {}, {tensor: op.outputs[0]})
         changed.append(reader.with_(op=rewritten))
-    return state.updated(*changed), op.outputs[0]
+    return with_prefetches(state.updated(*changed), before), op.outputs[0]
 
 
 def _reads(stage: Stage, tensor: Tensor) -> bool:

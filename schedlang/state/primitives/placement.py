@@ -7,9 +7,19 @@ from typing import Any
 from schedlang.compute.tensor import ScanOp
 from schedlang.errors import subscript
 from schedlang.expr.nodes import Axis
-from schedlang.state.placement import effective_readers, legal_places, place, places_text
+from schedlang.state.placement import (
+    effective_readers,
+    encloses,
+    legal_places,
+    place,
+    places_text,
+)
 from schedlang.state.primitives.arguments import leaf_position, shown
-from schedlang.state.primitives.conflicts import check_fixed_extents, without_conflict
+from schedlang.state.primitives.conflicts import (
+    check_fixed_extents,
+    with_prefetches,
+    without_conflict,
+)
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.relations import position
 from schedlang.state.state import NONTEMPORAL, At, Inline, Result, Root, Stage, State
@@ -48,13 +58,15 @@ def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
             f"Attach it outside {lanes.name}, or vectorize a loop of {stage.name} instead.",
             state, lanes,
         )  # fmt: skip
-    if isinstance(stage.store, At) and not _encloses(state, stage.store, At(parent.name, axis)):
+    stored, asked = stage.store, At(parent.name, axis)
+    if isinstance(stored, At) and encloses(state, stored, asked) is False:
         refuse(
-            f"{stage.name} is stored at {stage.store.axis.name} of {stage.store.stage}, which does "
-            f"not enclose {axis.name}",
+            f"{stage.name} is stored at {stored.axis.name} of {stored.stage}, which does not "
+            f"enclose {axis.name}",
             f"Call {subscript(stage.name)}.compute_root() first, then compute_at and store_at.",
         )  # fmt: skip
-    return state.updated(stage.with_(attach=At(parent.name, axis))), None
+    made = state.updated(stage.with_(attach=asked))
+    return with_prefetches(made, state), None
 
 
 def _parent(parent: Any) -> Stage:
@@ -113,7 +125,8 @@ def compute_inline(state: State, stage: Stage) -> Result:
             f"{stage.name} has {lost[0]}, but an inlined stage stores nothing",
             "Leave out one of the two steps, or attach the stage with compute_at.",
         )  # fmt: skip
-    return state.updated(stage.with_(attach=Inline(), store=None)), None
+    made = state.updated(stage.with_(attach=Inline(), store=None))
+    return with_prefetches(made, state), None
 
 
 def compute_root(state: State, stage: Stage) -> Result:
@@ -129,7 +142,7 @@ def store_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
     leaf_position(state, parent, axis)
     loop = _compute_loop(stage)
     wanted = At(parent.name, axis)
-    if not _encloses(state, wanted, loop):
+    if encloses(state, wanted, loop) is False:
         where = f"{stage.name} is computed at {loop.axis.name} of {loop.stage}"
         if loop.stage == parent.name:
             why = f"{where}, and {axis.name} is inside {loop.axis.name}"
@@ -138,17 +151,6 @@ def store_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
         refuse(why, f"Store at {loop.axis.name} or at a loop around it.", state, axis)
     made = state.updated(stage.with_(store=wanted))
     return without_conflict(made, state, stage.name, axis), None
-
-
-def _encloses(state: State, outer: At, inner: At) -> bool:
-    """Return whether loop ``outer`` is ``inner`` or encloses it."""
-    loop: object = inner
-    while isinstance(loop, At):
-        leaf = state.stages[loop.stage].leaf
-        if loop.stage == outer.stage:
-            return position(leaf, outer.axis) <= position(leaf, loop.axis)
-        loop = state.stages[loop.stage].attach
-    return False
 
 
 def _compute_loop(stage: Stage) -> At:
