@@ -50,7 +50,7 @@ class ComputeTypeError(SchedlangError, TypeError):
 
 
 class MissingNameError(SchedlangError, AttributeError):
-    """A name that a tensor, a schedule or a stage does not have."""
+    """A name that a tensor, a schedule, a stage or a kernel does not have."""
 
 
 class BoundsError(SchedlangError, IndexError):
@@ -59,6 +59,10 @@ class BoundsError(SchedlangError, IndexError):
 
 class ScheduleError(SchedlangError, ValueError):
     """A schedule step that is not legal; the schedule is unchanged."""
+
+
+class ScheduleTypeError(ScheduleError, TypeError):
+    """A schedule step that lacks an argument, or is given one that it does not take."""
 
 
 class LoweringError(SchedlangError, ValueError):
