@@ -17,11 +17,9 @@ def counts_html(
     """Return the counts of the kernel ``name`` as HTML with its style."""
     levels = len(total.lines)
     heads, stage_heads = columns(levels)
-    lines = []
-    for line, counts in nest:
-        code = line.text.lstrip()
-        indent = "&nbsp;" * (len(line.text) - len(code))
-        lines.append([*line_cells(counts, levels), f"{indent}{escape(code)}"])
+    lines = [
+        [*line_cells(counts, levels), f"<code>{escape(line.text)}</code>"] for line, counts in nest
+    ]
     rows = [[escape(stage), *stage_cells(counts)] for stage, counts in stages.items()]
     rows.append(["total", *stage_cells(total)])
     parts = [
