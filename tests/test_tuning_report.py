@@ -454,8 +454,8 @@ def test_the_summary_of_a_search() -> None:
         "  trials:   36 ok, 4 crashed",
         "  measured: 35, 1 more from the database, 1 duplicate not measured, in 1 min 15 s"
         " (random, seed 7)",
-        "  race:     the winner took 2 ms in the search and 2.5 ms when measured again: the shortest"
-        " of many noisy times is too short",
+        "  race:     the winner took 2 ms in the search and 2.5 ms when measured again: the"
+        " shortest of many noisy times is too short",
         "  ended:    all trials are done",
         "  space:    20 of 50 drawn sets of decisions make a candidate (40%)",
         "  estimate: its order of the candidates is close to that of their times (rank correlation"

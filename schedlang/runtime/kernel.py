@@ -22,7 +22,7 @@ from schedlang.ir.verify import verify
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.passes.serial import serial
 from schedlang.markup.bundle import mime_bundle
-from schedlang.runtime import files, thread_safety
+from schedlang.runtime import files, perf_map, thread_safety
 from schedlang.runtime.advice import advice, short_scan
 from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.built import Built, numba_types
@@ -124,6 +124,10 @@ class Kernel(Levels, TeModule, Countable):
                     thread_safety.warn_forked()
                     path = files.write(self._built.serial_text, self.name, self._path.suffix)
             self._entry = self._loaded(path)
+            if self.target.kind == "cpu" and perf_map.wanted():
+                self.compile()
+                names = [function.name for function in self._built.machine.functions]
+                perf_map.add_to_map(self._entry, names)
         return self._entry
 
     def _loaded(self, path: Path) -> Any:
