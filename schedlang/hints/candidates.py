@@ -27,11 +27,15 @@ STRIP = 64
 
 @dataclass(frozen=True)
 class Candidate:
-    """A step to try: the primitive it is named after, its stage, and the function that takes it."""
+    """A step to try: the primitive it is named after, its stage, and the function that takes it.
+
+    ``vectors`` is the same for steps that differ in the width of a vector alone, else ``None``.
+    """
 
     primitive: str
     stage: str
     take: Callable[[Schedule], object]
+    vectors: object = None
 
 
 def candidates(s: Schedule, target: Target) -> Iterator[Candidate]:
@@ -51,7 +55,7 @@ def _loops(s: Schedule, view: StageView, target: Target) -> Iterator[Candidate]:
     if "vectorize" not in taken:
         for axis in data:
             for width in (lanes, 2 * lanes):
-                yield Candidate("vectorize", name, _vectors(name, axis, width))
+                yield Candidate("vectorize", name, _vectors(name, axis, width), (name, axis))
     if "parallel" not in taken and data:
         yield Candidate("parallel", name, lambda s: s[name].parallel(data[0]))
         if len(data) > 1:
@@ -70,9 +74,14 @@ def _loops(s: Schedule, view: StageView, target: Target) -> Iterator[Candidate]:
     if len(data) > 1:
         for edge in TILES:
             yield Candidate("tile", name, _tile(name, data[-2], data[-1], edge))
-    for axis in (a for a in plain if a.is_reduce):
+    steps = [a for a in plain if a.is_reduce]
+    for axis in steps:
         for chunk in CHUNKS:
             yield Candidate("split", name, _chunk(name, axis, chunk))
+    if "vectorize" not in taken and steps:
+        for width in (lanes, 2 * lanes):
+            take = _partial_sums(name, steps[-1], width)
+            yield Candidate("rfactor", name, take, (name, steps[-1]))
 
 
 def _vectors(name: str, axis: Axis, width: int) -> Callable[[Schedule], object]:
@@ -121,6 +130,23 @@ def _register_tile(name: str, axis: Axis, lanes: Axis, rows: int) -> Callable[[S
         # a data loop inside a reduction would keep the sums in memory
         s[name].reorder(*outside, *(a for a in others if a.is_reduce), inner, lanes)
         s[name].unroll(inner)
+
+    return take
+
+
+def _partial_sums(name: str, axis: Axis, lanes: int) -> Callable[[Schedule], object]:
+    """Return the steps that reduce along ``axis`` in the lanes of a vector."""
+
+    def take(s: Schedule) -> None:
+        (tensor,) = s[name].outputs
+        _, lane = s[name].split(axis, factor=lanes)
+        partial = s.rfactor(tensor, lane, factor_axis=len(s[name].op.axis))
+        data = [a for a in s[name].leaf_axes if not a.is_reduce]
+        if data:
+            s[partial].compute_at(s[name], data[-1])
+        lane = s[partial].op.axis[-1]
+        s[partial].reorder(*(a for a in s[partial].leaf_axes if a is not lane), lane)
+        s[partial].vectorize(lane)
 
     return take
 

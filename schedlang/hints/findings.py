@@ -11,9 +11,10 @@ from schedlang.diagnostics.sites import Site, extent_of, name_of, sites
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Expr
 from schedlang.expr.visit import postorder
+from schedlang.hints.predicted import waits_for_nothing
 from schedlang.host import LINE
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Buffer, Load
+from schedlang.ir.nodes import Buffer, If, Load, walk
 from schedlang.ir.offsets import flat, lane_step
 from schedlang.ir.printer import expr_text
 from schedlang.machine.loops.job import LoopJob
@@ -51,6 +52,7 @@ def findings(nest: Nest, target: Target) -> Iterator[Finding]:
     for site in large:
         yield from _strides(site, nest)
         yield from _scalars(site, target)
+        yield from _waiting_sums(site, nest)
         yield from _reloaded(site, target)
         yield from _short_loops(site, nest)
 
@@ -70,12 +72,19 @@ def _idle_cores(nest: Nest, large: Sequence[Site]) -> Iterator[Finding]:
 
 def _repeated(nest: Nest, found: Sequence[Site]) -> Iterator[Finding]:
     """Yield the stages whose elements are computed more than once."""
+    # a sliding window skips what earlier iterations computed
+    slid = {
+        s for test, _ in walk(nest.body) if isinstance(test, If) and test.slides
+        for s, _ in walk(test.body)
+    }  # fmt: skip
     for buffer in nest.buffers:
         tensor = buffer.tensor
         shape = () if tensor is None else tensor.shape
         if buffer in nest.args or tensor is None or not all(isinstance(e, int) for e in shape):
             continue
         stores = [s for s in found if buffer in s.store.buffers and s.store.reducer is None]
+        if any(s.store in slid for s in stores):
+            continue
         times, size = sum(s.iterations for s in stores), prod(int(e) for e in shape)
         if stores and times > 1.05 * size:
             stage = stores[0].store.stage
@@ -130,6 +139,21 @@ def _scalars(site: Site, target: Target) -> Iterator[Finding]:
             f"no loop of stage {site.store.stage} is vectorized, and a register holds {lanes} "
             f"{dtype}", frozenset({"vectorize"}), site.store.stage,
         )  # fmt: skip
+
+
+def _waiting_sums(site: Site, nest: Nest) -> Iterator[Finding]:
+    """Yield a finding for a sum of floats in one element, step after step."""
+    inner, store = site.loops[-1], site.store
+    if store.reducer is None or inner.kind != "serial" or not inner.axis.is_reduce:
+        return
+    if waits_for_nothing(store) or any(f.kind == "vectorize" for f in site.loops):
+        return
+    yield Finding(
+        f"each iteration of {name_of(inner, nest)} waits for the {store.reducer.name} of the "
+        f"previous one in stage {store.stage}, and no compiler may change the order of floats: "
+        "partial results in the lanes of a vector do not wait",
+        frozenset({"rfactor"}), store.stage,
+    )  # fmt: skip
 
 
 def _reloaded(site: Site, target: Target) -> Iterator[Finding]:

@@ -6,12 +6,12 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.autotune.costs.estimate import estimate
 from schedlang.autotune.record import cores
 from schedlang.diagnostics.spills import guarded, spills
 from schedlang.diagnostics.strides import strided
 from schedlang.errors import CallTypeError, SchedlangError, explain
 from schedlang.hints.candidates import Candidate, candidates
+from schedlang.hints.predicted import Prediction, predicted
 from schedlang.ir.nest import Nest
 from schedlang.ir.verify import verify
 from schedlang.schedule.schedule import Schedule
@@ -44,8 +44,9 @@ def next_steps(s: Any, target: Any = None) -> list[NextStep]:
     """Return the legal next steps of a schedule on a CPU, those that promise most first.
 
     Each is tried on a copy of ``s``. Steps that are refused or warn, whose nest does not pass the
-    verifier, or that :func:`~schedlang.build` would warn of are left out. The effects are those of
-    the tuner's estimate, which only ranks; it knows nothing of what LLVM vectorizes by itself.
+    verifier, or that :func:`~schedlang.build` would warn of are left out. Of vectors along one
+    axis, the best width is listed. The effects are predictions: the tuner's estimate, with the
+    loops that LLVM vectorizes by itself, and with one memory for all cores.
 
     Raise :class:`~schedlang.errors.CallTypeError` if ``s`` is no schedule, and
     :class:`~schedlang.errors.LoweringError` if it cannot be lowered.
@@ -75,18 +76,23 @@ def next_steps(s: Any, target: Any = None) -> list[NextStep]:
             )
         )  # fmt: skip
     nest = s.nest()
-    now, found, seen = estimated(nest, where), list[NextStep](), {str(nest)}
+    now, seen = estimated(nest, where).seconds, {str(nest)}
+    found: list[tuple[Candidate, NextStep]] = []
     for candidate in candidates(s, where):
         step = taken(s, candidate, where, now)
         if step is not None and str(step.nest) not in seen:
             seen.add(str(step.nest))
-            found.append(step)
-    return sorted(found, key=lambda step: -step.speedup)
+            found.append((candidate, step))
+    best: dict[object, NextStep] = {}
+    for candidate, step in sorted(found, key=lambda pair: -pair[1].speedup):
+        # of vectors along one axis only the best width is a step to choose
+        best.setdefault(candidate.vectors or str(step.nest), step)
+    return list(best.values())
 
 
-def estimated(nest: Nest, target: Target) -> float:
-    """Return the estimated seconds of a nest on all cores."""
-    return estimate(nest, target, cores()).seconds
+def estimated(nest: Nest, target: Target) -> Prediction:
+    """Return the predicted time of a nest on all cores."""
+    return predicted(nest, target, cores())
 
 
 def taken(s: Schedule, candidate: Candidate, target: Target, now: float) -> NextStep | None:
@@ -99,7 +105,7 @@ def taken(s: Schedule, candidate: Candidate, target: Target, now: float) -> Next
             candidate.take(copy)
             nest = copy.nest()
             verify(nest)
-            after = estimated(nest, target)
+            after = estimated(nest, target).seconds
     except (SchedlangError, Warning):
         return None
     if spills(nest, target) or guarded(nest, target) or strided(nest, target):
