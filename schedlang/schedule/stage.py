@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
@@ -63,8 +65,10 @@ class StageView:
     def __repr__(self) -> str:
         return f"<Stage {self.name}: {', '.join(a.name for a in self._stage.leaf)}>"
 
-    def _apply(self, primitive: str, **args: Any) -> Any:
-        return self._schedule.apply(primitive, self.name, **args)
+    @property
+    def _apply(self) -> Callable[..., Any]:
+        """The method ``apply`` of the schedule for this stage, without a frame in tracebacks."""
+        return partial(self._schedule.apply, stage=self.name)
 
     # loops
     split = of_stage(loops.split)
