@@ -1,8 +1,8 @@
 """Lesson 10: see a schedule: its order, its storage, the requests of its warps, its bounds.
 
 We draw a ladder of matrix products and a ladder of blurs, each small enough to see every element.
-`--to FOLDER` says where the pictures go. `--measure` also times lesson 2's ladder below the
-ceilings of this machine, and draws a search of a minute.
+`--to FOLDER` says where the pictures go. `--measure` also profiles two blurs, times lesson 2's
+ladder below the ceilings of this machine, and draws a search of a minute.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import schedlang as sl
-from schedlang.errors import MissingExtraError
+from schedlang.errors import MissingExtraError, RaceError
 from schedlang.target import Cache
 
 N, HEIGHT, WIDTH = 64, 12, 14
@@ -103,6 +103,46 @@ def transposed(padding: bool) -> sl.Schedule:
     return s
 
 
+def race() -> sl.plot.Picture:
+    """Return the race of a kernel that reverses blocks of 32 elements without its barrier."""
+    V = sl.placeholder((64,), name="V")
+    R = sl.compute((64,), lambda i: V[63 - i], name="R")
+    s = sl.schedule(R)
+    tile = s.cache_read(V, "shared", [R])
+    block, thread = s[R].split(R.op.axis[0], 32)
+    s[R].bind(block, "blockIdx.x")
+    s[R].bind(thread, "threadIdx.x")
+    s[tile].compute_at(s[R], block)
+    s[tile].bind(tile.op.axis[0], "threadIdx.x")
+    kernel = sl.build(s, target="cuda-emulator", barriers=False)
+    try:
+        kernel.check(np.ones(64, "float32"))
+    except RaceError as error:
+        return sl.plot.race(error)
+    raise AssertionError("without its barrier the kernel has a race")
+
+
+def profile() -> sl.plot.Picture:
+    """Return the times of a large blur, whose strips are shared out well or badly."""
+    rows, columns = 1080, 1920
+    picture = sl.placeholder((rows + 2, columns), name="picture")
+    roots = sl.compute((rows + 2, columns), lambda y, x: sl.sqrt(picture[y, x]), name="roots")
+    sums = sl.compute(
+        (rows, columns), lambda y, x: roots[y, x] + roots[y + 1, x] + roots[y + 2, x], name="sums"
+    )
+    found = {}
+    for strips in (3, 30):
+        s = sl.schedule(sums)
+        strip, _ = s[sums].split(sums.op.axis[0], nparts=strips)
+        s[roots].compute_at(s[sums], strip)
+        for tensor in (roots, sums):
+            s[tensor].vectorize(s[tensor].split(tensor.op.axis[1], factor=16)[1])
+        s[sums].parallel(strip)
+        f = sl.build(s)
+        found[f"{strips} strips"] = f.profile(np.ones((rows + 2, columns), "float32"), repeat=200)
+    return sl.plot.profile(found)
+
+
 def pictures() -> dict[str, sl.plot.Picture]:
     """Return the pictures that need no measurement, by name."""
     ladder = {
@@ -124,6 +164,7 @@ def pictures() -> dict[str, sl.plot.Picture]:
         "coalescing": sl.plot.coalescing(threads),
         "banks": sl.plot.banks(banks),
         "threads": sl.plot.threads(threads),
+        "race": race(),
     }
 
 
@@ -139,14 +180,18 @@ def memory() -> sl.plot.Picture:
 
 
 def measured() -> dict[str, sl.plot.Picture]:
-    """Return the roofline of lesson 2's ladder, and a search for a schedule."""
+    """Return the profiles, the roofline of lesson 2's ladder, and a search for a schedule."""
     lesson = import_module("02_matmul_ladder")
     rng = np.random.default_rng(0)
     a, b = (rng.random((lesson.N, lesson.N), dtype=np.float32) for _ in range(2))
     steps = (lesson.naive, lesson.tiled, lesson.vectorized, lesson.packed, lesson.parallel)
     times = {step.__name__: sl.evaluate(sl.build(step()), a, b) for step in steps}
     found = sl.autotune(lesson.C, trials=48)
-    return {"roofline": sl.plot.roofline(times), "search": sl.plot.search(found)}
+    return {
+        "profile": profile(),
+        "roofline": sl.plot.roofline(times),
+        "search": sl.plot.search(found),
+    }
 
 
 def save(picture: Any, path: Path) -> None:

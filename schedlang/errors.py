@@ -50,7 +50,7 @@ class ComputeTypeError(SchedlangError, TypeError):
 
 
 class MissingNameError(SchedlangError, AttributeError):
-    """A name that a tensor, a schedule or a stage does not have."""
+    """A name that a tensor, a schedule, a stage or a kernel does not have."""
 
 
 class BoundsError(SchedlangError, IndexError):
@@ -59,6 +59,10 @@ class BoundsError(SchedlangError, IndexError):
 
 class ScheduleError(SchedlangError, ValueError):
     """A schedule step that is not legal; the schedule is unchanged."""
+
+
+class ScheduleTypeError(ScheduleError, TypeError):
+    """A schedule step that lacks an argument, or is given one that it does not take."""
 
 
 class LoweringError(SchedlangError, ValueError):
@@ -73,20 +77,26 @@ class RaceError(VerifyError):
     """Two threads access one element without a barrier in between, and one of them writes it.
 
     ``buffer`` and ``element`` say which one. ``threads`` are the two, each as its number in its
-    block and the number of the block; the first is ``None`` if there are several.
+    block and the number of the block; the first is ``None`` if there are several. ``race`` has the
+    accesses to the elements around, which ``sl.plot.race(error)`` draws and a notebook shows.
     """
 
     def __init__(
         self, message: str, buffer: str, element: tuple[int, ...], other: tuple[int, int] | None,
-        thread: tuple[int, int],
+        thread: tuple[int, int], race: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(message)
         self.buffer = buffer
         self.element = element
         self.threads = (other, thread)
+        self.race = race
 
     def __reduce__(self) -> tuple[object, ...]:
-        return RaceError, (str(self), self.buffer, self.element, *self.threads)
+        return RaceError, (str(self), self.buffer, self.element, *self.threads, self.race)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        shown = super()._repr_mimebundle_(include, exclude)
+        return shown if self.race is None else {**shown, "text/html": self.race._repr_html_()}
 
 
 class OutOfBoundsError(VerifyError, BoundsError):

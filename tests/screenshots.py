@@ -84,7 +84,9 @@ def live_product() -> None:
         tab.wait(measured, 120)
         shoot(tab, "live-start", 1240, 1090)
         for number in (1, 2, 3):
-            tab.click(".steps > .list > .step")
+            name = "vectorize C" if number == 1 else ""
+            tab.value("[...document.querySelectorAll('.steps > .list > .step')].find((s) => "
+                      f"s.innerText.includes('{name}')).click()")  # fmt: skip
             tab.wait(f"document.querySelectorAll('.state').length === {number + 1}")
             tab.wait(listed)
             # each alone, since a kernel is timed on all cores

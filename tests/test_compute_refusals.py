@@ -90,7 +90,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "huge shape": (lambda: placeholder((2**30, 2**30)), ComputeError, "offsets would overflow"),
     "unknown dtype": (
         lambda: placeholder((4,), "float8"), ComputeTypeError, "'float8' is not supported"),
-    "complex dtype": (lambda: placeholder((4,), complex), ComputeTypeError, "'complex128' is not"),
+    "complex dtype": (lambda: placeholder((4,), complex), ComputeTypeError, "'complex128': no"),
     "keyword name": (
         lambda: placeholder((4,), name="for"), ComputeError, "'for' cannot name a place"),
     "spaced name": (lambda: placeholder((4,), name="a b"), ComputeError, "Python identifier"),
@@ -136,8 +136,8 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
                                                                         r"8\.\.15"),
     # Python control flow on expressions
     "if": (one(branch), ComputeTypeError, r"truth value of V\[i\] > 0.*\n.*sl\.select"),
-    "and": (one(both), ComputeTypeError, "& | ~ instead of and"),
-    "chained comparison": (one(chained), ComputeTypeError, "and chained comparisons"),
+    "and": (one(both), ComputeTypeError, "instead of and, or, not and chained"),
+    "chained comparison": (one(chained), ComputeTypeError, r"chained comparisons, use & \| ~"),
     "not": (one(lambda i: m.select(not (V[i] > 0), 1, 0)), ComputeTypeError, "truth value"),
     "range": (one(lambda i: [x for x in range(i)][0]), ComputeTypeError, "has no value yet"),
     "math.exp": (one(lambda i: math.exp(V[i])), ComputeTypeError, "np.exp instead of math.exp"),
@@ -151,7 +151,11 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         one(lambda i: sum(V[j] for j in k)), ComputeTypeError,
         r"iterating over k: it is an axis.*\n.*sl\.sum\(\.\.\., axis=k\)"),
     "Python's max": (
-        one(lambda i: max(V[i], 0)), ComputeTypeError, r"max and min need.*\n?.*sl\.max\(a, b\)"),
+        one(lambda i: max(V[i], 0)), ComputeTypeError,
+        r"Instead of Python's max and min, write sl\.max\(V\[i\], 0\) and sl\.min\(V\[i\], 0\)\."),
+    "Python's max of a long expression": (
+        one(lambda i: max(V[i] + V[0] + V[1] + V[2] + V[3] + V[4] + V[5] + V[6] + V[7], 0)),
+        ComputeTypeError, r"write sl\.select\(condition, a, b\)(.|\n)*sl\.max\(a, b\)"),
     "a NumPy array": (
         one(lambda i: V[i] * np.ones(8)[i + 0]), ComputeTypeError,
         r"sl.compute for C: it indexes a NumPy array.*\n.*sl\.placeholder\(shape.*the kernel"),
@@ -166,7 +170,28 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "tensor without index": (one(lambda i: V + 1), ComputeTypeError, r"tensor V of shape .*V\[i\]"),
     "unindexed result": (one(lambda i: V), ComputeTypeError, "is used where an element is needed"),
     "text operand": (one(lambda i: V[i] + "a"), ComputeTypeError, "str 'a' cannot be used"),
-    "complex operand": (one(lambda i: V[i] * 1j), ComputeTypeError, "complex 1j cannot be used"),
+    "complex operand": (
+        one(lambda i: V[i] * 1j), ComputeTypeError,
+        r"^1j in an expression: no dtype holds complex numbers\n.* as two real expressions"),
+    "complex scalar of NumPy": (
+        one(lambda i: np.complex64(1j) * V[i]), ComputeTypeError,
+        r"dtype 'complex64': no dtype holds complex numbers\n.*real and the imaginary part"),
+    # calls of compute
+    "no shape": (
+        lambda: compute(lambda i, j: A[i, j], name="C"), ComputeTypeError,
+        r"sl\.compute\(lambda i, j: \.\.\.\): the shape is missing\n"
+        r"  Give the extents of i, j first, for example sl\.compute\(\(64, 64\), lambda i, j: "),
+    "no shape but a name": (
+        lambda: compute(lambda i: V[i], "C"), ComputeTypeError, r"example sl\.compute\(\(64,\), "),
+    "shape after the function": (
+        lambda: compute(lambda i: V[i], (8,), name="C"), ComputeTypeError,
+        r"the shape must come first\n  Write sl\.compute\(\(8,\), lambda i: \.\.\.\)"),
+    "shape without a function": (
+        lambda: compute((8, 4)), ComputeTypeError,
+        r"sl\.compute\(\(8, 4\)\): the function that computes an element is missing"),
+    "too many arguments": (
+        lambda: compute(8, 4, lambda i, j: A[i, j], "C"), ComputeTypeError,
+        "it takes 3 arguments at most, not 4"),
     "number too large": (
         one(lambda i: U[i] + 300), ComputeTypeError, r"300 does not fit uint8 \(0\.\.255"),
     "negative and unsigned": (one(lambda i: U[i] * -1), ComputeTypeError, "-1 does not fit uint8"),

@@ -42,7 +42,7 @@ def test_lesson(script: Path, tmp_path: Path) -> None:
         assert (tmp_path / "harris_corners.png").stat().st_size > 10_000
     if script.name.startswith("10"):
         made = sorted(tmp_path.glob("pictures-*"))
-        assert len(made) == 11 and all(path.stat().st_size > 10_000 for path in made)
+        assert len(made) == 12 and all(path.stat().st_size > 10_000 for path in made)
 
 
 def test_lessons_are_listed_and_end_with_an_exercise() -> None:

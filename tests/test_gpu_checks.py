@@ -15,10 +15,11 @@ import schedlang as sl
 from schedlang.errors import BuildError, RaceError, VerifyError
 from schedlang.expr.nodes import Binary, Const
 from schedlang.gpu_lowering import barriers, lower
+from schedlang.gpu_lowering.checked_memory import Lanes, Memory
 from schedlang.gpu_lowering.memory_requests import counted, decided_by_data
 from schedlang.gpu_lowering.program import Launch
 from schedlang.gpu_lowering.simt import simulate
-from schedlang.ir.nodes import Barrier, Block, If, Stmt, Store, walk
+from schedlang.ir.nodes import Barrier, Block, Buffer, If, Stmt, Store, walk
 from schedlang.ir.rewrite import deep
 from tests.conftest import Golden
 from tests.gpu_schedules import CASES, gemm, numbers, row_reduction, scaled, softmax
@@ -278,6 +279,19 @@ def test_a_kernel_without_its_barriers_races() -> None:
     np.testing.assert_array_equal(sl.build(s, args, target="cuda-emulator").check(a), a[::-1] + 1)
 
 
+def test_lanes_of_one_store_race() -> None:
+    """Two lanes of one statement store one element: both accesses are in that statement."""
+    memory = Memory(Buffer("T", "float32", (4,), "shared"), (4,), 1, True)
+    lanes = Lanes(np.zeros(3, int), np.array([0, 2, 2]), np.arange(3), np.zeros(3, int), "T")
+    with pytest.raises(RaceError, match="by thread 2 of block 0 and .* thread 1 of block 0") as got:
+        memory.store(lanes, np.ones(3), np.zeros(3, bool), np.zeros(3, int))
+    race = got.value.race
+    assert [(a.thread, a.element, a.what) for a in race.accesses] == [
+        ((0, 0), (0,), "writes"), ((1, 0), (2,), "writes"), ((2, 0), (2,), "writes")
+    ]  # fmt: skip
+    assert race.grid.pair == ((2, 1), (1, 1))
+
+
 @pytest.mark.parametrize("target", ["cpu", "python", "cuda"])
 def test_only_the_emulator_leaves_out_barriers(
     target: str, monkeypatch: pytest.MonkeyPatch
@@ -286,6 +300,23 @@ def test_only_the_emulator_leaves_out_barriers(
     s, args = reversed_through_shared()
     with pytest.raises(BuildError, match="only the emulator runs a kernel without its barriers"):
         sl.build(s, args, target=target, barriers=False)
+
+
+def test_counters_show_as_a_table() -> None:
+    s, args = reversed_through_shared()
+    f = sl.build(s, args, target="cuda-emulator")
+    found = f.counters(np.arange(64, dtype="float32"))
+    page = checked(found._repr_html_())
+    cells = [text for text in page.text if text.strip()]
+    assert "counters of kernel B" in cells and "barriers: 2" in cells
+    # two warps load and store 32 floats each, which are 4 sectors
+    total = cells[cells.index("kernel B:") - 10 : cells.index("kernel B:")]
+    assert total == ["2", "2", "8", "8", "2", "2", "1", "1", "1", "1"]
+    assert cells[cells.index("global loads") + 2] == "sectors loaded"
+    # the same lines as those of the text, and the text for a terminal
+    lines = [line.strip() for line in f.program.splitlines() if "= threadIdx" in line]
+    assert set(lines) <= {text.strip() for text in cells}
+    assert found._repr_mimebundle_()["text/plain"] == str(found)
 
 
 @pytest.mark.parametrize("by_data", [False, True])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 import warnings
@@ -169,7 +170,7 @@ s[BB].transform_layout(lambda k, j: (j // 16, k, j % 16))
         ("x = 2**64", 1, "arithmetic takes numbers"),
         ("x = 99999999999 * 99999999999", 1, "more than 64 bits"),
         ("x = 1 // 0", 1, "ZeroDivisionError"),
-        ("s[C].split(C.op.axis[0], factr=2)", 1, "TypeError: split"),
+        ("s[C].split(C.op.axis[0], factr=2)", 1, "did you mean 'factor'"),
         ("s[C].splt(C.op.axis[0], 2)", 1, "did you mean 'split'"),
         ("s[C].vectorize(C.op.reduce_axis[0])", 1, "k is a reduction axis, so all its lanes"),
         ("s[C].op.axis[7]", 1, "there are 2 elements"),
@@ -281,8 +282,8 @@ def first_choices(s: sl.Schedule) -> list[Any]:
 
 def test_first_choices_lead_to_a_fast_product() -> None:
     taken = first_choices(product(512))
-    assert [s.primitive for s in taken][:2] == ["vectorize", "register tile"]
-    assert "parallel" in [s.primitive for s in taken] and len(taken) <= 6
+    assert [s.primitive for s in taken][:2] == ["register tile", "parallel"]
+    assert len(taken) <= 6
     promised = np.prod([s.speedup for s in taken])
     assert promised > 30
     # one core alone is promised more than 15 times as fast
@@ -337,7 +338,7 @@ class Heard:
 def test_a_session_takes_edits_undoes_branches_and_compares() -> None:
     page = Heard(product())
     first = page.view(0)
-    assert first["steps"][0]["primitive"] == "vectorize" and first["steps"][0]["speedup"] > 3
+    assert first["steps"][0]["primitive"] == "register tile" and first["steps"][0]["speedup"] > 3
     assert first["code"] == "s = sl.schedule(C)\n" and "C[i, j] += A[i, k]" in first["text"][-1]
     # 64 * 64 * 64 multiplications and additions on single elements, each with two loads
     assert first["counters"]["rows"] == [["C", 2 * 64**3, 64**2, 2 * 64**3, 0, 0]]
@@ -346,7 +347,7 @@ def test_a_session_takes_edits_undoes_branches_and_compares() -> None:
     assert not page.ask(do="take", number=0, step=0)
     assert not page.ask(do="take", number=1, step=1)
     assert page.ask(do="undo") == [] and page.session.history.current == 1
-    made = page.ask(do="edit", base=1, text=page.view(1)["code"] + "s[C].parallel(i)\n")
+    made = page.ask(do="edit", base=1, text=page.view(1)["code"] + "s[C].parallel(i_outer)\n")
     assert made == [{"type": "edited", "number": 3}]
     tree = page.of("tree")[-1]
     assert [s["parent"] for s in tree["states"]] == [None, 0, 1, 1] and tree["current"] == 3
@@ -583,7 +584,7 @@ def test_the_widget_answers_as_the_page_does(monkeypatch: Any) -> None:
     assert any("refused" in m for m in sent)
     widget._handle_custom_msg({"do": "take", "number": 0, "step": 0}, [])
     assert widget.schedule.steps and not s.steps
-    assert repr(widget) == "<live page of C: state 1, vectorize · C, of 2>"
+    assert re.fullmatch("<live page of C: state 1, [a-z_ ]+ · C, of 2>", repr(widget))
     widget._handle_custom_msg("no request", [])
     assert [m["text"] for m in sent if m["type"] == "problem"][0].startswith("the page asks")
     widget.close()

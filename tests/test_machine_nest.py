@@ -64,6 +64,31 @@ def test_each_statement_is_a_line_of_the_source() -> None:
         assert found == sum(isinstance(stmt, kind) for stmt in stmts)
 
 
+@pytest.mark.parametrize("target", ["python", "c"])
+def test_outputs_of_one_store_share_what_they_compute(target: str) -> None:
+    """argmax compares once and loads once in each step; a tuple loads a shared element once."""
+    A = sl.placeholder((4, 16), name="A")
+    k = sl.reduce_axis(16, name="k")
+    whole = sl.compute((4,), lambda i: sl.argmax(A[i, k], axis=k), name="whole")
+    # the element is read only where the condition holds
+    part = sl.compute(
+        (4,), lambda i: sl.argmax(sl.if_then_else(k < 14, A[i, k + 2], 0.0), axis=k), name="part"
+    )
+    two = sl.compute((4, 16), lambda i, j: (A[i, j] * 2 + 1, A[i, j] * 2 - 1), name="two")
+    a = np.random.default_rng(0).integers(-5, 5, (4, 16)).astype("float32")
+    a[1, 3] = np.nan
+    shifted = np.pad(a, ((0, 0), (0, 2)))[:, 2:]
+    for tensor, wanted in ((whole, [a.argmax(1)]), (part, [shifted.argmax(1)]),
+                           (two, [a * 2 + 1, a * 2 - 1])):  # fmt: skip
+        f = sl.build(sl.schedule(tensor), target=target)
+        found = f(a) if isinstance(f(a), tuple) else (f(a),)
+        for one, right in zip(found, wanted):
+            np.testing.assert_array_equal(one, right)
+        body = str(f.machine_nest)
+        assert body.count("load(A") == 1
+        assert body.count("isnan(") == (0 if tensor is two else 2)
+
+
 def test_the_interpreter_counts_what_it_loads_and_stores() -> None:
     s, args = tiled(16, 16, 10)
     f = sl.build(s, args, target=sl.Target("cpu", vector_bytes=32))

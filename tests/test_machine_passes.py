@@ -29,6 +29,7 @@ from schedlang.machine.nodes import (
 )
 from schedlang.machine.passes.job import Job
 from schedlang.machine.passes.outline import outline
+from schedlang.machine.passes.rows import name_rows
 from schedlang.machine.passes.serial import serial
 from schedlang.machine.verify import verify_machine
 
@@ -184,3 +185,63 @@ def test_storage_that_lives_on_shares_no_name_with_storage_inside() -> None:
             if "stack" in line} == {"T", "P", "P_1"}  # fmt: skip
     x = np.arange(13, dtype="float32")
     np.testing.assert_array_equal(f(x), sl.reference(C)(x))
+
+
+def test_rows_that_statements_share_are_named_once() -> None:
+    """The offset of a row is named in the loop that determines it, if it is used twice."""
+    A, B = (Array(n, Buffer(n, "float32", (64,))) for n in "AB")
+    y, x, k = (Reg(n) for n in ("y", "x", "k"))
+
+    def row(of: Reg | Op) -> Op:
+        return Op("*", Op("%", of, Num(4), index=True), Num(8), index=True)
+
+    def copied(to: Op | Reg, source: Op | Reg) -> Store:
+        element = Load("load", A, Op("+", source, x, index=True), FLOAT)
+        return Store("store", B, Op("+", to, x, index=True), element)
+
+    # k changes between its uses, so its rows have no common value; that of y + 1 is used once
+    after = row(Op("+", y, Num(1), index=True))
+    change = Let(k, Op("+", k, Num(1), index=True))
+    inner = For(
+        x, Num(8), (copied(row(y), row(y)), copied(row(k), after), change, copied(row(k), row(y)))
+    )
+    body = (Let(k, Num(0)), For(y, Num(4), (inner,)))
+    plain = MachineNest((Function("K", (A, B), body),))
+    named = name_rows(plain, job())
+    verify_machine(named)
+    assert str(named) == """K(A: float32[], B: float32[]):
+  k: int64 = 0
+  for y in 0..4:
+    row_0: int64 = y%4*8
+    for x in 0..8:
+      store(B, row_0 + x, load(A, row_0 + x))
+      store(B, k%4*8 + x, load(A, (y + 1)%4*8 + x))
+      k = k + 1
+      store(B, k%4*8 + x, load(A, row_0 + x))"""
+    found = []
+    for nest in (plain, named):
+        a, b = np.arange(64, dtype="float32"), np.zeros(64, "float32")
+        interpret_machine(nest, [a, b])
+        found.append(b)
+    np.testing.assert_array_equal(*found)
+    # a nest without rows stays as it is
+    empty = Function("K", (A, B), (Store("store", B, Num(0), Num(1.0, FLOAT)),))
+    assert name_rows(MachineNest((empty,)), job()).functions == (empty,)
+
+
+def test_the_source_of_a_window_names_its_rows() -> None:
+    X = sl.placeholder((18, 20), name="X")
+    H = sl.compute((18, 20), lambda i, j: X[i, j] * 2, name="H")
+    V = sl.compute((16, 20), lambda i, j: H[i, j] + H[i + 1, j] + H[i + 2, j], name="V")
+    s = sl.schedule(V)
+    s[H].compute_at(s[V], V.op.axis[0])
+    s[H].store_root()
+    for T in (H, V):
+        s[T].vectorize(s[T].split(T.op.axis[1], factor=8)[1])
+    f = sl.build(s, target="python")
+    x = np.random.default_rng(0).random((18, 20), dtype="float32")
+    np.testing.assert_allclose(f(x), 2 * (x[:-2] + x[1:-1] + x[2:]), rtol=1e-6)
+    # the loop over whole vectors and the rest of 4 elements share the rows
+    rows = [line.strip() for line in f.source.splitlines() if "%4*20" in line]
+    assert rows == ["row = i%4*20", "row_1 = (i + 1)%4*20", "row_2 = (i + 2)%4*20",
+                    "row_3 = (i + H_i)%4*20"]  # fmt: skip

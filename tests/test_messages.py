@@ -102,6 +102,46 @@ def test_a_misspelt_name_gets_a_suggestion(written: str, meant: str) -> None:
     assert not hasattr(sl, "_placeholder") and not hasattr(sl.te, "placholder")
 
 
+@pytest.mark.parametrize("target", ["cpu", "python"])
+def test_an_attribute_of_gpu_kernels_names_what_a_cpu_kernel_has(target: str) -> None:
+    from schedlang.runtime.emulated import GpuKernel
+    from schedlang.runtime.kernel import Kernel
+
+    _, _, s = two_stages()
+    f = sl.build(s, target=target)
+    for name in sorted(set(dir(GpuKernel)) - set(dir(Kernel))):
+        if name.startswith("_"):
+            continue
+        why = f"{name} of kernel C: only kernels for GPUs have it, .* built for target=.{target}."
+        with pytest.raises(MissingNameError, match=rf"{why}.*\n  [A-Z]") as caught:
+            getattr(f, name)
+        assert isinstance(caught.value, AttributeError)
+    with pytest.raises(MissingNameError, match=r"\.unproven lists the rules"):
+        f.check  # noqa: B018
+    with pytest.raises(MissingNameError, match=r"Read \.asm"):
+        f.ptx  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [("run", "call it with arrays: f(*arrays)"), ("benchmark", "write sl.evaluate(f, *arrays)"),
+     ("dtype", "f.signature.parameters"), ("as_python", "its schedule has: f.schedule.as_python"),
+     ("soruce", "did you mean 'source'?"),
+     ("vectorize", "vectorize is a step of a schedule, which a kernel no longer changes")],
+)  # fmt: skip
+def test_an_attribute_that_a_kernel_does_not_have(name: str, write: str) -> None:
+    import copy
+    import pickle
+
+    _, _, s = two_stages()
+    f = sl.build(s, target="python")
+    with pytest.raises(MissingNameError, match=f"^kernel C has no attribute '{name}'") as caught:
+        getattr(f, name)
+    assert write in str(caught.value)
+    # copying asks an object without its data for attributes
+    assert copy.copy(f).source == pickle.loads(pickle.dumps(f)).source == f.source
+
+
 @pytest.mark.parametrize(
     ("name", "write"),
     [("where", "sl.select(condition, a, b)"), ("relu", "sl.max(x, 0)"), ("mean", "sl.sum(A[i, k]"),

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import schedlang as sl
 from schedlang.autotune.record import Trial
 from schedlang.autotune.result import TuningResult
-from schedlang.errors import ComputeTypeError, MissingExtraError, PlotError
+from schedlang.errors import ComputeTypeError, MissingExtraError, PlotError, RaceError
 from schedlang.runtime.ceilings import Ceilings
 from schedlang.runtime.evaluate import Evaluation
+from schedlang.runtime.profile import OTHER, WAITING, Part, Profile
 from tests.graphs import blur, matmul, product, scaled
 from tests.test_notebook import checked
 from tests.test_plot_gpu import one_thread_each, shared_tile
@@ -64,7 +68,41 @@ def searched() -> TuningResult:
     return TuningResult(made, made, trials[0], facts(trials))
 
 
+def profiles() -> dict[str, Profile]:
+    """Return the times of a call whose two threads share 3 strips, and of one on a thread."""
+    across = Part("y", "across", "serial", 1, 4e-3, 4e-3, 3)
+    strip = Part("strip", "blurred", "parallel", 0, 9e-3, 5e-3, 1, (9e-3, 4.5e-3))
+    many = {f"stage {k}": 1e-3 for k in range(6)}
+    return {
+        "two threads": Profile("blurred", "cpu", 10e-3, 10e-3, {"across": 4e-3, "blurred": 5e-3},
+                               1e-3, 0.0, (strip, across), 0.0, 5),
+        "one thread": Profile("blurred", "cpu", 20e-3, 20e-3, {**many, "blurred": 13e-3},
+                              0.0, 1e-3, (), 0.0, 5),
+    }  # fmt: skip
+
+
+def raced() -> RaceError:
+    """Return the race of a transpose of 3 by 3 elements through shared memory, on one block."""
+    A = sl.placeholder((3, 3), name="A")
+    B = sl.compute((1, 3, 3), lambda b, i, j: A[j, i] + 1, name="B")
+    s = sl.schedule(B)
+    S = s.cache_read(A, "shared", [B])
+    b, i, j = B.op.axis
+    s[S].compute_at(s[B], b)
+    for axis, name in ((b, "blockIdx.x"), (i, "threadIdx.y"), (j, "threadIdx.x")):
+        s[B].bind(axis, name)
+    for axis, name in zip(S.op.axis, ("threadIdx.y", "threadIdx.x")):
+        s[S].bind(axis, name)
+    f = sl.build(s, target="cuda-emulator", barriers=False)
+    with pytest.raises(RaceError) as caught:
+        f.check(np.ones((3, 3), "float32"))
+    return caught.value
+
+
 PICTURES: dict[str, Draw] = {
+    "profile": lambda: sl.plot.profile(profiles()),
+    "profile of one": lambda: sl.plot.profile(profiles()["two threads"]),
+    "race": lambda: sl.plot.race(raced()),
     "order": lambda: sl.plot.iteration_order({"rows": product(8, 8, 2)[2], "tiles": tiles()}),
     "operands": lambda: sl.plot.iteration_order(tiles(), ["A", "C"], common=True, touch="last"),
     "placement": lambda: sl.plot.placement(stencils()),
@@ -156,9 +194,61 @@ def test_the_animation_ends_with_every_element(tmp_path: Path) -> None:
     assert red[0] > 100 and red[1] == 0
 
 
+def test_a_profile_adds_up_and_says_what_it_leaves_out() -> None:
+    two, one = sl.plot.profile(profiles()).data
+    assert two.parts == {"across": 4e-3, "blurred": 5e-3, WAITING: 1e-3}
+    assert one.parts["blurred"] == 13e-3 and one.parts[OTHER] == 1e-3
+    assert [(loop.title, loop.threads) for loop in two.loops] == [
+        ("strip of blurred", (9e-3, 4.5e-3))
+    ]
+    assert one.loops == ()
+    # across, blurred and 6 others: two get no colour
+    caption = sl.plot.profile(profiles()).caption
+    assert "The 6 longest stages have a colour; 2 more are grey." in caption
+    assert "how long each thread" in caption
+    assert "how long each thread" not in sl.plot.profile([profiles()["one thread"]]).caption
+    with pytest.raises(ComputeTypeError, match="profile.Evaluation.: it is not what f.profile ret"):
+        sl.plot.profile(timed(1.0, 1.0))
+    with pytest.raises(ComputeTypeError, match="not what f.profile returns"):
+        sl.plot.profile([])
+    with pytest.raises(PlotError, match="has no time"):
+        sl.plot.profile(replace(profiles()["one thread"], seconds=0.0))
+
+
+def test_a_race_names_every_access_around_its_element() -> None:
+    error = raced()
+    # thread 3 wrote element [1, 0], which thread 1 reads; all nine elements are near
+    assert error.element == (1, 0) and error.threads == ((3, 0), (1, 0))
+    found = sl.plot.race(error).data
+    assert str(found) == (
+        "thread 3 of block 0 wrote A.shared[1, 0], and thread 1 of block 0 reads it, without a "
+        "barrier in between (stage B)"
+    )
+    wrote = {a.thread[0]: a.element for a in found.accesses if a.what == "wrote"}
+    reads = {a.thread[0]: a.element for a in found.accesses if a.what == "reads"}
+    # thread 3*i + j wrote [i, j] and reads [j, i]
+    assert wrote == {3 * i + j: (i, j) for i in range(3) for j in range(3)}
+    assert reads == {3 * i + j: (j, i) for i in range(3) for j in range(3)}
+    grid = found.grid
+    assert grid.elements == tuple((i, j) for i in range(3) for j in range(3))
+    assert grid.pair == ((3, 3), (1, 3)) and grid.threads == tuple((k, 0) for k in range(9))
+    # the element [1, 1] is written and read by thread 4
+    assert grid.cells[4, 4] == "reads" and grid.cells[3, 3] == "wrote"
+    # a notebook shows the grid, after pickling too
+    shown = pickle.loads(pickle.dumps(error))._repr_mimebundle_()
+    assert "without a barrier" in shown["text/plain"]
+    page = checked(shown["text/html"])
+    assert "thread 8 of block 0" in page.text and shown["text/html"].count('stroke="#d55e00"') == 2
+    with pytest.raises(ComputeTypeError, match=r"race\(ValueError\): it is no RaceError"):
+        sl.plot.race(ValueError("no"))  # type: ignore[arg-type]
+    with pytest.raises(PlotError, match="does not say which threads"):
+        sl.plot.race(RaceError("lost", "S", (0,), None, (0, 0)))
+
+
 def test_names_and_titles_are_escaped() -> None:
     pytest.importorskip("matplotlib")
-    for picture in (sl.plot.iteration_order({HOSTILE: tiles()}),
+    for picture in (sl.plot.profile({HOSTILE: profiles()["two threads"]}),
+                    sl.plot.iteration_order({HOSTILE: tiles()}),
                     sl.plot.placement({HOSTILE: stencils()["at"]}),
                     sl.plot.roofline({HOSTILE: timed(1.0, 1.0)}, ceilings=Ceilings(2.0, 2.0))):
         html = within(picture)

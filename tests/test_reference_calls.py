@@ -108,10 +108,35 @@ def test_equal_names_are_given_by_position():
 
 
 def test_reference_needs_tensors():
-    with pytest.raises(ComputeTypeError, match="give one or more tensors made by sl.compute"):
+    with pytest.raises(ComputeTypeError, match="it takes tensors made by sl.compute or sl.scan"):
         reference([])
-    with pytest.raises(ComputeTypeError, match="give one or more tensors"):
+    with pytest.raises(ComputeTypeError, match=r"sl\.reference\(int\): it takes tensors"):
         reference([3])
+    with pytest.raises(ComputeTypeError, match=r"reference\(ndarray\): it takes tensors made"):
+        reference(np.ones((2, 3)))
+
+
+def test_arrays_beside_the_tensor_go_to_the_function():
+    A = placeholder((2,), name="A")
+    B = compute((2,), lambda i: A[i] * 2, name="B")
+    for args in ((np.ones(2), B), (B, np.ones(2))):
+        with pytest.raises(
+            ComputeTypeError, match=r"returns a function of arrays\n  Write sl\.reference\(B\)\("
+        ):
+            reference(*args)
+    with pytest.raises(ComputeTypeError, match=r"Write sl\.reference\(\[A, B\]\)\(\*arrays\)"):
+        reference(A, B)
+
+
+def test_arrays_in_another_order_are_told_the_order():
+    A, B = placeholder((4, 3), name="A"), placeholder((3,), name="B")
+    C = compute((4, 3), lambda i, j: A[i, j] + B[j], name="C")
+    a, b = np.ones((4, 3), "float32"), np.ones(3, "float32")
+    with pytest.raises(CallError, match=r"fit in another order: it takes A, B, in that order"):
+        reference(C)(b, a)
+    with pytest.raises(CallError) as caught:
+        reference(C)(a, b[:2])
+    assert "another order" not in str(caught.value)
 
 
 def test_extents_that_become_negative():

@@ -36,8 +36,28 @@ MATMUL = [
      "split(i, factor=4, nparts=2) ... exactly one of factor and nparts"),
     ("", "s[C].split(i)",
      "split(i) on stage C: exactly one of factor and nparts is required"),
+    ("", "s[C].split(factor=4)",
+     "split(factor=4) on stage C: the loop is missing\n  Write s[C].split(i, factor=4). "
+     "The loops are i, j, k."),
+    ("", "s[C].split(i, factr=4)",
+     "split(i, factr=4) on stage C: it has no argument 'factr'; did you mean 'factor'?\n"
+     "  Its arguments: s[C].split(parent, factor, nparts, tail)."),
+    ("", "s[C].split(i, 4, parent=i)", "parent is given twice"),
+    ("", "s[C].tile(j, x_factor=4, y_factor=4)",
+     "the loop is missing\n  Write s[C].tile(j, i, x_factor=4, y_factor=4)."),
+    ("", "s[C].tile()", "the loops and x_factor and y_factor are missing"),
+    ("", "s[C].vectorize(i, j)", "vectorize(i, j) on stage C: it takes 1 argument at most, not 2"),
+    ("", "s[C].bind(axis=i)",
+     "thread is missing\n  Write s[C].bind(axis=i, thread='threadIdx.x')."),
+    ("", "s[D].compute_at(s[C])",
+     "axis is missing\n  Write s[D].compute_at(C, axis)."),
+    ("", "s[C].compute_inline(D)",
+     "it takes no arguments, not 1\n  Write s[C].compute_inline()."),
+    ("", "s.cache_read(A)",
+     "cache_read(A): scope and readers are missing\n  Write s.cache_read(A, 'local', readers)."),
     ("", "s[C].split(i, factor=5, tail='round')",
-     "tail='round' is not a known tail strategy\n  Choose one of 'auto', 'guard', 'cut'"),
+     "split(i, factor=5, tail='round') on stage C: tail='round' is not a known tail strategy\n"
+     "  Choose one of 'auto', 'guard', 'cut'"),
     ("", "s[C].split(x, factor=4)",
      "split(x, factor=4) on stage C: x belongs to stage D\n  The loops of C: i, j, k"),
     ("", "s[C].split(sl.reduce_axis(4, name='q'), factor=4)",
@@ -397,6 +417,17 @@ def test_step_is_refused(row: Any) -> None:
     with pytest.raises(ScheduleError, match=match):
         eval(step, space)
     assert (str(s), len(s.steps), s.to_json()) == before
+
+
+def test_a_call_that_lacks_an_argument_is_a_type_error() -> None:
+    g = SimpleNamespace(**matmul())
+    for call in (lambda: g.s[g.C].split(factor=4), lambda: g.s.rfactor(g.C)):
+        with pytest.raises(TypeError, match="missing") as caught:
+            call()
+        assert isinstance(caught.value, ScheduleError)
+    with pytest.raises(ScheduleError) as refused:
+        g.s[g.C].split(g.i, factor=0)
+    assert not isinstance(refused.value, TypeError)
 
 
 def test_every_primitive_is_refused_somewhere() -> None:

@@ -214,8 +214,8 @@ def test_the_numbers_are_those_given() -> None:
         "spent": "1 min 15 srandom, seed 7",
     }  # fmt: skip
     assert "20 of 50 drawn sets of decisions make a candidate (40%)" in read.text
-    meaning = "The estimate: it ranks candidates much as their times do (rank correlation 0.71"
-    assert meaning in read.text
+    meaning = "The estimate: its order of the candidates is close to that of their times"
+    assert f"{meaning} (rank correlation 0.71;" in read.text
     assert "Trial 5: 2 ms in the search, 2.5 ms when measured again." in read.text
     assert "2.5 ms (first 2 ms)" in read.text and "The search ended: all trials are" in read.text
     assert "cpu, 16 vectors of 32 bytes" in read.text and "numba" in read.text
@@ -454,12 +454,12 @@ def test_the_summary_of_a_search() -> None:
         "  trials:   36 ok, 4 crashed",
         "  measured: 35, 1 more from the database, 1 duplicate not measured, in 1 min 15 s"
         " (random, seed 7)",
-        "  race:     2.5 ms in the final race, 2 ms in the search: the shortest of many noisy"
-        " times is too short",
+        "  race:     the winner took 2 ms in the search and 2.5 ms when measured again: the"
+        " shortest of many noisy times is too short",
         "  ended:    all trials are done",
         "  space:    20 of 50 drawn sets of decisions make a candidate (40%)",
-        "  estimate: it ranks candidates much as their times do (rank correlation 0.71;"
-        " 1 is the same order, 0 none)",
+        "  estimate: its order of the candidates is close to that of their times (rank correlation"
+        " 0.71; 1: same order, 0: no relation)",
         "  best:     trial 5; its schedule as code: result.schedule.as_python()",
         '  report:   result.report("tuning.html") writes a page',
     ]  # fmt: skip
@@ -549,11 +549,11 @@ def test_axes_are_labelled_with_round_numbers() -> None:
 @pytest.mark.parametrize(
     ("value", "meaning"),
     [
-        (0.9, "ranks candidates much as their times do"),
-        (0.31, "ranks candidates roughly as their times do"),
+        (0.9, "its order of the candidates is close to that of their times"),
+        (0.31, "roughly follows that of their times"),
         (-0.1, 'says little about the times, and search="evolve" relies on it'),
-        (-0.8, "ranks candidates against their times"),
-        (-1.0, "ranks candidates against their times"),
+        (-0.8, "its order contradicts the times"),
+        (-1.0, "its order contradicts the times"),
     ],
 )
 def test_a_rank_correlation_is_explained(value: float, meaning: str) -> None:
@@ -574,7 +574,8 @@ def test_a_best_time_that_rose_in_the_race_is_explained() -> None:
     trials = searched()
     for seconds, said in ((0.0021, True), (0.00201, False), (0.0019, False)):
         text = summary(facts(raced(trials, t5=seconds)))
-        assert ("2 ms in the search: the shortest of many noisy times is too short" in text) == said
+        rose = "when measured again: the shortest of many noisy times is too short"
+        assert (f"the winner took 2 ms in the search and 2.1 ms {rose}" in text) == said
     # other work is reported elsewhere
     busy = [replace(t, disturbed=t.raced) for t in raced(trials, t5=0.0025)]
     assert "noisy" not in summary(facts(busy))

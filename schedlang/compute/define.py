@@ -9,14 +9,17 @@ from types import FunctionType
 from typing import Any
 
 from schedlang.compute.bounds import check_reads
+from schedlang.compute.misfits import is_function, refused_compute, shape_missing
 from schedlang.compute.reduce import Reduction
 from schedlang.compute.tensor import ComputeOp, Tensor, check_name, check_shape
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.language.construct import as_expr, settled
+from schedlang.signatures import refuses
 
 
+@refuses(refused_compute)
 def compute(
     shape: Any, fcompute: Callable[..., Any], name: str = "compute", **te_options: Any
 ) -> Any:
@@ -35,6 +38,8 @@ def compute(
     >>> sl.compute((8, 8), lambda i, j: A[i, j] + A[j, i], name="B")
     Tensor(B: float32[8, 8])
     """
+    if is_function(shape):
+        raise shape_missing(shape, fcompute)
     if callable(name) and not callable(fcompute):
         raise ComputeTypeError(
             f"sl.compute({shape}, {fcompute}, ...): the shape must be one tuple; write "

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from schedlang.compute.argument_order import fit_in_another_order
 from schedlang.compute.arguments import bind
 from schedlang.compute.chunks import Prepared, execute, extent_of, prepare
 from schedlang.compute.graph import operations, placeholders, variables
+from schedlang.compute.misfits import refused_reference
 from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor, shape_text
-from schedlang.errors import CallError, ComputeError, ComputeTypeError, explain
+from schedlang.errors import (
+    CallError,
+    CallTypeError,
+    ComputeError,
+    ComputeTypeError,
+    SchedlangError,
+    explain,
+)
 from schedlang.expr.nodes import Var
 from schedlang.index.simplify import to_lin
+from schedlang.signatures import refuses
 
 
 @dataclass(frozen=True)
@@ -30,15 +41,32 @@ class Reference:
     variables: tuple[Var, ...]
 
     def __call__(self, *arrays: Any, **named: Any) -> Any:
-        given, sizes = bind(self.inputs, self.variables, arrays, named)
+        try:
+            given, sizes = bind(self.inputs, self.variables, arrays, named)
+        except (CallError, CallTypeError) as error:
+            if named or not fit_in_another_order(len(arrays), partial(self._fits, arrays)):
+                raise
+            raise type(error)(f"{error}\n  The arguments fit in another order: it takes "
+                              f"{self._taken}, in that order.") from None  # fmt: skip
         results = _evaluate(self.outputs, given, sizes)
         return results[0] if len(results) == 1 else results
 
+    def _fits(self, arrays: Sequence[Any], order: Sequence[int]) -> bool:
+        try:
+            bind(self.inputs, self.variables, [arrays[k] for k in order], {})
+        except (SchedlangError, ValueError):
+            return False
+        return True
+
+    @property
+    def _taken(self) -> str:
+        return ", ".join([*(t.name for t in self.inputs), *(v.name for v in self.variables)])
+
     def __repr__(self) -> str:
-        taken = ", ".join([*(t.name for t in self.inputs), *(v.name for v in self.variables)])
-        return f"reference({', '.join(t.name for t in self.outputs)})({taken})"
+        return f"reference({', '.join(t.name for t in self.outputs)})({self._taken})"
 
 
+@refuses(refused_reference)
 def reference(outputs: Tensor | Sequence[Tensor]) -> Reference:
     """Return a function that computes ``outputs`` with NumPy, as an oracle for every schedule.
 
@@ -61,10 +89,17 @@ def reference(outputs: Tensor | Sequence[Tensor]) -> Reference:
     >>> reference(rows)(np.ones((2, 3), "float32"))
     array([3., 3.], dtype=float32)
     """
-    wanted = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
-    if not wanted or not all(isinstance(t, Tensor) for t in wanted):
+    listed = outputs if isinstance(outputs, (list, tuple)) else [outputs]
+    wanted = tuple(t for t in listed if isinstance(t, Tensor))
+    if not wanted or len(wanted) < len(listed):
+        what = next((v for v in listed if not isinstance(v, Tensor)), "nothing")
         raise ComputeTypeError(
-            f"reference({outputs!r}): give one or more tensors made by sl.compute or sl.scan"
+            explain(
+                f"sl.reference({type(what).__name__ if listed else '[]'})",
+                "it takes tensors made by sl.compute or sl.scan, and returns a function of arrays",
+                "Write sl.reference(C)(*arrays); for several outputs sl.reference([C, D]). "
+                "s.outputs are those of a schedule s.",
+            )
         )
     _scan_bodies(operations(wanted), wanted)
     return Reference(wanted, tuple(placeholders(wanted)), tuple(variables(wanted)))

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from schedlang.errors import ComputeTypeError
+from schedlang.errors import ComputeTypeError, explain
 
 DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float16", "float32", "float64",
 )  # fmt: skip
 INDEX = "int64"
+_COMPLEX = ("complex64", "complex128", "clongdouble", "complex256")
+# what to write instead of complex arithmetic
+PARTS = (
+    "Compute the real and the imaginary part apart, as two real expressions: "
+    "(a + b*1j)*(c + d*1j) is a*c - b*d and a*d + b*c."
+)
 # offsets are signed 64-bit numbers
 LARGEST_BYTES = 2**63
 
@@ -36,6 +42,8 @@ def canonical(dtype: object) -> str:
         name = np.dtype(dtype).name  # type: ignore[call-overload]
     except TypeError:
         name = str(dtype)
+    if name in _COMPLEX:
+        raise ComputeTypeError(explain(f"dtype {name!r}", "no dtype holds complex numbers", PARTS))
     if name not in _KIND:
         raise ComputeTypeError(
             f"dtype {name!r} is not supported: choose one of {', '.join(DTYPES)}"

@@ -17,6 +17,9 @@ from schedlang.expr import dtypes
 
 ExprLike = Union["Expr", int, float, bool, np.generic]
 
+# the most characters of an expression that a message repeats
+LONGEST_QUOTED = 60
+
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
@@ -81,11 +84,17 @@ class Expr:
                 return (self.a is self.b) == (self.op == "==")
         if isinstance(self, Const):
             return bool(self.value)
-        hint = ("Use sl.select(cond, a, b) or sl.if_then_else(cond, a, b) instead of if, and "
-                "& | ~ instead of and, or, not and chained comparisons.")  # fmt: skip
+        condition = str(self) if len(str(self)) <= LONGEST_QUOTED else "condition"
+        hint = (
+            f"Instead of if, write sl.select({condition}, a, b) or sl.if_then_else(...); instead "
+            "of and, or, not and chained comparisons, use & | ~."
+        )
         if isinstance(self, Binary) and self.op in ("<", ">"):
-            hint += ("\nPython's max and min need truth values too: write sl.max(a, b), "
-                     "sl.min(a, b).")  # fmt: skip
+            pair = f"{self.a}, {self.b}"
+            pair = pair if len(pair) <= LONGEST_QUOTED else "a, b"
+            hint += (
+                f"\nInstead of Python's max and min, write sl.max({pair}) and sl.min({pair})."
+            )
         why = "an expression describes a computation and has no value yet"
         raise ComputeTypeError(explain(f"the truth value of {self}", why, hint))
 

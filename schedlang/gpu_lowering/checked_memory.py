@@ -8,6 +8,8 @@ from math import prod
 import numpy as np
 
 from schedlang.errors import RaceError, VerifyError
+from schedlang.gpu_lowering.race import AROUND, Race
+from schedlang.gpu_lowering.race_grid import Access, Thread, named
 from schedlang.ir.nodes import Buffer
 
 NOBODY, SEVERAL = -1, -2
@@ -29,6 +31,21 @@ class Lanes:
     def thread_ids(self) -> np.ndarray:
         """The thread of each lane, numbered uniquely over all blocks."""
         return self.blocks * MOST_THREADS + self.threads
+
+
+@dataclass(frozen=True, eq=False)
+class _Marks:
+    """The last accesses of one kind to each element; ``what`` they did."""
+
+    what: str
+    thread: np.ndarray
+    block: np.ndarray
+    time: np.ndarray
+
+
+def _thread(number: int) -> Thread:
+    """Return the thread of a unique number, ``None`` for several threads."""
+    return None if number == SEVERAL else (number % MOST_THREADS, number // MOST_THREADS)
 
 
 class Memory:
@@ -84,7 +101,7 @@ class Memory:
         at = (lanes.rows, lanes.offsets)
         unset: np.ndarray = ~self.written[at]
         if self.watched:
-            self._check_race(lanes, time, self.writer, self.write_block, self.write_time, "written")
+            self._check_race(lanes, time, self._writes, "reads")
             others = (self.reader[at] != NOBODY) & (self.reader[at] != lanes.thread_ids)
             elsewhere = others & (self.read_block[at] != lanes.blocks)
             now = elsewhere | (others & (self.read_time[at] == time))
@@ -105,39 +122,68 @@ class Memory:
         """
         at = (lanes.rows, lanes.offsets)
         if self.watched:
-            self._check_race(lanes, time, self.writer, self.write_block, self.write_time, "written")
-            self._check_race(lanes, time, self.reader, self.read_block, self.read_time, "read")
+            self._check_race(lanes, time, self._writes, "writes")
+            self._check_race(lanes, time, self._reads, "writes")
             self.writer[at] = lanes.thread_ids
             twice = self.writer[at] != lanes.thread_ids
             if twice.any():
+                # two lanes of this statement
                 first = int(np.argmax(twice))
-                self._race(lanes, first, int(self.writer[at][first]), "written")
+                self._race(lanes, first, int(self.writer[at][first]), "writes", "writes", [])
             self.write_block[at], self.write_time[at] = lanes.blocks, time
         self.data[at] = values
         self.written[at] = ~unset
 
-    def _check_race(
-        self, lanes: Lanes, time: np.ndarray, thread_of: np.ndarray, block: np.ndarray,
-        when: np.ndarray, what: str,
-    ) -> None:  # fmt: skip
+    @property
+    def _writes(self) -> _Marks:
+        return _Marks("wrote", self.writer, self.write_block, self.write_time)
+
+    @property
+    def _reads(self) -> _Marks:
+        return _Marks("read", self.reader, self.read_block, self.read_time)
+
+    def _check_race(self, lanes: Lanes, time: np.ndarray, marks: _Marks, does: str) -> None:
         """Raise if another thread accessed an element with no barrier in between."""
         at = (lanes.rows, lanes.offsets)
-        other = (thread_of[at] != NOBODY) & (thread_of[at] != lanes.thread_ids)
-        near = (block[at] != lanes.blocks) | (when[at] == time)
+        other = (marks.thread[at] != NOBODY) & (marks.thread[at] != lanes.thread_ids)
+        near = (marks.block[at] != lanes.blocks) | (marks.time[at] == time)
         if (other & near).any():
             first = int(np.argmax(other & near))
-            self._race(lanes, first, int(thread_of[at][first]), what)
+            row, block = int(lanes.rows[first]), int(lanes.blocks[first])
+            now = int(np.broadcast_to(time, lanes.offsets.shape)[first])
+            known = marks.thread[row] != NOBODY
+            known &= (marks.block[row] != block) | (marks.time[row] == now)
+            before = [(int(marks.thread[row, k]), int(k)) for k in np.flatnonzero(known)]
+            self._race(lanes, first, int(marks.thread[at][first]), marks.what, does, before)
 
-    def _race(self, lanes: Lanes, position: int, other: int, what: str) -> None:
-        """Raise for the access at ``position`` of ``lanes``, and that of thread ``other``."""
-        element = self.index(int(lanes.offsets[position]))
+    def _race(
+        self, lanes: Lanes, position: int, other: int, did: str, does: str,
+        before: list[tuple[int, int]],
+    ) -> None:  # fmt: skip
+        """Raise for the access at ``position`` of ``lanes``, and that of thread ``other``.
+
+        ``before`` are the threads and the offsets of accesses since the last barrier, which did
+        ``did``.
+        """
+        offset, row = int(lanes.offsets[position]), lanes.rows[position]
+        element = self.index(offset)
         own = int(lanes.threads[position]), int(lanes.blocks[position])
-        first = None if other == SEVERAL else (other % MOST_THREADS, other // MOST_THREADS)
-        who = "several threads" if first is None else "thread {} of block {}".format(*first)
+        first = _thread(other)
+        seen = [(thread, at, did) for thread, at in before]
+        same = np.flatnonzero((lanes.rows == row) & (abs(lanes.offsets - offset) <= AROUND))
+        seen += [(int(lanes.thread_ids[k]), int(lanes.offsets[k]), does) for k in same]
+        accesses = [
+            Access(_thread(thread), tuple(self.index(at)), what)
+            for thread, at, what in sorted(seen, key=lambda found: found[1])
+            if abs(at - offset) <= AROUND
+        ]
+        pair = Access(first, tuple(element), did), Access(own, tuple(element), does)
+        race = Race(self.buffer.name, lanes.stage, *pair, tuple(accesses))
+        what = {"wrote": "written", "writes": "written", "read": "read"}[did]
         raise RaceError(
-            f"{self.buffer.name}{element} is {what} by {who} and accessed by thread {own[0]} of "
-            f"block {own[1]} without a barrier in between (stage {lanes.stage})",
-            self.buffer.name, tuple(element), first, own,
+            f"{self.buffer.name}{element} is {what} by {named(first)} and accessed by {named(own)} "
+            f"without a barrier in between (stage {lanes.stage})",
+            self.buffer.name, tuple(element), first, own, race,
         )
 
     def index(self, offset: int) -> list[int]:

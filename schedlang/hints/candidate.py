@@ -10,11 +10,15 @@ from schedlang.schedule.schedule import Schedule
 
 @dataclass(frozen=True)
 class Candidate:
-    """A step to try: the primitive it is named after, its stage, and the function that takes it."""
+    """A step to try: the primitive it is named after, its stage, and the function that takes it.
+
+    ``vectors`` is the same for steps that differ in the width of a vector alone, else ``None``.
+    """
 
     primitive: str
     stage: str
     take: Callable[[Schedule], object]
+    vectors: object = None
 
 
 # what each candidate does, for people who have not scheduled before

@@ -7,6 +7,7 @@ the primitives themselves know what is legal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import product
 
 from schedlang.compute.tensor import ComputeOp
 from schedlang.expr.nodes import Axis
@@ -50,7 +51,7 @@ def _loops(s: Schedule, view: StageView, target: Target) -> Iterator[Candidate]:
     if "vectorize" not in taken:
         for axis in data:
             for width in (lanes, 2 * lanes):
-                yield Candidate("vectorize", name, _vectors(name, axis, width))
+                yield Candidate("vectorize", name, _vectors(name, axis, width), (name, axis))
     if "parallel" not in taken and data:
         yield Candidate("parallel", name, lambda s: s[name].parallel(data[0]))
         if len(data) > 1:
@@ -61,12 +62,16 @@ def _loops(s: Schedule, view: StageView, target: Target) -> Iterator[Candidate]:
     if inner is not None and type(length) is int and 1 < length <= MOST_UNROLLED:
         yield Candidate("unroll", name, _unrolled(name, inner))
     lanes_at = next((a for a in view.leaf_axes if kinds.get(a) == "vectorize"), None)
-    if lanes_at is not None and any(a.is_reduce for a in plain):
-        for axis in data:
-            for rows in ROWS:
-                if type(axis.extent) is int and axis.extent % rows:
-                    continue
+    if any(a.is_reduce for a in plain):
+        for axis, rows in product(data, ROWS):
+            if type(axis.extent) is int and axis.extent % rows:
+                continue
+            if lanes_at is not None:
                 yield Candidate("register tile", name, _register_tile(name, axis, lanes_at, rows))
+            elif axis is not data[-1] and not taken:
+                for width in (lanes, 2 * lanes):
+                    take = _vector_tile(name, axis, data[-1], rows, width)
+                    yield Candidate("register tile", name, take, (name, axis, "tile"))
     for axis in plain[:-1]:
         yield Candidate("reorder", name, _innermost(name, axis))
     if len(data) > 1:
@@ -153,6 +158,35 @@ def _register_tile(name: str, axis: Axis, lanes: Axis, rows: int) -> Callable[[S
             *outside, *(a for a in others if a.is_reduce), inner, *written, lanes
         )  # fmt: skip
         s[name].unroll(inner)
+
+    return take
+
+
+def _partial_sums(name: str, axis: Axis, lanes: int) -> Callable[[Schedule], object]:
+    """Return the steps that reduce along ``axis`` in the lanes of a vector."""
+
+    def take(s: Schedule) -> None:
+        (tensor,) = s[name].outputs
+        _, lane = s[name].split(axis, factor=lanes)
+        partial = s.rfactor(tensor, lane, factor_axis=len(s[name].op.axis))
+        data = [a for a in s[name].leaf_axes if not a.is_reduce]
+        if data:
+            s[partial].compute_at(s[name], data[-1])
+        lane = s[partial].op.axis[-1]
+        s[partial].reorder(*(a for a in s[partial].leaf_axes if a is not lane), lane)
+        s[partial].vectorize(lane)
+
+    return take
+
+
+def _vector_tile(
+    name: str, axis: Axis, across: Axis, rows: int, width: int
+) -> Callable[[Schedule], object]:
+    """Return the steps that keep the sums of several rows of vectors in registers."""
+
+    def take(s: Schedule) -> None:
+        _vectors(name, across, width)(s)
+        _register_tile(name, axis, s[name].leaf_axes[-1], rows)(s)
 
     return take
 

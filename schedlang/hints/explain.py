@@ -9,7 +9,8 @@ from typing import Any
 from schedlang.errors import CallTypeError
 from schedlang.errors import explain as message
 from schedlang.hints.findings import Finding, findings
-from schedlang.hints.next_steps import NextStep, next_steps
+from schedlang.hints.next_steps import NextStep, estimated, next_steps
+from schedlang.hints.predicted import Prediction
 from schedlang.lowering.lower import lower_state
 from schedlang.markup.elements import facts
 from schedlang.markup.fragment import fragment
@@ -20,6 +21,10 @@ from schedlang.target import Target
 
 # a step must promise this factor to be advice
 WORTH = 1.05
+# steps that promise at least this part of the best are about as good
+ALIKE = 0.7
+# a kernel that waits for memory for this part of its time is bound by it
+BOUND = 0.5
 
 
 @dataclass(frozen=True)
@@ -43,22 +48,24 @@ class Advice:
 class Explanation:
     """The advice for a schedule, the most helpful first.
 
-    ``measured`` is the time of the kernel, if arrays were given.
+    ``measured`` is the time of the kernel, if arrays were given. ``bound`` says that memory bounds
+    the kernel, if it does.
     """
 
     name: str
     advice: tuple[Advice, ...]
     measured: Evaluation | None = None
+    bound: str = ""
 
     def __str__(self) -> str:
         head = self.name if self.measured is None else f"{self.name}: {self.measured}"
-        if not self.advice:
-            return f"{head}\n{NOTHING}"
-        return "\n".join([head, *(f"{n}. {one}" for n, one in enumerate(self.advice, 1))])
+        listed = [f"{n}. {one}" for n, one in enumerate(self.advice, 1)] or [NOTHING]
+        return "\n".join([head, *listed, *filter(None, [self.bound])])
 
     def _repr_html_(self) -> str:
-        return fragment(facts([(str(n), str(one)) for n, one in enumerate(self.advice, 1)]
-                              or [(self.name, NOTHING)]))  # fmt: skip
+        listed = [(str(n), str(one)) for n, one in enumerate(self.advice, 1)]
+        bound = [("bound", self.bound)] if self.bound else []
+        return fragment(facts([*(listed or [(self.name, NOTHING)]), *bound]))
 
 
 NOTHING = "No single step helps by the estimate. sl.autotune tries many together, and times them."
@@ -69,9 +76,9 @@ def explain(what: Any, *arrays: Any, target: Any = None) -> Explanation:
 
     ``what`` is a schedule, or a kernel for a CPU. Each reason comes from the loop nest and names
     its evidence. Its step has been tried on a copy of the schedule, and is listed only if the
-    tuner's estimate promises at least 5 percent. The estimate knows nothing of what LLVM vectorizes
-    by itself: measure the result. With ``arrays``, those of a call of the kernel, the kernel is
-    timed by :func:`~schedlang.evaluate`.
+    estimate promises at least 5 percent (see :func:`~schedlang.next_steps`): measure the result.
+    With ``arrays``, those of a call of the kernel, the kernel is timed by
+    :func:`~schedlang.evaluate`.
 
     Raise :class:`~schedlang.errors.CallTypeError` for anything else, for a GPU, and for arrays
     without a kernel, and :class:`~schedlang.errors.LoweringError` for a schedule that cannot be
@@ -108,17 +115,37 @@ its own
         )  # fmt: skip
     measured = evaluate(kernel, *arrays) if kernel is not None and arrays else None
     steps = next_steps(s, where)
-    made = [_advice(finding, steps) for finding in findings(lower_state(s.state), where)]
-    return Explanation(s.outputs[0].op.name, _ranked([a for a in made if a is not None]), measured)
+    nest = lower_state(s.state)
+    made = [_advice(finding, steps) for finding in findings(nest, where)]
+    advice = _ranked([a for a in made if a is not None])
+    return Explanation(s.outputs[0].op.name, advice, measured, _bound(estimated(nest, where)))
+
+
+def _bound(now: Prediction) -> str:
+    """Return that memory bounds a kernel and what helps then; "" if it does not."""
+    if now.memory < BOUND * now.seconds or not now.seconds:
+        return ""
+    return (
+        f"By the estimate, {now.memory / now.seconds:.0%} of the time is spent on reading and "
+        "writing memory, which all cores share. What moves fewer bytes helps: stages computed "
+        "where they are read, smaller dtypes."
+    )
 
 
 def _advice(finding: Finding, steps: Sequence[NextStep]) -> Advice | None:
-    """Return the finding with the best of the steps that fit it, if that is worth it."""
-    for step in steps:
-        fits = step.primitive in finding.primitives and finding.stage in ("", step.stage)
-        if fits and step.speedup >= WORTH:
-            return Advice(finding.text, step)
-    return None
+    """Return the finding with the best of the steps that fit it, if that is worth it.
+
+    Vectors that the schedule asks for come before an order in which LLVM may find them itself.
+    """
+    fit = [
+        step for step in steps
+        if step.primitive in finding.primitives and finding.stage in ("", step.stage)
+    ]  # fmt: skip
+    if not fit or fit[0].speedup < WORTH:
+        return None
+    about_as_good = [step for step in fit if step.speedup >= ALIKE * fit[0].speedup]
+    vectors = [step for step in about_as_good if step.primitive == "vectorize"]
+    return Advice(finding.text, (vectors or about_as_good)[0])
 
 
 def _ranked(advice: Sequence[Advice]) -> tuple[Advice, ...]:

@@ -12,6 +12,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.diagnostics.sites import Site, accesses, extent_of, name_of, sites
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.visit import postorder
+from schedlang.hints.predicted import waits_for_nothing
 from schedlang.host import LINE
 from schedlang.index.conjunctions import Held
 from schedlang.index.simplify import to_lin
@@ -54,6 +55,7 @@ def findings(nest: Nest, target: Target) -> Iterator[Finding]:
     for site in large:
         yield from _strides(site, nest)
         yield from _scalars(site, target)
+        yield from _waiting_sums(site, nest)
         yield from _reloaded(site, target)
         yield from _short_loops(site, nest)
 
@@ -144,6 +146,21 @@ def _scalars(site: Site, target: Target) -> Iterator[Finding]:
             f"no loop of stage {site.store.stage} is vectorized, and a register holds {lanes} "
             f"{dtype}", frozenset({"vectorize"}), site.store.stage,
         )  # fmt: skip
+
+
+def _waiting_sums(site: Site, nest: Nest) -> Iterator[Finding]:
+    """Yield a finding for a sum of floats in one element, step after step."""
+    inner, store = site.loops[-1], site.store
+    if store.reducer is None or inner.kind != "serial" or not inner.axis.is_reduce:
+        return
+    if waits_for_nothing(store) or any(f.kind == "vectorize" for f in site.loops):
+        return
+    yield Finding(
+        f"each iteration of {name_of(inner, nest)} waits for the {store.reducer.name} of the "
+        f"previous one in stage {store.stage}, and no compiler may change the order of floats: "
+        "partial results in the lanes of a vector do not wait",
+        frozenset({"rfactor"}), store.stage,
+    )  # fmt: skip
 
 
 def _reloaded(site: Site, target: Target) -> Iterator[Finding]:

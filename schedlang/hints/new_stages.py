@@ -25,12 +25,16 @@ def new_stages(s: Schedule, view: StageView, target: Target) -> Iterator[Candida
     yield from _copies(s, view)
     if not any(step.stage == name for step in s.steps):
         yield Candidate("cache_write", name, lambda s: s.cache_write(view.outputs[0], "global"))
-        lanes = target.vector_width(view.outputs[0].dtype)
-        for axis in view.op.reduce_axis:
-            if type(axis.extent) is int and axis.extent % (VECTORS * lanes) == 0:
-                yield Candidate("rfactor", name, _in_lanes(name, axis, VECTORS * lanes))
+        for axis in view.op.reduce_axis if len(view.outputs) == 1 else ():
             if type(axis.extent) is int and axis.extent % PARTS == 0:
                 yield Candidate("rfactor", name, _in_parts(name, axis, axis.extent // PARTS))
+    kinds = s.state.stages[name].kinds
+    steps = [a for a in view.leaf_axes if a.is_reduce and a not in kinds]
+    if steps and len(view.outputs) == 1 and "vectorize" not in kinds.values():
+        lanes = target.vector_width(view.outputs[0].dtype)
+        for width in (lanes, 2 * lanes, VECTORS * lanes):
+            take = _in_lanes(name, steps[-1], width)
+            yield Candidate("rfactor", name, take, (name, steps[-1]))
 
 
 def _copies(s: Schedule, view: StageView) -> Iterator[Candidate]:
@@ -88,11 +92,13 @@ def _in_lanes(name: str, axis: Axis, width: int) -> Callable[[Schedule], object]
     def take(s: Schedule) -> None:
         _, inner = s[name].split(axis, factor=width)
         made = s.rfactor(s[name].outputs[0], inner, factor_axis=len(s[name].op.axis))
-        steps = s[made].op.reduce_axis
-        *front, lane = s[made].op.axis
-        s[made].reorder(*front, *steps, lane)
+        data = [a for a in s[name].leaf_axes if not a.is_reduce]
+        if data:
+            # partial results are added where they are made
+            s[made].compute_at(s[name], data[-1])
+        lane = s[made].op.axis[-1]
+        s[made].reorder(*(a for a in s[made].leaf_axes if a is not lane), lane)
         s[made].vectorize(lane)
-        _at_reader(s, made, name)
 
     return take
 
@@ -106,12 +112,6 @@ def _in_parts(name: str, axis: Axis, length: int) -> Callable[[Schedule], object
         s[made].parallel(s[made].op.axis[0])
 
     return take
-
-
-def _at_reader(s: Schedule, made: Tensor, name: str) -> None:
-    """Compute partial results where they are added, if there are several sums."""
-    if s[name].op.axis:
-        s[made].compute_at(s[name], s[name].op.axis[-1])
 
 
 __all__ = ["new_stages"]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.autotune.costs.estimate import estimate
 from schedlang.autotune.record import cores
 from schedlang.diagnostics.spills import guarded, spills
 from schedlang.diagnostics.strides import strided
 from schedlang.errors import CallTypeError, SchedlangError, explain
 from schedlang.hints.candidate import Candidate
 from schedlang.hints.candidates import candidates
+from schedlang.hints.predicted import Prediction, predicted
 from schedlang.ir.nest import Nest
 from schedlang.ir.verify import report
 from schedlang.lowering.lower import lower_state
@@ -47,9 +47,9 @@ def next_steps(s: Any, target: Any = None) -> list[NextStep]:
     """Return the legal next steps of a schedule on a CPU, those that promise most first.
 
     Each is tried on a copy of ``s``. Steps that are refused or warn, whose nest does not lower or
-    does not pass the verifier, or that :func:`~schedlang.build` would warn of are left out. The
-    effects are those of the tuner's estimate, which only ranks; it knows nothing of what LLVM
-    vectorizes by itself.
+    does not pass the verifier, or that :func:`~schedlang.build` would warn of are left out. Of
+    vectors along one axis, the best width is listed. The effects are predictions: the tuner's
+    estimate, with the loops that LLVM vectorizes by itself, and with one memory for all cores.
 
     Raise :class:`~schedlang.errors.CallTypeError` if ``s`` is no schedule, and
     :class:`~schedlang.errors.LoweringError` if it cannot be lowered.
@@ -78,27 +78,38 @@ def next_steps(s: Any, target: Any = None) -> list[NextStep]:
                 "Leave out the target, or search with sl.autotune(C, target=...).",
             )
         )  # fmt: skip
-    found = [step for step in tried(s, where) if step is not None]
-    return sorted(found, key=lambda step: -step.speedup)
+    found = [pair for pair in tried(s, where) if pair is not None]
+    return ranked(found)
 
 
-def tried(s: Schedule, target: Target) -> Iterator[NextStep | None]:
-    """Yield each candidate as it was tried: a legal step with a nest of its own, or ``None``."""
+def tried(s: Schedule, target: Target) -> Iterator[tuple[Candidate, NextStep] | None]:
+    """Yield each candidate that was tried with its step, or ``None``.
+
+    A step is legal and has a nest of its own.
+    """
     nest = lower_state(s.state)
-    now, seen = estimated(nest, target), {str(nest)}
+    now, seen = estimated(nest, target).seconds, {str(nest)}
     unproven = len(report(nest).open)
     for candidate in candidates(s, target):
         step = taken(s, candidate, target, now, unproven)
         if step is not None and str(step.nest) not in seen:
             seen.add(str(step.nest))
-            yield step
+            yield candidate, step
         else:
             yield None
 
 
-def estimated(nest: Nest, target: Target) -> float:
-    """Return the estimated seconds of a nest on all cores."""
-    return estimate(nest, target, cores()).seconds
+def ranked(found: Sequence[tuple[Candidate, NextStep]]) -> list[NextStep]:
+    """Return the steps that promise most first; of vectors along one axis, the best width alone."""
+    best: dict[object, NextStep] = {}
+    for candidate, step in sorted(found, key=lambda pair: -pair[1].speedup):
+        best.setdefault(candidate.vectors or str(step.nest), step)
+    return list(best.values())
+
+
+def estimated(nest: Nest, target: Target) -> Prediction:
+    """Return the predicted time of a nest on all cores."""
+    return predicted(nest, target, cores())
 
 
 def taken(
@@ -116,7 +127,7 @@ def taken(
             candidate.take(copy)
             nest = lower_state(copy.state)
             found = report(nest)
-            after = estimated(nest, target)
+            after = estimated(nest, target).seconds
     except (SchedlangError, Warning):
         return None
     refused = any(access.exact and not access.needs_sizes for access in found.accesses)
@@ -130,4 +141,4 @@ def taken(
     return NextStep(candidate.primitive, candidate.stage, code, copy, nest, speedup)
 
 
-__all__ = ["NextStep", "estimated", "next_steps", "taken", "tried"]
+__all__ = ["NextStep", "estimated", "next_steps", "ranked", "taken", "tried"]

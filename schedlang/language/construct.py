@@ -46,6 +46,10 @@ def const(value: ExprLike, dtype: object = None) -> Const:
         return Const(value, dtypes.INDEX, weak=True)
     if isinstance(value, float):
         return Const(value, "float64", weak=True)
+    if isinstance(value, complex):
+        raise ComputeTypeError(
+            explain(f"{value!r} in an expression", "no dtype holds complex numbers", dtypes.PARTS)
+        )
     raise ComputeTypeError(
         f"{type(value).__name__} {value!r} cannot be used in an expression: use a number, an axis, "
         "or an element of a tensor such as A[i, j]"

@@ -13,7 +13,7 @@ from schedlang.analysis.cost import ScheduleCost, cost
 from schedlang.autotune.record import cores
 from schedlang.counting.records import Counts
 from schedlang.errors import SchedlangError, first_line
-from schedlang.hints.candidate import MEANINGS
+from schedlang.hints.candidate import MEANINGS, Candidate
 from schedlang.hints.next_steps import NextStep, estimated, tried
 from schedlang.hints.refusals import refusals
 from schedlang.ir.html import nest_html, nest_lines
@@ -64,7 +64,7 @@ def nest_part(
         "lines": [line for _, line in lines], "notes": list(notes),
     }  # fmt: skip
     try:
-        data["estimate"] = estimated(nest, target)
+        data["estimate"] = estimated(nest, target).seconds
     except SchedlangError as error:
         data["estimate"] = None
         data["notes"].append(first_line(error))
@@ -160,8 +160,8 @@ def _row(name: str, counts: Counts) -> list[Any]:
             counts.peak_bytes]  # fmt: skip
 
 
-def steps_tried(state: State, target: Target) -> Iterator[NextStep | None]:
-    """Yield each next step of a state as it was tried, none if the state cannot be lowered."""
+def steps_tried(state: State, target: Target) -> Iterator[tuple[Candidate, NextStep] | None]:
+    """Yield each candidate of a state as it was tried, none if the state cannot be lowered."""
     try:
         yield from tried(state.schedule, target)
     except SchedlangError:

@@ -15,7 +15,8 @@ from typing import Any
 from schedlang.autotune.runner.sandbox import COMMAND
 from schedlang.autotune.runner.task import Limits
 from schedlang.errors import LiveError, explain, first_line
-from schedlang.hints.next_steps import NextStep
+from schedlang.hints.candidate import Candidate
+from schedlang.hints.next_steps import NextStep, ranked
 from schedlang.live import page
 from schedlang.live.definition import definition
 from schedlang.live.edits import edited
@@ -31,6 +32,8 @@ from schedlang.schedule.trace import variables_of
 from schedlang.target import Target
 
 Message = dict[str, Any]
+# a candidate with the step that it makes
+Found = tuple[Candidate, NextStep]
 # the most states of a page, and the names for which there is a style at first
 MOST_STATES, NAMES = 1000, 64
 # states up to which a shared file compares each with each
@@ -65,7 +68,7 @@ class Session:
         self._measures = measure
         self._views: dict[int, Message] = {}
         self._steps: dict[int, list[NextStep]] = {}
-        self._trying: tuple[int, Iterator[NextStep | None], list[NextStep]] | None = None
+        self._trying: tuple[int, Iterator[Found | None], list[Found]] | None = None
         # the places of the page that show the time of a schedule, by its steps
         self._places: dict[str, list[Message]] = {}
         self._names, self._styled = NameTable(), NAMES
@@ -298,10 +301,9 @@ class Session:
             step = next(trying)
         except StopIteration:
             self._trying = None
-            found.sort(key=lambda s: -s.speedup)
-            self._steps[state.number] = found
-            self._learn(state, page.steps_part(found))
-            for n, one in enumerate(found):
+            steps = self._steps[state.number] = ranked(found)
+            self._learn(state, page.steps_part(steps))
+            for n, one in enumerate(steps):
                 self._noted(one.schedule.to_json(), {"of": state.number, "step": n})
             return
         if step is not None:

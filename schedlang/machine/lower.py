@@ -26,6 +26,7 @@ from schedlang.machine.names import Names, name_all
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.passes.job import Job
 from schedlang.machine.passes.outline import outline
+from schedlang.machine.passes.rows import name_rows
 from schedlang.machine.passes.storage import place_storage
 from schedlang.machine.select.cpu import select_cpu
 from schedlang.machine.select.gpu import MachineKernel, select_gpu
@@ -38,7 +39,7 @@ CPU_LOOP_PASSES: tuple[LoopPass, ...] = (
     settle_conditions, transpose_loads,
 )  # fmt: skip
 GPU_LOOP_PASSES: tuple[LoopPass, ...] = (keep_sums, strip_mine, unroll, settle_conditions)
-CPU_PASSES: tuple[Pass, ...] = (outline, place_storage)
+CPU_PASSES: tuple[Pass, ...] = (outline, name_rows, place_storage)
 
 
 def machine_nest(

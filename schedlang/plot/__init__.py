@@ -6,6 +6,8 @@ from schedlang.plot.memory_picture import memory
 from schedlang.plot.order import iteration_order
 from schedlang.plot.picture import Picture
 from schedlang.plot.placement_picture import placement
+from schedlang.plot.profile_picture import profile
+from schedlang.plot.race_picture import race
 from schedlang.plot.roofline_picture import roofline
 from schedlang.plot.search_picture import search
 from schedlang.plot.stages_picture import stages
@@ -13,6 +15,6 @@ from schedlang.plot.threads_picture import threads
 from schedlang.plot.warp_pictures import banks, coalescing
 
 __all__ = [
-    "Picture", "banks", "coalescing", "iteration_order", "memory", "placement", "roofline",
-    "search", "stages", "threads",
+    "Picture", "banks", "coalescing", "iteration_order", "memory", "placement", "profile", "race",
+    "roofline", "search", "stages", "threads",
 ]  # fmt: skip

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import combinations, permutations
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
+from schedlang.compute.argument_order import fit_in_another_order
 from schedlang.compute.chunks import extent_of
 from schedlang.compute.graph import operations, variables
 from schedlang.compute.tensor import ScanOp, Tensor
 from schedlang.errors import CallError, CallTypeError, SchedlangError
 from schedlang.expr.nodes import Var
 from schedlang.runtime.parameters import Binder, Signature, scalar
-
-# with more arguments only swaps of two are tried
-_MOST_PERMUTED = 5
 
 
 def advice(
@@ -55,21 +52,12 @@ def _order(binder: Binder, args: Sequence[Any], view: Callable[..., Any]) -> str
         return ""
     slots = [k for k, value in enumerate(values) if value is not None]
     given = [(values[k], _viewed(values[k], view)) for k in slots]
-    if _fits(binder, slots, given):
-        # the call is refused for another reason
-        return ""
-    if not any(_fits(binder, slots, [given[k] for k in order]) for order in _orders(len(slots))):
+    if not fit_in_another_order(
+        len(slots), lambda order: _fits(binder, slots, [given[k] for k in order])
+    ):
         return ""
     names = ", ".join(binder.signature.parameters[k].name for k in slots)
     return f"The arguments fit in another order: the kernel takes {names}, in that order."
-
-
-def _orders(count: int) -> Iterator[tuple[int, ...]]:
-    if count <= _MOST_PERMUTED:
-        yield from permutations(range(count))
-        return
-    for one, other in combinations(range(count), 2):
-        yield tuple(other if k == one else one if k == other else k for k in range(count))
 
 
 def _viewed(value: Any, view: Callable[..., Any]) -> Any:

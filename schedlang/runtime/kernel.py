@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 from weakref import WeakSet
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from schedlang.codegen.numba_cpu import source_of
 from schedlang.codegen.numba_file import render_functions
 from schedlang.compute.arrays import as_numpy
-from schedlang.errors import BuildError, CallError, CallTypeError, VerifyError, explain
+from schedlang.errors import BuildError, CallError, CallTypeError, MissingNameError, VerifyError
 from schedlang.expr.dtypes import LARGEST_BYTES
 from schedlang.ir.nest import Nest
 from schedlang.ir.specialize import at_sizes, largest_storage
@@ -23,7 +22,7 @@ from schedlang.ir.verify import verify
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.passes.serial import serial
 from schedlang.markup.bundle import mime_bundle
-from schedlang.runtime import files, thread_safety
+from schedlang.runtime import files, perf_map, thread_safety
 from schedlang.runtime.advice import advice, short_scan
 from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.built import Built, numba_types
@@ -32,7 +31,8 @@ from schedlang.runtime.countable import Call, Countable, with_new_outputs
 from schedlang.runtime.cpu_profile import Subject, check_options, cpu_profile
 from schedlang.runtime.fast_call import fast_call
 from schedlang.runtime.kernel_html import kernel_html
-from schedlang.runtime.numba_code import Code, code_of
+from schedlang.runtime.levels import Levels
+from schedlang.runtime.missing_attributes import no_attribute
 from schedlang.runtime.parameters import Binder, Signature, scalar
 from schedlang.runtime.profile import Profile
 from schedlang.runtime.starts import interpreted, one_at_a_time
@@ -44,7 +44,7 @@ from schedlang.target import Target
 _READY: WeakSet[Kernel] = WeakSet()
 
 
-class Kernel(TeModule, Countable):
+class Kernel(Levels, TeModule, Countable):
     """A compiled schedule: call it with arrays.
 
     ``f(a, b)`` returns a new output, or a tuple of them, in the library of the first array.
@@ -80,66 +80,6 @@ class Kernel(TeModule, Countable):
         return self._built.signature
 
     @property
-    def source(self) -> str:
-        """The Python source that runs."""
-        return self._built.text
-
-    @property
-    def path(self) -> str:
-        """The path of the file with the source: open it, set a breakpoint, profile it."""
-        return str(self._path)
-
-    @cached_property
-    def _path(self) -> Path:
-        return files.write(self._built.text, self._built.public)
-
-    def write(self) -> Path:
-        """Write the source to its file, if that does not exist yet, and return the path."""
-        return self._path
-
-    @property
-    def loop_nest(self) -> Nest:
-        """The loop nest that was scheduled."""
-        return self._nest
-
-    @property
-    def machine_nest(self) -> MachineNest:
-        """The machine nest: the statements that run, one for each line of the source.
-
-        It has vectors, registers and flat offsets, as the schedule and the target need them.
-
-        >>> import schedlang as sl
-        >>> A = sl.placeholder((32,), name="A")
-        >>> B = sl.compute((32,), lambda i: A[i] * 2, name="B")
-        >>> s = sl.schedule(B)
-        >>> s[B].vectorize(s[B].split(B.op.axis[0], factor=8)[1])
-        >>> print(sl.build(s, [A, B]).machine_nest)
-        B_kernel(A: float32[], B: float32[]):
-          for i_outer in 0..4:
-            vstore(B, i_outer*8, vload(A, i_outer*8, 8) * float32(2))
-        """
-        return self._built.machine
-
-    @property
-    def origins(self) -> tuple[int | None, ...]:
-        """For each line of the source, the statement of the loop nest that it comes from.
-
-        Statements count from 0, in the order in which ``loop_nest`` prints them. ``None`` stands
-        for lines that come from no statement, such as imports and barriers.
-
-        >>> import schedlang as sl
-        >>> A = sl.placeholder((8,), name="A")
-        >>> B = sl.compute((8,), lambda i: A[i] * 2, name="B")
-        >>> f = sl.build(sl.schedule(B), target="python")
-        >>> for line, number in zip(f.source.split("\\n"), f.origins):
-        ...     if number is not None:
-        ...         print(number, line)
-        0     for i in range(8):
-        1         store(B, i, load(A, i) * float32(2))
-        """
-        return self._built.numbers
-
-    @property
     def unproven(self) -> tuple[str, ...]:
         """A sentence for each rule of the verifier that could not be proven.
 
@@ -153,6 +93,14 @@ class Kernel(TeModule, Countable):
         ()
         """
         return self._built.unproven
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if "_built" not in self.__dict__:
+                raise AttributeError(name)
+            kind, known = self.target.kind, dir(type(self))
+            raise MissingNameError(no_attribute(self.name, kind, name, known))
 
     def _repr_html_(self) -> str:
         return kernel_html(
@@ -176,6 +124,10 @@ class Kernel(TeModule, Countable):
                     thread_safety.warn_forked()
                     path = files.write(self._built.serial_text, self.name, self._path.suffix)
             self._entry = self._loaded(path)
+            if self.target.kind == "cpu" and perf_map.wanted():
+                self.compile()
+                names = [function.name for function in self._built.machine.functions]
+                perf_map.add_to_map(self._entry, names)
         return self._entry
 
     def _loaded(self, path: Path) -> Any:
@@ -213,52 +165,6 @@ class Kernel(TeModule, Countable):
         if self.target.kind != "python" and not function.signatures:
             function.compile(tuple(numba_types(self._built.signature)))
         return self
-
-    @property
-    def llvm(self) -> str:
-        """The code that LLVM optimized, with the lines of the source between; for the CPU.
-
-        The first use compiles the kernel again, in memory, also if numba has it in its cache on
-        disk, which keeps machine code only. The line information changes no instruction. There is
-        one listing for each function of the file. Where LLVM inlines a function into its caller,
-        the code is in both.
-
-        Raises :class:`~schedlang.errors.BuildError` for a kernel that numba does not compile.
-
-        >>> import schedlang as sl
-        >>> A = sl.placeholder((64,), name="A")
-        >>> B = sl.compute((64,), lambda i: A[i] * 2, name="B")
-        >>> s = sl.schedule(B)
-        >>> s[B].vectorize(s[B].split(B.op.axis[0], factor=8)[1])
-        >>> "fmul contract <8 x float>" in sl.build(s).llvm
-        True
-        """
-        return self._code("llvm").llvm
-
-    @property
-    def asm(self) -> str:
-        """The machine code as assembly, with the lines of the source between; see :attr:`llvm`.
-
-        Of a kernel for ``"c"`` it is what the C compiler makes.
-        """
-        return self._code("asm").asm
-
-    def _code(self, asked: str) -> Code:
-        """Return the code of this kernel, for the property ``asked``."""
-        if self.target.kind == "python":
-            raise BuildError(
-                explain(
-                    f"{asked} of kernel {self.name}",
-                    'it is built for target="python" and runs uncompiled',
-                    'Build it for target="cpu", which compiles the same source.',
-                )
-            )
-        return self._numba_code
-
-    @cached_property
-    def _numba_code(self) -> Code:
-        functions = [f.name for f in self._built.machine.functions]
-        return code_of(self._path, self._built.entry, functions, numba_types(self._built.signature))
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         if self._fast_call is not None and not named:

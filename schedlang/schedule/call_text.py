@@ -38,7 +38,9 @@ def _plain(primitive: Primitive, args: Args) -> str:
 
 def _split(args: Args) -> str:
     sizes = ((what, args.get(what)) for what in ("factor", "nparts"))
-    return ", ".join([shown(args["axis"]), *(f"{w}={shown(v)}" for w, v in sizes if v is not None)])
+    parts = [shown(args["axis"]), *(f"{w}={shown(v)}" for w, v in sizes if v is not None)]
+    tail = args.get("tail", "auto")
+    return ", ".join(parts if tail == "auto" else [*parts, f"tail={shown(tail)}"])
 
 
 def _layout(args: Args) -> str:

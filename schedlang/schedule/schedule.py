@@ -22,6 +22,7 @@ from schedlang.ir.nest import Nest
 from schedlang.lowering.lower import lower_state
 from schedlang.schedule import trace
 from schedlang.schedule.film_strip import Steps
+from schedlang.schedule.misfits import of_schedule
 from schedlang.schedule.missing_attributes import no_attribute_of_schedule
 from schedlang.schedule.nest_diff import NestDiff, nest_diff
 from schedlang.schedule.order_warning import warn_of_lost_order
@@ -150,6 +151,7 @@ class Schedule:
             return self.state.stages[self[key].name]
         refuse(asked, f"{shown(key)} is not a stage", "Give a tensor of this schedule.")
 
+    @of_schedule
     def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
         """Add a stage that copies ``tensor`` to ``scope``, where ``readers`` read it; return it.
 
@@ -177,6 +179,7 @@ class Schedule:
         found = tuple(self._stage(r, asked) for r in items)
         return self.apply("cache_read", "", tensor=tensor, scope=scope, readers=found)
 
+    @of_schedule
     def cache_write(self, tensor: Any, scope: str) -> Any:
         """Add a stage that computes ``tensor`` in ``scope``; return the new tensor.
 
@@ -202,6 +205,7 @@ class Schedule:
         made = self.apply("cache_write", stage.name, scope=scope)
         return [made] if several and not isinstance(made, list) else made
 
+    @of_schedule
     def rfactor(self, tensor: Any, axis: Axis, factor_axis: int = 0) -> Any:
         """Add a stage of partial results along reduction ``axis``; return its tensor.
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.errors import MissingNameError
 from schedlang.expr.nodes import Axis
+from schedlang.schedule.misfits import of_stage
 from schedlang.schedule.missing_attributes import no_attribute
 from schedlang.schedule.stage_methods import annotate, loops, placement, storage
 from schedlang.state.state import Stage
@@ -62,34 +65,36 @@ class StageView:
     def __repr__(self) -> str:
         return f"<Stage {self.name}: {', '.join(a.name for a in self._stage.leaf)}>"
 
-    def _apply(self, primitive: str, **args: Any) -> Any:
-        return self._schedule.apply(primitive, self.name, **args)
+    @property
+    def _apply(self) -> Callable[..., Any]:
+        """The method ``apply`` of the schedule for this stage, without a frame in tracebacks."""
+        return partial(self._schedule.apply, stage=self.name)
 
     # loops
-    split = loops.split
-    fuse = loops.fuse
-    reorder = loops.reorder
-    tile = loops.tile
+    split = of_stage(loops.split)
+    fuse = of_stage(loops.fuse)
+    reorder = of_stage(loops.reorder)
+    tile = of_stage(loops.tile)
 
     # annotations of loops
-    vectorize = annotate.vectorize
-    unroll = annotate.unroll
-    parallel = annotate.parallel
-    bind = annotate.bind
-    pragma = annotate.pragma
-    prefetch = annotate.prefetch
+    vectorize = of_stage(annotate.vectorize)
+    unroll = of_stage(annotate.unroll)
+    parallel = of_stage(annotate.parallel)
+    bind = of_stage(annotate.bind)
+    pragma = of_stage(annotate.pragma)
+    prefetch = of_stage(annotate.prefetch)
 
     # placement
-    compute_at = placement.compute_at
-    compute_inline = placement.compute_inline
-    compute_root = placement.compute_root
-    store_at = placement.store_at
-    store_root = placement.store_root
+    compute_at = of_stage(placement.compute_at)
+    compute_inline = of_stage(placement.compute_inline)
+    compute_root = of_stage(placement.compute_root)
+    store_at = of_stage(placement.store_at)
+    store_root = of_stage(placement.store_root)
 
     # storage
-    set_scope = storage.set_scope
-    storage_align = storage.storage_align
-    tensorize = storage.tensorize
-    transform_layout = storage.transform_layout
-    double_buffer = storage.double_buffer
-    set_store_predicate = storage.set_store_predicate
+    set_scope = of_stage(storage.set_scope)
+    storage_align = of_stage(storage.storage_align)
+    tensorize = of_stage(storage.tensorize)
+    transform_layout = of_stage(storage.transform_layout)
+    double_buffer = of_stage(storage.double_buffer)
+    set_store_predicate = of_stage(storage.set_store_predicate)

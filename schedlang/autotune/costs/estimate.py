@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from schedlang.autotune.costs.arithmetic import instructions, operations
-from schedlang.autotune.costs.footprint import Reach, line_traffic
+from schedlang.autotune.costs.footprint import Reach, line_traffic, one_of_each_group
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.index.enumeration import count, leaves_of, spans_of
@@ -30,8 +30,8 @@ LATENCY = 4
 RATES = (32.0, 16.0, 8.0)
 # the assumed value of a symbolic size
 SYMBOLIC = 256
-# cycles to start a parallel loop
-LAUNCH = 6000.0
+# cycles to start a parallel loop, and the seconds of a cycle
+LAUNCH, CYCLE = 6000.0, 3e-10
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,36 @@ class _Site:
     around: _Around
 
 
+@dataclass(frozen=True)
+class Cost:
+    """The cycles of a statement on one core: of its instructions, and of the bytes it moves.
+
+    ``traffic`` has the cycles in which each level of caches, the first one first, is filled.
+    ``loops`` are those around the statement, and ``flops`` its arithmetic operations.
+    """
+
+    loops: tuple[For, ...]
+    compute: float
+    traffic: tuple[float, ...]
+    flops: float
+
+
+def joined(compute: float, traffic: float) -> float:
+    """Return the cycles of instructions and traffic that overlap for the most part."""
+    return max(compute, traffic) + 0.3 * min(compute, traffic)
+
+
+def costs(nest: Nest, target: Target, grouped: bool = False) -> Iterator[Cost]:
+    """Yield the costs of the statements of ``nest`` on one core of ``target``, a CPU.
+
+    With ``grouped``, the reads of a stencil, whose indices differ by constants, fetch lines once.
+    """
+    sizes = [b.bytes for b in nest.buffers]
+    resident = None not in sizes and sum(n or 0 for n in sizes) <= target.caches[-1].size
+    for site in _sites(keep_sums(nest.body, LoopJob(nest, target))):
+        yield _cost(site, target, resident, grouped)
+
+
 def estimate(nest: Nest, target: Target, threads: int = 2) -> Estimate:
     """Return the estimated cost of ``nest`` on ``threads`` cores of ``target``, a CPU.
 
@@ -83,20 +113,28 @@ def estimate(nest: Nest, target: Target, threads: int = 2) -> Estimate:
     (True, 1048576.0)
     """
     cycles, work, launches = 0.0, 0.0, set()
-    sizes = [b.bytes for b in nest.buffers]
-    resident = None not in sizes and sum(n or 0 for n in sizes) <= target.caches[-1].size
-    for site in _sites(keep_sums(nest.body, LoopJob(nest, target))):
-        own, flops = _cost(site, target, resident)
-        loops = site.around.loops
-        outer = next((n for n, f in enumerate(loops) if f.kind == "parallel"), None)
-        if outer is not None and threads > 1:
-            count = _extent(loops[outer])
-            own *= -(-count // threads) / count
-            launches.add((loops[outer].axis, prod(_extent(f) for f in loops[:outer])))
+    for cost in costs(nest, target):
+        own = joined(cost.compute, sum(cost.traffic))
+        outer = parallel_loop(cost.loops) if threads > 1 else None
+        if outer is not None:
+            own *= slowest_share(outer[0], threads)
+            launches.add(outer)
         cycles += own
-        work += flops
+        work += cost.flops
     total = cycles + sum(LAUNCH * times for _, times in launches)
-    return Estimate(total * 3e-10, work)
+    return Estimate(total * CYCLE, work)
+
+
+def parallel_loop(loops: Sequence[For]) -> tuple[For, int] | None:
+    """Return the outermost parallel loop and how often it starts, if there is one."""
+    outer = next((n for n, f in enumerate(loops) if f.kind == "parallel"), None)
+    return None if outer is None else (loops[outer], prod(_extent(f) for f in loops[:outer]))
+
+
+def slowest_share(loop: For, threads: int) -> float:
+    """Return the share of the iterations of a parallel loop that the busiest thread runs."""
+    count = _extent(loop)
+    return -(-count // threads) / count
 
 
 def work_of(nest: Nest) -> float:
@@ -173,8 +211,8 @@ def _new(test: If, loops: Sequence[For]) -> float:
     return 1.0 if passed is None else passed / prod(length for _, length in spans.values())
 
 
-def _cost(site: _Site, target: Target, resident: bool) -> tuple[float, float]:
-    """Return the cycles on one core and the arithmetic operations of a statement."""
+def _cost(site: _Site, target: Target, resident: bool, grouped: bool) -> Cost:
+    """Return the costs of a statement on one core."""
     store, around, loops = site.store, site.around, site.around.loops
     lane = next((f for f in reversed(loops) if f.kind == "vectorize"), None)
     lanes = _extent(lane) if lane else 1
@@ -206,11 +244,12 @@ def _cost(site: _Site, target: Target, resident: bool) -> tuple[float, float]:
         each *= 2.0
     loop_overhead = 1.0 if outside else 0.0
     reach = [Reach(b, tuple(i)) for b, i in (*reads, *((b, store.indices) for b in store.buffers))]
+    if grouped:
+        reach = one_of_each_group(reach)
     moved = line_traffic(reach, loops, _extent, target.caches, resident)
-    traffic = sum(bytes_ / rate for bytes_, rate in zip(moved, RATES[-len(moved) :]))
+    traffic = tuple(bytes_ / rate for bytes_, rate in zip(moved, RATES[-len(moved) :]))
     compute = times * (each + loop_overhead)
-    done = times * copies * lanes * around.share * flops
-    return max(compute, traffic) + 0.3 * min(compute, traffic), done
+    return Cost(loops, compute, traffic, times * copies * lanes * around.share * flops)
 
 
 def _times(
@@ -261,4 +300,7 @@ def _extent(loop: For) -> int:
     return max(1, loop.extent) if isinstance(loop.extent, int) else SYMBOLIC
 
 
-__all__ = ["Estimate", "estimate", "work_of"]
+__all__ = [
+    "CYCLE", "LAUNCH", "Cost", "Estimate", "costs", "estimate", "joined", "parallel_loop",
+    "slowest_share", "work_of",
+]  # fmt: skip

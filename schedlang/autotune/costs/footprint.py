@@ -62,6 +62,24 @@ class Footprint:
         return self._runs * self.lines / min(sets, used)
 
 
+def one_of_each_group(accesses: Sequence[Reach]) -> list[Reach]:
+    """Return one access of each group whose indices differ by constants alone.
+
+    The others find most of their lines in the cache, as those of a stencil do: this is the group
+    reuse of Wolf and Lam, "A data locality optimizing algorithm" (PLDI 1991).
+
+    >>> from schedlang.expr.nodes import Axis
+    >>> B, i, j = Buffer("B", "float32", (8, 8)), Axis("i", 6), Axis("j", 8)
+    >>> len(one_of_each_group([Reach(B, (i + k, j)) for k in range(3)] + [Reach(B, (j, i))]))
+    2
+    """
+    found: dict[object, Reach] = {}
+    for access in accesses:
+        lins = [to_lin(index) for index in access.indices]
+        found.setdefault((access.buffer, *(lin - lin.terms.get((), 0) for lin in lins)), access)
+    return list(found.values())
+
+
 def line_traffic(
     accesses: Sequence[Reach], loops: Sequence[For], extent: Callable[[For], int],
     caches: Sequence[Cache], resident: bool = False,
@@ -151,4 +169,4 @@ def _footprint(buffer: Buffer, spans: Sequence[float]) -> Footprint:
     return Footprint(-(-run // LINE), tuple(steps))
 
 
-__all__ = ["Footprint", "Reach", "line_traffic"]
+__all__ = ["Footprint", "Reach", "line_traffic", "one_of_each_group"]

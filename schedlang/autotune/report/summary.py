@@ -31,10 +31,10 @@ ALIKE = 1.05
 ROSE = 1.01
 # the meaning of a rank correlation, by the least value that has it
 MEANINGS = (
-    (0.7, "it ranks candidates much as their times do"),
-    (0.3, "it ranks candidates roughly as their times do"),
-    (-0.3, 'it says little about the times, and search="evolve" relies on it'),
-    (-1.0, 'it ranks candidates against their times, and search="evolve" relies on it'),
+    (0.7, "its order of the candidates is close to that of their times"),
+    (0.3, "its order of the candidates roughly follows that of their times"),
+    (-0.3, 'its order says little about the times, and search="evolve" relies on it'),
+    (-1.0, 'its order contradicts the times, and search="evolve" relies on it'),
 )
 # how to get the winner's code and the report in Python
 CODE, PAGE = "result.schedule.as_python()", 'result.report("tuning.html") writes a page'
@@ -163,7 +163,7 @@ def correlation_text(facts: Facts) -> str:
 def rank_text(correlation: float) -> str:
     """Return the meaning of a rank correlation with the times, and its value."""
     meaning = next(text for least, text in MEANINGS if correlation >= least)
-    return f"{meaning} (rank correlation {correlation:.2f}; 1 is the same order, 0 none)"
+    return f"{meaning} (rank correlation {correlation:.2f}; 1: same order, 0: no relation)"
 
 
 def race_text(facts: Facts) -> str:
@@ -174,8 +174,8 @@ def race_text(facts: Facts) -> str:
     if won.disturbed or won.first_disturbed or again <= ROSE * won.first:
         return ""
     return (
-        f"{duration(again)} in the final race, {duration(won.first)} in the search: the shortest "
-        "of many noisy times is too short"
+        f"the winner took {duration(won.first)} in the search and {duration(again)} when measured "
+        "again: the shortest of many noisy times is too short"
     )
 
 

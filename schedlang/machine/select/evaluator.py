@@ -61,6 +61,12 @@ class Evaluator(Builder):
                 return short
         return Evaluation(self, context).run(root)
 
+    def values(self, roots: Sequence[Expr], context: Context) -> tuple[Value, ...]:
+        """Return the values of ``roots``, after statements for what they share and long parts."""
+        if len(roots) == 1 or all(isinstance(root, Const) for root in roots):
+            return tuple(self.value(root, context) for root in roots)
+        return Evaluation(self, context).run_together(roots)
+
     def _short_index(self, node: Expr, context: Context, depth: int) -> Value | None:
         """Return index arithmetic as it stands, since none of its parts needs a register.
 

@@ -44,6 +44,9 @@ from schedlang.machine.select.transposes import column
 from schedlang.machine.select.values import Values
 from schedlang.machine.text import CALLED
 
+# the function whose arguments are expressions to compute together; it is never emitted
+TOGETHER = "values"
+
 LONGEST = 72
 WIDEST = 76
 DEEPEST = 12
@@ -87,6 +90,12 @@ class Evaluation:
         if loads > 1:
             self._find_repeated(root)
         return self._emit(root)
+
+    def run_together(self, roots: Sequence[Expr]) -> tuple[Value, ...]:
+        """Return the values of ``roots``; what they share is computed once."""
+        joined = self.run(Call(TOGETHER, tuple(roots), roots[0].dtype))
+        assert isinstance(joined, Fn) and joined.name == TOGETHER
+        return joined.args
 
     def _in_parts(self, root: Expr, parts: Sequence[Expr]) -> Value:
         """Return the value of ``root``; its ``parts``, which may use earlier ones, get names."""
@@ -275,6 +284,8 @@ class Evaluation:
 
     def _call(self, node: Call) -> Value:
         args = [self.done[id(a)] for a in node.args]
+        if node.fn == TOGETHER:
+            return Fn(TOGETHER, tuple(args), Type(node.dtype))
         made = Type(node.dtype, _lanes(*args))
         if node.weak and node.dtype == "int64" and not made.lanes and node.fn in ("min", "max"):
             return Fn(node.fn, tuple(args), made, index=True)

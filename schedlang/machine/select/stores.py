@@ -53,10 +53,12 @@ class Stores:
         if store.reducer is not None:
             context = self._named_offset(store, context)
             store = combined(store)
-        values = [e.value(v, context) for v in store.values]
+        values = list(e.values(store.values, context))
         constant = all(isinstance(v, Const) for v in store.values)
         if len(values) > 1 and not constant:
-            values = [e.let(v) for v in values]
+            # stores change the sums in registers, so values come first; other registers stay
+            sums = () if context.sums is None else [s.reg for s in context.sums.named.values()]
+            values = [v if isinstance(v, Reg) and v not in sums else e.let(v) for v in values]
         spots: dict[Store, Spot] = {}
         for k, (buffer, value) in enumerate(zip(store.buffers, values)):
             # a tuple of values is one element of the stage

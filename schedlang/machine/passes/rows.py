@@ -1,0 +1,108 @@
+"""Names for the offsets of rows in folded storage, which statements of a loop share.
+
+Folded storage keeps row ``r`` at ``r % count``. numba would compile each ``(y + 1)%4*514`` of a
+loop on its own. Naming them shortens the source, and its compilation: that of Harris corners, with
+370 of them, from 12.2 to 8.1 s.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from schedlang.machine.nest import MachineNest
+from schedlang.machine.nodes import (
+    Body,
+    For,
+    Function,
+    If,
+    Let,
+    Num,
+    Op,
+    Reg,
+    Stmt,
+    Thread,
+    Value,
+    parts,
+    values,
+    walk,
+)
+from schedlang.machine.passes.job import Job
+from schedlang.machine.rewrite import swapped
+
+
+def name_rows(nest: MachineNest, job: Job) -> MachineNest:
+    """Return ``nest`` in which an offset of a row that a loop uses several times is a register.
+
+    It is assigned at the start of the outermost loop that determines it.
+    """
+    return replace(nest, functions=tuple(_in_function(f, job) for f in nest.functions))
+
+
+def _in_function(function: Function, job: Job) -> Function:
+    if next(_rows(function.body), None) is None:
+        return function
+    return replace(function, body=_scope(function.body, function.number, job))
+
+
+def _rows(body: Body) -> Iterator[Value]:
+    """Yield the offsets of rows in ``body``, one for each use."""
+    for stmt, _ in walk(body):
+        for value in values(stmt):
+            yield from (part for part in parts(value) if _is_row(part))
+
+
+def _is_row(value: Value) -> bool:
+    return (
+        isinstance(value, Op) and value.index and value.op == "*" and isinstance(value.b, Num)
+        and isinstance(value.a, Op) and value.a.op == "%" and not value.type.lanes
+    )  # fmt: skip
+
+
+def _scope(body: Body, number: int | None, job: Job) -> Body:
+    """Return the body of a loop or function with the rows named that nothing in it determines."""
+    assigned = {reg for stmt, _ in walk(body) for reg in _assigned(stmt)}
+    uses = Counter(_rows(body))
+    named = {
+        row: Reg(job.fresh("row"))
+        for row, times in uses.items() if times > 1 and assigned.isdisjoint(parts(row))
+    }  # fmt: skip
+    lets = [Let(reg, row, number=number) for row, reg in named.items()]
+    return (*lets, *(_inside(stmt, named, job) for stmt in body))
+
+
+def _assigned(stmt: Stmt) -> list[Reg]:
+    if isinstance(stmt, (Let, Thread)):
+        return [stmt.reg]
+    if isinstance(stmt, For):
+        return [stmt.index]
+    return [stmt.result] if isinstance(stmt, If) and stmt.result is not None else []
+
+
+def _inside(stmt: Stmt, named: dict[Value, Reg], job: Job) -> Stmt:
+    """Return ``stmt`` with the registers of ``named`` rows, and those of its own loops."""
+    stmt = swapped(stmt, named)
+    if isinstance(stmt, For):
+        inner = tuple(_renamed(s, named) for s in stmt.body)
+        return replace(stmt, body=_scope(inner, stmt.number, job))
+    if isinstance(stmt, If):
+        body, orelse = (tuple(_inside(s, named, job) for s in side)
+                        for side in (stmt.body, stmt.orelse))  # fmt: skip
+        return replace(stmt, body=body, orelse=orelse)
+    return stmt
+
+
+def _renamed(stmt: Stmt, named: dict[Value, Reg]) -> Stmt:
+    """Return ``stmt`` with the registers of ``named`` rows, also in what it holds."""
+    stmt = swapped(stmt, named)
+    if isinstance(stmt, For):
+        return replace(stmt, body=tuple(_renamed(s, named) for s in stmt.body))
+    if isinstance(stmt, If):
+        body, orelse = (tuple(_renamed(s, named) for s in side)
+                        for side in (stmt.body, stmt.orelse))  # fmt: skip
+        return replace(stmt, body=body, orelse=orelse)
+    return stmt
+
+
+__all__ = ["name_rows"]

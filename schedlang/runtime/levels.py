@@ -1,0 +1,130 @@
+"""The properties of a kernel that show it at each level, from the loop nest to machine code."""
+
+from __future__ import annotations
+
+from abc import ABC
+from functools import cached_property
+from pathlib import Path
+
+from schedlang.errors import BuildError, explain
+from schedlang.ir.nest import Nest
+from schedlang.machine.nest import MachineNest
+from schedlang.runtime import files
+from schedlang.runtime.built import Built, numba_types
+from schedlang.runtime.numba_code import Code, code_of
+
+
+class Levels(ABC):
+    """The properties of :class:`~schedlang.runtime.kernel.Kernel` that show each level of it."""
+
+    _built: Built
+    _nest: Nest
+
+    @property
+    def source(self) -> str:
+        """The Python source that runs."""
+        return self._built.text
+
+    @property
+    def path(self) -> str:
+        """The path of the file with the source: open it, set a breakpoint, profile it."""
+        return str(self._path)
+
+    @cached_property
+    def _path(self) -> Path:
+        return files.write(self._built.text, self._built.public)
+
+    def write(self) -> Path:
+        """Write the source to its file, if that does not exist yet, and return the path."""
+        return self._path
+
+    @property
+    def loop_nest(self) -> Nest:
+        """The loop nest that was scheduled."""
+        return self._nest
+
+    @property
+    def machine_nest(self) -> MachineNest:
+        """The machine nest: the statements that run, one for each line of the source.
+
+        It has vectors, registers and flat offsets, as the schedule and the target need them.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((32,), name="A")
+        >>> B = sl.compute((32,), lambda i: A[i] * 2, name="B")
+        >>> s = sl.schedule(B)
+        >>> s[B].vectorize(s[B].split(B.op.axis[0], factor=8)[1])
+        >>> print(sl.build(s, [A, B]).machine_nest)
+        B_kernel(A: float32[], B: float32[]):
+          for i_outer in 0..4:
+            vstore(B, i_outer*8, vload(A, i_outer*8, 8) * float32(2))
+        """
+        return self._built.machine
+
+    @property
+    def origins(self) -> tuple[int | None, ...]:
+        """For each line of the source, the statement of the loop nest that it comes from.
+
+        Statements count from 0, in the order in which ``loop_nest`` prints them. ``None`` stands
+        for lines that come from no statement, such as imports and barriers.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8,), name="A")
+        >>> B = sl.compute((8,), lambda i: A[i] * 2, name="B")
+        >>> f = sl.build(sl.schedule(B), target="python")
+        >>> for line, number in zip(f.source.split("\\n"), f.origins):
+        ...     if number is not None:
+        ...         print(number, line)
+        0     for i in range(8):
+        1         store(B, i, load(A, i) * float32(2))
+        """
+        return self._built.numbers
+
+    @property
+    def llvm(self) -> str:
+        """The code that LLVM optimized, with the lines of the source between; for the CPU.
+
+        The first use compiles the kernel again, in memory, also if numba has it in its cache on
+        disk, which keeps machine code only. The line information changes no instruction. There is
+        one listing for each function of the file. Where LLVM inlines a function into its caller,
+        the code is in both.
+
+        Raises :class:`~schedlang.errors.BuildError` for a kernel that numba does not compile.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((64,), name="A")
+        >>> B = sl.compute((64,), lambda i: A[i] * 2, name="B")
+        >>> s = sl.schedule(B)
+        >>> s[B].vectorize(s[B].split(B.op.axis[0], factor=8)[1])
+        >>> "fmul contract <8 x float>" in sl.build(s).llvm
+        True
+        """
+        return self._code("llvm").llvm
+
+    @property
+    def asm(self) -> str:
+        """The machine code as assembly, with the lines of the source between; see :attr:`llvm`.
+
+        Of a kernel for ``"c"`` it is what the C compiler makes.
+        """
+        return self._code("asm").asm
+
+    def _code(self, asked: str) -> Code:
+        """Return the code of this kernel, for the property ``asked``."""
+        if self._built.target.kind == "python":
+            raise BuildError(
+                explain(
+                    f"{asked} of kernel {self._built.public}",
+                    'it is built for target="python" and runs uncompiled',
+                    'Build it for target="cpu", which compiles the same source.',
+                )
+            )
+        return self._numba_code
+
+    @cached_property
+    def _numba_code(self) -> Code:
+        functions = [f.name for f in self._built.machine.functions]
+        return code_of(self._path, self._built.entry, functions, numba_types(self._built.signature))
+
+
+__all__ = ["Levels"]

@@ -1,0 +1,145 @@
+"""Names of compiled functions for Linux's perf: where they are in memory, one a line of its map.
+
+perf reads ``/tmp/perf-PID.map`` for code that is in no file. Source: the Linux kernel,
+tools/perf/Documentation/jit-interface.txt. numba keeps the object file of what it compiles, whose
+table of symbols has the places and the sizes of functions; see ELF-64 Object File Format, 1.5.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schedlang.errors import BuildError, explain
+
+VARIABLE = "SCHEDLANG_PERF_MAP"
+# the starts of the symbols of numba's wrappers, and what their names in the map end in
+_WRAPPERS = (("_ZN7cpython", ".from_python"), ("cfunc.", ".from_c"))
+# of ELF: the type of a table of symbols, and that of a function
+_SYMBOLS, _FUNCTION = 2, 2
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A function of an object file: its place in its ``section``, and its size in bytes."""
+
+    name: str
+    section: int
+    start: int
+    size: int
+
+
+def wanted() -> bool:
+    """Return whether the environment asks for names for perf, by ``SCHEDLANG_PERF_MAP=1``."""
+    return os.environ.get(VARIABLE, "") not in ("", "0")
+
+
+def add_to_map(function: Any, names: Sequence[str]) -> None:
+    """Add the compiled functions of a kernel to the map of this process.
+
+    ``function`` is numba's, compiled; ``names`` are those of the functions of its file, the one
+    that is called last. Raises :class:`~schedlang.errors.BuildError` on a system other than Linux,
+    and for a map that cannot be written.
+    """
+    if not sys.platform.startswith("linux"):
+        raise BuildError(
+            explain(
+                f"{VARIABLE}={os.environ.get(VARIABLE)}", "perf is a tool of Linux",
+                "Unset the variable.",
+            )
+        )  # fmt: skip
+    lines = "".join(
+        f"{start:x} {size:x} {name}\n"
+        for kinds, compiled in function.overloads.items()
+        for start, size, name in placed(compiled, object_of(function, kinds, compiled), names)
+    )
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+    try:
+        with os.fdopen(os.open(map_path(), flags, 0o644), "w", encoding="utf-8") as file:
+            file.write(lines)
+    except OSError as error:
+        raise BuildError(f"{VARIABLE}: cannot write {map_path()}: {error.strerror}") from None
+
+
+def map_path() -> str:
+    """Return the path at which perf looks for the map of this process."""
+    return f"/tmp/perf-{os.getpid()}.map"
+
+
+def object_of(function: Any, kinds: tuple[Any, ...], compiled: Any) -> bytes:
+    """Return the object file of a compiled function, from memory or from numba's cache on disk."""
+    found = getattr(compiled.library, "_compiled_object", None)
+    if not found:
+        # numba drops the object file that it has loaded: read it again
+        cache = function._cache
+        kept = cache._cache_file.load(cache._index_key(kinds, function.targetctx.codegen()))
+        if kept is not None:
+            (_, _, (found, _)), *_ = kept
+    if not found:
+        raise BuildError(f"{VARIABLE}: numba did not keep the object file of {function.__name__}")
+    return bytes(found)
+
+
+def placed(
+    compiled: Any, code: bytes, names: Sequence[str]
+) -> Iterator[tuple[int, int, str]]:
+    """Yield the address, the size and the name of each function of the object file ``code``."""
+    library, entry = compiled.library, compiled.fndesc.llvm_func_name
+    symbols = functions_in(code)
+    known = next(s for s in symbols if s.name == entry)
+    base = library.get_pointer_to_function(entry) - known.start
+    seen = Counter[str]()
+    for symbol in symbols:
+        if symbol.section == known.section and symbol.size:
+            name = shown(symbol.name, names)
+            seen[name] += 1
+            numbered = name if seen[name] == 1 else f"{name}.{seen[name]}"
+            yield base + symbol.start, symbol.size, numbered
+
+
+def functions_in(code: bytes) -> list[Symbol]:
+    """Return the functions of an object file in the format ELF-64, in the order of their places."""
+    if code[:6] != b"\x7fELF\x02\x01":
+        raise BuildError(f"{VARIABLE}: numba's object file is not in the format ELF-64")
+    table, count = struct.unpack_from("<Q", code, 0x28)[0], struct.unpack_from("<H", code, 0x3C)[0]
+    # name, type, flags, address, offset, size, link, ...
+    sections = [struct.unpack_from("<IIQQQQIIQQ", code, table + 64 * k) for k in range(count)]
+    found = []
+    for kind, offset, size, link in ((s[1], s[4], s[5], s[6]) for s in sections):
+        if kind != _SYMBOLS:
+            continue
+        strings = sections[link][4]
+        for at in range(offset, offset + size, 24):
+            name, info, _, section, start, length = struct.unpack_from("<IBBHQQ", code, at)
+            if info & 0xF == _FUNCTION and section:
+                end = code.index(b"\0", strings + name)
+                text = code[strings + name : end].decode("utf-8", "replace")
+                found.append(Symbol(text, section, start, length))
+    return sorted(found, key=lambda s: (s.section, s.start))
+
+
+def shown(symbol: str, names: Sequence[str]) -> str:
+    """Return the name of a function in the map; ``names`` are those of the functions of the file.
+
+    >>> shown("_ZN1m8C_kernelB2v1B1Ei", ["C_kernel"]), shown("__gufunc__._ZN8x", ["C_kernel"])
+    ('C_kernel', 'C_kernel.parallel')
+    >>> shown("_ZN7cpython1m8C_kernelB2v1B1Ei", ["C_kernel"]), shown("NRT_decref", ["C_kernel"])
+    ('C_kernel.from_python', 'NRT_decref')
+    """
+    if "numba_parfor_gufunc" in symbol or symbol.startswith("__gufunc__"):
+        return f"{names[-1]}.parallel"
+    # numba writes a name with its length before it, as C++ does
+    own = next((name for name in names if f"{len(name)}{name}" in symbol), None)
+    if own is None:
+        return symbol
+    wrapper = next((end for start, end in _WRAPPERS if symbol.startswith(start)), "")
+    return f"{own}{wrapper}"
+
+
+__all__ = ["VARIABLE", "Symbol", "add_to_map", "functions_in", "map_path", "object_of", "placed",
+           "shown", "wanted"]  # fmt: skip

@@ -1,0 +1,101 @@
+"""Refusals of primitives whose call lacks an argument, or has one that they do not take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from schedlang.errors import ScheduleTypeError, explain, subscript
+from schedlang.expr.nodes import Axis
+from schedlang.signatures import Misfit, misfit, refuses
+from schedlang.state.primitives.arguments import names, shown
+
+if TYPE_CHECKING:
+    from schedlang.schedule.stage import StageView
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+# methods whose axis is not one of the loops of the stage
+_OF_OTHERS = ("compute_at", "store_at", "storage_align")
+# what stands for an argument that is missing, other than its name
+_STAND_INS = {"parent": "s[T]", "thread": "'threadIdx.x'", "scope": "'local'"}
+
+
+def of_stage(method: Method) -> Method:
+    """Return a method of a stage that refuses a call with missing or unknown arguments."""
+    return refuses(_refused_of_stage)(method)
+
+
+def of_schedule(method: Method) -> Method:
+    """Return a method of a schedule that refuses a call with missing or unknown arguments."""
+    return refuses(_refused_of_schedule)(method)
+
+
+def _refused_of_stage(
+    method: Callable[..., Any], args: tuple[StageView, ...], named: Mapping[str, Any]
+) -> ScheduleTypeError:
+    stage, name = args[0], method.__name__
+    loops = stage.leaf_axes if name not in _OF_OTHERS else []
+    asked = f"{name}({_listed(args[1:], named)}) on stage {stage.name}"
+    return _refused(method, args, named, asked, f"{subscript(stage.name)}.{name}", loops)
+
+
+def _refused_of_schedule(
+    method: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]
+) -> ScheduleTypeError:
+    name = method.__name__
+    asked = f"{name}({_listed(args[1:], named)})"
+    return _refused(method, args, named, asked, f"s.{name}", [])
+
+
+def _refused(
+    method: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any], asked: str,
+    called: str, loops: Sequence[Axis],
+) -> ScheduleTypeError:  # fmt: skip
+    """Return the error; ``called`` is how a script calls the method, with axes of ``loops``."""
+    parameters = [p for p in signature(method).parameters.values() if p.name != "self"]
+    over = {p.name for p in parameters if p.annotation == "Axis" and loops}
+    found = misfit(method, args, named)
+    if found.why:
+        taken = ", ".join(p.name for p in parameters)
+        hint = f"Its arguments: {called}({taken})." if taken else f"Write {called}()."
+        return ScheduleTypeError(explain(asked, found.why, hint))
+    few = sum(name in over for name in found.missing) < 2
+    missing = [f"the loop{'s' * (not few)}" if n in over else n for n in found.missing]
+    listed = " and ".join(dict.fromkeys(missing))
+    why = f"{listed} {'is' if len(missing) == 1 else 'are'} missing"
+    hint = f"Write {called}({_written(parameters, found, over, loops, named)})."
+    if over.intersection(found.missing):
+        hint += f" The loops are {names(loops)}."
+    elif "parent" in found.missing:
+        hint += " The first is a stage that reads this one, the second a loop of that stage."
+    return ScheduleTypeError(explain(asked, why, hint))
+
+
+def _written(
+    parameters: Sequence[Parameter], found: Misfit, over: set[str], loops: Sequence[Axis],
+    named: Mapping[str, Any],
+) -> str:  # fmt: skip
+    """Return the arguments given, with the first free loops in place of missing ones."""
+    free = [a for a in loops if not any(a is value for value in found.given.values())]
+    parts: list[str] = []
+    by_name = False
+    for name in (p.name for p in parameters):
+        if name in found.given:
+            value = shown(found.given[name])
+        elif name in found.missing:
+            value = free.pop(0).name if name in over and free else _STAND_INS.get(name, name)
+        else:
+            continue
+        by_name |= name in named
+        parts.append(f"{name}={value}" if by_name else value)
+    return ", ".join(parts)
+
+
+def _listed(args: Sequence[Any], named: Mapping[str, Any]) -> str:
+    """Return the arguments of a call as text."""
+    return ", ".join([*map(shown, args), *(f"{n}={shown(v)}" for n, v in named.items())])
+
+
+__all__ = ["of_schedule", "of_stage"]

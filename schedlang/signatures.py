@@ -1,0 +1,89 @@
+"""Calls that do not fit a function's signature: what is missing, unknown or too much.
+
+Python's own message names a parameter, such as ``parent``. :func:`refuses` replaces it by one that
+says what to write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, TypeVar
+
+from schedlang.errors import SchedlangError, nearest
+
+Called = TypeVar("Called", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A call that does not fit: its arguments by parameter, and the ``missing`` parameters.
+
+    ``why`` says what else does not fit; it is empty if arguments are only missing.
+    """
+
+    given: Mapping[str, Any]
+    missing: tuple[str, ...]
+    why: str
+
+
+def misfit(function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]) -> Misfit:
+    """Return how a call with these arguments fails to fit ``function``.
+
+    >>> def tile(x, y, factor=8): ...
+    >>> misfit(tile, (1,), {})
+    Misfit(given={'x': 1}, missing=('y',), why='')
+    >>> misfit(tile, (1, 2), {"factr": 3}).why
+    "it has no argument 'factr'; did you mean 'factor'?"
+    """
+    parameters = signature(function).parameters
+    by_position = [p.name for p in parameters.values() if p.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    takes_more = any(p.kind is Parameter.VAR_POSITIONAL for p in parameters.values())
+    given = dict(zip(by_position, args))
+    unknown = [name for name in named if name not in parameters]
+    twice = [name for name in named if name in given]
+    why = ""
+    if unknown:
+        why = f"it has no argument {unknown[0]!r}{nearest(unknown[0], parameters)}"
+    elif twice:
+        why = f"{twice[0]} is given twice"
+    elif len(args) > len(by_position) and not takes_more:
+        # the object of a method is no argument of its call
+        own = "self" in by_position
+        most, count = len(by_position) - own, len(args) - own
+        takes = f"{most or 'no'} argument{'s' * (most != 1)}{' at most' * (most > 0)}"
+        why = f"it takes {takes}, not {count}"
+    given |= {name: value for name, value in named.items() if name in parameters}
+    missing = tuple(
+        p for p in by_position if p not in given and parameters[p].default is Parameter.empty
+    )
+    return Misfit(given, missing, why)
+
+
+def refuses(refusal: Callable[..., SchedlangError]) -> Callable[[Called], Called]:
+    """Return a decorator of a function whose calls may not fit its signature.
+
+    Such a call raises ``refusal(function, args, named)`` in place of Python's ``TypeError``.
+    """
+
+    def decorate(function: Called) -> Called:
+        @wraps(function)
+        def call(*args: Any, **named: Any) -> Any:
+            try:
+                return function(*args, **named)
+            except TypeError:
+                # nothing is checked as long as calls succeed
+                try:
+                    signature(function).bind(*args, **named)
+                except TypeError:
+                    raise refusal(function, args, named) from None
+                raise
+
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+__all__ = ["Misfit", "misfit", "refuses"]
