@@ -59,10 +59,14 @@ USUAL_CACHES = (Cache(32 * KIB, 8), Cache(KIB * KIB, 8), Cache(16 * KIB * KIB, 1
 
 def host_vectors() -> tuple[int, int]:
     """Return the bytes of a vector register of this machine, and the number of registers."""
-    machine = platform.machine().lower()
+    return _vectors(platform.machine().lower(), _cpu_facts().get("flags", ""))
+
+
+@lru_cache(maxsize=4)
+def _vectors(machine: str, listed: str) -> tuple[int, int]:
     if machine in ("arm64", "aarch64"):
         return 16, 32
-    flags = frozenset(_cpu_facts().get("flags", "").split())
+    flags = frozenset(listed.split())
     if "avx512f" in flags:
         return 64, 32
     if "avx2" in flags or not flags:

@@ -25,7 +25,7 @@ class Source:
 
 def source_of(nest: MachineNest, public: str) -> Source:
     """Return ``nest`` as the functions of a file whose public function is ``public``."""
-    printer = _Printer()
+    printer = _Printer(nest.texts)
     functions = []
     for function in nest.functions:
         options = "parallel=True, **OPTIONS" if function.parallel else "**OPTIONS"

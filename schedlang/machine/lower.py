@@ -54,8 +54,8 @@ def machine_nest(
     arranged = arranged_nest(nest, target, fastmath)
     # the passes lengthen the life of storage, and no two buffers that live together share a name
     names = name_all(arranged, reserved)
-    entry, fresh = select_cpu(nest, arranged.body, names, target, public)
-    made, job = MachineNest((entry,), names.known()), Job(public, fresh)
+    entry, fresh, texts = select_cpu(nest, arranged.body, names, target, public)
+    made, job = MachineNest((entry,), names.known(), texts), Job(public, fresh)
     for run in CPU_PASSES:
         made = run(made, job)
     verify_machine(made)

@@ -9,6 +9,7 @@ from schedlang.expr.nodes import Axis, Var
 from schedlang.ir.nodes import Buffer
 from schedlang.machine.nodes import Alloc, For, Function, If, Let, Thread, walk
 from schedlang.machine.printer import machine_text
+from schedlang.machine.text import Texts
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,11 +17,12 @@ class MachineNest:
     """The functions of a kernel, callees first; the last one is the entry.
 
     On a GPU, each function is a kernel. ``names`` holds the identifiers of the buffers, loops and
-    sizes of the loop nest.
+    sizes of the loop nest, and ``texts`` the texts of values that were made to measure them.
     """
 
     functions: tuple[Function, ...]
     names: Mapping[Axis | Buffer | Var, str] = field(default_factory=dict)
+    texts: Texts = field(default_factory=dict)
 
     @property
     def entry(self) -> Function:

@@ -46,13 +46,20 @@ class Text(NamedTuple):
         return paren(self.text, self.level, least)
 
 
-class Printer:
-    """Printer of values; ``used`` collects the names of the dialect that their text contains."""
+# the text of each value by its identity, with the value, so that the identity stays its own, and
+# the names of the dialect in the text
+Texts = dict[int, tuple[Value, Text, set[str]]]
 
-    def __init__(self) -> None:
+
+class Printer:
+    """Printer of values; ``used`` collects the names of the dialect that their text contains.
+
+    ``known`` are texts that another printer made, which this one adds to.
+    """
+
+    def __init__(self, known: Texts | None = None) -> None:
         self.used: set[str] = set()
-        # the text of each value by its identity, and the value, so that the identity stays its own
-        self._known: dict[int, tuple[Value, Text]] = {}
+        self.known: Texts = {} if known is None else known
 
     def use(self, name: str) -> str:
         self.used.add(name)
@@ -65,9 +72,13 @@ class Printer:
         """Return the text of ``value``."""
         if isinstance(value, Reg):
             return Text(value.name)
-        known = self._known.get(id(value))
+        known = self.known.get(id(value))
         if known is None:
-            known = self._known[id(value)] = value, self._text(value)
+            outer, self.used = self.used, set()
+            known = self.known[id(value)] = value, self._text(value), self.used
+            self.used = outer
+        if known[2]:
+            self.used |= known[2]
         return known[1]
 
     def _text(self, value: Value) -> Text:

@@ -67,7 +67,10 @@ def _is_conditional(stmt: Stmt) -> bool:
 
 
 def _has_choices(roots: Iterable[Expr]) -> bool:
-    return any(isinstance(node, Select) for node in preorder(roots))
+    for node in preorder(roots):
+        if isinstance(node, Select):
+            return True
+    return False
 
 
 def _settled(stmt: Stmt, place: _Place) -> Stmt:

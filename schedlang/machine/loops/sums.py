@@ -73,7 +73,8 @@ def _inside(loop: For, job: LoopJob, place: _Place) -> _Place:
     lanes = place.lanes
     if becomes_lanes(loop, job.target):
         assert isinstance(loop.extent, int)
-        lanes = replace(loop, extent=min(loop.extent, most_lanes(loop, job.target)))
+        most = most_lanes(loop, job.target)
+        lanes = loop if loop.extent <= most else replace(loop, extent=most)
     if not is_loop(loop, job):
         written = loop.extent if loop.kind == "unroll" and isinstance(loop.extent, int) else 1
         return _Place(place.loops, place.copies * written, lanes)

@@ -50,14 +50,15 @@ def _rows(body: Body) -> Iterator[Value]:
     """Yield the offsets of rows in ``body``, one for each use."""
     for stmt, _ in walk(body):
         for value in values(stmt):
-            yield from (part for part in parts(value) if _is_row(part))
+            for part in parts(value):
+                if isinstance(part, Op) and part.op == "*" and _is_row(part):
+                    yield part
 
 
-def _is_row(value: Value) -> bool:
-    return (
-        isinstance(value, Op) and value.index and value.op == "*" and isinstance(value.b, Num)
-        and isinstance(value.a, Op) and value.a.op == "%" and not value.type.lanes
-    )  # fmt: skip
+def _is_row(value: Op) -> bool:
+    """Return whether a product is the offset of a row."""
+    scalar = value.index and not value.type.lanes and isinstance(value.b, Num)
+    return scalar and isinstance(value.a, Op) and value.a.op == "%"
 
 
 def _scope(body: Body, number: int | None, job: Job) -> Body:

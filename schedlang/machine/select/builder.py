@@ -21,7 +21,7 @@ class Builder:
         self.number: int | None = None
         # the buffer whose storage another one of equal name, dtype and size has
         self.storage: dict[Buffer, Buffer] = {}
-        self._print = Printer()
+        self.printer = Printer()
 
     def emit(self, stmt: Stmt) -> None:
         """Append a statement to the current block."""
@@ -52,4 +52,4 @@ class Builder:
 
     def text(self, value: Value) -> Text:
         """Return the text of ``value``, to measure it."""
-        return self._print.text(value)
+        return self.printer.text(value)

@@ -17,14 +17,15 @@ from schedlang.machine.names import Names
 from schedlang.machine.nodes import Function, Hint, Num
 from schedlang.machine.select.context import Context
 from schedlang.machine.select.statements import Statements, label_of, on_its_own
+from schedlang.machine.text import Texts
 from schedlang.state.state import NONTEMPORAL
 from schedlang.target import Target
 
 
 def select_cpu(
     nest: Nest, body: Block, names: Names, target: Target, public: str
-) -> tuple[Function, Callable[[str], str]]:
-    """Return ``body`` as one function, and a function that makes unused names.
+) -> tuple[Function, Callable[[str], str], Texts]:
+    """Return ``body`` as one function, a function that makes unused names, and texts of values.
 
     ``body`` are the statements of ``nest`` after the passes over loops. Raises
     :class:`~schedlang.errors.BuildError` for what a CPU cannot run, such as thread loops.
@@ -42,7 +43,7 @@ def select_cpu(
                     "tail='cut', since lanes under a test are stored one by one.",
                 )
             )  # fmt: skip
-    return entry, builder.function_name
+    return entry, builder.function_name, builder.evaluator.printer.known
 
 
 class _Entry(Statements):
