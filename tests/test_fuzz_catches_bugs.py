@@ -295,8 +295,9 @@ KERNEL_BUGS = [
 
 # each of these takes the fuzzer many cases, or seconds
 MANY_CASES = (
-    late_guard_of_a_tail_lost, dropped_domain_guard, rfactor_guard_lost,
-    storage_outside_parallel_loops, maximum_forgets_nan, masks_lost,
+    late_guard_of_a_tail_lost, dropped_domain_guard, rfactor_guard_lost, rfactor_keeps_init,
+    wrong_stride, empty_reduction_writes_nothing, storage_outside_parallel_loops,
+    maximum_forgets_nan, masks_lost,
     what_was_read_before_is_taken_to_be_under_a_mask,
 )  # fmt: skip
 

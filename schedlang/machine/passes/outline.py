@@ -110,34 +110,47 @@ class _Outliner:
         """
         result: list[Stmt] = []
         part: list[Stmt] = []
+        # the registers that each of both assigns, and the loops and branches of the part
+        outside: set[str] = set()
+        inside: set[str] = set()
+        nests = 0
         # the last statement that uses each name
         last = {v.name: k for k, stmt in enumerate(body) for v in free([stmt])}
 
         def closes(before: int) -> bool:
             """Return whether no statement from ``before`` on uses what the part defines."""
-            return all(last.get(name, -1) < before for name in _defined(part))
+            return all(last.get(name, -1) < before for name in inside)
 
         def flush(before: int) -> None:
+            nonlocal nests
             if part:
                 # a part that could end nowhere is too long for a function, too
-                closed = closes(before) and _nests(part) <= MOST_NESTS
-                name = f"{self.public}_part"
-                result.extend([self.called(name, tuple(part), [])] if closed else part)
+                if closes(before) and nests <= MOST_NESTS:
+                    result.append(self.called(f"{self.public}_part", tuple(part), []))
+                else:
+                    result.extend(part)
+                    outside.update(inside)
                 part.clear()
+                inside.clear()
+                nests = 0
 
         for position, stmt in enumerate(body):
+            assigned = _assigned(stmt)
             if isinstance(stmt, Alloc):
                 # it stands before the part, unless that computes its size or uses its name
-                sized = any(v.name in _defined(part) for v in free([stmt]))
+                sized = any(v.name in inside for v in free([stmt]))
                 if sized or stmt.array.name in _arrays(part):
                     flush(position)
                 result.append(stmt)
-            elif isinstance(stmt, Hint) or _assigned(stmt) & (known | _defined(result)):
+            elif isinstance(stmt, Hint) or assigned & known or assigned & outside:
                 flush(position)
                 result.append(stmt)
+                outside |= _defined([stmt])
             else:
                 part.append(stmt)
-            if _nests(part) >= MOST_NESTS and closes(position + 1):
+                inside |= _defined([stmt])
+                nests += isinstance(stmt, (For, If))
+            if nests >= MOST_NESTS and closes(position + 1):
                 flush(len(body))
         flush(len(body))
         return tuple(result)
