@@ -126,6 +126,14 @@ def test_random_steps_round_trip_through_code(choices: list[int]) -> None:
     assert made.to_json() == s.to_json() and str(made) == str(s)
 
 
+def test_the_code_of_a_long_predicate_is_read_again() -> None:
+    text = "i, j = s[C].op.axis\ne = i + 3 * j\n" + "e = e * e\n" * 12
+    made = edited(f"{text}s[C].set_store_predicate(e < 3)", product(8)).schedule
+    # as text it would have 2**12 factors
+    assert len(made.as_python()) < 2000
+    assert edited(made.as_python(), product(8)).schedule.to_json() == made.to_json()
+
+
 def test_code_as_a_person_writes_it() -> None:
     s = product()
     text = """
@@ -183,6 +191,11 @@ s[BB].transform_layout(lambda k, j: (j // 16, k, j % 16))
         ("s[C].unroll(C.op.axis[0])\ns = sl.schedule(C)", 2, "the schedule has steps already"),
         ("s[C].pragma(C.op.axis[0], b'x')", 1, "b'x' is no argument"),
         ("s[C].transform_layout(lambda i, j=1: (j, i))", 1, "one parameter for each dimension"),
+        # an error message with this list would have 2**40 items
+        ("a = [1]\n" + "a = [a, a]\n" * 40 + "s[C].split(a)", 12, "more than 5,000 items"),
+        ("a = (1,)\n" + "a = (*a, *a)\n" * 40 + "s[a]", 14, "more than 5,000 items"),
+        ("BB = s.cache_read(B, 'global', [C])\n"
+         "s[BB].transform_layout(lambda i, j: s[BB].compute_inline())", 2, "it takes no step"),
     ],
 )  # fmt: skip
 def test_what_is_no_step_is_refused_at_its_line(text: str, line: int, what: str) -> None:
