@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from schedlang.hints.refusals import refusals
 from schedlang.live.definition import definition
 from schedlang.live.edits import edited
 from schedlang.live.history import History
-from schedlang.live.measure import FAILED, OK, Measurer, Timing
+from schedlang.live.measure import FAILED, OK, RUNNING, WAITING, Measurer, Timing
 from schedlang.live.session import Session
 from schedlang.schedule.trace import variables_of
 from tests import graphs, shown_schedules
@@ -390,6 +391,7 @@ def test_a_session_takes_edits_undoes_branches_and_compares() -> None:
         ({"do": "compare", "a": 0}, "there is no state None"),
         ({"do": "measure", "number": 0, "steps": "x"}, "not known yet"),
         ({"do": "restore", "states": 1}, "not a list"),
+        ({"do": "restore", "states": [7], "current": []}, "1 of 1 states do not fit"),
     ],
 )
 def test_a_wrong_request_is_a_message_and_changes_nothing(message: Any, what: str) -> None:
@@ -462,6 +464,25 @@ def test_a_total_is_a_picture_of_one_element() -> None:
     (first, *_) = page.view(0)["picture"]["panels"]
     assert (first["name"], first["rows"], first["columns"]) == ("T", 1, 1)
     assert "rfactor" in {s["primitive"] for s in page.view(0)["steps"]}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "what"),
+    [({"m": 4}, "its sizes are n"), ({"n": 0}, "an integer of 1 or more"),
+     ({"n": "4"}, "an integer of 1 or more"), ({"n": True}, "an integer of 1 or more")],
+)  # fmt: skip
+def test_sizes_that_the_computation_does_not_have_are_refused(sizes: Any, what: str) -> None:
+    with pytest.raises(LiveError, match=what):
+        Session(shown_schedules.by_size(), sizes=sizes, measure=False)
+    with pytest.raises(LiveError, match="it has no symbolic size"):
+        Session(product(8), sizes=sizes, measure=False)
+
+
+def test_a_title_does_not_stand_for_the_messages() -> None:
+    html = Heard(product(8), title="MESSAGES <messages>").session.html()
+    assert "<title>MESSAGES &lt;messages&gt;</title>" in html
+    (text,) = re.findall('id="messages">(.*)</script><script type="module">', html)
+    assert json.loads(text)[0]["title"] == "MESSAGES <messages>"
 
 
 def test_hostile_names_stay_text() -> None:
@@ -539,6 +560,37 @@ def test_a_child_that_does_not_start_is_a_message(tmp_path: Path) -> None:
     found.ask("{}")
     assert "did not start" in wait(lambda: done(found, "{}")).text
     found.close()
+
+
+def test_the_newest_time_is_told_last() -> None:
+    """Two threads tell times: the one that waited longer must not have the last word."""
+    session = Session(product(4), measure=False)
+    key, told, others = session.history.state.key, list[str](), list[Thread]()
+
+    def tell(message: dict[str, Any]) -> None:
+        if not others:
+            # a time arrives while an older one is being told
+            session._measurer.known[key] = Timing(OK, 0.5)
+            others.append(Thread(target=session._timed, args=(key,)))
+            others[0].start()
+            others[0].join(0.2)
+        told.append(message["status"])
+
+    session.tell = tell
+    session._measurer.known[key] = Timing(RUNNING)
+    session._places[key] = [{"state": 0}]
+    session._timed(key)
+    others[0].join()
+    assert told == [RUNNING, OK]
+
+
+def test_a_file_does_not_wait_for_times() -> None:
+    session = Session(product(4), measure=False)
+    key = session.history.state.key
+    session._places[key] = [{"state": 0}]
+    for status in (WAITING, RUNNING, FAILED):
+        session._measurer.known[key] = Timing(status)
+        assert ('"type":"time"' in session.html()) == (status == FAILED)
 
 
 def test_a_state_is_measured_in_another_process() -> None:
@@ -641,7 +693,9 @@ def test_the_command_names_what_is_wrong(tmp_path: Path, capsys: Any) -> None:
     assert "it makes no schedule" in run("x = 1")
     assert "an object of type int" in run("s = 1")
     made = "import schedlang as sl\ns = sl.schedule(sl.compute((4,), lambda i: i, name='B'))\n"
-    assert "there is no such folder" in run(made, "--save", str(tmp_path / "no" / "x.html"))
+    assert "there is no folder" in run(made, "--save", str(tmp_path / "no" / "x.html"))
+    assert "this is a folder" in run(made, "--save", str(tmp_path))
+    assert "--size m=4: there is no symbolic size m; B has none" in run(made, "--size", "m=4")
     assert "--size n: give a name and a number" in run(made, "--size", "n")
     assert "a port is a number from 0 to 65535" in run(made, "--port", "99999")
 

@@ -125,10 +125,10 @@ def counters_part(state: State, target: Target) -> dict[str, Any]:
             return _uncounted("Counts need numbers for the sizes: sl.cost(s) has formulas.")
         machine = machine_nest(nest, target, "kernel", ())
         found = known_counts(Call("kernel", nest, machine, (), {}))
+        if found is None:
+            return _by_buffer(state)
     except SchedlangError as error:
         return _uncounted(first_line(error))
-    if found is None:
-        return _by_buffer(state)
     rows = [_row(stage, counts) for stage, counts in found.stages.items()]
     if len(rows) > 1:
         rows.append(_row("all", found.total))
