@@ -8,6 +8,7 @@ table of symbols has the places and the sizes of functions; see ELF-64 Object Fi
 from __future__ import annotations
 
 import os
+import re
 import struct
 import sys
 from collections import Counter
@@ -130,11 +131,13 @@ def shown(symbol: str, names: Sequence[str]) -> str:
     ('C_kernel', 'C_kernel.parallel')
     >>> shown("_ZN7cpython1m8C_kernelB2v1B1Ei", ["C_kernel"]), shown("NRT_decref", ["C_kernel"])
     ('C_kernel.from_python', 'NRT_decref')
+    >>> shown("_ZN1m13C_y_outer_ten", ["C_y", "C_y_outer_ten"])
+    'C_y_outer_ten'
     """
     if "numba_parfor_gufunc" in symbol or symbol.startswith("__gufunc__"):
         return f"{names[-1]}.parallel"
-    # numba writes a name with its length before it, as C++ does
-    own = next((name for name in names if f"{len(name)}{name}" in symbol), None)
+    # numba writes a name with its length before it, as C++ does: 3C_y, but not 13C_y_outer_1
+    own = next((n for n in names if re.search(rf"(?<!\d){len(n)}{re.escape(n)}", symbol)), None)
     if own is None:
         return symbol
     wrapper = next((end for start, end in _WRAPPERS if symbol.startswith(start)), "")

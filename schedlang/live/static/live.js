@@ -295,7 +295,7 @@ function mount(root, send, readOnly, keep) {
       h("span", { class: "term" }, "measured"), timeOf(found) || h("span", { class: "soft" }, "not yet"),
       again,
       own ? [h("span", { class: "term" }, "estimate"), h("span", {
-        title: `The tuner's estimate, on ${known.hello.cores}. It only ranks schedules.` },
+        title: `The estimate of sl.next_steps, on ${known.hello.cores}. It only ranks schedules.` },
       seconds(own), first && n ? `: ${times(first / own)} as fast` : "")] : null);
   }
   function drawCode() {
