@@ -8,7 +8,6 @@ table of symbols has the places and the sizes of functions; see ELF-64 Object Fi
 from __future__ import annotations
 
 import os
-import re
 import struct
 import sys
 from collections import Counter
@@ -136,8 +135,8 @@ def shown(symbol: str, names: Sequence[str]) -> str:
     """
     if "numba_parfor_gufunc" in symbol or symbol.startswith("__gufunc__"):
         return f"{names[-1]}.parallel"
-    # numba writes a name with its length before it, as C++ does: 3C_y, but not 13C_y_outer_1
-    own = next((n for n in names if re.search(rf"(?<!\d){len(n)}{re.escape(n)}", symbol)), None)
+    # numba writes a name with its length before it, as C++ does; 3C_y is in 13C_y_outer_ten, too
+    own = max((name for name in names if f"{len(name)}{name}" in symbol), key=len, default=None)
     if own is None:
         return symbol
     wrapper = next((end for start, end in _WRAPPERS if symbol.startswith(start)), "")
