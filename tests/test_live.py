@@ -547,6 +547,19 @@ def test_a_crashed_child_is_a_message_and_the_next_one_measures(tmp_path: Path) 
     found.close()
 
 
+def test_the_files_of_the_child_are_removed(tmp_path: Path, monkeypatch: Any) -> None:
+    folder = tmp_path / "schedlang-tune-of-this-test"
+    monkeypatch.setattr("schedlang.live.measure.new_folder", lambda: folder)
+    found = measurer(fake(tmp_path, "pass"))
+    found.close()
+    assert not folder.exists()
+    found = measurer(fake(tmp_path, "pass"))
+    found.ask("{}")
+    assert wait(lambda: done(found, "{}")).seconds == 0.25 and folder.exists()
+    found.close()
+    assert not folder.exists()
+
+
 def test_a_child_that_hangs_is_ended(tmp_path: Path) -> None:
     found = measurer(fake(tmp_path, "time.sleep(60)"), build=0.3, run=0.3)
     found.ask("{}")
