@@ -457,6 +457,14 @@ def test_a_mistake_of_ours_is_named_and_the_page_lives_on(monkeypatch: Any) -> N
     assert "a mistake of schedlang itself: KeyError" in found["text"]
 
 
+def test_a_large_input_that_the_drawn_part_does_not_read_is_left_out() -> None:
+    X = sl.placeholder((1 << 31,), name="X")
+    C = sl.compute((1 << 31,), lambda i: sl.if_then_else(i > 1 << 30, X[i], 0.0), name="C")
+    picture = Heard(sl.schedule(C)).view(0)["picture"]
+    assert [panel["name"] for panel in picture["panels"]] == ["C"]
+    assert "X): the iterations that are drawn access none of its elements" in picture["caption"]
+
+
 def test_a_total_is_a_picture_of_one_element() -> None:
     A = sl.placeholder((1 << 20,), name="A")
     k = sl.reduce_axis(1 << 20, name="k")
