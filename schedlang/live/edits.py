@@ -340,7 +340,13 @@ def _is_number(value: Any) -> bool:
 
 def _size(value: Any) -> int:
     """Return the items of a list, and of the lists in it; 1 for anything else."""
-    return 1 + sum(map(_size, value)) if isinstance(value, (tuple, list)) else 1
+    waiting, size = [value], 0
+    while waiting:
+        one = waiting.pop()
+        size += 1
+        if isinstance(one, (tuple, list)):
+            waiting += one
+    return size
 
 
 def _limited(value: Any) -> Any:
