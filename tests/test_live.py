@@ -214,11 +214,16 @@ def test_long_and_deep_texts_are_refused() -> None:
 def test_warnings_of_an_edit_are_notes() -> None:
     A = sl.placeholder((8, 8), name="A")
     k = sl.reduce_axis(8, name="k")
-    pick = sl.comm_reducer(lambda x, y: sl.select(x >= y, x, y), lambda t: sl.const(-1, t))
+    # 2 and -2 tie, so that the order decides
+    pick = sl.comm_reducer(lambda x, y: sl.select(abs(x) >= abs(y), x, y), lambda t: sl.const(0, t))
     C = sl.compute((8,), lambda i: pick(A[i, k], axis=k), name="C")
     s = sl.schedule(C)
-    found = edited("ko, ki = s[C].split(s[C].op.reduce_axis[0], factor=4)\ns[C].reorder(ki, ko)", s)
-    assert len(found.schedule.steps) == 2
+    text = "ko, ki = s[C].split(s[C].op.reduce_axis[0], factor=4)\ns[C].reorder(ki, ko)"
+    (note,) = edited(text, s).notes
+    assert "where values tie the result depends on that order" in note
+    page = Heard(s)
+    page.ask(do="edit", base=0, text=text)
+    assert page.view(1)["notes"] == [note]
 
 
 # definitions
