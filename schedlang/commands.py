@@ -1,4 +1,4 @@
-"""``python -m schedlang tune`` and ``best``, for a computation that a script defines."""
+"""``python -m schedlang tune`` and ``best``, and what commands on a script share."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def run_tune(chosen: argparse.Namespace) -> int:
 
     outputs, names = tensors(chosen.tensor)
     # fail before the search, not after it, if a file cannot be written
-    _check_written("--report", chosen.report)
-    _check_written("--save", chosen.save)
+    check_written("--report", chosen.report)
+    check_written("--save", chosen.save)
     if chosen.save is not None and Path(chosen.save).suffix != ".py":
         raise TuningError(
             f"--save {chosen.save}: a kernel is Python source; give a name ending in .py"
         )
-    sizes = _sizes(chosen.size, outputs, every=True)
+    sizes = sizes_of(chosen.size, outputs, every=True)
     with _options(chosen):
         result = autotune(
             outputs, _target(chosen), trials=chosen.trials, timeout=chosen.timeout,
@@ -119,7 +119,7 @@ def run_best(chosen: argparse.Namespace) -> int:
     from schedlang.runtime.evaluate import duration
 
     outputs, _ = tensors(chosen.tensor)
-    sizes = _sizes(chosen.size, outputs, every=False)
+    sizes = sizes_of(chosen.size, outputs, every=False)
     found = best(outputs, _target(chosen), chosen.database, sizes)
     where = found.entry.where
     print(f"# {duration(found.seconds)} on {one_line(where.machine)}, {one_line(where.target)}")
@@ -129,7 +129,8 @@ def run_best(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _check_written(option: str, path: str | None) -> None:
+def check_written(option: str, path: str | None) -> None:
+    """Raise :class:`~schedlang.errors.TuningError` for a file that cannot be written."""
     if path is None:
         return
     file = Path(path).absolute()
@@ -204,7 +205,7 @@ def _target(chosen: argparse.Namespace) -> Any:
     return Target(chosen.target, arch=chosen.arch) if chosen.arch else Target(chosen.target)
 
 
-def _sizes(given: Sequence[str], outputs: Sequence[Tensor], every: bool) -> dict[str, int] | None:
+def sizes_of(given: Sequence[str], outputs: Sequence[Tensor], every: bool) -> dict[str, int] | None:
     """Return the values of symbolic sizes; if ``every`` is set, raise if one is missing."""
     known = [v.name for v in variables(outputs) if v.is_size]
     found = {}
@@ -237,4 +238,4 @@ def _options(chosen: argparse.Namespace) -> Iterator[None]:
         raise TuningError(f"--{name[1]} {value}: {why}") from None
 
 
-__all__ = ["add_commands", "names_of_script", "tensors"]
+__all__ = ["add_commands", "check_written", "names_of_script", "sizes_of", "tensors"]

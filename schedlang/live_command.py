@@ -9,9 +9,9 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
-from schedlang.commands import names_of_script
+from schedlang.commands import check_written, names_of_script, sizes_of
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import BuildError, LiveError, SchedlangError, first_line, user_location
+from schedlang.errors import BuildError, SchedlangError, first_line, user_location
 from schedlang.markup.text import escape, printable
 from schedlang.schedule.schedule import Schedule, schedule
 
@@ -53,10 +53,11 @@ def run_live(chosen: argparse.Namespace) -> int:
         import aiohttp  # noqa: F401 - before the script runs, which may take long
     except ImportError:
         raise missing() from None
-    if chosen.save is not None and not Path(chosen.save).absolute().parent.is_dir():
-        raise BuildError(f"--save {chosen.save}: there is no such folder; create it first")
+    # fail now, not at the end, if the history cannot be written
+    check_written("--save", chosen.save)
     found, title = scheduled(chosen.what)
-    session = Session(found, title, sizes=_sizes(chosen.size), measure=chosen.measure)
+    sizes = sizes_of(chosen.size, found.outputs, every=False)
+    session = Session(found, title, sizes=sizes, measure=chosen.measure)
 
     with tempfile.TemporaryDirectory(prefix="schedlang-live-") as folder:
 
@@ -111,16 +112,6 @@ def _leads_to(url: str, folder: Path) -> str:
     path.touch(mode=0o600)
     path.write_text(f'<meta http-equiv="refresh" content="0;url={escape(url)}">', "utf-8")
     return path.as_uri()
-
-
-def _sizes(given: list[str]) -> dict[str, int]:
-    found = {}
-    for item in given:
-        name, _, value = item.partition("=")
-        if not name or not (value.isascii() and value.isdigit()) or int(value) < 1:
-            raise LiveError(f"--size {item}: give a name and a number, as in --size n=1024")
-        found[name] = int(value)
-    return found
 
 
 __all__ = ["add_live", "run_live", "scheduled"]

@@ -37,12 +37,16 @@ def misfit(function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[s
     Misfit(given={'x': 1}, missing=('y',), why='')
     >>> misfit(tile, (1, 2), {"factr": 3}).why
     "it has no argument 'factr'; did you mean 'factor'?"
+    >>> def compute(shape, fcompute, **options): ...
+    >>> misfit(compute, (1,), {"tag": "x"}).missing
+    ('fcompute',)
     """
     parameters = signature(function).parameters
     by_position = [p.name for p in parameters.values() if p.kind is Parameter.POSITIONAL_OR_KEYWORD]
-    takes_more = any(p.kind is Parameter.VAR_POSITIONAL for p in parameters.values())
+    kinds = {p.kind for p in parameters.values()}
+    takes_more, takes_any = Parameter.VAR_POSITIONAL in kinds, Parameter.VAR_KEYWORD in kinds
     given = dict(zip(by_position, args))
-    unknown = [name for name in named if name not in parameters]
+    unknown = [name for name in named if name not in parameters and not takes_any]
     twice = [name for name in named if name in given]
     why = ""
     if unknown:

@@ -189,6 +189,17 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "shape without a function": (
         lambda: compute((8, 4)), ComputeTypeError,
         r"sl\.compute\(\(8, 4\)\): the function that computes an element is missing"),
+    "a size without a function": (
+        lambda: compute(sl.var("n")), ComputeTypeError,
+        r"sl\.compute\(n\): the function that computes an element is missing"),
+    "a size after the function": (
+        lambda: compute(lambda i: V[i], sl.var("n")), ComputeTypeError,
+        r"must come first\n  Write sl\.compute\(n, lambda i: "),
+    "a tensor without a function": (
+        lambda: compute(V), ComputeTypeError, r"sl\.compute\(V\): the function"),
+    "an option of te without a function": (
+        lambda: compute((8,), tag="x"), ComputeTypeError,
+        r"sl\.compute\(\(8,\)\): the function that computes an element is missing"),
     "too many arguments": (
         lambda: compute(8, 4, lambda i, j: A[i, j], "C"), ComputeTypeError,
         "it takes 3 arguments at most, not 4"),

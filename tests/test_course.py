@@ -236,6 +236,23 @@ def test_a_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> N
         executed(SMALL, Path())
 
 
+def test_a_notebook_that_does_not_end_well_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = pytest.importorskip("nbclient").NotebookClient
+    pytest.importorskip("ipykernel")
+    errors = pytest.importorskip("nbclient.exceptions")
+    for error, text in (
+        (errors.CellTimeoutError("late"), "a cell took more than 300 s"),
+        (errors.DeadKernelError("dead"), "a cell ended the process"),
+        (errors.CellExecutionError("", "ValueError", "no"), "a cell failed: ValueError: no"),
+    ):
+        def fail(self: Any, raised: Exception = error) -> None:
+            raise raised
+
+        monkeypatch.setattr(client, "execute", fail)
+        with pytest.raises(BuildError, match=text):
+            executed(read(lessons()["1_say_what"]), Path())
+
+
 def cells_of(name: str, form: Any) -> list[dict[str, Any]]:
     """Return the code cells of a form of a lesson."""
     return [c for c in form(read(lessons()[name]))["cells"] if c["cell_type"] == "code"]

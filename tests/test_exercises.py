@@ -53,6 +53,29 @@ def test_right_answers(capsys: pytest.CaptureFixture[str]) -> None:
     assert said(capsys, np.arange(3), [[0, 1, 2]]) == "Correct."
 
 
+def test_an_answer_may_read_its_inputs_in_any_order(capsys: pytest.CaptureFixture[str]) -> None:
+    A, B = sl.placeholder((4, 8), name="A"), sl.placeholder((8, 6), name="B")
+    k = sl.reduce_axis(8, name="k")
+    wanted = sl.compute((4, 6), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="W")
+    C = sl.compute((4, 6), lambda i, j: sl.sum(B[k, j] * A[i, k], axis=k), name="C")
+    s = sl.schedule(C)
+    s[C].split(k, factor=4)
+    rng = np.random.default_rng(0)
+    a, b = rng.random((4, 8), "float32"), rng.random((8, 6), "float32")
+    for answer in (C, s, sl.build(s, [A, C, B], target=PYTHON)):
+        for expected in (lambda a, b: a @ b, lambda b, a: a @ b, wanted):
+            assert said(capsys, answer, expected, target=PYTHON).startswith("Correct")
+        assert said(capsys, answer, lambda a, b: a @ b, a, b, target=PYTHON).startswith("Correct")
+        assert said(capsys, answer, lambda b, a: a @ b, b, a, target=PYTHON).startswith("Correct")
+        assert said(capsys, answer, wanted, a, b, target=PYTHON).startswith("Correct")
+    # with other names, they are those of sl.reference
+    assert said(capsys, C, lambda x, y: y @ x).startswith("Correct")
+    fast = {"faster_than": lambda a, b: a @ b, "times": 1e-6, "counts": {"stores": 24}}
+    f = sl.build(s, [A, C, B], target=PYTHON)
+    assert "24 stores" in said(capsys, f, lambda a, b: a @ b, **fast)
+    assert "as fast" in said(capsys, f, faster_than=sl.schedule(wanted), times=1e-3)
+
+
 def test_open_answers(capsys: pytest.CaptureFixture[str]) -> None:
     C, s = product()
     _, begun = tiled()
@@ -231,6 +254,8 @@ def test_wrong_calls_are_refused() -> None:
         ((3,), {}, "it compares tensors, schedules"),
         ((print, 3), {}, "it compares tensors, schedules"),
         ((s,), {"times": 0}, "give a number above 0"),
+        ((s,), {"rtol": -1}, "give a number of 0 or more"),
+        ((s,), {"rtol": "1e-3"}, "give a number of 0 or more"),
         ((s,), {"faster_than": 3, "target": PYTHON}, "give a schedule, a kernel or a function"),
         ((Y, np.cos), {}, "it has no value for n"),
     ):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from schedlang.hints.refusals import refusals
 from schedlang.live.definition import definition
 from schedlang.live.edits import edited
 from schedlang.live.history import History
-from schedlang.live.measure import FAILED, OK, Measurer, Timing
+from schedlang.live.measure import FAILED, OK, RUNNING, WAITING, Measurer, Timing
 from schedlang.live.session import Session
 from schedlang.schedule.trace import variables_of
 from tests import graphs, shown_schedules
@@ -126,6 +127,14 @@ def test_random_steps_round_trip_through_code(choices: list[int]) -> None:
     assert made.to_json() == s.to_json() and str(made) == str(s)
 
 
+def test_the_code_of_a_long_predicate_is_read_again() -> None:
+    text = "i, j = s[C].op.axis\ne = i + 3 * j\n" + "e = e * e\n" * 12
+    made = edited(f"{text}s[C].set_store_predicate(e < 3)", product(8)).schedule
+    # as text it would have 2**12 factors
+    assert len(made.as_python()) < 2000
+    assert edited(made.as_python(), product(8)).schedule.to_json() == made.to_json()
+
+
 def test_code_as_a_person_writes_it() -> None:
     s = product()
     text = """
@@ -183,6 +192,11 @@ s[BB].transform_layout(lambda k, j: (j // 16, k, j % 16))
         ("s[C].unroll(C.op.axis[0])\ns = sl.schedule(C)", 2, "the schedule has steps already"),
         ("s[C].pragma(C.op.axis[0], b'x')", 1, "b'x' is no argument"),
         ("s[C].transform_layout(lambda i, j=1: (j, i))", 1, "one parameter for each dimension"),
+        # an error message with this list would have 2**40 items
+        ("a = [1]\n" + "a = [a, a]\n" * 40 + "s[C].split(a)", 12, "more than 5,000 items"),
+        ("a = (1,)\n" + "a = (*a, *a)\n" * 40 + "s[a]", 14, "more than 5,000 items"),
+        ("BB = s.cache_read(B, 'global', [C])\n"
+         "s[BB].transform_layout(lambda i, j: s[BB].compute_inline())", 2, "it takes no step"),
     ],
 )  # fmt: skip
 def test_what_is_no_step_is_refused_at_its_line(text: str, line: int, what: str) -> None:
@@ -200,11 +214,16 @@ def test_long_and_deep_texts_are_refused() -> None:
 def test_warnings_of_an_edit_are_notes() -> None:
     A = sl.placeholder((8, 8), name="A")
     k = sl.reduce_axis(8, name="k")
-    pick = sl.comm_reducer(lambda x, y: sl.select(x >= y, x, y), lambda t: sl.const(-1, t))
+    # 2 and -2 tie, so that the order decides
+    pick = sl.comm_reducer(lambda x, y: sl.select(abs(x) >= abs(y), x, y), lambda t: sl.const(0, t))
     C = sl.compute((8,), lambda i: pick(A[i, k], axis=k), name="C")
     s = sl.schedule(C)
-    found = edited("ko, ki = s[C].split(s[C].op.reduce_axis[0], factor=4)\ns[C].reorder(ki, ko)", s)
-    assert len(found.schedule.steps) == 2
+    text = "ko, ki = s[C].split(s[C].op.reduce_axis[0], factor=4)\ns[C].reorder(ki, ko)"
+    (note,) = edited(text, s).notes
+    assert "where values tie the result depends on that order" in note
+    page = Heard(s)
+    page.ask(do="edit", base=0, text=text)
+    assert page.view(1)["notes"] == [note]
 
 
 # definitions
@@ -377,6 +396,7 @@ def test_a_session_takes_edits_undoes_branches_and_compares() -> None:
         ({"do": "compare", "a": 0}, "there is no state None"),
         ({"do": "measure", "number": 0, "steps": "x"}, "not known yet"),
         ({"do": "restore", "states": 1}, "not a list"),
+        ({"do": "restore", "states": [7], "current": []}, "1 of 1 states do not fit"),
     ],
 )
 def test_a_wrong_request_is_a_message_and_changes_nothing(message: Any, what: str) -> None:
@@ -442,6 +462,14 @@ def test_a_mistake_of_ours_is_named_and_the_page_lives_on(monkeypatch: Any) -> N
     assert "a mistake of schedlang itself: KeyError" in found["text"]
 
 
+def test_a_large_input_that_the_drawn_part_does_not_read_is_left_out() -> None:
+    X = sl.placeholder((1 << 31,), name="X")
+    C = sl.compute((1 << 31,), lambda i: sl.if_then_else(i > 1 << 30, X[i], 0.0), name="C")
+    picture = Heard(sl.schedule(C)).view(0)["picture"]
+    assert [panel["name"] for panel in picture["panels"]] == ["C"]
+    assert "X): the iterations that are drawn access none of its elements" in picture["caption"]
+
+
 def test_a_total_is_a_picture_of_one_element() -> None:
     A = sl.placeholder((1 << 20,), name="A")
     k = sl.reduce_axis(1 << 20, name="k")
@@ -449,6 +477,25 @@ def test_a_total_is_a_picture_of_one_element() -> None:
     (first, *_) = page.view(0)["picture"]["panels"]
     assert (first["name"], first["rows"], first["columns"]) == ("T", 1, 1)
     assert "rfactor" in {s["primitive"] for s in page.view(0)["steps"]}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "what"),
+    [({"m": 4}, "its sizes are n"), ({"n": 0}, "an integer of 1 or more"),
+     ({"n": "4"}, "an integer of 1 or more"), ({"n": True}, "an integer of 1 or more")],
+)  # fmt: skip
+def test_sizes_that_the_computation_does_not_have_are_refused(sizes: Any, what: str) -> None:
+    with pytest.raises(LiveError, match=what):
+        Session(shown_schedules.by_size(), sizes=sizes, measure=False)
+    with pytest.raises(LiveError, match="it has no symbolic size"):
+        Session(product(8), sizes=sizes, measure=False)
+
+
+def test_a_title_does_not_stand_for_the_messages() -> None:
+    html = Heard(product(8), title="MESSAGES <messages>").session.html()
+    assert "<title>MESSAGES &lt;messages&gt;</title>" in html
+    (text,) = re.findall('id="messages">(.*)</script><script type="module">', html)
+    assert json.loads(text)[0]["title"] == "MESSAGES <messages>"
 
 
 def test_hostile_names_stay_text() -> None:
@@ -513,6 +560,19 @@ def test_a_crashed_child_is_a_message_and_the_next_one_measures(tmp_path: Path) 
     found.close()
 
 
+def test_the_files_of_the_child_are_removed(tmp_path: Path, monkeypatch: Any) -> None:
+    folder = tmp_path / "schedlang-tune-of-this-test"
+    monkeypatch.setattr("schedlang.live.measure.new_folder", lambda: folder)
+    found = measurer(fake(tmp_path, "pass"))
+    found.close()
+    assert not folder.exists()
+    found = measurer(fake(tmp_path, "pass"))
+    found.ask("{}")
+    assert wait(lambda: done(found, "{}")).seconds == 0.25 and folder.exists()
+    found.close()
+    assert not folder.exists()
+
+
 def test_a_child_that_hangs_is_ended(tmp_path: Path) -> None:
     found = measurer(fake(tmp_path, "time.sleep(60)"), build=0.3, run=0.3)
     found.ask("{}")
@@ -526,6 +586,37 @@ def test_a_child_that_does_not_start_is_a_message(tmp_path: Path) -> None:
     found.ask("{}")
     assert "did not start" in wait(lambda: done(found, "{}")).text
     found.close()
+
+
+def test_the_newest_time_is_told_last() -> None:
+    """Two threads tell times: the one that waited longer must not have the last word."""
+    session = Session(product(4), measure=False)
+    key, told, others = session.history.state.key, list[str](), list[Thread]()
+
+    def tell(message: dict[str, Any]) -> None:
+        if not others:
+            # a time arrives while an older one is being told
+            session._measurer.known[key] = Timing(OK, 0.5)
+            others.append(Thread(target=session._timed, args=(key,)))
+            others[0].start()
+            others[0].join(0.2)
+        told.append(message["status"])
+
+    session.tell = tell
+    session._measurer.known[key] = Timing(RUNNING)
+    session._places[key] = [{"state": 0}]
+    session._timed(key)
+    others[0].join()
+    assert told == [RUNNING, OK]
+
+
+def test_a_file_does_not_wait_for_times() -> None:
+    session = Session(product(4), measure=False)
+    key = session.history.state.key
+    session._places[key] = [{"state": 0}]
+    for status in (WAITING, RUNNING, FAILED):
+        session._measurer.known[key] = Timing(status)
+        assert ('"type":"time"' in session.html()) == (status == FAILED)
 
 
 def test_a_state_is_measured_in_another_process() -> None:
@@ -628,7 +719,9 @@ def test_the_command_names_what_is_wrong(tmp_path: Path, capsys: Any) -> None:
     assert "it makes no schedule" in run("x = 1")
     assert "an object of type int" in run("s = 1")
     made = "import schedlang as sl\ns = sl.schedule(sl.compute((4,), lambda i: i, name='B'))\n"
-    assert "there is no such folder" in run(made, "--save", str(tmp_path / "no" / "x.html"))
+    assert "there is no folder" in run(made, "--save", str(tmp_path / "no" / "x.html"))
+    assert "this is a folder" in run(made, "--save", str(tmp_path))
+    assert "--size m=4: there is no symbolic size m; B has none" in run(made, "--size", "m=4")
     assert "--size n: give a name and a number" in run(made, "--size", "n")
     assert "a port is a number from 0 to 65535" in run(made, "--port", "99999")
 

@@ -156,6 +156,22 @@ def test_an_edit_and_a_mistake_at_its_line(browser: Browser, page: Background) -
     assert tab.errors == []
 
 
+def test_what_is_typed_while_an_edit_runs_stays(browser: Browser, page: Background) -> None:
+    tab = opened(browser, page.url)
+    code = "s = sl.schedule(C)\ni, j = s[C].op.axis\ns[C].parallel(i)"
+    write(tab, code)
+    tab.wait("!document.querySelector('[data-key=run]').disabled")
+    # both before the answer can arrive
+    tab.value("(() => { document.querySelector('[data-key=run]').click(); const e = "
+              "document.querySelector('.editor'); e.value += '\\n# more'; "
+              "e.dispatchEvent(new Event('input')); })()")  # fmt: skip
+    assert at_state(tab, 1)["code"] == f"{code}\n# more"
+    tab.click("[data-key=run]")
+    tab.wait("document.querySelector('[data-key=run]').disabled")
+    # a comment is no step: the text led to the state that is shown
+    assert at_state(tab, 1)["code"] == code and tab.errors == []
+
+
 @pytest.mark.slow
 def test_two_pages_show_one_history_and_keep_what_is_typed(
     browser: Browser, page: Background

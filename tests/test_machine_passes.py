@@ -245,3 +245,24 @@ def test_the_source_of_a_window_names_its_rows() -> None:
     rows = [line.strip() for line in f.source.splitlines() if "%4*20" in line]
     assert rows == ["row = i%4*20", "row_1 = (i + 1)%4*20", "row_2 = (i + 2)%4*20",
                     "row_3 = (i + H_i)%4*20"]  # fmt: skip
+
+
+def test_a_row_that_data_decide_is_read_where_it_is_used() -> None:
+    """At the start of a function or a loop, the element may not be stored yet, or out of bounds."""
+    I = sl.placeholder((16,), "int64", name="I")  # noqa: E741
+    B = sl.placeholder((16, 40), name="B")
+    J = sl.compute((16,), lambda i: I[i] * 3, name="J")
+    stored = sl.compute((16, 40), lambda i, j: B[J[0] % 4, j] + B[J[0] % 4, 39 - j], name="C")
+    n, zero = sl.var("n"), sl.compute((16,), lambda i: 0 * I[i], name="zero")
+    tested = sl.compute(
+        (16, 40), lambda i, j: sl.if_then_else(n > 0, B[5 % n, j] + B[5 % n, zero[0]], 7.0),
+        name="D",
+    )  # fmt: skip
+    given = np.arange(3, 19)
+    b = np.random.default_rng(0).random((16, 40), dtype="float32")
+    f = sl.build(sl.schedule(stored), [I, B, stored], target="python")
+    row = b[given[0] * 3 % 4]
+    np.testing.assert_array_equal(f(given, b), np.tile(row + row[::-1], (16, 1)))
+    g = sl.build(sl.schedule(tested), [I, B, n, tested], target="python")
+    np.testing.assert_array_equal(g(given, b, 0), np.full((16, 40), 7, "float32"))
+    np.testing.assert_array_equal(g(given, b, 4), np.tile(b[1] + b[1, 0], (16, 1)))

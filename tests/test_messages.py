@@ -142,6 +142,18 @@ def test_an_attribute_that_a_kernel_does_not_have(name: str, write: str) -> None
     assert copy.copy(f).source == pickle.loads(pickle.dumps(f)).source == f.source
 
 
+def test_a_mistake_in_a_property_of_a_kernel_keeps_its_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object) -> None:
+        raise AttributeError("module 'numba' has no attribute 'core'")
+
+    _, _, s = two_stages()
+    monkeypatch.setattr("schedlang.runtime.levels.code_of", broken)
+    with pytest.raises(AttributeError, match="^module 'numba' has no attribute 'core'$"):
+        sl.build(s).asm  # noqa: B018
+
+
 @pytest.mark.parametrize(
     ("name", "write"),
     [("where", "sl.select(condition, a, b)"), ("relu", "sl.max(x, 0)"), ("mean", "sl.sum(A[i, k]"),

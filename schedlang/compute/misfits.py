@@ -60,7 +60,9 @@ def _parameters(function: Any) -> list[str]:
 
 def _extents(shape: Any) -> str:
     """Return a shape as a call has it."""
-    return shape_text(shape) if isinstance(shape, (tuple, list)) else str(shape or "shape")
+    if isinstance(shape, (tuple, list)):
+        return shape_text(shape)
+    return "shape" if shape is None else getattr(shape, "name", "") or str(shape)
 
 
 def refused_reference(

@@ -15,14 +15,14 @@ def executed(notebook: Notebook, folder: Path) -> Notebook:
     """Return a notebook with the outputs of its cells, run in ``folder``.
 
     A cell that raises is an error, unless it has the tag ``raises-exception``. Raise
-    :class:`~schedlang.errors.BuildError` for it, and
-    :class:`~schedlang.errors.MissingExtraError` without nbclient and ipykernel.
+    :class:`~schedlang.errors.BuildError` for it, and for one that takes too long or ends its
+    process, and :class:`~schedlang.errors.MissingExtraError` without nbclient and ipykernel.
     """
     try:
         import ipykernel  # noqa: F401 - nbclient starts it
         import nbformat
         from nbclient import NotebookClient
-        from nbclient.exceptions import CellExecutionError
+        from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
     except ImportError:
         raise missing_extra("nbclient", "course", "running a notebook") from None
     found = nbformat.reads(text_of(notebook), as_version=4)
@@ -33,6 +33,10 @@ def executed(notebook: Notebook, folder: Path) -> Notebook:
         client.execute()
     except CellExecutionError as error:
         raise BuildError(f"a cell failed: {error.ename}: {error.evalue}") from None
+    except CellTimeoutError:
+        raise BuildError(f"a cell took more than {LIMIT} s") from None
+    except DeadKernelError:
+        raise BuildError("a cell ended the process that runs the notebook") from None
     ran: Notebook = dict(found)
     return ran
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import CallError, explain
+from schedlang.exercises.inputs import in_order, input_names
 from schedlang.runtime.build import build
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
@@ -30,18 +31,43 @@ class Answer:
     schedule: Schedule | None = None
     kernel: Kernel | None = None
 
+    @property
+    def inputs(self) -> list[str]:
+        """The names of its inputs, in the order of ``sl.reference``."""
+        return input_names(self.outputs)
+
+    def arguments(self, arrays: Sequence[Any]) -> list[Any]:
+        """Return ``arrays``, in the order of ``inputs``, in that of the kernel's parameters."""
+        if self.kernel is None:
+            return list(arrays)
+        taken = [p.name for p in self.kernel.signature.parameters
+                 if not p.is_output and not p.is_scalar]  # fmt: skip
+        return in_order(arrays, self.inputs, taken)
+
     def results(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the arrays that the answer computes.
+        """Return the arrays that the answer computes of ``arrays``, in the order of ``inputs``.
 
         A kernel of the emulator runs in lockstep, so that races are errors.
         """
+        given = self.arguments(arrays)
         if self.kernel is None:
-            found = reference(self.outputs)(*arrays)
+            found = reference(self.outputs)(*given)
         elif self.kernel.target.kind == "cuda-emulator":
-            found = self.kernel.check(*arrays)  # type: ignore[attr-defined]
+            found = self.kernel.check(*given)  # type: ignore[attr-defined]
         else:
-            found = self.kernel(*arrays)
+            found = self.kernel(*given)
         return found if isinstance(found, tuple) else (found,)
+
+    def call(self, arrays: Sequence[Any]) -> Callable[[], Any]:
+        """Return a call of the kernel on ``arrays``, with outputs that are allocated once."""
+        assert self.kernel is not None
+        kernel, given, made = self.kernel, self.arguments(arrays), self.results(arrays)
+        parameters = kernel.signature.parameters
+        values = [*given, *made]
+        if len(values) == len(parameters):
+            inputs, outputs = iter(given), iter(made)
+            values = [next(outputs if p.is_output else inputs) for p in parameters]
+        return lambda: kernel(*values)
 
 
 def answer_of(given: Any, target: Any) -> Answer | None:

@@ -16,6 +16,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import CallError, CallTypeError, CheckError, explain, shortened
 from schedlang.exercises.answer import Answer, answer_of, arrays_for
 from schedlang.exercises.differences import Shortfall, difference
+from schedlang.exercises.inputs import in_order, input_names, parameter_names
 from schedlang.exercises.requirements import lacks_steps, other_nest, too_slow, wrong_counts
 from schedlang.schedule.schedule import Schedule
 
@@ -41,8 +42,10 @@ def check(
 
     ``expected`` is the result: a function of NumPy arrays, a tensor, an array or a number. A
     schedule and a kernel may leave it out: their results are compared with ``sl.reference``.
-    ``arrays`` are the inputs, random if left out. ``rtol`` is the accepted error, relative to the
-    largest element; by default it covers rounding.
+    ``arrays`` are the inputs, random if left out. They are in the order in which the expected
+    tensor reads them, or in that of the function's parameters if these have the names of the
+    inputs, as ``a`` for ``A``; else in that of ``sl.reference(answer)``. ``rtol`` is the accepted
+    error, relative to the largest element; by default it covers rounding.
 
     A schedule or kernel may have to do more:
 
@@ -124,6 +127,8 @@ def _check(
 ) -> None:  # fmt: skip
     if not isinstance(demands.times, Real) or not 0 < demands.times or not isfinite(demands.times):
         raise CallError(f"check(times={demands.times!r}): give a number above 0")
+    if rtol is not None and (not isinstance(rtol, Real) or not 0 <= rtol or not isfinite(rtol)):
+        raise CallError(f"check(rtol={rtol!r}): give a number of 0 or more")
     if _is_open(given):
         print(UNSOLVED)
         return
@@ -141,6 +146,8 @@ def _check(
         todo = "Give the schedule: check(s, ...)." if demands else "Give the expected result."
         raise CallTypeError(explain(f"check({answer.name})", why, todo))
     values = list(arrays) or arrays_for(answer.outputs)
+    if arrays:
+        values = in_order(values, _order(expected), answer.inputs)
     found = answer.results(values)
     wanted = _expected(expected, answer, values)
     if len(found) != len(wanted):
@@ -195,12 +202,19 @@ def _expected(expected: Any, answer: Answer, arrays: Sequence[Any]) -> tuple[Any
     if expected is None:
         found = reference(answer.outputs)(*arrays)
     elif isinstance(expected, Tensor):
-        found = reference(expected)(*arrays)
+        found = reference(expected)(*in_order(arrays, answer.inputs, _order(expected)))
     elif callable(expected):
-        found = _called(expected, arrays)
+        found = _called(expected, in_order(arrays, answer.inputs, _order(expected)))
     else:
         found = expected
     return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+
+
+def _order(expected: Any) -> list[str]:
+    """Return the names of inputs in the order of the expected result; none if it has no order."""
+    if isinstance(expected, Tensor):
+        return input_names((expected,))
+    return parameter_names(expected) if callable(expected) else []
 
 
 def _called(expected: Callable[..., Any], arrays: Sequence[Any]) -> Any:

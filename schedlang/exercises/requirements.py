@@ -8,12 +8,12 @@ from textwrap import dedent
 from typing import Any
 
 from schedlang.errors import CallError, CallTypeError, explain, nearest
-from schedlang.exercises.answer import Answer
+from schedlang.exercises.answer import Answer, answer_of
 from schedlang.exercises.differences import Shortfall
+from schedlang.exercises.inputs import in_order, parameter_names
 from schedlang.exercises.speed import race
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.hints.explain import explain as advise
-from schedlang.runtime.build import build
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 from schedlang.state.primitives.table import PRIMITIVES
@@ -62,7 +62,7 @@ def wrong_counts(
     assert answer.kernel is not None
     simulated = any(name[1:].isdigit() for name in (*exact, *most))
     options = {} if answer.kernel.target.is_gpu else {"caches": caches if simulated else False}
-    found = answer.kernel.counters(*arrays, **options)
+    found = answer.kernel.counters(*answer.arguments(arrays), **options)
     notes = []
     for name, wanted in exact.items():
         ours = _count(found, name)
@@ -142,23 +142,22 @@ def too_slow(
                 "Demand counts instead, as in most={'global_loads': 64}.",
             )
         )  # fmt: skip
-    ours, theirs = answer.kernel, _runs(other, answer.kernel)
-    outs = ours(*arrays)
-    given = [*arrays, *(outs if isinstance(outs, tuple) else (outs,))]
-    found = race(lambda: ours(*given), theirs(arrays, given), times)
+    found = race(answer.call(arrays), _runs(other, answer, arrays), times)
     if found.speedup >= times:
         return None, [str(found)]
     asked = "faster is" if times == 1 else f"{times:g} times is"
-    return Shortfall(f"{answer.name} is {found}; {asked} asked for", _advice(ours)), []
+    return Shortfall(f"{answer.name} is {found}; {asked} asked for", _advice(answer.kernel)), []
 
 
-def _runs(other: Any, ours: Kernel) -> Callable[[Sequence[Any], Sequence[Any]], Any]:
-    if isinstance(other, Schedule):
-        other = build(other, target=ours.target)
-    if isinstance(other, Kernel):
-        return lambda arrays, given: lambda: other(*given)
+def _runs(other: Any, answer: Answer, arrays: Sequence[Any]) -> Callable[[], Any]:
+    """Return the call of ``other`` with ``arrays``, which are in the order of the answer."""
+    assert answer.kernel is not None
+    rival = answer_of(other, answer.kernel.target)
+    if rival is not None and rival.kernel is not None:
+        return rival.call(in_order(arrays, answer.inputs, rival.inputs))
     if callable(other):
-        return lambda arrays, given: lambda: other(*arrays)
+        ordered = in_order(arrays, answer.inputs, parameter_names(other))
+        return lambda: other(*ordered)
     raise CallTypeError(
         f"check(faster_than={type(other).__name__}): give a schedule, a kernel or a function of "
         "the arrays"

@@ -162,23 +162,6 @@ def _register_tile(name: str, axis: Axis, lanes: Axis, rows: int) -> Callable[[S
     return take
 
 
-def _partial_sums(name: str, axis: Axis, lanes: int) -> Callable[[Schedule], object]:
-    """Return the steps that reduce along ``axis`` in the lanes of a vector."""
-
-    def take(s: Schedule) -> None:
-        (tensor,) = s[name].outputs
-        _, lane = s[name].split(axis, factor=lanes)
-        partial = s.rfactor(tensor, lane, factor_axis=len(s[name].op.axis))
-        data = [a for a in s[name].leaf_axes if not a.is_reduce]
-        if data:
-            s[partial].compute_at(s[name], data[-1])
-        lane = s[partial].op.axis[-1]
-        s[partial].reorder(*(a for a in s[partial].leaf_axes if a is not lane), lane)
-        s[partial].vectorize(lane)
-
-    return take
-
-
 def _vector_tile(
     name: str, axis: Axis, across: Axis, rows: int, width: int
 ) -> Callable[[Schedule], object]:

@@ -24,8 +24,9 @@ from schedlang.schedule.trace import variables_of
 from schedlang.state.primitives.table import PRIMITIVES
 from schedlang.state.thread_axis import thread_axis
 
-# limits on what a text may ask for: characters, nested parts, bits of a number, items of a list
-LONGEST, DEEPEST, BITS, ITEMS = 50_000, 40, 64, 1000
+# limits on what a text may ask for: characters, nested parts, bits of a number, items of a list,
+# those of the lists in it among them
+LONGEST, DEEPEST, BITS, ITEMS = 50_000, 40, 64, 5000
 _SCHEDULE = frozenset(
     {"tensor", "expr", "normalize"} | {n for n, p in PRIMITIVES.items() if p.makes_tensors}
 )
@@ -123,6 +124,7 @@ class _Interpreter:
         self._names: dict[str, Any] = {**tensors, "sl": _Module()}
         self._names.setdefault("s", self.schedule)
         self._depth = 0
+        self._maps = False
 
     def run(self, stmt: ast.stmt) -> None:
         """Run a statement; what goes wrong in it is an error about its line."""
@@ -191,16 +193,19 @@ class _Interpreter:
 
     def _items(self, nodes: Sequence[ast.expr]) -> list[Any]:
         found: list[Any] = []
+        size = 0
         for node in nodes:
-            if isinstance(node, ast.Starred):
-                inner = self._value(node.value)
-                if not isinstance(inner, (tuple, list)):
-                    raise LiveError("only axes and other lists follow a *", node.lineno)
-                found += inner
+            one = self._value(node.value if isinstance(node, ast.Starred) else node)
+            if not isinstance(node, ast.Starred):
+                found.append(one)
+            elif isinstance(one, (tuple, list)):
+                found += one
             else:
-                found.append(self._value(node))
-            if len(found) > ITEMS:
-                raise LiveError(f"a list has more than {ITEMS} items", node.lineno)
+                raise LiveError("only axes and other lists follow a *", node.lineno)
+            # a list of lists of lists would be long where a message prints it
+            size += _size(one)
+            if size > ITEMS:
+                raise LiveError(f"a list has more than {ITEMS:,} items", node.lineno)
         return found
 
     def _unary(self, node: ast.UnaryOp) -> Any:
@@ -265,6 +270,8 @@ class _Interpreter:
         called = self._value(node.func)
         if not isinstance(called, _Method):
             raise LiveError(f"{_described(called)} cannot be called", node.lineno)
+        if self._maps:
+            raise LiveError("an index map computes indices: it takes no step", node.lineno)
         named = {}
         for keyword in node.keywords:
             if keyword.arg is None:
@@ -294,11 +301,11 @@ class _Interpreter:
 
         def index_map(*axes: Any) -> Any:
             outside = self._names
-            self._names = {**outside, **dict(zip(parameters, axes))}
+            self._names, self._maps = {**outside, **dict(zip(parameters, axes))}, True
             try:
                 return self._value(node.body)
             finally:
-                self._names = outside
+                self._names, self._maps = outside, False
 
         kind = inspect.Parameter.POSITIONAL_ONLY
         signature = inspect.Signature([inspect.Parameter(p, kind) for p in parameters])
@@ -329,6 +336,17 @@ def _kind(node: ast.AST) -> str:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float, Expr))
+
+
+def _size(value: Any) -> int:
+    """Return the items of a list, and of the lists in it; 1 for anything else."""
+    waiting, size = [value], 0
+    while waiting:
+        one = waiting.pop()
+        size += 1
+        if isinstance(one, (tuple, list)):
+            waiting += one
+    return size
 
 
 def _limited(value: Any) -> Any:

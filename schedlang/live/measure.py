@@ -6,6 +6,7 @@ measurement starts another child.
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +59,7 @@ class Measurer:
             tuple(outputs), target, dict(sizes), tolerance=tolerance_for(outputs),
             limits=limits.on(this_machine(target).memory),
         )  # fmt: skip
-        self._command = command
+        self._command, self._folder = command, new_folder()
         self._queue: deque[str] = deque()
         self._more = threading.Condition()
         self._box: Sandbox | None = None
@@ -96,7 +97,7 @@ class Measurer:
         self._changed(steps)
 
     def close(self) -> None:
-        """End the child and the thread. What is known stays."""
+        """End the child and the thread, and remove the child's files. What is known stays."""
         with self._more:
             self._closed = True
             self._queue.clear()
@@ -104,6 +105,8 @@ class Measurer:
             box = self._box
         if box is not None:
             box.end()
+            # a child that is killed does not remove them itself
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _run(self) -> None:
         number = 0
@@ -115,7 +118,7 @@ class Measurer:
                     return
                 steps = self._queue.popleft()
                 if self._box is None:
-                    self._box = Sandbox(self._task, new_folder(), self._command)
+                    self._box = Sandbox(self._task, self._folder, self._command)
                 box = self._box
             number += 1
             self._tell(steps, Timing(RUNNING))

@@ -25,7 +25,7 @@ from schedlang.markup.names import NameTable
 from schedlang.plot.borders import LINES, lines_of, runs
 from schedlang.plot.limits import cut_text
 from schedlang.plot.sheet import as_rows
-from schedlang.plot.subject import subjects
+from schedlang.plot.subject import Subject, subjects
 from schedlang.plot.timeline import stores_of
 from schedlang.plot.touches import Touches, touches
 from schedlang.runtime.counted import Call, known_counts
@@ -73,11 +73,15 @@ def nest_part(
 
 def picture_part(state: State, sizes: Mapping[str, int]) -> dict[str, Any]:
     """Return when each element of the output and of its operands is touched, as pictures."""
-    call = "the picture"
+    call, left_out = "the picture", ""
     try:
         (subject,) = subjects(state.schedule, call, sizes)
-        found = touches(subject, _shown(subject.nest), "touch", call, POINTS, ELEMENTS,
-                        elements_first=True)  # fmt: skip
+        shown = _shown(subject.nest)
+        try:
+            found = _touched(subject, shown, call)
+        except SchedlangError as error:
+            # the output alone, and why not its inputs
+            found, left_out = _touched(subject, shown[:1], call), f" Inputs: {first_line(error)}."
     except SchedlangError as error:
         return {"picture": {"panels": [], "caption": first_line(error)}}
     caption = "The order in which elements are touched, from dark (first) to light (last)."
@@ -85,7 +89,11 @@ def picture_part(state: State, sizes: Mapping[str, int]) -> dict[str, Any]:
         caption += " Parallel loops are drawn as one thread runs them."
     cut = cut_text(found[0].cut)
     return {"picture": {"panels": [_panel(one) for one in found],
-                        "caption": f"{caption} {cut}".rstrip()}}  # fmt: skip
+                        "caption": f"{caption} {cut}".rstrip() + left_out}}  # fmt: skip
+
+
+def _touched(subject: Subject, buffers: list[str], call: str) -> list[Touches]:
+    return touches(subject, buffers, "touch", call, POINTS, ELEMENTS, elements_first=True)
 
 
 def _shown(nest: Nest) -> list[str]:
@@ -125,10 +133,10 @@ def counters_part(state: State, target: Target) -> dict[str, Any]:
             return _uncounted("Counts need numbers for the sizes: sl.cost(s) has formulas.")
         machine = machine_nest(nest, target, "kernel", ())
         found = known_counts(Call("kernel", nest, machine, (), {}))
+        if found is None:
+            return _by_buffer(state)
     except SchedlangError as error:
         return _uncounted(first_line(error))
-    if found is None:
-        return _by_buffer(state)
     rows = [_row(stage, counts) for stage, counts in found.stages.items()]
     if len(rows) > 1:
         rows.append(_row("all", found.total))

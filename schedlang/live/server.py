@@ -12,6 +12,7 @@ import asyncio
 import json
 import secrets
 import socket
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -78,7 +79,12 @@ def bound(port: int) -> socket.socket:
     if not 0 <= port < 1 << 16:
         raise LiveError(f"--port {port}: a port is a number from 0 to 65535; 0 is any free one")
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if sys.platform == "win32":
+        # there, SO_REUSEADDR would let another program take the port over
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+    else:
+        # so that a server can start again at once
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((HOST, port))
         # a second server may bind the address, too, but not listen
@@ -139,15 +145,15 @@ class Server:
         app.router.add_get(f"{root}/ws", self._connect)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await runner.setup()
+        background = asyncio.create_task(self._background())
         try:
             await web.SockSite(runner, self.socket).start()
-            background = asyncio.create_task(self._background())
             self._wake.set()
             if ready is not None:
                 ready()
             await self._stop.wait()
-            background.cancel()
         finally:
+            background.cancel()
             for client in list(self.clients):
                 with suppress(Exception):
                     await client.socket.close(code=1001)

@@ -10,10 +10,13 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
+from threading import Lock
 from typing import Any
 
 from schedlang.autotune.runner.sandbox import COMMAND
 from schedlang.autotune.runner.task import Limits
+from schedlang.compute.graph import variables
+from schedlang.compute.tensor import Tensor
 from schedlang.errors import LiveError, explain, first_line
 from schedlang.hints.candidate import Candidate
 from schedlang.hints.next_steps import NextStep, ranked
@@ -21,7 +24,7 @@ from schedlang.live import page
 from schedlang.live.definition import definition
 from schedlang.live.edits import edited
 from schedlang.live.history import History, State
-from schedlang.live.measure import LIMITS, Measurer, timing_data
+from schedlang.live.measure import LIMITS, RUNNING, WAITING, Measurer, timing_data
 from schedlang.live.share import shared
 from schedlang.markup.fragment import name_rules
 from schedlang.markup.names import NameTable
@@ -64,7 +67,8 @@ class Session:
         self.number = token_hex(8)
         self.history = History.of(schedule)
         self.tell = tell or (lambda message: None)
-        self._sizes = {str(getattr(k, "name", k)): int(v) for k, v in (sizes or {}).items()}
+        self._telling = Lock()
+        self._sizes = _numbers(schedule.outputs, sizes)
         self._measures = measure
         self._views: dict[int, Message] = {}
         self._steps: dict[int, list[NextStep]] = {}
@@ -124,8 +128,10 @@ class Session:
         return [{"type": "time", **place, **data} for place in self._places.get(key, ())]
 
     def _timed(self, key: str) -> None:
-        for message in self._times(key):
-            self.tell(message)
+        # the thread that measures calls this, too: the newest time must be told last
+        with self._telling:
+            for message in self._times(key):
+                self.tell(message)
 
     # requests
 
@@ -214,11 +220,12 @@ class Session:
                 lost += 1
                 continue
             before = numbers.get(parent, 0) if type(parent) is int else 0
-            label = str(given.get("label"))[:80]
+            label = printable(str(given.get("label"))[:80])
             self.history = self._added(made.schedule, label, before)
             numbers[number] = self.history.current
             self._show(made.notes)
-        self._move(self.history.go(numbers.get(message.get("current", 0), current)))
+        shown = message.get("current")
+        self._move(self.history.go(numbers.get(shown, current) if type(shown) is int else current))
         text = f"{lost} of {len(states)} states do not fit the schedule of the server."
         return [{"type": "problem", "about": "restore", "text": text, "line": 0}] if lost else []
 
@@ -321,7 +328,9 @@ class Session:
         """Return the whole history as a page that needs nothing else."""
         while self.work():
             pass
-        return shared(self.title, [*self.hello(), *self._pairs()])
+        # nobody measures what a file shows
+        known = [m for m in self.hello() if m.get("status") not in (WAITING, RUNNING)]
+        return shared(self.title, [*known, *self._pairs()])
 
     def _pairs(self) -> list[Message]:
         """Return comparisons: of all states, or of each with its parent and the start if many."""
@@ -348,6 +357,20 @@ _REQUESTS: Mapping[str, Callable[[Session, Mapping[str, Any]], list[Message] | N
     "compare": Session._compare, "share": Session._share, "measure": Session._measure,
     "restore": Session._restore,
 }  # fmt: skip
+
+
+def _numbers(outputs: Sequence[Tensor], sizes: Mapping[Any, int] | None) -> dict[str, int]:
+    """Return the numbers of symbolic sizes by name; raise for a name that is none of them."""
+    known = [v.name for v in variables(outputs) if v.is_size]
+    found = {str(getattr(size, "name", size)): number for size, number in (sizes or {}).items()}
+    for name, number in found.items():
+        asked = f"live(sizes={{{name!r}: {number!r}}})"
+        if name not in known:
+            listed = f"its sizes are {', '.join(known)}" if known else "it has no symbolic size"
+            raise LiveError(f"{asked}: {listed}")
+        if isinstance(number, bool) or not hasattr(number, "__index__") or int(number) < 1:
+            raise LiveError(f"{asked}: a size is an integer of 1 or more")
+    return {name: int(number) for name, number in found.items()}
 
 
 def described(error: Exception) -> str:

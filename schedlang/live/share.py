@@ -15,6 +15,7 @@ from schedlang.markup.text import escape
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 )
+PAGE_STYLE = "html { color-scheme: light dark; } body { margin: 0; }\n"
 
 
 @cache
@@ -32,7 +33,15 @@ def css() -> str:
 
 def shared(title: str, messages: Sequence[dict[str, Any]]) -> str:
     """Return a page that shows the history of these messages, offline and without a server."""
-    return template(title).replace("MESSAGES", embedded(messages), 1)
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>{escape(title)}</title><style>{PAGE_STYLE}{css()}</style></head>"
+        '<body><div id="live"></div><script type="application/json" id="messages">'
+        f"{embedded(messages)}</script>"
+        f'<script type="module">{script()}\nshared();</script></body></html>\n'
+    )
 
 
 def embedded(messages: Sequence[dict[str, Any]]) -> str:
@@ -41,19 +50,4 @@ def embedded(messages: Sequence[dict[str, Any]]) -> str:
     return text.replace("<", "\\u003c")
 
 
-@cache
-def template(title: str) -> str:
-    """Return the page without its messages, which take the place of MESSAGES."""
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        '<meta name="viewport" content="width=device-width">'
-        f"<title>{escape(title)}</title><style>{PAGE_STYLE}{css()}</style></head>"
-        '<body><div id="live"></div><script type="application/json" id="messages">MESSAGES</script>'
-        f'<script type="module">{script()}\nshared();</script></body></html>\n'
-    )
-
-
-PAGE_STYLE = "html { color-scheme: light dark; } body { margin: 0; }\n"
-
-__all__ = ["PAGE_STYLE", "css", "embedded", "script", "shared", "template"]
+__all__ = ["PAGE_STYLE", "css", "embedded", "script", "shared"]

@@ -24,12 +24,21 @@ def drawn_box(elements: np.ndarray, shape: tuple[int, ...], part: bool, call: st
 
     It is the whole buffer, or of a picture in ``part`` and of a large buffer the smallest box
     around the elements. ``call`` names the buffer in messages. Raise
-    :class:`~schedlang.errors.PlotError` if the box has more than 2^21 elements.
+    :class:`~schedlang.errors.PlotError` if the box has more than 2^21 elements, and for a large
+    buffer without an element to draw.
 
     >>> drawn_box(np.array([9, 14]), (3, 5), True, "")
     Drawn(places=array([0, 1]), origin=(1, 4), shape=(2, 1))
     """
-    if not shape or not elements.size or not (part or prod(shape) > MOST_POINTS):
+    large = prod(shape) > MOST_POINTS
+    if not elements.size and large:
+        raise PlotError(
+            explain(
+                call, "the iterations that are drawn access none of its elements",
+                "Declare the computation at a smaller size, or draw another buffer.",
+            )
+        )  # fmt: skip
+    if not shape or not elements.size or not (part or large):
         return Drawn(elements, (0,) * len(shape), shape)
     found = np.unravel_index(elements, shape)
     origin = tuple(int(at.min()) for at in found)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
 
 import numpy as np
@@ -96,9 +96,10 @@ class Kernel(Levels, TeModule, Countable):
 
     if not TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> NoReturn:
-            if "_built" not in self.__dict__:
-                raise AttributeError(name)
+        def __getattr__(self, name: str) -> Any:
+            if "_built" not in self.__dict__ or hasattr(type(self), name):
+                # a property that raised: its own error says what is wrong
+                return object.__getattribute__(self, name)
             kind, known = self.target.kind, dir(type(self))
             raise MissingNameError(no_attribute(self.name, kind, name, known))
 

@@ -130,11 +130,13 @@ def shown(symbol: str, names: Sequence[str]) -> str:
     ('C_kernel', 'C_kernel.parallel')
     >>> shown("_ZN7cpython1m8C_kernelB2v1B1Ei", ["C_kernel"]), shown("NRT_decref", ["C_kernel"])
     ('C_kernel.from_python', 'NRT_decref')
+    >>> shown("_ZN1m13C_y_outer_ten", ["C_y", "C_y_outer_ten"])
+    'C_y_outer_ten'
     """
     if "numba_parfor_gufunc" in symbol or symbol.startswith("__gufunc__"):
         return f"{names[-1]}.parallel"
-    # numba writes a name with its length before it, as C++ does
-    own = next((name for name in names if f"{len(name)}{name}" in symbol), None)
+    # numba writes a name with its length before it, as C++ does; 3C_y is in 13C_y_outer_ten, too
+    own = max((name for name in names if f"{len(name)}{name}" in symbol), key=len, default=None)
     if own is None:
         return symbol
     wrapper = next((end for start, end in _WRAPPERS if symbol.startswith(start)), "")

@@ -227,7 +227,9 @@ class _Writer:
         if not plain or not any(isinstance(n, Axis) for n in nodes):
             return f"s.expr({value['expr']!r})"
         printed = {n: self._loop_or_thread(state, n) for n in nodes if isinstance(n, Axis)}
-        return text(cond, lambda n: printed[n])  # type: ignore[index]
+        made = text(cond, lambda n: printed[n])  # type: ignore[index]
+        # a long text leaves parts out
+        return f"s.expr({value['expr']!r})" if "..." in made else made
 
     def _loop_or_thread(self, state: State, axis: Axis) -> str:
         if not axis.tag:

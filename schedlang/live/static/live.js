@@ -70,8 +70,8 @@ function share(factor) {
 function mount(root, send, readOnly, keep) {
   const known = { states: [], views: new Map(), times: new Map(), steps: new Map(),
     pairs: new Map(), hello: null, current: 0, undone: [] };
-  const page = { lost: "", problem: null, compared: null, base: 0, typed: null, frame: 255,
-    timer: null, note: "", busy: "" };
+  const page = { lost: "", problem: null, compared: null, base: 0, typed: null, sent: null,
+    frame: 255, timer: null, note: "", busy: "" };
   const parts = {};
   for (const name of ["bar", "notice", "speed", "before", "gutter", "after", "run", "tree", "loops",
     "picture", "counters", "compare", "steps"]) parts[name] = h("div", { class: name });
@@ -145,7 +145,13 @@ function mount(root, send, readOnly, keep) {
   function style(message) { styles.textContent += message.css; }
   function compared(message) { known.pairs.set(`${message.a} ${message.b}`, message.rows); }
   function problem(message) { page.problem = message; }
-  function edited() { page.typed = null; page.problem = null; remember(); }
+  // what was typed after the text was sent stays, as an edit of the new state
+  function edited(message) {
+    if (page.typed === page.sent) page.typed = null;
+    else page.base = message.number;
+    page.problem = null;
+    remember();
+  }
 
   // what a person asks for
 
@@ -188,7 +194,8 @@ function mount(root, send, readOnly, keep) {
   function run() {
     if (readOnly) return;
     const base = page.typed === null ? known.current : Math.min(page.base, known.states.length - 1);
-    ask({ do: "edit", base, text: editor.value });
+    page.sent = editor.value;
+    ask({ do: "edit", base, text: page.sent });
   }
   function drop() { page.typed = null; page.problem = null; remember(); later(); }
   function compare(a, b) {
@@ -295,7 +302,7 @@ function mount(root, send, readOnly, keep) {
       h("span", { class: "term" }, "measured"), timeOf(found) || h("span", { class: "soft" }, "not yet"),
       again,
       own ? [h("span", { class: "term" }, "estimate"), h("span", {
-        title: `The tuner's estimate, on ${known.hello.cores}. It only ranks schedules.` },
+        title: `The estimate of sl.next_steps, on ${known.hello.cores}. It only ranks schedules.` },
       seconds(own), first && n ? `: ${times(first / own)} as fast` : "")] : null);
   }
   function drawCode() {

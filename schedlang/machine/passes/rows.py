@@ -18,6 +18,7 @@ from schedlang.machine.nodes import (
     Function,
     If,
     Let,
+    Load,
     Num,
     Op,
     Reg,
@@ -56,9 +57,15 @@ def _rows(body: Body) -> Iterator[Value]:
 
 
 def _is_row(value: Op) -> bool:
-    """Return whether a product is the offset of a row."""
-    scalar = value.index and not value.type.lanes and isinstance(value.b, Num)
-    return scalar and isinstance(value.a, Op) and value.a.op == "%"
+    """Return whether a product is the offset of a row, which loop indices and sizes determine."""
+    at = value.a
+    if not value.index or value.type.lanes or not isinstance(value.b, Num):
+        return False
+    # a modulus that is a size may be 0 where the row is not used
+    if not isinstance(at, Op) or at.op != "%" or not isinstance(at.b, Num):
+        return False
+    # the start of a loop may be before the element is stored, or outside of its guard
+    return not any(isinstance(part, Load) for part in parts(value))
 
 
 def _scope(body: Body, number: int | None, job: Job) -> Body:
