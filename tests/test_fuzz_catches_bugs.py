@@ -234,7 +234,7 @@ def masks_lost(patch: Patch) -> None:
     right = stores.Stores._store_one
 
     def wrong(self: Any, store: Any, buffer: Any, value: Any, context: Any, width: int) -> Any:
-        return right(self, store, buffer, value, replace(context, mask=None), width)
+        return right(self, store, buffer, value, context._replace(mask=None), width)
 
     patch(stores.Stores, "_store_one", wrong)
 
