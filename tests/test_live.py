@@ -29,7 +29,7 @@ from schedlang.hints.refusals import refusals
 from schedlang.live.definition import definition
 from schedlang.live.edits import edited
 from schedlang.live.history import History
-from schedlang.live.measure import FAILED, OK, RUNNING, WAITING, Measurer, Timing
+from schedlang.live.measure import FAILED, OK, RUNNING, WAITING, Measurer, Timing, better
 from schedlang.live.session import Session
 from schedlang.schedule.trace import variables_of
 from tests import graphs, shown_schedules
@@ -737,3 +737,12 @@ def test_without_the_extra_one_sentence_says_so(monkeypatch: Any, capsys: Any) -
     )
     with pytest.raises(ImportError, match=r'needs anywidget: pip install "schedlang\[live\]"'):
         product(4).live()
+
+
+def test_of_several_times_the_best_counts() -> None:
+    quiet, disturbed, failed = Timing(OK, 2e-3), Timing(OK, 1e-3, quiet=False), Timing(FAILED)
+    assert better(None, disturbed) is disturbed
+    assert better(disturbed, quiet) is quiet and better(quiet, disturbed) is quiet
+    assert better(quiet, Timing(OK, 1e-3)).seconds == 1e-3
+    assert better(Timing(OK, 3e-3, quiet=False), disturbed) is disturbed
+    assert better(quiet, failed) is failed and better(failed, quiet) is quiet

@@ -296,7 +296,10 @@ def walk(root: Stmt) -> Iterator[tuple[Stmt, int]]:
             stack += [(s, depth) for s in reversed(stmt.stmts)]
             continue
         yield stmt, depth
-        stack += [(s, depth + 1) for s in reversed(held(stmt))]
+        if isinstance(stmt, Around):
+            stack.append((stmt.body, depth + 1))
+        elif isinstance(stmt, Copies):
+            stack += [(copy, depth + 1) for copy in reversed(stmt.copies)]
 
 
 def held(stmt: Stmt) -> tuple[Stmt, ...]:

@@ -40,6 +40,13 @@ class Timing:
     text: str = ""
 
 
+def better(before: Timing | None, found: Timing) -> Timing:
+    """Return the better of two timings: a quiet one, or the shorter; a failure counts as it is."""
+    if before is None or before.status != OK or found.status != OK:
+        return found
+    return min(before, found, key=lambda timing: (not timing.quiet, timing.seconds))
+
+
 class Measurer:
     """A queue of schedules to measure, as JSON steps, and what is known of their times.
 
@@ -53,6 +60,8 @@ class Measurer:
         command: Sequence[str] = COMMAND,
     ) -> None:  # fmt: skip
         self.known: dict[str, Timing] = {}
+        # the best time of each schedule that was measured, in the thread that measures
+        self._best: dict[str, Timing] = {}
         self._changed = changed
         self._missing = [v.name for v in variables(outputs) if v.is_size and v.name not in sizes]
         self._task = Task(
@@ -124,6 +133,7 @@ class Measurer:
             self._tell(steps, Timing(RUNNING))
             try:
                 found = self._timing(measure_one(box, Job(number, steps), self._task, None))
+                found = self._best[steps] = better(self._best.get(steps), found)
             except Broken as error:
                 found = Timing(FAILED, text=str(error).removeprefix("autotune: "))
             except Exception as error:

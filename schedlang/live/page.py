@@ -141,7 +141,8 @@ def counters_part(state: State, target: Target) -> dict[str, Any]:
     if len(rows) > 1:
         rows.append(_row("all", found.total))
     return {"counters": {"columns": list(COLUMNS), "rows": rows, "what": "stage",
-                         "text": "Instructions of one call, exact; storage in bytes."}}  # fmt: skip
+                         "text": "Counts of one call, exact; a vector counts once. Storage in "
+                         "bytes."}}  # fmt: skip
 
 
 def _by_buffer(state: State) -> dict[str, Any]:

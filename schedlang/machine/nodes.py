@@ -374,7 +374,8 @@ def parts(value: Value) -> Iterator[Value]:
     while stack:
         node = stack.pop()
         yield node
-        stack += children(node)[::-1]
+        if not isinstance(node, (Reg, Num)):
+            stack += children(node)[::-1]
 
 
 def walk(body: Body) -> Iterator[tuple[Stmt, int]]:

@@ -276,6 +276,12 @@ function mount(root, send, readOnly, keep) {
     }
     if (known.hello.impossible) found.push(h("p", { class: "note" }, known.hello.impossible));
     if (view.why) found.push(h("p", { class: "note" }, view.why));
+    const timed = known.times.get(known.current);
+    if (timed && timed.status === "ok" && !timed.quiet) {
+      found.push(h("p", { class: "note" }, "Other work on this machine took a core during every "
+        + "sample, so the time is too long; that of parallel loops most of all, since a call waits "
+        + "for its slowest core. Measure again: the best time counts."));
+    }
     for (const note of view.notes || []) found.push(h("p", { class: "note" }, note));
     fill(parts.notice, found);
   }
@@ -490,8 +496,8 @@ function mount(root, send, readOnly, keep) {
         + "is what the estimate predicts. ", fixed || !untimed.length || known.hello.impossible ? null
         : h("button", { type: "button", class: "small", "data-key": "time",
           onclick: () => ask({ do: "measure", number: known.current,
-            steps: untimed.map(([, n]) => n) }) }, `Measure the first ${untimed.length}`))
-        : h("p", { class: "soft" }, "No step promises more by the estimate. Those below change the "
+            steps: untimed.map(([, n]) => n) }) }, `Measure ${untimed.length} of them`))
+        : h("p", { class: "soft" }, "No step promises much more by the estimate. Those below change the "
           + "nest, and a later step may profit; sl.autotune tries many together."),
       h("div", { class: "list" }, good.map(([s, n]) => stepOf(s, n, fixed))),
       others.length ? h("details", { "data-key": "others", open: !good.length },
