@@ -1,4 +1,4 @@
-"""Whether the arguments of a refused call fit in another order."""
+"""The search for an order in which the arguments of a refused call fit."""
 
 from __future__ import annotations
 

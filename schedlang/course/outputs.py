@@ -1,4 +1,4 @@
-"""What a cell shows, as HTML."""
+"""The outputs of a cell as HTML."""
 
 from __future__ import annotations
 

@@ -14,13 +14,14 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import CallError, explain
 from schedlang.exercises.inputs import in_order, input_names
 from schedlang.runtime.build import build
+from schedlang.runtime.emulated import GpuKernel
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What an answer computes, and how.
+    """An answer to an exercise: its name, and the kernel and schedule by which it runs.
 
     ``outputs`` are its tensors, and ``name`` is that of the first one. A tensor alone has neither
     ``schedule`` nor ``kernel``: NumPy computes it.
@@ -52,8 +53,8 @@ class Answer:
         given = self.arguments(arrays)
         if self.kernel is None:
             found = reference(self.outputs)(*given)
-        elif self.kernel.target.kind == "cuda-emulator":
-            found = self.kernel.check(*given)  # type: ignore[attr-defined]
+        elif isinstance(self.kernel, GpuKernel) and self.kernel.target.kind == "cuda-emulator":
+            found = self.kernel.check(*given)
         else:
             found = self.kernel(*given)
         return found if isinstance(found, tuple) else (found,)

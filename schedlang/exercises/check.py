@@ -91,7 +91,7 @@ def check(
 
 @dataclass(frozen=True)
 class _Demands:
-    """What a schedule must do besides the right result."""
+    """The demands on a schedule besides the right result."""
 
     has: str | Sequence[str]
     nest: str | Schedule | None

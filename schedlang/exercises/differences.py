@@ -1,4 +1,4 @@
-"""How a result differs from the expected one, in words that help to find the mistake."""
+"""The difference of a result from the expected one, in words that help to find the mistake."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Shortfall(NamedTuple):
-    """Why an answer is not right yet, and a hint, which may be empty."""
+    """The reason why an answer is not right yet, and a hint, which may be empty."""
 
     why: str
     hint: str = ""

@@ -1,4 +1,4 @@
-"""What an exercise may demand of a schedule: its steps, its loop nest, its counts, its speed."""
+"""Demands of an exercise on a schedule: its steps, its loop nest, its counts, its speed."""
 
 from __future__ import annotations
 

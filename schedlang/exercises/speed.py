@@ -1,4 +1,4 @@
-"""How much faster one call is than another, timed in turns."""
+"""The speed-up of one call over another, timed in turns."""
 
 from __future__ import annotations
 

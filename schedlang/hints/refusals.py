@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from schedlang.compute.tensor import ComputeOp
+from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.errors import SchedlangError
 from schedlang.expr.nodes import Axis
 from schedlang.schedule.schedule import Schedule
@@ -67,7 +67,7 @@ def _asked(s: Schedule) -> Iterator[tuple[str, str, Callable[[Schedule], object]
             for axis in view.leaf_axes:
                 if axis not in s.state.stages[name].kinds:
                     yield kind, name, _annotated(name, kind, axis)
-        yield "compute_inline", name, lambda s, name=name: s[name].compute_inline()  # type: ignore[misc]
+        yield "compute_inline", name, _inlined(name)
         yield from _new_stages(view)
 
 
@@ -75,7 +75,15 @@ def _new_stages(view: StageView) -> Iterator[tuple[str, str, Callable[[Schedule]
     name, tensor = view.name, view.outputs[0]
     yield "cache_write", name, lambda s: s.cache_write(tensor, "global")
     for axis in view.op.reduce_axis:
-        yield "rfactor", name, lambda s, axis=axis: s.rfactor(tensor, axis)  # type: ignore[misc]
+        yield "rfactor", name, _factored(tensor, axis)
+
+
+def _inlined(name: str) -> Callable[[Schedule], object]:
+    return lambda s: s[name].compute_inline()
+
+
+def _factored(tensor: Tensor, axis: Axis) -> Callable[[Schedule], object]:
+    return lambda s: s.rfactor(tensor, axis)
 
 
 def _annotated(name: str, kind: str, axis: Axis) -> Callable[[Schedule], object]:

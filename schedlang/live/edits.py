@@ -76,7 +76,7 @@ class _Method:
 
 
 class _Module:
-    """What the name ``sl`` stands for."""
+    """The object behind the name ``sl``."""
 
 
 def edited(text: str, start: Schedule) -> Edited:

@@ -29,7 +29,7 @@ WAITING, RUNNING, OK, FAILED = "waiting", "running", "ok", "failed"
 
 @dataclass(frozen=True)
 class Timing:
-    """What is known of the time of a schedule: its ``status``, and seconds of a call or a message.
+    """The time of a schedule: the ``status`` of its measurement, and seconds or a message.
 
     ``quiet`` is False if other work disturbed every sample.
     """
@@ -77,7 +77,7 @@ class Measurer:
 
     @property
     def impossible(self) -> str:
-        """Why nothing can be measured, or an empty text."""
+        """The reason why nothing can be measured, or an empty text."""
         if not self._missing:
             return ""
         example = ", ".join(f"{name!r}: 1024" for name in self._missing)

@@ -1,4 +1,4 @@
-"""What a live page shows of one state, as JSON data and pieces of HTML."""
+"""The contents of a live page for one state, as JSON data and pieces of HTML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a loop still reads what it prefetches."""
+"""The check that a loop still reads what it prefetches."""
 
 from __future__ import annotations
 
