@@ -258,19 +258,23 @@ render({ model, el: document.getElementById("live") });
 """
 
 
+def widget_page(tab: Tab, path: Path, session: Session, own: str, model: str) -> None:
+    """Open a page that draws what the widget of ``session`` tells first, by a script."""
+    told = json.dumps(session.hello()).replace("<", "\\u003c")
+    path.write_text(
+        f'<!doctype html><meta charset="utf-8"><style>{css()}</style><div id="live"></div>'
+        f'<script type="application/json" id="messages">{told}</script>'
+        f'<script type="module">{own}\n{model}</script>', "utf-8",
+    )  # fmt: skip
+    tab.open(path.as_uri())
+
+
 def test_the_widget_draws_the_page_of_a_session(browser: Browser, tmp_path: Path) -> None:
     session = Session(sl.schedule(product(16, 16, 16)[2]), measure=False)
     while session.work():
         pass
-    told = json.dumps(session.hello()).replace("<", "\\u003c")
-    path = tmp_path / "widget.html"
-    path.write_text(
-        f'<!doctype html><meta charset="utf-8"><style>{css()}</style><div id="live"></div>'
-        f'<script type="application/json" id="messages">{told}</script>'
-        f'<script type="module">{script()}\n{MODEL}</script>', "utf-8",
-    )  # fmt: skip
     tab = browser.tab()
-    tab.open(path.as_uri())
+    widget_page(tab, tmp_path / "widget.html", session, script(), MODEL)
     assert "C[i, j] += A[i, k] * B[k, j]" in at_state(tab, 0)["nest"]
     tab.click(FIRST)
     assert tab.value("window.asked") == [{"do": "hello"}, {"do": "take", "number": 0, "step": 0}]
@@ -279,20 +283,13 @@ def test_the_widget_draws_the_page_of_a_session(browser: Browser, tmp_path: Path
 
 def test_a_kernel_that_does_not_answer_is_named(browser: Browser, tmp_path: Path) -> None:
     session = Session(sl.schedule(product(8, 8, 8)[2]), measure=False)
-    told = json.dumps(session.hello()).replace("<", "\\u003c")
     # only the first request is answered, and the page waits less long
     model = MODEL.replace('[{ type: "done" }]', "[]").replace(
         "setTimeout", 'if (message.do === "hello") setTimeout'
     )
     own = script().replace("PATIENCE = 8", "PATIENCE = 0.1")
-    path = tmp_path / "dead.html"
-    path.write_text(
-        f'<!doctype html><meta charset="utf-8"><div id="live"></div>'
-        f'<script type="application/json" id="messages">{told}</script>'
-        f'<script type="module">{own}\n{model}</script>', "utf-8",
-    )  # fmt: skip
     tab = browser.tab()
-    tab.open(path.as_uri())
+    widget_page(tab, tmp_path / "dead.html", session, own, model)
     at = "document.querySelector('.state')"
     tab.wait(at)
     tab.value("document.querySelector('.editor').dispatchEvent(new Event('input'))")
