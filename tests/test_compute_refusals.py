@@ -274,8 +274,8 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         one(lambda i: np.exp(r.sum(V[k], axis=k))), ComputeError, "the whole value of its lambda"),
     "select of a sum": (
         one(lambda i: -r.max(V[k], axis=k)), ComputeError, "a reduction must be the whole value"),
-    "tuple of reductions": (
-        one(lambda i: (r.sum(V[k], axis=k), r.max(V[k], axis=k))), ComputeError, "comm_reducer"),
+    "reduction beside an expression": (
+        one(lambda i: (r.sum(V[k], axis=k), V[i])), ComputeError, "value 1, V.i., is none"),
     "sum over a data axis": (one(lambda i: r.sum(V[i], axis=i)), ComputeError, "i is a data axis"),
     "sum over a number": (
         one(lambda i: r.sum(V[i], axis=0)), ComputeTypeError, r"axis=0\): a reduction needs an "

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from schedlang.compute.fold import ACCUMULATORS, Masked, combine_kept, contraction, fold, ufunc_of
+from schedlang.compute.joint import alone
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Tensor, shape_text
 from schedlang.errors import BoundsError, explain
@@ -44,7 +45,8 @@ class Prepared:
 
     ``affine`` maps the ``id`` of a read to its indices as ``offset + sum(coef * axis)``, with axes
     by position. ``guards`` maps the ``id`` of a node to the condition under which it is needed.
-    ``factors`` are the two sides of a product that is summed.
+    ``factors`` are the two sides of a product that is summed. ``parts`` are the reductions of a
+    joint one, each evaluated by itself, with the positions of its outputs.
     """
 
     op: ComputeOp
@@ -57,6 +59,7 @@ class Prepared:
     init: Program | None
     factors: Program | None
     ufunc: Any
+    parts: tuple[tuple[Prepared, tuple[int, ...]], ...] = ()
 
     @property
     def folded(self) -> int:
@@ -88,6 +91,8 @@ def prepare(op: ComputeOp, sizes: Sizes) -> Prepared:
     def program(roots: Sequence[Expr]) -> Program:
         return plan(roots, lambda node: id(node) in affine)
 
+    parts = () if op.reducer is None else op.reducer.parts
+    own = tuple((prepare(alone(op, part), sizes), part.places) for part in parts)
     where = () if op.where is None else (op.where,)
     ufunc = None if op.reducer is None else ufunc_of(op.reducer)
     factors = None
@@ -95,7 +100,7 @@ def prepare(op: ComputeOp, sizes: Sizes) -> Prepared:
         factors = program(op.body[0].children)
     init = program(op.init) if op.init else None
     return Prepared(op, sizes, axes, tuple(spans), affine, _guards(op, order),
-                    program((*op.body, *where)), init, factors, ufunc)  # fmt: skip
+                    program((*op.body, *where)), init, factors, ufunc, own)  # fmt: skip
 
 
 def _affine(lin: Lin, position: Mapping[Any, int], sizes: Sizes) -> Index | None:
@@ -132,6 +137,10 @@ def execute(
     stage: Prepared, arrays: Arrays, outs: Sequence[np.ndarray], first: Span | None = None
 ) -> None:
     """Write the elements of ``stage`` into ``outs``; only the rows of ``first`` if it is given."""
+    if stage.parts:
+        for part, places in stage.parts:
+            execute(part, arrays, [outs[k] for k in places], first)
+        return
     data = stage.spans[stage.folded :]
     if first is not None:
         data = (first, *data[1:])

@@ -11,8 +11,10 @@ from schedlang.compute.combiner_laws import exceptions_of
 from schedlang.compute.data_writer import FORMAT, VERSION, expr_to_data
 from schedlang.compute.define import check_leaves
 from schedlang.compute.fold import ufunc_of
+from schedlang.compute.joint import joint
 from schedlang.compute.read import Read
 from schedlang.compute.reduce import Reducer, argmax, argmin, reduce_axis
+from schedlang.compute.reducer import Part
 from schedlang.compute.scan import scan
 from schedlang.compute.tensor import (
     ComputeOp,
@@ -354,8 +356,15 @@ def _compute(
         raise ComputeError(f"{name}: where is {cond.dtype}, not bool")
     if start is not None and [v.dtype for v in start] != kinds:
         raise ComputeError(f"{name}: the dtypes of init must be {', '.join(kinds)}")
-    if fold is not None and not fold.vouched and ufunc_of(fold) is None and not _is_arg(fold):
-        fold = replace(fold, **exceptions_of(fold, values, cond, start)._asdict())
+    if fold is not None and fold.parts:
+        tested = []
+        for part in fold.parts:
+            own = [values[k] for k in part.places]
+            begin = None if start is None else [start[k] for k in part.places]
+            tested.append(replace(part, reducer=_tested(part.reducer, own, cond, begin)))
+        fold = joint(tested)
+    elif fold is not None:
+        fold = _tested(fold, values, cond, start)
     op = ComputeOp(name, axes, values, folded, fold, cond, start)
     shape = check_shape(op.shape, name)
     labels = _names(names, len(values))
@@ -364,6 +373,37 @@ def _compute(
     check_leaves(op)
     check_reads(op)
     return op
+
+
+def _tested(
+    fold: Reducer, values: Sequence[Expr], cond: Expr | None, start: Sequence[Expr] | None
+) -> Reducer:
+    """Return ``fold`` with the examples that tests find, unless it is built in or vouched for."""
+    if fold.vouched or ufunc_of(fold) is not None or _is_arg(fold):
+        return fold
+    return replace(fold, **exceptions_of(fold, values, cond, start)._asdict())
+
+
+def _joint(reader: _Reader, parts: Any) -> Reducer:
+    found: list[Part] = []
+    taken: list[Any] = []
+    for item in _list(parts, "the reductions"):
+        place, places, shown = (*_list(item, "a reduction"), None, None, None)[:3]
+        reducer = reader.ref(place, Reducer, "a reduction")
+        if reducer.parts:
+            raise ComputeError("a reduction of several is itself of several")
+        own = tuple(_list(places, "the positions of a reduction"))
+        taken += own
+        if len(own) != len(reducer.lhs) or type(shown) is not int or not 1 <= shown <= len(own):
+            raise ComputeError(
+                f"{reducer.name} combines {len(reducer.lhs)} values, not {len(own)}, of which "
+                f"{_short(shown)} are outputs"
+            )
+        found.append(Part(reducer, own, shown))
+    whole = all(type(k) is int for k in taken) and sorted(taken) == list(range(len(taken)))
+    if len(found) < 2 or not whole:
+        raise ComputeError("the positions of several reductions do not number their values")
+    return joint(found)
 
 
 def _scan(
@@ -420,6 +460,6 @@ _NODES: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 _EXPR_KINDS: dict[str, Callable[..., Any]] = {"leaf": _leaf, **_NODES}
 _GRAPH_KINDS: dict[str, Callable[..., Any]] = {
-    "axis": _axis, "var": _var, **_NODES, "read": _read, "reducer": _reducer,
+    "axis": _axis, "var": _var, **_NODES, "read": _read, "reducer": _reducer, "joint": _joint,
     "placeholder": _placeholder, "compute": _compute, "scan": _scan,
 }  # fmt: skip

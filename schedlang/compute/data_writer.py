@@ -150,7 +150,10 @@ class Writer:
         raise ComputeError(f"{node}: a {type(node).__name__} cannot be written as data here")
 
     def reducer(self, reducer: Reducer) -> int:
-        if not self.has(reducer):
+        if reducer.parts and not self.has(reducer):
+            listed = [[self.reducer(p.reducer), list(p.places), p.visible] for p in reducer.parts]
+            self.add(reducer, ["joint", listed])
+        elif not self.has(reducer):
             for formal in (*reducer.lhs, *reducer.rhs):
                 self.local[formal] = len(self.items)
                 self.items.append(self.expression(formal))

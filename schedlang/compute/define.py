@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import Any
 
 from schedlang.compute.bounds import check_reads
+from schedlang.compute.joint import join
 from schedlang.compute.misfits import is_function, refused_compute, shape_missing
 from schedlang.compute.reduce import Reduction
 from schedlang.compute.tensor import ComputeOp, Tensor, check_name, check_shape
@@ -27,8 +28,9 @@ def compute(
 
     ``shape`` is a tuple of extents (integers or sizes); one extent is enough for 1-d, and ``()`` is
     0-d. ``fcompute`` takes one axis per dimension (or ``*idx``). It returns an expression, a
-    reduction (``sl.sum(...)``), or a tuple of expressions for several outputs of one shape; then a
-    tuple of tensors is returned. The dtype is that of the expression.
+    reduction (``sl.sum(...)``), or a tuple of expressions or of reductions over the same axes for
+    several outputs of one shape, computed in one loop; then a tuple of tensors is returned. The
+    dtype is that of the expression.
 
     Raises :class:`~schedlang.errors.ComputeError` for an axis of another computation,
     :class:`~schedlang.errors.BoundsError` for a read that is out of bounds.
@@ -37,6 +39,9 @@ def compute(
     >>> A = sl.placeholder((8, 8), name="A")
     >>> sl.compute((8, 8), lambda i, j: A[i, j] + A[j, i], name="B")
     Tensor(B: float32[8, 8])
+    >>> k = sl.reduce_axis(8, name="k")
+    >>> sl.compute((8,), lambda i: (sl.sum(A[i, k], axis=k), sl.max(A[i, k], axis=k)), name="C")
+    (Tensor(C.v0: float32[8]), Tensor(C.v1: float32[8]))
     """
     if is_function(shape):
         raise shape_missing(shape, fcompute)
@@ -82,10 +87,12 @@ def compute(
                 'name="arr"), index arr, and pass the NumPy array to the kernel.',
             )
         ) from error
+    several = isinstance(result, (tuple, list))
+    if several and any(isinstance(r, Reduction) for r in result):
+        result = result[0] if len(result) == 1 else join(name, result)
     op = _operation(name, axes, result)
     check_leaves(op)
     dtypes_ = [e.dtype for e in op.body]
-    several = len(op.body) > 1 and op.reducer is None or isinstance(result, (tuple, list))
     names = [name] if len(dtypes_) == 1 else [f"{name}.v{k}" for k in range(len(dtypes_))]
     outputs = tuple(Tensor(n, extents, t, op, k) for k, (n, t) in enumerate(zip(names, dtypes_)))
     object.__setattr__(op, "outputs", outputs)
@@ -158,27 +165,12 @@ def _operation(name: str, axes: tuple[Axis, ...], result: Any) -> ComputeOp:
                 f"sl.compute for {name}: the lambda returns an empty tuple; return one value or "
                 "more"
             )
-        if any(isinstance(r, Reduction) for r in result):
-            return _tuple_of_reductions(name, axes, tuple(result))
         return ComputeOp(name, axes, tuple(_value(name, r) for r in result))
     if isinstance(result, Reduction):
         return ComputeOp(
             name, axes, result.sources, result.axes, result.reducer, result.where, result.init
         )
     return ComputeOp(name, axes, (_value(name, result),))
-
-
-def _tuple_of_reductions(name: str, axes: tuple[Axis, ...], results: tuple[Any, ...]) -> ComputeOp:
-    if len(results) == 1 and isinstance(results[0], Reduction):
-        return _operation(name, axes, results[0])
-    raise ComputeError(
-        explain(
-            f"sl.compute for {name}",
-            "a tuple of reductions is not a reduction of tuples",
-            "Reduce tuples with one sl.comm_reducer, or compute each reduction in a stage of its "
-            "own.",
-        )
-    )
 
 
 def _value(name: str, result: Any) -> Expr:

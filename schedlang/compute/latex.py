@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedlang.compute.graph import operations
+from schedlang.compute.joint import alone, shown_outputs
 from schedlang.compute.latex_text import DOTS, Names, Written, expression, grouped, join, ranged
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis, Const, Expr
@@ -96,18 +97,12 @@ def _equation(op: ComputeOp | ScanOp, names: Mapping[Tensor, str]) -> tuple[str,
     if isinstance(op, ScanOp):
         return _scan(op, names)
     local = Names(names, (*op.axis, *op.reduce_axis))
-    outputs = _visible(op)
+    outputs = shown_outputs(op)
     left = join([_element(names[t], op.axis, local) for t in outputs])
     if op.reducer is None:
         values = [expression(v, local) for v in op.body]
         return left, join(values[: len(outputs)] if len(values) > 1 else values), local
     return left, _reduction(op, local, len(outputs)), local
-
-
-def _visible(op: ComputeOp) -> tuple[Tensor, ...]:
-    """Return the outputs that the user sees: argmin and argmax hide the extreme value."""
-    selecting = op.reducer is not None and op.reducer.name in ("argmin", "argmax")
-    return op.outputs[:1] if selecting and len(op.outputs) == 2 else op.outputs
 
 
 def _element(name: str, axes: Sequence[Axis], names: Names) -> str:
@@ -116,6 +111,8 @@ def _element(name: str, axes: Sequence[Axis], names: Names) -> str:
 
 def _reduction(op: ComputeOp, names: Names, outputs: int) -> str:
     assert op.reducer is not None
+    if op.reducer.parts:
+        return join([_reduction(alone(op, p), names, p.visible) for p in op.reducer.parts])
     kind = op.reducer.name
     runs = [ranged(a, names) for a in op.reduce_axis]
     if op.where is not None:

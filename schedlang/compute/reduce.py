@@ -193,7 +193,8 @@ def _counted(expr: ExprLike, dtype: object) -> Expr:
     return cast(source, "int64") if dtype is None and source.dtype == "bool" else source
 
 
-def _simple(name: str, dtype: str) -> Reducer:
+def simple(name: str, dtype: str) -> Reducer:
+    """Return the reducer ``sum``, ``prod``, ``min`` or ``max`` of values of ``dtype``."""
     x, y = Var("x", dtype, weak=False), Var("y", dtype, weak=False)
     if name == "sum":
         return Reducer(name, (x,), (y,), (binary("+", x, y),), (const(0, dtype),))
@@ -218,7 +219,7 @@ def sum(  # noqa: A001
     'int64'
     """
     axes, source = _axes(axis, "sum"), _counted(expr, dtype)
-    return reduction(_simple("sum", source.dtype), (source,), axes, where, init, 1)
+    return reduction(simple("sum", source.dtype), (source,), axes, where, init, 1)
 
 
 def prod(
@@ -226,7 +227,7 @@ def prod(
 ) -> Reduction:
     """Return the product of ``expr`` over ``axis``; see :func:`sum`."""
     axes, source = _axes(axis, "prod"), _counted(expr, dtype)
-    return reduction(_simple("prod", source.dtype), (source,), axes, where, init, 1)
+    return reduction(simple("prod", source.dtype), (source,), axes, where, init, 1)
 
 
 def min(  # noqa: A001
@@ -282,7 +283,7 @@ def _extreme(
     axes, source = _axes(axis, name), source_of(expr, None)
     if init is None:
         _refuse_empty(name, axes)
-    return reduction(_simple(name, source.dtype), (source,), axes, where, init, 1)
+    return reduction(simple(name, source.dtype), (source,), axes, where, init, 1)
 
 
 def _refuse_empty(name: str, axes: tuple[Axis, ...]) -> None:

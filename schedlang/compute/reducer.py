@@ -16,8 +16,10 @@ class Reducer:
     identity replaces because the two tie. ``restarts`` is one of an element for which the identity
     is not neutral, so that a reduction with ``init`` depends on how often a schedule starts from
     the identity. ``vouched`` says that the user vouches for the combiner, by ``trusted`` or
-    ``samples``. Sources: TVM's ``comm_reducer``, which assumes commutativity and associativity;
-    here they are tested (:mod:`schedlang.compute.combiner_laws`).
+    ``samples``. ``parts`` are the reducers of several reductions in one loop, which together have
+    all values; any other reducer has no parts. Sources: TVM's ``comm_reducer``, which assumes
+    commutativity and associativity; here they are tested
+    (:mod:`schedlang.compute.combiner_laws`).
     """
 
     name: str
@@ -29,3 +31,17 @@ class Reducer:
     ties: str = ""
     identity_ties: str = ""
     restarts: str = ""
+    parts: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One of several reductions in one loop.
+
+    ``places`` are the positions of the values that ``reducer`` combines, among those of the loop.
+    The user sees the first ``visible`` of them.
+    """
+
+    reducer: Reducer
+    places: tuple[int, ...]
+    visible: int = 1

@@ -98,6 +98,8 @@ def of_start(op: ComputeOp) -> int:
 
 def of_step(reducer: Reducer) -> int:
     """Return the operations that combine one more value, at least 1; 1 for argmin and argmax."""
+    if reducer.parts:
+        return sum(of_step(part.reducer) for part in reducer.parts)
     if reducer.name in _SELECTING:
         return 1
     return max(1, _operations(reducer.result))

@@ -287,18 +287,34 @@ def _store_lines(
     if len(values) > 1 and store.reducer is None:
         lazy = [isinstance(v, Select) and v.lazy for v in store.values]
         values = [f"({v})" if wrap else v for v, wrap in zip(values, lazy)]
+    if store.reducer is not None and store.reducer.parts:
+        updates = [
+            _update(p.reducer.name, [targets[k] for k in p.places], [values[k] for k in p.places])
+            for p in store.reducer.parts
+        ]
+        return [*parts.lines, *(" ".join(update) for update in updates)]
     kind = None if store.reducer is None else store.reducer.name
-    how = "="
-    if kind in ("sum", "prod") and len(targets) == 1:
-        how = "+=" if kind == "sum" else "*="
-    elif kind is not None:
-        values = [f"{kind}({', '.join([*targets, *values])})"]
-    line = f"{', '.join(targets)} {how} {', '.join(values)}"
+    left, how, right = _update(kind, targets, values)
+    line = f"{left} {how} {right}"
     if len(line) > WIDEST_LINE and not parts.lines and (kind is None or how != "="):
         chain = _choices(store.values[0], names) if len(values) == 1 else []
         if chain:
             return [f"{targets[0]} {how} (", *(INDENT + choice for choice in chain), ")"]
     return [*parts.lines, line]
+
+
+def _update(
+    kind: str | None, targets: Sequence[str], values: Sequence[str]
+) -> tuple[str, str, str]:
+    """Return the left side, the operator and the right side of an update by reducer ``kind``.
+
+    Without a reducer it is an assignment.
+    """
+    left = ", ".join(targets)
+    if kind in ("sum", "prod") and len(targets) == 1:
+        return left, "+=" if kind == "sum" else "*=", values[0]
+    right = ", ".join(values) if kind is None else f"{kind}({', '.join([*targets, *values])})"
+    return left, "=", right
 
 
 def _choices(value: Expr, names: dict[Axis, str]) -> list[str]:

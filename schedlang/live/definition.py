@@ -13,6 +13,7 @@ import schedlang as sl
 from schedlang.compute.data import dumps, structure
 from schedlang.compute.data_writer import everything
 from schedlang.compute.graph import variables
+from schedlang.compute.joint import alone, shown_outputs
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.errors import SchedlangError
@@ -165,13 +166,20 @@ class _Writer:
         values = [self._text(v) for v in op.body]
         body = values[0] if len(values) == 1 else f"({', '.join(values)})"
         if op.reducer is not None:
-            body = self._reduction(op, values)
-        bound = self._bound(op)
-        if op.reducer is not None and op.reducer.name in ("argmin", "argmax"):
-            bound = self._tensor(op.outputs[0])
+            body = self._reductions(op, values)
+        bound = ", ".join(self._tensor(t) for t in shown_outputs(op))
         parameters = ", ".join(a.name for a in op.axis)
         made = f"lambda {parameters}: {body}" if parameters else f"lambda: {body}"
         yield f'{bound} = sl.compute({self._shape(op.shape)}, {made}, name="{op.name}")'
+
+    def _reductions(self, op: ComputeOp, values: Sequence[str]) -> str:
+        if op.reducer is None or not op.reducer.parts:
+            return self._reduction(op, values)
+        each = [
+            self._reduction(alone(op, part), [values[k] for k in part.places])
+            for part in op.reducer.parts
+        ]
+        return _tuple(each)
 
     def _reduction(self, op: ComputeOp, values: Sequence[str]) -> str:
         reducer = op.reducer

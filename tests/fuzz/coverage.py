@@ -13,8 +13,8 @@ LOOPS = ("parallel", "vectorize", "unroll", "vthread", "thread")
 EXPECTED = (
     "select", "if_then_else", "gather", "stencil", "tuple", "padding by a condition",
     "pad constant", "pad edge", "pad reflect", "pad wrap", "sum", "prod", "max", "min", "argmax",
-    "argmin", "custom", "pair reducer", "ties", "where=", "init=", "init= of a tensor",
-    "scan", "scan of two states", "scan of other earlier rows",
+    "argmin", "custom", "pair reducer", "reductions together", "ties", "where=", "init=",
+    "init= of a tensor", "scan", "scan of two states", "scan of other earlier rows",
     "symbolic size", "several sizes", "size 0", "size 1", "size 0 at the call",
     "size 1 at the call", "NaN and infinities", "integer limits", "scalar argument",
     "several outputs", "guard", "cut tail", "sliding window", "masked lanes", "attached stage",

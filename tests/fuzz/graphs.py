@@ -377,7 +377,17 @@ def _pair_reduction(g: Graph) -> None:
         )
         g.kinds.add("ties")
     where = f", where={condition_of(g, axes)}" if g.chance(0.2) else ""
-    body = f"{name}(({a}, {b}), axis=[{', '.join(r.name for r in reduce)}]{where})"
+    over = f"axis=[{', '.join(r.name for r in reduce)}]{where}"
+    body = f"{name}(({a}, {b}), {over})"
+    if g.count % 3 == 0 and not any(r.text == "0" for r in reduce):
+        # two reductions in one loop; only the second of argmin's outputs is hidden
+        g.lines.pop()
+        g.kinds = g.kinds - {"ties", "pair reducer"} | {"reductions together"}
+        pair = f"sl.sum({a}, {over})", f"sl.max({b}, {over})"
+        if exact_b and second == "int32" and g.count % 2:
+            pair, first, second = (f"sl.argmin({b}, {over})", pair[1]), "int64", second
+            exact_a = False
+        body = f"({', '.join(pair)})"
     whole = [exact_a and first[0] == "i", exact_b and second[0] == "i"]
     _several(g, data, body, [first, second], whole)
 

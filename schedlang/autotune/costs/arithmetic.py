@@ -50,7 +50,7 @@ def operations(store: Store) -> int:
         or (isinstance(node, Call) and node.fn not in CHEAP)
         for node in postorder(store.values, loads) if not node.weak
     )  # fmt: skip
-    return counted + (store.reducer is not None)
+    return counted + (0 if store.reducer is None else len(store.reducer.parts) or 1)
 
 
 __all__ = ["instructions", "operations"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from schedlang.compute.joint import shown_outputs
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.errors import subscript
@@ -147,6 +148,8 @@ def visible(stage: Stage, op: ComputeOp) -> object:
 
     The value output of an argmax is not visible.
     """
+    if op.reducer is not None and op.reducer.parts:
+        return list(shown_outputs(op))
     hidden = stage.op.name == stage.outputs[0].name
     return op.outputs[0] if len(op.outputs) == 1 or hidden else list(op.outputs)
 
