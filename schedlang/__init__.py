@@ -14,8 +14,8 @@ from schedlang import compute, errors, schedule
 from schedlang.compute.boundary import pad
 from schedlang.compute.math import (
     abs, acos, all, any, asin, atan, atan2, cast, ceil, const, cos, cosh, erf, exp, exp2, expm1,
-    floor, if_then_else, isfinite, isinf, isnan, log, log10, log1p, log2, logical_not, pow, round,
-    rsqrt, select, sigmoid, sin, sinh, sqrt, tan, tanh, trunc,
+    floor, if_then_else, isfinite, isinf, isnan, log, log10, log1p, log2, logical_not, popcount,
+    pow, round, rsqrt, saturating_cast, select, sigmoid, sin, sinh, sqrt, tan, tanh, trunc,
 )  # fmt: skip
 from schedlang.compute.custom_reducer import comm_reducer
 from schedlang.compute.reduce import argmax, argmin, max, min, prod, reduce_axis, sum
@@ -60,9 +60,9 @@ __all__ = [
     "isnan",
     "log", "log10",
     "log1p", "log2", "logical_not", "lower", "max", "min", "next_steps", "pad", "placeholder",
-    "plot", "pow", "prod",
-    "reduce_axis", "reference", "round", "rsqrt", "scan", "schedule", "select", "sigmoid", "sin",
-    "sinh", "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",
+    "plot", "popcount", "pow", "prod",
+    "reduce_axis", "reference", "round", "rsqrt", "saturating_cast", "scan", "schedule",
+    "select", "sigmoid", "sin", "sinh", "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",
 ]  # fmt: skip
 
 

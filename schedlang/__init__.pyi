@@ -42,9 +42,11 @@ from schedlang.compute.math import log10 as log10
 from schedlang.compute.math import log1p as log1p
 from schedlang.compute.math import log2 as log2
 from schedlang.compute.math import logical_not as logical_not
+from schedlang.compute.math import popcount as popcount
 from schedlang.compute.math import pow as pow
 from schedlang.compute.math import round as round
 from schedlang.compute.math import rsqrt as rsqrt
+from schedlang.compute.math import saturating_cast as saturating_cast
 from schedlang.compute.math import select as select
 from schedlang.compute.math import sigmoid as sigmoid
 from schedlang.compute.math import sin as sin

@@ -152,6 +152,42 @@ SL sl_b8 sl_minimum_b8(sl_b8 a, sl_b8 b) { return a & b; }
 SL sl_b8 sl_maximum_b8(sl_b8 a, sl_b8 b) { return a | b; }
 SL sl_b8 sl_select_b8(sl_b8 c, sl_b8 a, sl_b8 b) { return c ? a : b; }
 
+/* Casts that keep a value outside of the range at its nearest limit; NaN is 0. END is the float
+   after the largest value. And the number of 1 bits of a magnitude. */
+
+#define SL_NEAREST(NAME, T, LOW, HIGH, F)                                                         \
+  SL sl_##T sl_saturated_##NAME##_##F(sl_##F a) {                                                 \
+    if (a < 0) return (sl_i64)a < (LOW) ? (sl_##T)(LOW) : (sl_##T)a;                              \
+    return (sl_u64)a > (sl_u64)(HIGH) ? (sl_##T)(HIGH) : (sl_##T)a;                               \
+  }
+#define SL_NEAREST_OF_FLOAT(NAME, T, LOW, HIGH, END, F)                                           \
+  SL sl_##T sl_saturated_##NAME##_##F(sl_##F a) {                                                 \
+    if (a >= (sl_##F)(END)) return (sl_##T)(HIGH);                                                \
+    return a > (sl_##F)(LOW) ? (sl_##T)sl_##T##_of_float(a) : a == a ? (sl_##T)(LOW) : 0;         \
+  }
+#define SL_SATURATED(NAME, T, LOW, HIGH, END)                                                     \
+  SL_NEAREST(NAME, T, LOW, HIGH, b8)                                                              \
+  SL_NEAREST(NAME, T, LOW, HIGH, i8) SL_NEAREST(NAME, T, LOW, HIGH, i16)                          \
+  SL_NEAREST(NAME, T, LOW, HIGH, i32) SL_NEAREST(NAME, T, LOW, HIGH, i64)                         \
+  SL_NEAREST(NAME, T, LOW, HIGH, u8) SL_NEAREST(NAME, T, LOW, HIGH, u16)                          \
+  SL_NEAREST(NAME, T, LOW, HIGH, u32) SL_NEAREST(NAME, T, LOW, HIGH, u64)                         \
+  SL_NEAREST_OF_FLOAT(NAME, T, LOW, HIGH, END, f32)                                               \
+  SL_NEAREST_OF_FLOAT(NAME, T, LOW, HIGH, END, f64)
+SL_SATURATED(int8, i8, INT8_MIN, INT8_MAX, 0x1p7)
+SL_SATURATED(int16, i16, INT16_MIN, INT16_MAX, 0x1p15)
+SL_SATURATED(int32, i32, INT32_MIN, INT32_MAX, 0x1p31)
+SL_SATURATED(int64, i64, INT64_MIN, INT64_MAX, 0x1p63)
+SL_SATURATED(uint8, u8, 0, UINT8_MAX, 0x1p8)
+SL_SATURATED(uint16, u16, 0, UINT16_MAX, 0x1p16)
+SL_SATURATED(uint32, u32, 0, UINT32_MAX, 0x1p32)
+SL_SATURATED(uint64, u64, 0, UINT64_MAX, 0x1p64)
+#define SL_POPCOUNT(T)                                                                            \
+  SL sl_u8 sl_popcount_##T(sl_##T a) {                                                            \
+    return (sl_u8)__builtin_popcountll((sl_u64)(a < 0 ? -(sl_i64)a : (sl_i64)a));                 \
+  }
+SL_POPCOUNT(i8) SL_POPCOUNT(i16) SL_POPCOUNT(i32) SL_POPCOUNT(i64) SL_POPCOUNT(b8)
+SL_POPCOUNT(u8) SL_POPCOUNT(u16) SL_POPCOUNT(u32) SL_POPCOUNT(u64)
+
 /* A value that passes a barrier is not fused with the addition after it. */
 
 #if defined(__x86_64__)

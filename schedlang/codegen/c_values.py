@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schedlang.expr.functions import SATURATED
 from schedlang.expr.printer import number, paren
 from schedlang.machine import nodes as m
 from schedlang.machine.nodes import Num, Op, Reg, Type, Value, wide
@@ -174,6 +175,9 @@ class ValuePrinter:
         elif len(args) == 1:
             self.type(args[0].type)
             result = "b8" if name in _LOGICAL else scalar if name == "bits" else kind
+            if name == "popcount" or name.startswith(SATURATED):
+                self.type(type_)
+                result = TAGS[type_.dtype]
             self.vector("SL_MAP1", type_, name, result, kind, scalar)
         else:
             self.vector(f"SL_MAP{len(args)}", type_, name, kind, scalar)

@@ -7,6 +7,8 @@ from typing import Any
 
 from schedlang.compute.reduce import Reduction, is_reduction, truth
 from schedlang.errors import ComputeTypeError
+from schedlang.expr import dtypes
+from schedlang.expr.functions import SATURATED
 from schedlang.expr.nodes import Expr, ExprLike
 from schedlang.language import construct
 from schedlang.language.calls import call
@@ -52,6 +54,47 @@ abs = _function("abs", "Return the magnitude of ``x``.")  # noqa: A001
 isnan = _function("isnan", "Return whether ``x`` is NaN.")
 isinf = _function("isinf", "Return whether ``x`` is infinite.")
 isfinite = _function("isfinite", "Return whether ``x`` is neither infinite nor NaN.")
+
+
+def popcount(x: ExprLike) -> Expr:
+    """Return the number of 1 bits of ``|x|`` as uint8, as NumPy's ``bitwise_count``.
+
+    To count the bits of a negative number in two's complement, cast it to an unsigned dtype first.
+    A sum of counts needs a wider dtype: ``sl.sum(sl.popcount(A[k]), axis=k, dtype="int32")``.
+
+    Raises :class:`~schedlang.errors.ComputeTypeError` for a float.
+
+    >>> import numpy as np, schedlang as sl
+    >>> A = sl.placeholder((3,), "int32", name="A")
+    >>> C = sl.compute((3,), lambda i: sl.popcount(A[i]), name="C")
+    >>> sl.reference(C)(np.array([0, 7, -7], "int32"))
+    array([0, 3, 3], dtype=uint8)
+    """
+    return call("popcount", x)
+
+
+def saturating_cast(x: ExprLike, dtype: object) -> Expr:
+    """Return ``x`` as the integer dtype, values outside its range as the nearest limit.
+
+    Floats are truncated toward zero; ``sl.saturating_cast(sl.round(x), dtype)`` rounds them to the
+    nearest integer instead, ties to even. Infinities become limits, and NaN becomes 0. A float
+    ``dtype`` holds infinities, so that the cast is :func:`cast`. The name is Halide's.
+
+    Raises :class:`~schedlang.errors.ComputeTypeError` for bool, which has no limits.
+
+    >>> import numpy as np, schedlang as sl
+    >>> A = sl.placeholder((4,), name="A")
+    >>> C = sl.compute((4,), lambda i: sl.saturating_cast(sl.round(A[i]), "uint8"), name="C")
+    >>> sl.reference(C)(np.array([-3, 2.5, 2.6, 1e9], "float32"))
+    array([  0,   2,   3, 255], dtype=uint8)
+    """
+    name = dtypes.canonical(dtype)
+    if name == "bool":
+        raise ComputeTypeError(
+            f"sl.saturating_cast({as_expr(x)}, 'bool'): a bool has no range of numbers; compare "
+            f"instead, e.g. {as_expr(x)} != 0"
+        )
+    return call(f"{SATURATED}{name}", x) if dtypes.is_integer(name) else cast(x, name)
 
 
 def pow(x: ExprLike, y: ExprLike) -> Expr:  # noqa: A001
@@ -148,6 +191,6 @@ def logical_not(cond: ExprLike) -> Expr:
 __all__ = [
     "abs", "acos", "all", "any", "asin", "atan", "atan2", "cast", "ceil", "const", "cos", "cosh",
     "erf", "exp", "exp2", "expm1", "floor", "if_then_else", "isfinite", "isinf", "isnan", "log",
-    "log10", "log1p", "log2", "logical_not", "pow", "round", "rsqrt", "select", "sigmoid", "sin",
-    "sinh", "sqrt", "tan", "tanh", "trunc",
+    "log10", "log1p", "log2", "logical_not", "popcount", "pow", "round", "rsqrt",
+    "saturating_cast", "select", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from schedlang.compute.read import Read
 from schedlang.compute.reduce import Reducer
 from schedlang.compute.tensor import ComputeOp, Extent, Tensor
 from schedlang.expr.evaluate import evaluate
+from schedlang.expr.functions import SATURATED
 from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Call, Expr, Unary, Var
 from schedlang.index.enumeration import count, leaves_of
 
@@ -121,7 +122,7 @@ def operations_of(node: Expr) -> int:
     if node.weak:
         return 0
     if isinstance(node, Call):
-        return 1
+        return int(not node.fn.startswith(SATURATED))
     if isinstance(node, Unary):
         return int(node.op == "-" or node.dtype != "bool")
     if not isinstance(node, Binary):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.expr.functions import FUNCTIONS
+from schedlang.expr.functions import FUNCTIONS, SATURATED
 from schedlang.expr.nodes import (
     ArrayRead,
     Axis,
@@ -177,12 +177,33 @@ def float_power(a: Any, b: Any) -> Any:
     return np.where(root, known, result).astype(result.dtype)[()]
 
 
+def saturated(x: Any, dtype: str) -> Any:
+    """Return the integers of ``dtype`` nearest to ``x``, floats truncated toward zero, NaN as 0.
+
+    >>> saturated(np.array([-1.0, 2.9, 300.0, np.nan]), "uint8")
+    array([  0,   2, 255,   0], dtype=uint8)
+    """
+    given, info = np.asarray(x), np.iinfo(dtype)
+    if given.dtype.kind != "f":
+        own = np.iinfo(given.dtype) if given.dtype.kind in "iu" else np.iinfo(np.uint8)
+        limited = np.clip(given, max(info.min, own.min), min(info.max, own.max))
+        return limited.astype(dtype)[()]
+    wide = given.astype(np.float64)
+    # the integer after the largest is a float, which the largest may not be
+    low, high = wide <= float(info.min), wide >= float(info.max + 1)
+    inside = np.where(low | high | np.isnan(wide), 0.0, wide).astype(dtype)
+    limited = np.where(low, np.array(info.min, dtype), inside)
+    return np.where(high, np.array(info.max, dtype), limited)[()]
+
+
 def apply_function(fn: str, *args: Any) -> Any:
     """Return the value of a math function of the language on NumPy values."""
     ufunc = FUNCTIONS[fn].ufunc
     if ufunc:
         return getattr(np, ufunc)(*args)
     x = np.asarray(args[0])
+    if fn.startswith(SATURATED):
+        return saturated(x, fn.removeprefix(SATURATED))
     if fn.startswith("bits_"):
         return x.view(fn.removeprefix("bits_"))[()]
     wide = x.astype(np.float64)

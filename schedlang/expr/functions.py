@@ -10,8 +10,8 @@ class Function:
     """A math function.
 
     ``rule`` says which dtype the result has: ``"float"`` a float dtype, ``"same"`` that of the
-    operand, ``"common"`` the promoted dtype of two operands, ``"test"`` bool, ``"bits"`` the dtype
-    in the function's name.
+    operand, ``"common"`` the promoted dtype of two operands, ``"test"`` bool, ``"bits"`` and
+    ``"saturated"`` the dtype in the function's name, ``"count"`` uint8.
     """
 
     name: str
@@ -20,6 +20,8 @@ class Function:
     ufunc: str
 
 
+# the names of saturating casts begin so
+SATURATED = "saturated_"
 FUNCTIONS = {
     f.name: f
     for f in (
@@ -42,6 +44,10 @@ FUNCTIONS = {
         Function("isfinite", 1, "test", "isfinite"),
         # reinterpret the bits of an operand of the same size
         *(Function(f"bits_{t}", 1, "bits", "") for t in ("int32", "int64", "float32", "float64")),
+        # the nearest integer of a dtype, floats truncated toward zero and NaN as 0
+        *(Function(f"{SATURATED}{t}", 1, "saturated", "") for t in (
+            "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")),
+        Function("popcount", 1, "count", "bitwise_count"),
         Function("min", 2, "common", "minimum"),
         Function("max", 2, "common", "maximum"),
         Function("atan2", 2, "float", "arctan2"),

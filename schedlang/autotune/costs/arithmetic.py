@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import Binary, Call, Expr, Select
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Load, Store
@@ -11,7 +12,10 @@ from schedlang.ir.nodes import Load, Store
 # cycles of a division and of a math function, per vector
 DIVISION, MATH = 10, 14
 ARITHMETIC = ("+", "-", "*", "/", "//", "%", "**")
-CHEAP = ("min", "max", "abs", "bits_float32", "bits_float64", "bits_int32", "bits_int64")
+CHEAP = (
+    "min", "max", "abs",
+    *(f.name for f in FUNCTIONS.values() if f.rule in ("bits", "saturated", "count")),
+)  # fmt: skip
 
 
 def instructions(store: Store, times: Callable[[Expr], float], every: float) -> float:

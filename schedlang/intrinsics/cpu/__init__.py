@@ -52,7 +52,8 @@ if an operand is), `fma`, `absolute`, `copysign`, `sqrt`, `rsqrt`, `floor`, `cei
 `round_even`, `isnan`, `isinf`, `isfinite`, `power`, `atan2`, and the usual functions of one float.
 Of these `exp`, `log`, `tanh`, `sigmoid` and `erf` are fast in float32; the others call the C
 library.  `bits_int32`, `bits_int64`, `bits_float32` and `bits_float64` reinterpret the bits of a
-number of the same size.
+number of the same size.  `saturated_int8(x)`, ..., `saturated_uint64(x)` limit a number to the
+range of the dtype; NaN is 0.  `popcount(x)` counts the 1 bits of |x|.
 
 **Time.**  `ticks()` is a time stamp and `thread_number()` that of a thread of a parallel loop, both
 int64.  Only kernels that `Kernel.profile` makes have them.
@@ -138,6 +139,17 @@ from schedlang.intrinsics.operators import (
     subtract,
 )
 from schedlang.intrinsics.predicates import isfinite, isinf, isnan
+from schedlang.intrinsics.saturated import (
+    popcount,
+    saturated_int8,
+    saturated_int16,
+    saturated_int32,
+    saturated_int64,
+    saturated_uint8,
+    saturated_uint16,
+    saturated_uint32,
+    saturated_uint64,
+)
 from schedlang.intrinsics.scattered import (
     vgather,
     vgather_half,
@@ -177,25 +189,24 @@ from schedlang.intrinsics.transposed import vload_columns, vload_columns_half
 
 # fmt: off
 __all__ = [
-    "absolute", "acos", "acosh", "add", "apart", "asin", "asinh", "atan", "atan2",
-    "atanh", "bits_float32", "bits_float64", "bits_int32", "bits_int64",
-    "boolean", "broadcast", "ceil", "copysign", "cos", "cosh", "erf", "exp",
-    "exp2", "expm1", "float32", "float64", "floor", "floordiv", "fma", "half",
-    "half_from", "heap_array", "int16", "int32", "int64", "int8", "iota", "isfinite",
-    "isinf", "isnan", "lane", "left_shift", "load", "load_half", "log", "log10",
-    "log1p", "log2", "maximum", "minimum", "mod", "multiply", "power", "prefetch",
-    "reduce_add", "reduce_and", "reduce_max", "reduce_min", "reduce_mul", "reduce_or",
-    "right_shift", "rolled", "round_even", "rounded", "rsqrt", "select", "sigmoid",
-    "sin", "sinh", "sqrt", "stack_array", "store", "store_half", "stream_fence",
-    "subtract", "tan", "tanh", "thread_number", "ticks", "trunc", "uint16", "uint32", "uint64",
-    "uint8",
-    "vgather", "vgather_half", "vgather_masked", "vgather_masked_half", "vload",
-    "vload_columns", "vload_columns_half", "vload_half", "vload_if", "vload_if_half",
-    "vload_masked", "vload_masked_half", "vload_shuffled", "vload_shuffled_half",
-    "vload_strided", "vload_strided_half", "vload_strided_masked",
-    "vload_strided_masked_half", "vscatter", "vscatter_half", "vscatter_masked",
-    "vscatter_masked_half", "vstore", "vstore_half", "vstore_masked", "vstore_masked_half",
-    "vstore_stream", "vstore_stream_half", "vstore_strided", "vstore_strided_half",
-    "with_lane",
+    "absolute", "acos", "acosh", "add", "apart", "asin", "asinh", "atan", "atan2", "atanh",
+    "bits_float32", "bits_float64", "bits_int32", "bits_int64", "boolean", "broadcast", "ceil",
+    "copysign", "cos", "cosh", "erf", "exp", "exp2", "expm1", "float32", "float64", "floor",
+    "floordiv", "fma", "half", "half_from", "heap_array", "int16", "int32", "int64", "int8",
+    "iota", "isfinite", "isinf", "isnan", "lane", "left_shift", "load", "load_half", "log",
+    "log10", "log1p", "log2", "maximum", "minimum", "mod", "multiply", "popcount", "power",
+    "prefetch", "reduce_add", "reduce_and", "reduce_max", "reduce_min", "reduce_mul",
+    "reduce_or", "right_shift", "rolled", "round_even", "rounded", "rsqrt", "saturated_int16",
+    "saturated_int32", "saturated_int64", "saturated_int8", "saturated_uint16",
+    "saturated_uint32", "saturated_uint64", "saturated_uint8", "select", "sigmoid", "sin",
+    "sinh", "sqrt", "stack_array", "store", "store_half", "stream_fence", "subtract", "tan",
+    "tanh", "thread_number", "ticks", "trunc", "uint16", "uint32", "uint64", "uint8", "vgather",
+    "vgather_half", "vgather_masked", "vgather_masked_half", "vload", "vload_columns",
+    "vload_columns_half", "vload_half", "vload_if", "vload_if_half", "vload_masked",
+    "vload_masked_half", "vload_shuffled", "vload_shuffled_half", "vload_strided",
+    "vload_strided_half", "vload_strided_masked", "vload_strided_masked_half", "vscatter",
+    "vscatter_half", "vscatter_masked", "vscatter_masked_half", "vstore", "vstore_half",
+    "vstore_masked", "vstore_masked_half", "vstore_stream", "vstore_stream_half",
+    "vstore_strided", "vstore_strided_half", "with_lane",
 ]
 # fmt: on

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.expr.evaluate import saturated
+
 Array = np.ndarray
 Value = Any
 
@@ -170,6 +172,43 @@ def bits_int32(x: Value) -> Value:
 
 def bits_int64(x: Value) -> Value:
     return np.asarray(x, np.float64).view(np.int64)[()]
+
+
+@quiet
+def popcount(x: Value) -> Value:
+    return np.bitwise_count(x)
+
+
+def saturated_int8(x: Value) -> Value:
+    return saturated(x, "int8")
+
+
+def saturated_int16(x: Value) -> Value:
+    return saturated(x, "int16")
+
+
+def saturated_int32(x: Value) -> Value:
+    return saturated(x, "int32")
+
+
+def saturated_int64(x: Value) -> Value:
+    return saturated(x, "int64")
+
+
+def saturated_uint8(x: Value) -> Value:
+    return saturated(x, "uint8")
+
+
+def saturated_uint16(x: Value) -> Value:
+    return saturated(x, "uint16")
+
+
+def saturated_uint32(x: Value) -> Value:
+    return saturated(x, "uint32")
+
+
+def saturated_uint64(x: Value) -> Value:
+    return saturated(x, "uint64")
 
 
 def bits_float32(x: Value) -> Value:
