@@ -62,7 +62,8 @@ __all__ = [
     "log1p", "log2", "logical_not", "lower", "max", "min", "next_steps", "pad", "placeholder",
     "plot", "popcount", "pow", "prod",
     "reduce_axis", "reference", "round", "rsqrt", "saturating_cast", "scan", "schedule",
-    "select", "sigmoid", "sin", "sinh", "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",
+    "select", "sigmoid", "sin", "sinh", "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trunc",
+    "var",
 ]  # fmt: skip
 
 
