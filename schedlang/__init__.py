@@ -11,6 +11,7 @@ import importlib
 from typing import Any
 
 from schedlang import compute, errors, schedule
+from schedlang.arrays import named
 from schedlang.compute.boundary import pad
 from schedlang.compute.math import (
     abs, acos, all, any, asin, atan, atan2, cast, ceil, const, cos, cosh, erf, exp, exp2, expm1,
@@ -59,8 +60,8 @@ __all__ = [
     "exp", "exp2", "explain", "expm1", "floor", "graph", "if_then_else", "isfinite", "isinf",
     "isnan",
     "log", "log10",
-    "log1p", "log2", "logical_not", "lower", "max", "min", "next_steps", "pad", "placeholder",
-    "plot", "pow", "prod",
+    "log1p", "log2", "logical_not", "lower", "max", "min", "named", "next_steps", "pad",
+    "placeholder", "plot", "pow", "prod",
     "reduce_axis", "reference", "round", "rsqrt", "scan", "schedule", "select", "sigmoid", "sin",
     "sinh", "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",
 ]  # fmt: skip
