@@ -23,7 +23,6 @@ from schedlang.errors import (
     BoundsError,
     ComputeError,
     ComputeTypeError,
-    MissingNameError,
     SchedlangError,
 )
 from schedlang.language.construct import const
@@ -118,8 +117,10 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         one(lambda i: V[F[i] / 2]), ComputeTypeError, r"sl\.cast\(F\[i\] / 2, 'int64'\)"),
     "float tensor index": (one(lambda i: V[F[i]]), ComputeTypeError, "index 0 of V is float32"),
     "bool index": (one(lambda i: V[i > 3]), ComputeTypeError, "index 0 of V is bool"),
-    "slice": (one(lambda i: V[0:3]), ComputeTypeError, "slices are not supported"),
-    "ellipsis": (one(lambda i: A[i, ...]), ComputeTypeError, "index 1 of A: slices"),
+    "slice": (
+        one(lambda i: V[0:3]), ComputeTypeError, r"the array slice of shape \(3,\) is used where"),
+    "ellipsis": (
+        one(lambda i: A[i, ...]), ComputeTypeError, r"A\[i, \.\.\.\]: i is an axis.*slices"),
     "text index": (
         one(lambda i: V["i"]), ComputeTypeError, "str 'i' cannot be used in an expression"),
     "read above": (one(lambda i: V[i + 1]), BoundsError, r"C reads V\[i \+ 1\].*takes the values "
@@ -167,7 +168,11 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "iterating a tensor": (one(lambda i: max(V)), ComputeTypeError, "tensor V cannot be iterated"),
     "tensor as a truth value": (lambda: bool(V), ComputeTypeError, "has no truth value"),
     # operands
-    "tensor without index": (one(lambda i: V + 1), ComputeTypeError, r"tensor V of shape .*V\[i\]"),
+    "array as an element": (
+        one(lambda i: V + 1), ComputeTypeError,
+        r"array add of shape \(8,\) is used where an element is needed: .*, as in V\[i\] \+ 1$"),
+    "tensor beside an element": (
+        one(lambda i: V + V[i]), ComputeTypeError, r"tensor V of shape .*V\[i\]"),
     "unindexed result": (one(lambda i: V), ComputeTypeError, "is used where an element is needed"),
     "text operand": (one(lambda i: V[i] + "a"), ComputeTypeError, "str 'a' cannot be used"),
     "complex operand": (
@@ -534,8 +539,7 @@ def test_a_reduction_over_the_number_of_a_dimension():
     [
         (lambda: A[k, -1], r"A\[k, -1\]: negative indices do not count from the end: write A\[k, "
                            r"7\]"),
-        (lambda: placeholder((n,), name="N")[-2], r"do not count from the end: write N\[n - 2\]"),
-        (lambda: V[-9], r"do not count from the end: dimension 0 has the indices 0\.\.8"),
+        (lambda: V[-9], r"index -9 of V: dimension 0 has 8 elements\n.*-8\.\.0 from the end"),
     ],
 )
 def test_negative_indices(read, match):
@@ -547,35 +551,35 @@ PER_ELEMENT = (
     r"write arithmetic per element inside sl\.compute, as in "
     r"sl\.compute\(\(8, 8\), lambda i, j: A\[i, j\]"
 )
-ONE = (operator.neg, operator.pos, operator.invert, abs, np.exp, np.negative, m.exp, float, int)
 TWO = (
     "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "xor", "lshift",
-    "rshift", "lt", "le", "gt", "ge", "matmul",
+    "rshift", "lt", "le", "gt", "ge",
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("function", ONE, ids=lambda f: f.__name__)
-def test_a_function_of_a_whole_tensor(function):
+@pytest.mark.parametrize("function", (float, int), ids=lambda f: f.__name__)
+def test_a_number_of_a_whole_tensor(function):
     with pytest.raises(ComputeTypeError, match=PER_ELEMENT):
         function(A)
 
 
 @pytest.mark.parametrize("name", TWO)
-def test_an_operator_on_whole_tensors(name):
+def test_an_operator_on_a_whole_tensor_and_an_element(name):
     apply = getattr(operator, name)
-    for other in (A, 3, np.float32(3), np.ones(8), V[0], None):
+    for other in (A[k, 0], k, k + 1):
         for pair in ((A, other), (other, A)):
             with pytest.raises(ComputeTypeError, match=PER_ELEMENT):
                 apply(*pair)
 
 
-@pytest.mark.parametrize("name", ["eq", "ne"])
-def test_equality_of_a_whole_tensor(name):
-    apply = getattr(operator, name)
-    for other in (3, np.float32(3), np.ones(8), V[0]):
-        for pair in ((A, other), (other, A)):
-            with pytest.raises(ComputeTypeError, match="A of shape .* index it"):
-                apply(*pair)
+def test_a_whole_tensor_and_what_is_no_array():
+    with pytest.raises(ComputeTypeError, match=r"A \+ \.\.\. with a NumPy array of shape \(8,\).*\n"
+                                               r".*X = sl\.placeholder\(\(8,\), 'float64'"):
+        A + np.ones(8)
+    with pytest.raises(ComputeTypeError, match="NoneType None cannot be used"):
+        A + None
+    with pytest.raises(ComputeTypeError, match="with a list: an operand is a tensor or a number"):
+        A * [1, 2]
 
 
 def test_bare_tensors_compare_by_identity():
@@ -605,15 +609,7 @@ def test_a_reduction_of_te_without_an_axis(name):
             getattr(sl.te, name)(operand)
 
 
-def test_a_method_of_elements():
-    with pytest.raises(MissingNameError, match=r"its elements do: write A\[i, j\]\.astype"):
-        A.astype("float64")
-
-
-def test_a_transposed_tensor():
-    with pytest.raises(AttributeError, match=r"A has no attribute 'T': .*A\[j, i\], inside "
-                                             r"sl\.compute"):
-        A.T  # noqa: B018
+def test_an_absent_attribute():
     assert not hasattr(A, "other")
 
 

@@ -30,21 +30,11 @@ WRITE = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_unsupported_functions_are_refused_by_name(name: str) -> None:
+def test_functions_of_an_element_are_refused_by_name(name: str) -> None:
     A, k = sl.placeholder((4, 4), name="A"), sl.reduce_axis(4, name="k")
-    for operand, what in ((A, "tensor A"), (A[k, 0] + 1, r"the expression A\[k, 0\] \+ 1")):
-        match = rf"(?s)np\.{name} of {what}: .*{WRITE.get(name, 'Write|Reduce|Read|Choose')}"
-        with pytest.raises(ComputeTypeError, match=match):
-            FUNCTIONS[name](operand)
-
-
-@pytest.mark.parametrize("name", ["where", "clip", "round"])
-def test_functions_of_elements_are_refused_on_tensors(name: str) -> None:
-    A = sl.placeholder((4, 4), name="A")
-    with pytest.raises(ComputeTypeError, match=rf"np\.{name} of tensor A"):
-        np.where(A, 1, 0) if name == "where" else getattr(np, name)(
-            A, *(0, 1)[: 2 * (name[0] == "c")]
-        )
+    match = rf"(?s)np\.{name} of the expression A\[k, 0\] \+ 1: "
+    with pytest.raises(ComputeTypeError, match=match + f".*{WRITE.get(name, 'Write|Reduce|Read|Choose')}"):
+        FUNCTIONS[name](A[k, 0] + 1)
 
 
 def test_supported_functions() -> None:
@@ -52,7 +42,7 @@ def test_supported_functions() -> None:
     C = sl.compute(
         (6,),
         lambda i: (np.where(A[i] > 1, A[i], 0), np.clip(A[i], -1, 1.5), np.round(A[i]),
-                   np.clip(A[i], None, z), np.around(z)),
+                   np.clip(A[i], None, z), np.rint(z)),
         "C",
     )  # fmt: skip
     a, b = np.array([-2.5, -0.5, 0.5, 1.5, 2.5, np.nan], "float32"), np.float32(1.25)
@@ -80,7 +70,7 @@ def test_rows_and_reductions() -> None:
     A, k = sl.placeholder((4, 4), name="A"), sl.reduce_axis(4, name="k")
     for function in (np.sum, np.einsum, np.asarray):
         with pytest.raises(BoundsError, match="2 dimension"):
-            function(A[0]) if function is not np.einsum else np.einsum("i->", A[0])
+            function(A[k]) if function is not np.einsum else np.einsum("i->", A[k])
     for convert in (np.sum, np.asarray):
         with pytest.raises(ComputeError, match="a reduction must be the whole value"):
             convert(sl.sum(A[0, k], axis=k))

@@ -87,6 +87,14 @@ def compute(
                 'name="arr"), index arr, and pass the NumPy array to the kernel.',
             )
         ) from error
+    return defined(name, axes, result)
+
+
+def defined(name: str, axes: tuple[Axis, ...], result: Any) -> Any:
+    """Return the tensor whose element over ``axes`` is ``result``, returned by a function of them.
+
+    Several outputs make a tuple of tensors.
+    """
     several = isinstance(result, (tuple, list))
     if several and any(isinstance(r, Reduction) for r in result):
         result = result[0] if len(result) == 1 else join(name, result)
@@ -94,7 +102,8 @@ def compute(
     check_leaves(op)
     dtypes_ = [e.dtype for e in op.body]
     names = [name] if len(dtypes_) == 1 else [f"{name}.v{k}" for k in range(len(dtypes_))]
-    outputs = tuple(Tensor(n, extents, t, op, k) for k, (n, t) in enumerate(zip(names, dtypes_)))
+    shape = op.shape
+    outputs = tuple(Tensor(n, shape, t, op, k) for k, (n, t) in enumerate(zip(names, dtypes_)))
     object.__setattr__(op, "outputs", outputs)
     check_reads(op)
     visible = result.visible if isinstance(result, Reduction) else len(outputs)

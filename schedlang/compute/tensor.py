@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
@@ -20,15 +20,15 @@ from schedlang.errors import (
     nearest,
 )
 from schedlang.expr import dtypes
-from schedlang.expr.nodes import Axis, Binary, Cast, Const, Expr, Var
+from schedlang.expr.nodes import LONGEST_QUOTED, Axis, Binary, Cast, Const, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.language.construct import as_expr, binary, const
-from schedlang.language.numpy_functions import apply_numpy, name_of
-from schedlang.language.operators import EQUALITIES, OPERANDS, OPERATORS
-from schedlang.language.ufuncs import apply_ufunc
 
 if TYPE_CHECKING:
+    from schedlang.compute.array_methods import ArrayMethods as _Methods
     from schedlang.compute.reduce import Reducer
+else:
+    _Methods = object
 
 Extent = Union[int, Expr]
 Shape = tuple[Extent, ...]
@@ -61,7 +61,9 @@ class ComputeOp:
     """An operation that defines each element by expressions over ``axis``.
 
     With a ``reducer``, the expressions of ``body`` are reduced over ``reduce_axis`` where ``where``
-    holds, starting from ``init`` (the reducer's identity if ``None``).
+    holds, starting from ``init`` (the reducer's identity if ``None``). ``automatic`` says that an
+    operation on whole arrays chose the name, and ``view`` that other such operations read the
+    operand in its place.
     """
 
     name: str
@@ -72,6 +74,8 @@ class ComputeOp:
     where: Expr | None = None
     init: tuple[Expr, ...] | None = None
     outputs: tuple[Tensor, ...] = ()
+    automatic: bool = False
+    view: bool = False
 
     @property
     def shape(self) -> Shape:
@@ -108,6 +112,7 @@ class ScanOp:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...] = ()
     reduce_axis: tuple[Axis, ...] = ()
+    automatic: bool = False
 
     @property
     def input_tensors(self) -> list[Tensor]:
@@ -123,10 +128,11 @@ Operation = Union[PlaceholderOp, ComputeOp, ScanOp]
 LONGEST_NAME = 500
 
 
-class Tensor:
+class Tensor(_Methods):
     """A named array of ``shape`` and ``dtype``; ``T[i, j]`` reads one element of it.
 
-    Tensors are compared and hashed by identity.
+    Tensors are compared and hashed by identity. :mod:`schedlang.arrays` gives them the operators,
+    methods and functions of NumPy's arrays, and :mod:`schedlang.compute.latex` their formulas.
     """
 
     __slots__ = ("name", "shape", "dtype", "op", "value_index", "__weakref__")
@@ -142,15 +148,15 @@ class Tensor:
     def ndim(self) -> int:
         return len(self.shape)
 
-    def __getitem__(self, indices: Any) -> Any:
-        items = indices if isinstance(indices, tuple) else (indices,)
+    def element(self, items: tuple[Any, ...]) -> Any:
+        """Return the read of the element at ``items``; for too few of them a :class:`Row`."""
         if 0 < len(items) < self.ndim:
             for k, v in enumerate(items):
-                self._index(k, v)
+                self.checked_index(k, v)
             return Row(self, items)
         if len(items) != self.ndim:
             raise BoundsError(wrong_count(self, items))
-        found = tuple(self._index(k, v) for k, v in enumerate(items))
+        found = tuple(self.checked_index(k, v) for k, v in enumerate(items))
         for position, index in enumerate(found):
             if isinstance(index, Const) and index.value < 0:
                 self._refuse_negative(items, position, index.value)
@@ -173,6 +179,12 @@ class Tensor:
 
     def as_scalar(self) -> Expr:
         """Return the element of a 0-d tensor, for use in arithmetic."""
+        if self.ndim and isinstance(self.op, ComputeOp) and self.op.automatic:
+            written = "" if self.op.reducer else f", as in {shortened(self.op.body[0])}"
+            raise ComputeTypeError(
+                f"the array {self.name} of shape {shape_text(self.shape)} is used where an element "
+                f"is needed: index it, or its operands{written}"
+            )
         if self.ndim:
             raise ComputeTypeError(
                 f"tensor {self.name} of shape {shape_text(self.shape)} is used where an element is "
@@ -190,54 +202,15 @@ class Tensor:
         call = f"sl.compute({shape_text(self.shape)}, lambda {self._axes()}: {self._element()} * 2)"
         return f"write arithmetic per element inside sl.compute, as in {call}"
 
-    def __matmul__(self, other: Any) -> NoReturn:
-        raise ComputeTypeError(
-            f"{self.name} @ ...: {self._per_element()}; a matrix product is "
-            "sl.compute((m, n), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k)) with "
-            'k = sl.reduce_axis(extent, name="k")'
-        )
-
-    __rmatmul__ = __matmul__
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Expr:
-        if ufunc.__name__ == "matmul":
-            self.__matmul__(None)
-        elements = tuple(v.as_scalar() if isinstance(v, Tensor) else v for v in inputs)
-        return apply_ufunc(ufunc, method, elements, kwargs)
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if name_of(function) in ("shape", "ndim") and args and args[0] is self:
-            return getattr(self, name_of(function))
-        if not self.ndim:
-            args = tuple(v.as_scalar() if isinstance(v, Tensor) else v for v in args)
-        return apply_numpy(function, args, kwargs, f"tensor {self.name}", element=not self.ndim)
-
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise ComputeTypeError(
             f"tensor {self.name} as a NumPy array: a tensor describes a computation and has no "
             f"values; pass arrays to a kernel, and {self._per_element()}"
         )
 
-    if TYPE_CHECKING:
-        # set by schedlang.compute.latex, which imports this module
-        def latex(self, ranges: bool = False) -> str: ...
-        def _repr_latex_(self) -> str | None: ...
-        def _repr_html_(self) -> str: ...
-        def _repr_mimebundle_(self, include: Any, exclude: Any) -> dict[str, str]: ...
-    else:
+    if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            if name in ("T", "transpose"):
-                turned = f"{self.name}[{', '.join('ijklmn'[: self.ndim][::-1])}]"
-                raise MissingNameError(
-                    f"tensor {self.name} has no attribute {name!r}: read it with swapped indices, "
-                    f"{turned}, inside sl.compute"
-                )
-            if name in ("astype", "equal"):
-                raise MissingNameError(
-                    f"tensor {self.name} has no attribute {name!r}, but its elements do: write "
-                    f"{self._element()}.{name}(...) inside sl.compute"
-                )
             message = f"tensor {self.name} has no attribute {name!r}"
             if name in FUNCTIONS:
                 raise MissingNameError(f"{message}: write sl.{name}({self.name})")
@@ -251,7 +224,8 @@ class Tensor:
                 f"s = sl.schedule({self.name})"
             )
 
-    def _index(self, position: int, value: Any) -> Expr:
+    def checked_index(self, position: int, value: Any) -> Expr:
+        """Return ``value`` as an index of dimension ``position``; raise if it is no integer."""
         where = f"index {position} of {self.name}"
         if isinstance(value, slice) or value is Ellipsis or value is None:
             raise ComputeTypeError(
@@ -334,28 +308,10 @@ def _floored(value: Expr) -> Expr | None:
     return binary("//" if value.op == "/" else value.op, left, right)
 
 
-def _of_element(operator: Callable[..., Any]) -> Any:
-    def method(self: Tensor, *other: Any) -> Expr:
-        return operator(self.as_scalar(), *other)
-
-    return method
-
-
-def _equality(operator: Callable[..., Any]) -> Any:
-    def method(self: Tensor, other: Any) -> Any:
-        # bare tensors and sizes compare by identity, so that `in` and list.index work
-        bare = isinstance(other, Tensor) or (self.ndim > 0 and isinstance(other, (Axis, Var)))
-        if bare or not isinstance(other, OPERANDS):
-            return NotImplemented
-        return operator(self.as_scalar(), other)
-
-    return method
-
-
-for _name, _operator in OPERATORS.items():
-    setattr(Tensor, _name, _of_element(_operator))
-for _name, _operator in EQUALITIES.items():
-    setattr(Tensor, _name, _equality(_operator))
+def shortened(value: Expr) -> str:
+    """Return an expression as text, or ``...`` if it is too long for a message."""
+    written = str(value)
+    return written if len(written) <= LONGEST_QUOTED else "..."
 
 
 def shape_text(shape: Iterable[Extent]) -> str:

@@ -266,25 +266,22 @@ def cast(value: ExprLike, dtype: object) -> Expr:
     return Cast(a, name)
 
 
-def settled(value: Expr) -> Expr:
+def settled(value: Expr, floats: str = "float32") -> Expr:
     """Return ``value`` with a dtype of its own, if it is weak.
 
-    A weak float becomes float32, as in te; a weak integer becomes int64.
+    A weak float becomes ``floats``, by default float32, as in te; a weak integer becomes int64.
 
     >>> settled(const(0.5)).dtype, settled(const(2)).dtype
     ('float32', 'int64')
     """
     if not value.weak:
         return value
+    dtype = floats if dtypes.is_float(value.dtype) else value.dtype
     if isinstance(value, Select):
         # convert both sides, which are numbers
-        a, b = (cast(v, _settled_dtype(value)) for v in (value.a, value.b))
+        a, b = (cast(v, dtype) for v in (value.a, value.b))
         return Select(value.cond, a, b, a.dtype, value.lazy)
-    return cast(value, _settled_dtype(value))
-
-
-def _settled_dtype(value: Expr) -> str:
-    return "float32" if dtypes.is_float(value.dtype) else value.dtype
+    return cast(value, dtype)
 
 
 def select(cond: ExprLike, a: ExprLike, b: ExprLike, lazy: bool = False) -> Expr:

@@ -32,8 +32,18 @@ OPERANDS = (Expr, int, float, np.generic)
 Operator = Callable[[Expr, ExprLike], Expr]
 
 
+def is_array(value: Any) -> bool:
+    """Return whether ``value`` is a whole tensor, whose own operators take an expression."""
+    return not isinstance(value, OPERANDS) and hasattr(value, "as_scalar") and (
+        getattr(value, "ndim", 0) > 0
+    )
+
+
 def _forward(op: str) -> Operator:
-    return lambda self, other: binary(op, self, other)
+    def method(self: Expr, other: ExprLike) -> Expr:
+        return NotImplemented if is_array(other) else binary(op, self, other)
+
+    return method
 
 
 def _reflected(op: str) -> Operator:
@@ -80,6 +90,8 @@ def _iter(self: Expr) -> NoReturn:
 
 
 def _array_ufunc(self: Expr, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Expr:
+    if any(is_array(v) for v in inputs):
+        return NotImplemented
     return apply_ufunc(ufunc, method, inputs, kwargs)
 
 

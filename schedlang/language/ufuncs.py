@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from schedlang.errors import ComputeTypeError
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import Expr
 from schedlang.language.calls import call
+from schedlang.language.composed import COMPOSED
 from schedlang.language.construct import as_expr, binary, unary
 
 _OPERATORS = {
@@ -21,7 +23,7 @@ _OPERATORS = {
 }  # fmt: skip
 _LOGICAL = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
 _UNARY = {"negative": "-", "invert": "~"}
-_CALLS = {f.ufunc: f.name for f in FUNCTIONS.values() if f.ufunc} | {"fmin": "", "fabs": "abs"}
+_CALLS = {f.ufunc: f.name for f in FUNCTIONS.values() if f.ufunc}
 
 
 def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Expr:
@@ -39,26 +41,42 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
                 "array by sl.placeholder and read an element of it"
             )
     args = [v.item() if isinstance(v, np.ndarray) else v for v in inputs]
+    return function_of(name)(*args)
+
+
+def function_of(name: str) -> Callable[..., Expr]:
+    """Return the function of expressions for the ufunc ``name``; raise if there is none.
+
+    >>> function_of("add")(2, 3)
+    5
+    """
     if name in _OPERATORS:
-        return binary(_OPERATORS[name], args[0], args[1])
+        op = _OPERATORS[name]
+        return lambda a, b: binary(op, a, b)
     if name in _UNARY:
-        return unary(_UNARY[name], args[0])
+        return lambda a: unary(_UNARY[name], a)
     if name in _LOGICAL:
-        return binary(_LOGICAL[name], _truth(args[0]), _truth(args[1]))
+        return lambda a, b: binary(_LOGICAL[name], _truth(a), _truth(b))
     if name == "logical_not":
-        return unary("~", _truth(args[0]))
+        return lambda a: unary("~", _truth(a))
     if name == "square":
-        value = as_expr(args[0])
-        return value * value
-    if _CALLS.get(name):
-        return call(_CALLS[name], *args)
+        return _square
+    if name in _CALLS:
+        return lambda *args: call(_CALLS[name], *args)
+    if name in COMPOSED:
+        return COMPOSED[name]
     raise ComputeTypeError(
         f"np.{name} is not supported on expressions; the supported functions are "
-        f"{', '.join(sorted(n for n in _NAMES if n))}"
+        f"{', '.join(sorted(_NAMES))}"
     )
 
 
-_NAMES = (*_OPERATORS, *_LOGICAL, *_UNARY, *_CALLS, "logical_not", "square")
+def _square(value: Any) -> Expr:
+    given = as_expr(value)
+    return given * given
+
+
+_NAMES = (*_OPERATORS, *_LOGICAL, *_UNARY, *_CALLS, *COMPOSED, "logical_not", "square")
 
 
 def _truth(value: Any) -> Expr:

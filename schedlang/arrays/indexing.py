@@ -1,0 +1,209 @@
+"""Indices of tensors: an element, or a view of rows, slices and new dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any, NamedTuple, Union
+
+import numpy as np
+
+from schedlang.arrays.operands import axis_in
+from schedlang.arrays.shapes import at_least_0, same
+from schedlang.arrays.slices import Taken, taken
+from schedlang.arrays.stages import LETTERS, through, view
+from schedlang.compute.partial_index import wrong_count
+from schedlang.compute.read import Read
+from schedlang.compute.tensor import ComputeOp, Extent, Tensor, shape_text
+from schedlang.errors import BoundsError, ComputeTypeError, explain
+from schedlang.expr.nodes import Axis, Const, Expr
+
+# what becomes of a dimension: one index, or a slice of it
+Part = Union[Expr, int, Taken]
+
+
+class _New(NamedTuple):
+    """A new dimension of extent 1 (``None`` in an index)."""
+
+
+def get(tensor: Tensor, indices: Any) -> Any:
+    """Return ``tensor[indices]``.
+
+    An index without axes is NumPy's: a full one is an element, and any other a view; negative
+    integers count from the end. An index with axes is that of one element of a computation, or of
+    a :class:`~schedlang.compute.partial_index.Row` if it is not complete.
+    """
+    items = indices if isinstance(indices, tuple) else (indices,)
+    basic = any(_is_basic(v) for v in items)
+    if not all(isinstance(v, (Expr, int)) for v in items):
+        _check_kinds(tensor, items)
+    if not basic and len(items) == tensor.ndim:
+        return _row_source(tensor.element(_from_the_start(tensor, items)))
+    axis = next((a for v in items if isinstance(v, Expr) and (a := axis_in(v)) is not None), None)
+    if axis is None and (basic or items):
+        return _view(tensor, items)
+    if basic:
+        raise ComputeTypeError(
+            explain(
+                f"{tensor.name}[{_written(items)}]",
+                f"{axis} is an axis, so that this is an element, and slices are not supported "
+                "in it",
+                "Read single elements, and write loops as axes of sl.compute.",
+            )
+        )
+    return tensor.element(items)
+
+
+def _is_basic(value: Any) -> bool:
+    return value is None or value is Ellipsis or isinstance(value, slice)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
+
+
+def _from_the_start(tensor: Tensor, items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a full index without negative integers, if it has no expressions."""
+    if not any(_is_integer(v) and v < 0 for v in items):
+        return items
+    if any(isinstance(v, Expr) and axis_in(v) is not None for v in items):
+        return items
+    return tuple(_position(tensor, k, v) if _is_integer(v) else v for k, v in enumerate(items))
+
+
+def _position(tensor: Tensor, dimension: int, value: Any) -> Any:
+    """Return the integer ``value`` as an index from the start of a dimension."""
+    number, extent = int(value), tensor.shape[dimension]
+    known = isinstance(extent, int)
+    if known and not -extent <= number < extent:
+        raise BoundsError(
+            explain(
+                f"index {number} of {tensor.name}",
+                f"dimension {dimension} has {extent} element{'s' * (extent != 1)}",
+                f"Its indices are 0..{extent}, {extent} excluded, or -{extent}..0 from the end."
+                if extent
+                else f"{tensor.name} of shape {shape_text(tensor.shape)} is empty.",
+            )
+        )
+    return number if number >= 0 else extent + number
+
+
+def _check_kinds(tensor: Tensor, items: tuple[Any, ...]) -> None:
+    """Raise for an index that is no basic one of NumPy, with what to write instead."""
+    for value in items:
+        what = f"{tensor.name}[{_written(items)}]"
+        if isinstance(value, Tensor) and value.ndim == 0:
+            continue
+        if isinstance(value, (Tensor, np.ndarray, list)):
+            dtype = value.dtype if isinstance(value, Tensor) else str(np.asarray(value).dtype)
+            name = value.name if isinstance(value, Tensor) else "idx"
+            if dtype == "bool":
+                raise ComputeTypeError(
+                    explain(
+                        what, "the shape of the result would depend on data",
+                        f"Keep the shape and choose, np.where({name}, {tensor.name}, 0), or reduce "
+                        f"with where={name}.",
+                    )
+                )  # fmt: skip
+            raise ComputeTypeError(
+                explain(
+                    what, "an array of indices is not an index",
+                    f"Write np.take({tensor.name}, {name}, axis=...), where {name} is a tensor of "
+                    "integers.",
+                )
+            )  # fmt: skip
+
+
+def _written(items: Sequence[Any]) -> str:
+    return ", ".join(_text(v) for v in items)
+
+
+def _text(value: Any) -> str:
+    if value is Ellipsis:
+        return "..."
+    if isinstance(value, Tensor):
+        return value.name
+    if not isinstance(value, slice):
+        return str(value)
+    ends = [("" if v is None else str(v)) for v in (value.start, value.stop)]
+    return ":".join([*ends, *([] if value.step is None else [str(value.step)])])
+
+
+def _view(tensor: Tensor, items: tuple[Any, ...]) -> Tensor:
+    given = sum(v is not None and v is not Ellipsis for v in items)
+    if given > tensor.ndim or sum(v is Ellipsis for v in items) > 1:
+        if given > tensor.ndim:
+            raise BoundsError(wrong_count(tensor, tuple(_text(v) for v in items)))
+        raise ComputeTypeError(f"{tensor.name}[{_written(items)}]: give ... once")
+    rest = [slice(None)] * (tensor.ndim - given)
+    at = next((k for k, v in enumerate(items) if v is Ellipsis), None)
+    full = [*items, *rest] if at is None else [*items[:at], *rest, *items[at + 1 :]]
+    parts: list[Part | _New] = []
+    dimension = 0
+    for value in full:
+        if value is None:
+            parts.append(_New())
+            continue
+        parts.append(_part(tensor, dimension, value, items))
+        dimension += 1
+    return _made(tensor, parts)
+
+
+def _part(tensor: Tensor, dimension: int, value: Any, items: tuple[Any, ...]) -> Part:
+    if isinstance(value, slice):
+        return taken(value, tensor.shape[dimension], f"{tensor.name}[{_written(items)}]")
+    if _is_integer(value):
+        return _position(tensor, dimension, value)
+    return tensor.checked_index(dimension, value)
+
+
+def _made(tensor: Tensor, parts: Sequence[Part | _New]) -> Tensor:
+    shape: list[Extent] = []
+    names: list[str] = []
+    dimension = 0
+    for part in parts:
+        letter = LETTERS[dimension] if tensor.ndim <= len(LETTERS) else f"i{dimension}"
+        if isinstance(part, _New):
+            shape.append(1)
+            names.append(f"n{len(names)}")
+            continue
+        if isinstance(part, Taken):
+            shape.append(at_least_0(part.length))
+            names.append(letter)
+        dimension += 1
+
+    def indices(*axes: Axis) -> list[Any]:
+        left = iter(axes)
+        found: list[Any] = []
+        for part in parts:
+            if isinstance(part, _New):
+                next(left)
+            elif isinstance(part, Taken):
+                found.append(part.at(next(left)))
+            else:
+                found.append(part)
+        return found
+
+    word = "row" if all(not isinstance(p, Taken) or p.whole for p in parts) else "slice"
+    return view(word, tensor, tuple(shape), indices, names)
+
+
+def _row_source(found: Any) -> Any:
+    """Return a read of a view with whole dimensions, such as ``A[0]``, as a read of its source.
+
+    The indices of the two are checked against the same extents.
+    """
+    if not isinstance(found, Read):
+        return found
+    op = found.tensor.op
+    if not isinstance(op, ComputeOp) or not op.view:
+        return found
+    source = op.body[0]
+    assert isinstance(source, Read)
+    for index, extent in zip(source.indices, source.tensor.shape):
+        if isinstance(index, Axis):
+            if not same(index.extent, extent):
+                return found
+        elif not isinstance(index, Const) and axis_in(index) is not None:
+            return found
+    return through(found)

@@ -1,0 +1,130 @@
+"""What NumPy and Python ask of an array, set on ``Tensor``: methods, operators and protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from schedlang.arrays import indexing, shaping
+from schedlang.arrays.calls import call_form
+from schedlang.arrays.elementwise import array
+from schedlang.arrays.functions import FORMS
+from schedlang.arrays.operands import axis_in
+from schedlang.arrays.operators import OPERATORS
+from schedlang.arrays.shapes import size_of
+from schedlang.arrays.ufuncs import apply
+from schedlang.compute.tensor import Extent, Tensor
+from schedlang.expr import dtypes
+from schedlang.expr.nodes import Expr
+from schedlang.language.construct import binary, cast
+from schedlang.language.numpy_functions import apply_numpy, name_of, refuse_numpy
+
+# methods with the arguments of NumPy's functions of the same name
+SAME = (
+    "all", "any", "argmax", "argmin", "clip", "conj", "copy", "cumprod", "cumsum", "diagonal",
+    "dot", "max", "mean", "min", "prod", "ravel", "repeat", "round", "squeeze", "std", "sum",
+    "swapaxes", "take", "trace", "var",
+)  # fmt: skip
+
+
+def _same(name: str) -> Callable[..., Any]:
+    form = FORMS[name]
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return call_form(f"{self.name}.{name}", form, (self, *args), kwargs)
+
+    listed = ", ".join(form.names[1:])
+    method.__doc__ = f"Return ``np.{name}`` of this tensor, with its arguments ({listed})."
+    return method
+
+
+def _reshape(self: Tensor, *shape: Any, **kwargs: Any) -> Tensor:
+    """Return ``np.reshape`` of this tensor; the extents may be given one by one."""
+    given = shape[0] if len(shape) == 1 else shape
+    found: Tensor = call_form(f"{self.name}.reshape", FORMS["reshape"], (self, given), kwargs)
+    return found
+
+
+def _transpose(self: Tensor, *axes: Any) -> Tensor:
+    """Return ``np.transpose`` of this tensor; the axes may be given one by one."""
+    return shaping.transpose(self, axes[0] if len(axes) == 1 else axes or None)
+
+
+def _flatten(self: Tensor) -> Tensor:
+    """Return ``np.ravel`` of this tensor."""
+    return shaping.ravel(self)
+
+
+def astype(self: Tensor, dtype: Any, copy: bool = True) -> Tensor:
+    """Return this tensor converted to ``dtype`` as NumPy's ``astype`` does.
+
+    Without ``copy``, a tensor that has this dtype is returned as it is.
+    """
+    kind = dtypes.canonical(dtype)
+    if kind == self.dtype and not copy:
+        return self
+    return array("astype", lambda x: cast(x, kind), self)
+
+
+def _equal(self: Tensor, other: Any) -> Any:
+    """Return ``np.equal`` with ``other``; ``==`` compares bare tensors by identity."""
+    return array("equal", lambda x, y: binary("==", x, y), self, other)
+
+
+def _array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    return apply(ufunc, method, inputs, kwargs)
+
+
+def _array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    name = name_of(function)
+    if name in ("shape", "ndim", "size") and args and args[0] is self:
+        return getattr(self, name)
+    return _function_of(f"tensor {self.name}", function, args, kwargs)
+
+
+def _function_of_expr(self: Expr, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """Call NumPy's ``function`` of an expression: of an element, or of a 0-d array."""
+    what = f"the expression {self}"
+    if axis_in(self) is not None:
+        return apply_numpy(function, args, kwargs, what, element=True)
+    return _function_of(what, function, args, kwargs)
+
+
+def _function_of(what: str, function: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+    name = name_of(function)
+    form = FORMS.get(name)
+    if form is None:
+        refuse_numpy(name, what)
+    return call_form(f"np.{name}", form, args, kwargs)
+
+
+def _size(self: Tensor) -> Extent:
+    """Return the number of elements, an integer or an expression over sizes."""
+    return size_of(self.shape)
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    **{name: _same(name) for name in SAME if name in FORMS},
+    **OPERATORS,
+    "__getitem__": indexing.get,
+    "__array_ufunc__": _array_ufunc,
+    "__array_function__": _array_function,
+    "astype": astype,
+    "equal": _equal,
+    "flatten": _flatten,
+    "reshape": _reshape,
+    "transpose": _transpose,
+}
+PROPERTIES: dict[str, Callable[[Tensor], Any]] = {
+    "T": shaping.transpose,
+    "mT": shaping.matrix_transpose,
+    "size": _size,
+}
+
+for _name, _method in METHODS.items():
+    _method.__name__ = _name
+    _method.__qualname__ = f"Tensor.{_name}"
+    setattr(Tensor, _name, _method)
+for _name, _method in PROPERTIES.items():
+    setattr(Tensor, _name, property(_method))
+Expr.__array_function__ = _function_of_expr  # type: ignore[attr-defined]

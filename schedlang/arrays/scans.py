@@ -1,0 +1,72 @@
+"""Running sums and products, as recurrences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedlang.arrays.naming import automatic_name, mark_automatic
+from schedlang.arrays.reductions import widened
+from schedlang.arrays.shapes import axis_number
+from schedlang.arrays.shaping import permuted, ravel
+from schedlang.arrays.stages import axis_names, each, read, tensor_of
+from schedlang.compute.define import defined
+from schedlang.compute.scan import scan
+from schedlang.compute.tensor import Tensor, placeholder
+from schedlang.expr import dtypes
+from schedlang.expr.nodes import Axis
+from schedlang.language.calls import call
+from schedlang.language.construct import binary, cast
+
+# the operation of each running reduction, and the word of its stage
+FORMS = {
+    "add": ("+", "cumsum"), "multiply": ("*", "cumprod"), "maximum": ("max", "cummax"),
+    "minimum": ("min", "cummin"), "logical_and": ("&", "cumall"), "logical_or": ("|", "cumany"),
+}  # fmt: skip
+
+
+def cumulative(form: str, a: Any, axis: Any = None, dtype: Any = None) -> Tensor:
+    """Return ``np.cumsum`` or ``np.cumprod``."""
+    return running(form, a, axis, dtype, f"np.{FORMS[form][1]}")
+
+
+def running(form: str, a: Any, axis: Any, dtype: Any, asked: str) -> Tensor:
+    """Return the running ``form`` along ``axis``; ``None`` is that of all elements in order.
+
+    It is an :func:`~schedlang.compute.scan.scan` whose rows are the elements along ``axis``.
+    """
+    source = tensor_of(a, asked)
+    if axis is None:
+        source, along = ravel(source), 0
+    elif not source.ndim:
+        source, along = ravel(source), axis_number(axis, 1, asked)
+    else:
+        along = axis_number(axis, source.ndim, asked)
+    order = [along, *(k for k in range(source.ndim) if k != along)]
+    rows = permuted(source, order)
+    op, word = FORMS[form]
+    kind = dtypes.canonical(dtype) if dtype is not None else source.dtype
+    if dtype is None and form in ("add", "multiply"):
+        kind = widened(kind)
+    if form.startswith("logical"):
+        kind = "bool"
+    length = rows.shape[0]
+    if isinstance(length, int) and length <= 1:
+        return each(word, source.shape, lambda *i: cast(read(source, i), kind))
+    found = _scanned(word, op, rows, kind)
+    return permuted(found, [order.index(k) for k in range(source.ndim)])
+
+
+def _scanned(word: str, op: str, rows: Tensor, kind: str) -> Tensor:
+    name = automatic_name(word)
+    state = placeholder(rows.shape, kind, name=f"{name}.state")
+    names = axis_names(rows.ndim)
+    inner = tuple(Axis(n, e) for n, e in zip(names[1:], rows.shape[1:]))
+    once, time = Axis(names[0], 1), Axis(names[0], rows.shape[0])
+    first = defined(f"{name}.first", (once, *inner), cast(read(rows, (0, *inner)), kind))
+    inner = tuple(Axis(n, e) for n, e in zip(names[1:], rows.shape[1:]))
+    before, now = state.element((time - 1, *inner)), cast(read(rows, (time, *inner)), kind)
+    joined = call(op, before, now) if op in ("min", "max") else binary(op, before, now)
+    step = defined(f"{name}.step", (time, *inner), joined)
+    found: Tensor = scan(first, step, state, name=name)
+    mark_automatic(found)
+    return found

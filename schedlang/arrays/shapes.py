@@ -1,0 +1,162 @@
+"""Shapes of arrays, with symbolic sizes: broadcasting, axes, products of extents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from schedlang.compute.tensor import Extent, Shape, shape_text
+from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.expr.nodes import Const, Expr
+from schedlang.index.linear import Extreme, Lin
+from schedlang.index.ranges import Ranges
+from schedlang.index.rules import single_atom
+from schedlang.index.simplify import simplify, to_lin
+from schedlang.language.calls import call
+from schedlang.language.construct import as_expr
+
+
+def extent(value: Expr | int) -> Extent:
+    """Return an extent in its simplest form, as an integer if it is one."""
+    if isinstance(value, int):
+        return value
+    found = simplify(value)
+    return int(found.value) if isinstance(found, Const) else found
+
+
+def at_least_0(value: Expr | int) -> Extent:
+    """Return the extent ``max(value, 0)``, without the maximum where it is not needed."""
+    found = extent(value)
+    if isinstance(found, int):
+        return max(found, 0)
+    return found if Ranges().nonneg(to_lin(found)) else extent(call("max", found, 0))
+
+
+def smallest(a: Extent, b: Extent) -> Extent:
+    """Return the smaller of two extents, without a minimum where it is known."""
+    left, right = to_lin(a), to_lin(b)
+    if Ranges().le(left, right):
+        return a
+    if Ranges().le(right, left):
+        return b
+    return extent(call("min", a, b))
+
+
+def same(a: Extent, b: Extent) -> bool:
+    """Return whether two extents are the same at all sizes."""
+    return to_lin(a) == to_lin(b)
+
+
+def is_one(value: Extent) -> bool:
+    return to_lin(value).const == 1
+
+
+def size_of(shape: Iterable[Extent]) -> Extent:
+    """Return the number of elements of a shape."""
+    total: Any = 1
+    for each in shape:
+        total = each if isinstance(total, int) and total == 1 else as_expr(total) * each
+    return extent(total)
+
+
+def broadcast(shapes: Sequence[Shape], asked: str) -> Shape:
+    """Return the shape to which ``shapes`` broadcast by NumPy's rules.
+
+    Symbolic sizes fit if they are the same expression. Raises :class:`ComputeError`, which names
+    all shapes.
+
+    >>> broadcast([(3, 1), (4,)], "add")
+    (3, 4)
+    """
+    ndim = max((len(s) for s in shapes), default=0)
+    result: list[Extent] = []
+    for position in range(ndim):
+        found: Extent = 1
+        for shape in shapes:
+            at = position - ndim + len(shape)
+            if at < 0 or is_one(shape[at]):
+                continue
+            joined = shape[at] if is_one(found) else _joined(found, shape[at])
+            if joined is None:
+                raise _unfit(shapes, found, shape[at], asked)
+            found = joined
+        result.append(found)
+    return tuple(result)
+
+
+def _joined(a: Extent, b: Extent) -> Extent | None:
+    """Return the extent that both are, or ``None``.
+
+    An extent ``x`` of a tensor is never negative, so ``x`` and ``max(x, 0)`` are the same.
+    """
+    if same(a, b):
+        return a
+    for clamped, plain in ((a, b), (b, a)):
+        atom = single_atom(to_lin(clamped))
+        if isinstance(atom, Extreme) and atom.op == "max":
+            if set(atom.args) == {Lin.of(0), to_lin(plain)}:
+                return plain
+    return None
+
+
+def _unfit(shapes: Sequence[Shape], a: Extent, b: Extent, asked: str) -> ComputeError:
+    listed = " and ".join(shape_text(s) for s in shapes if s)
+    if isinstance(a, int) and isinstance(b, int):
+        why = f"{a} and {b} are neither equal nor 1"
+        hint = (
+            "Shapes are aligned at their last dimensions. Add a dimension of extent 1 where one is "
+            "missing: A[:, None]."
+        )
+    else:
+        why = f"{a} and {b} are not known to be equal"
+        hint = (
+            'Declare both extents by one size, n = sl.var("n"): each call then checks that they '
+            "are equal."
+        )
+    return ComputeError(
+        explain(f"{asked} of shapes {listed}", f"they do not broadcast: {why}", hint)
+    )
+
+
+def axis_numbers(axis: Any, ndim: int, asked: str, name: str = "axis") -> tuple[int, ...]:
+    """Return the dimensions that ``axis`` names: ``None`` is all, negative ones count from the end.
+
+    Raises :class:`ComputeError` for one that is out of range or given twice.
+
+    >>> axis_numbers(-1, 3, "sum"), axis_numbers(None, 2, "sum")
+    ((2,), (0, 1))
+    """
+    if axis is None:
+        return tuple(range(ndim))
+    items = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    found = tuple(axis_number(a, ndim, asked, name) for a in items)
+    if len(set(found)) < len(found):
+        raise ComputeError(
+            f"{asked}: {name}={axis} names a dimension twice; give each dimension once"
+        )
+    return found
+
+
+def axis_number(axis: Any, ndim: int, asked: str, name: str = "axis") -> int:
+    """Return the dimension that ``axis`` names, counted from the start."""
+    if isinstance(axis, Expr) and not isinstance(axis, Const):
+        raise ComputeTypeError(
+            explain(
+                f"{asked} with {name}={axis}",
+                f"{name} is the number of a dimension, and {axis} an expression",
+                f"Write an integer, such as {name}=0. An axis made by sl.reduce_axis belongs into "
+                "sl.sum(A[i, k], axis=k), inside of sl.compute.",
+            )
+        )
+    if isinstance(axis, bool) or not hasattr(axis, "__index__"):
+        raise ComputeTypeError(
+            f"{asked}: {name}={axis!r} is not the number of a dimension; give an integer"
+        )
+    number = axis.__index__()
+    if not -ndim <= number < ndim:
+        raise ComputeError(
+            f"{asked}: {name}={number} is out of range for an array with {ndim} "
+            f"dimension{'s' * (ndim != 1)}"
+            + (f"; give -{ndim}..{ndim - 1}" if ndim else "")
+        )
+    return number % ndim if ndim else number

@@ -1,0 +1,138 @@
+"""NumPy's ufuncs that are made of other functions of the language."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from schedlang.errors import ComputeTypeError, explain
+from schedlang.expr import dtypes
+from schedlang.expr.nodes import Expr
+from schedlang.language.calls import call
+from schedlang.language.construct import as_expr, binary, cast, const, select, unary
+
+
+def _floats(*values: Any) -> list[Expr]:
+    """Return ``values`` as floats of the dtype in which NumPy computes with them."""
+    given = [as_expr(v) for v in values]
+    dtype, weak = dtypes.float_of(given[0].dtype, given[0].weak), given[0].weak
+    for value in given[1:]:
+        own = dtypes.float_of(value.dtype, value.weak)
+        dtype, weak = dtypes.promote(dtype, weak, own, value.weak)
+    return [v if weak else cast(v, dtype) for v in given]
+
+
+def _sign(x: Any) -> Expr:
+    value = as_expr(x)
+    if value.dtype == "bool":
+        raise ComputeTypeError(f"np.sign({value}): a bool has no sign; cast it to an integer")
+    zero, one = const(0, value.dtype), const(1, value.dtype)
+    if value.dtype.startswith("uint"):
+        return select(value > zero, one, zero)
+    # the last case keeps a NaN
+    rest = select(binary("==", value, zero), zero, value)
+    return select(value > zero, one, select(value < zero, const(-1, value.dtype), rest))
+
+
+def _reciprocal(x: Any) -> Expr:
+    value = as_expr(x)
+    if not dtypes.is_float(value.dtype):
+        raise ComputeTypeError(
+            explain(
+                f"np.reciprocal of {value.dtype}",
+                "NumPy truncates the result, which is 0 for most integers",
+                "Write 1 / A, which is a float.",
+            )
+        )
+    return binary("/", 1.0, value)
+
+
+def _first_number(name: str) -> Callable[..., Expr]:
+    """Return ``np.fmax`` or ``np.fmin``, which prefer a number to a NaN."""
+
+    def function(x: Any, y: Any) -> Expr:
+        both = call(name, x, y)
+        if not dtypes.is_float(both.dtype):
+            return both
+        a, b = cast(x, both.dtype), cast(y, both.dtype)
+        return select(call("isnan", a), b, select(call("isnan", b), a, both))
+
+    return function
+
+
+def _fmod(x: Any, y: Any) -> Expr:
+    rest = binary("%", call("abs", x), call("abs", y))
+    return select(binary("<", x, 0), unary("-", rest), rest)
+
+
+def _hypot(x: Any, y: Any) -> Expr:
+    a, b = (call("abs", v) for v in _floats(x, y))
+    wider = {"float16": "float32", "float32": "float64"}.get(a.dtype)
+    if wider is not None:
+        # squares of the next wider dtype do not overflow
+        squares = (binary("*", v, v) for v in (cast(a, wider), cast(b, wider)))
+        return cast(call("sqrt", binary("+", *squares)), a.dtype)
+    high, low = call("max", a, b), call("min", a, b)
+    ratio = binary("/", low, high)
+    length = high * call("sqrt", binary("+", 1.0, ratio * ratio))
+    infinite = call("isinf", a) | call("isinf", b)
+    return select(infinite, math.inf, select(binary("==", high, 0), high, length))
+
+
+def _logaddexp(x: Any, y: Any) -> Expr:
+    a, b = _floats(x, y)
+    more = call("log1p", call("exp", -call("abs", a - b)))
+    # equal infinities have no difference
+    return select(binary("==", a, b), a + math.log(2), call("max", a, b) + more)
+
+
+def _logaddexp2(x: Any, y: Any) -> Expr:
+    a, b = _floats(x, y)
+    more = call("log1p", call("exp2", -call("abs", a - b))) * (1 / math.log(2))
+    return select(binary("==", a, b), a + 1.0, call("max", a, b) + more)
+
+
+def _signbit(x: Any) -> Expr:
+    (value,) = _floats(x)
+    if value.dtype == "float64":
+        return call("bits_int64", cast(value, "float64")) < 0
+    return call("bits_int32", cast(value, "float32")) < 0
+
+
+def _copysign(x: Any, y: Any) -> Expr:
+    a, b = _floats(x, y)
+    size = call("abs", a)
+    return select(_signbit(b), -size, size)
+
+
+def _heaviside(x: Any, y: Any) -> Expr:
+    a, b = _floats(x, y)
+    return select(a > 0, 1.0, select(a < 0, 0.0, select(binary("==", a, 0), b, a)))
+
+
+def _scaled(factor: float) -> Callable[[Any], Expr]:
+    def function(x: Any) -> Expr:
+        (value,) = _floats(x)
+        return value * factor
+
+    return function
+
+
+def _float_power(x: Any, y: Any) -> Expr:
+    return binary("**", cast(x, "float64"), cast(y, "float64"))
+
+
+def _fabs(x: Any) -> Expr:
+    return call("abs", *_floats(x))
+
+
+COMPOSED: dict[str, Callable[..., Expr]] = {
+    "conjugate": as_expr, "positive": as_expr, "fabs": _fabs,
+    "sign": _sign, "reciprocal": _reciprocal, "fmax": _first_number("max"),
+    "fmin": _first_number("min"), "fmod": _fmod, "hypot": _hypot, "logaddexp": _logaddexp,
+    "logaddexp2": _logaddexp2, "signbit": _signbit, "copysign": _copysign,
+    "heaviside": _heaviside, "deg2rad": _scaled(math.pi / 180), "radians": _scaled(math.pi / 180),
+    "rad2deg": _scaled(180 / math.pi), "degrees": _scaled(180 / math.pi),
+    "float_power": _float_power,
+}  # fmt: skip
