@@ -21,6 +21,7 @@ from schedlang.compute.custom_reducer import comm_reducer
 from schedlang.compute.reduce import argmax, argmin, max, min, prod, reduce_axis, sum
 from schedlang.compute.reference import reference
 from schedlang.compute.scan import scan
+from schedlang.compute.scatter import scatter
 from schedlang.compute.tensor import Tensor, placeholder, var
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.ir.nest import Nest
@@ -61,8 +62,8 @@ __all__ = [
     "log", "log10",
     "log1p", "log2", "logical_not", "lower", "max", "min", "next_steps", "pad", "placeholder",
     "plot", "pow", "prod",
-    "reduce_axis", "reference", "round", "rsqrt", "scan", "schedule", "select", "sigmoid", "sin",
-    "sinh", "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",
+    "reduce_axis", "reference", "round", "rsqrt", "scan", "scatter", "schedule", "select",
+    "sigmoid", "sin", "sinh", "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",
 ]  # fmt: skip
 
 

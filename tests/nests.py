@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedlang.compute.reduce import _simple
+from schedlang.compute.reduce import simple
 from schedlang.expr.nodes import Axis, Const, Expr
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Load, Store
@@ -29,7 +29,7 @@ def load(source: Buffer, *at: Any) -> Expr:
 
 def store(target: Buffer, at: tuple[Any, ...], value: Any, reduce: str = "") -> Store:
     made = value if isinstance(value, Expr) else Const(value, target.dtype)
-    reducer = _simple(reduce, target.dtype) if reduce else None
+    reducer = simple(reduce, target.dtype) if reduce else None
     return Store((target,), tuple(map(index, at)), (made,), reducer, "C")
 
 

@@ -187,13 +187,14 @@ def source_of(expr: ExprLike, dtype: object) -> Expr:
     return settled(value) if dtype is None else cast(value, dtype)
 
 
-def _counted(expr: ExprLike, dtype: object) -> Expr:
+def counted(expr: ExprLike, dtype: object) -> Expr:
     """Return the operand of ``sum`` or ``prod``: bools become int64, as in NumPy."""
     source = source_of(expr, dtype)
     return cast(source, "int64") if dtype is None and source.dtype == "bool" else source
 
 
-def _simple(name: str, dtype: str) -> Reducer:
+def simple(name: str, dtype: str) -> Reducer:
+    """Return the reducer ``sum``, ``prod``, ``min`` or ``max`` of values of ``dtype``."""
     x, y = Var("x", dtype, weak=False), Var("y", dtype, weak=False)
     if name == "sum":
         return Reducer(name, (x,), (y,), (binary("+", x, y),), (const(0, dtype),))
@@ -217,16 +218,16 @@ def sum(  # noqa: A001
     >>> sl.compute((4,), lambda i: sl.sum(A[i, k], axis=k), name="count").dtype
     'int64'
     """
-    axes, source = _axes(axis, "sum"), _counted(expr, dtype)
-    return reduction(_simple("sum", source.dtype), (source,), axes, where, init, 1)
+    axes, source = _axes(axis, "sum"), counted(expr, dtype)
+    return reduction(simple("sum", source.dtype), (source,), axes, where, init, 1)
 
 
 def prod(
     expr: ExprLike, axis: Any = None, where: Any = None, init: Any = None, dtype: object = None
 ) -> Reduction:
     """Return the product of ``expr`` over ``axis``; see :func:`sum`."""
-    axes, source = _axes(axis, "prod"), _counted(expr, dtype)
-    return reduction(_simple("prod", source.dtype), (source,), axes, where, init, 1)
+    axes, source = _axes(axis, "prod"), counted(expr, dtype)
+    return reduction(simple("prod", source.dtype), (source,), axes, where, init, 1)
 
 
 def min(  # noqa: A001
@@ -282,7 +283,7 @@ def _extreme(
     axes, source = _axes(axis, name), source_of(expr, None)
     if init is None:
         _refuse_empty(name, axes)
-    return reduction(_simple(name, source.dtype), (source,), axes, where, init, 1)
+    return reduction(simple(name, source.dtype), (source,), axes, where, init, 1)
 
 
 def _refuse_empty(name: str, axes: tuple[Axis, ...]) -> None:

@@ -29,3 +29,8 @@ class Reducer:
     ties: str = ""
     identity_ties: str = ""
     restarts: str = ""
+
+    @property
+    def overwrites(self) -> bool:
+        """True if the later of two updates remains, so that their order matters (a scatter's)."""
+        return all(new is y for new, y in zip(self.result, self.rhs))

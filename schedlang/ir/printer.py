@@ -289,7 +289,9 @@ def _store_lines(
         values = [f"({v})" if wrap else v for v, wrap in zip(values, lazy)]
     kind = None if store.reducer is None else store.reducer.name
     how = "="
-    if kind in ("sum", "prod") and len(targets) == 1:
+    if store.reducer is not None and store.reducer.overwrites:
+        kind = None
+    elif kind in ("sum", "prod") and len(targets) == 1:
         how = "+=" if kind == "sum" else "*="
     elif kind is not None:
         values = [f"{kind}({', '.join([*targets, *values])})"]
