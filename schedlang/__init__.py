@@ -22,6 +22,7 @@ from schedlang.compute.custom_reducer import comm_reducer
 from schedlang.compute.reduce import argmax, argmin, max, min, prod, reduce_axis, sum
 from schedlang.compute.reference import reference
 from schedlang.compute.scan import scan
+from schedlang.compute.scatter import scatter
 from schedlang.compute.tensor import Tensor, placeholder, var
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.ir.nest import Nest
@@ -59,8 +60,8 @@ __all__ = [
     "floor", "graph", "if_then_else", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2",
     "logical_not", "lower", "max", "min", "named", "next_steps", "pad", "placeholder", "plot",
     "popcount", "pow", "prod", "reduce_axis", "reference", "round", "rsqrt", "saturating_cast",
-    "scan", "schedule", "select", "sigmoid", "sin", "sinh", "sqrt", "sum", "tan", "tanh", "te",
-    "thread_axis", "trunc", "var",
+    "scan", "scatter", "schedule", "select", "sigmoid", "sin", "sinh", "sqrt", "sum", "tan", "tanh",
+    "te", "thread_axis", "trunc", "var",
 ]  # fmt: skip
 
 

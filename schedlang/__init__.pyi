@@ -66,6 +66,7 @@ from schedlang.compute.reduce import reduce_axis as reduce_axis
 from schedlang.compute.reduce import sum as sum
 from schedlang.compute.reference import reference as reference
 from schedlang.compute.scan import scan as scan
+from schedlang.compute.scatter import scatter as scatter
 from schedlang.compute.tensor import Tensor as Tensor
 from schedlang.compute.tensor import placeholder as placeholder
 from schedlang.compute.tensor import var as var

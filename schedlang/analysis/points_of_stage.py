@@ -31,9 +31,14 @@ def stage_flops(
     """
     loops, shifted = _space(op, first, sizes)
     held = [] if op.where is None else [(shifted(op.where), True)]
-    total = counter.count(loops, held) * of_point(op)
+    total = counter.count(_updating(op, loops), held) * of_point(op)
     each = of_start(op)
     return total + each * counter.count(loops[: len(op.axis)], []) if each else total
+
+
+def _updating(op: ComputeOp, loops: Loops) -> Loops:
+    """Return those of ``loops`` that run around the body, without a scatter's scattered axes."""
+    return tuple(loop for loop in loops if not any(loop[0] is a for a in op.scattered))
 
 
 def stage_reads(op: ComputeOp, counter: Counter, first: Extent = 0) -> dict[Tensor, Any]:
@@ -48,10 +53,11 @@ def stage_reads(op: ComputeOp, counter: Counter, first: Extent = 0) -> dict[Tens
         for (axis, extent), start in zip(loops, starts)
     }
     rest = iter(instantiate(op.roots, values, {}, ranges).roots)
-    body = [next(rest) for _ in op.body]
+    body = [next(rest) for _ in op.updates]
     where = [] if op.where is None else [next(rest)]
+    inner = _updating(op, loops)
     parts: list[tuple[Sequence[Expr], Loops, list[Held]]] = [
-        (body, loops, [(cond, True) for cond in where]), (where, loops, []),
+        (body, inner, [(cond, True) for cond in where]), (where, inner, []),
         (list(rest), loops[: len(op.axis)], []),
     ]  # fmt: skip
     found: dict[Tensor, Any] = {}
@@ -65,7 +71,7 @@ def stage_reads(op: ComputeOp, counter: Counter, first: Extent = 0) -> dict[Tens
 def guarded_reads(op: ComputeOp) -> Iterator[tuple[Read, tuple[Held, ...]]]:
     """Yield each read of a stage, with the conditions under which it is evaluated."""
     where = () if op.where is None else ((op.where, True),)
-    for roots, held in ((op.body, where), (op.roots[len(op.body) :], ())):
+    for roots, held in ((op.updates, where), (op.roots[len(op.updates) :], ())):
         for read, path in _reads(roots):
             assert isinstance(read, Read)
             yield read, (*held, *path)

@@ -45,12 +45,11 @@ def check_reads(op: ComputeOp, first: Mapping[Axis, int] | None = None, late: bo
     ranges = Ranges()
     for axis, start in (first or {}).items():
         ranges.known[axis] = (Lin.of(start), to_lin(axis.extent) - 1)
-    empty = any(a.extent == 0 for a in (*op.axis, *op.reduce_axis) if isinstance(a.extent, int))
-    if empty:
+    if any(isinstance(a.extent, int) and a.extent == 0 for a in op.domain):
         return
     # a read needs an iteration, so each extent is at least 1
     starts = first or {}
-    facts = (f for a in (*op.axis, *op.reduce_axis)
+    facts = (f for a in (*op.axis, *op.reduce_axis) if not _is_zero(a.extent)
              for f in occupied(to_lin(a.extent) - starts.get(a, 0)))  # fmt: skip
     ranges = ranges.assuming(tuple(facts))
     order = list(postorder(op.roots))
@@ -61,6 +60,40 @@ def check_reads(op: ComputeOp, first: Mapping[Axis, int] | None = None, late: bo
         if isinstance(node, Read):
             guard = guards[id(node)]
             note = _check_read(op, node, ranges, guard, late, note, unknown) or note
+    if op.destination is not None:
+        _check_destination(op, op.destination, ranges, unknown)
+
+
+def _is_zero(extent: object) -> bool:
+    return isinstance(extent, int) and extent == 0
+
+
+def _check_destination(
+    op: ComputeOp, destination: Sequence[Expr], scope: Ranges, unknown: Container[int]
+) -> None:
+    """Raise :class:`BoundsError` for a scatter that certainly updates outside its result."""
+    guard = _ALWAYS
+    if op.where is not None:
+        guard = (True, facts_of(op.where, True, scope), ((op.where, True),))
+    ranges = scope.assuming(guard[1])
+    for position, (index, axis) in enumerate(zip(destination, op.axis)):
+        lin, size = to_lin(index, ranges=ranges), to_lin(axis.extent)
+        found = _values_outside(index, lin, size, scope, guard, unknown)
+        found = found or _outside_at_any_size(lin, size, scope, guard[0])
+        if found is None:
+            continue
+        written = ", ".join(map(str, destination))
+        low, _, high = found.values.partition("..")
+        takes = f"takes the values {found.values}" if high and low != high else f"is {low}"
+        raise BoundsError(
+            explain(
+                f"sl.scatter for {op.name} updates {op.name}[{written}]",
+                f"index {position} {takes}, but {op.name} of shape {shape_text(op.shape)} has "
+                f"extent {axis.extent} there",
+                f"Clamp the index with {_clamped(index, size, found.below, found.above)}, leave "
+                'such updates out with mode="drop" or where=..., or enlarge the shape.',
+            )
+        )
 
 
 def unknown_nodes(order: Sequence[Expr]) -> set[int]:
@@ -80,7 +113,7 @@ def guards_of(op: ComputeOp, order: Sequence[Expr], ranges: Ranges) -> dict[int,
     known: dict[int, Guard] = {id(root): _ALWAYS for root in op.roots}
     if op.where is not None:
         guarded: Guard = (True, facts_of(op.where, True, ranges), ((op.where, True),))
-        known.update({id(root): guarded for root in op.body if root is not op.where})
+        known.update({id(root): guarded for root in op.updates if root is not op.where})
     for node in reversed(order):
         conditional, facts, path = known[id(node)]
         for place, child in enumerate(node.children):

@@ -18,6 +18,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from schedlang.compute.fold import ACCUMULATORS, Masked, combine_kept, contraction, fold, ufunc_of
 from schedlang.compute.joint import alone
+from schedlang.compute.places import Places, update
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Tensor, shape_text
 from schedlang.errors import BoundsError, explain
@@ -96,11 +97,12 @@ def prepare(op: ComputeOp, sizes: Sizes) -> Prepared:
     where = () if op.where is None else (op.where,)
     ufunc = None if op.reducer is None else ufunc_of(op.reducer)
     factors = None
-    if ufunc is np.add and op.where is None and _is_product(op.body[0], len(axes)):
+    product = ufunc is np.add and op.where is None and op.destination is None
+    if product and _is_product(op.body[0], len(axes)):
         factors = program(op.body[0].children)
     init = program(op.init) if op.init else None
     return Prepared(op, sizes, axes, tuple(spans), affine, _guards(op, order),
-                    program((*op.body, *where)), init, factors, ufunc, own)  # fmt: skip
+                    program((*op.updates, *where)), init, factors, ufunc, own)  # fmt: skip
 
 
 def _affine(lin: Lin, position: Mapping[Any, int], sizes: Sizes) -> Index | None:
@@ -146,10 +148,12 @@ def execute(
         data = (first, *data[1:])
     spans = (*stage.spans[: stage.folded], *data)
     lengths = [stop - start for start, stop in spans]
-    if not all(lengths[stage.folded :]):
+    if not all(lengths[stage.folded :]) and stage.op.destination is None:
         return
     with np.errstate(all="ignore"):
-        if stage.op.reducer is None:
+        if stage.op.destination is not None:
+            _scatter(stage, arrays, outs, spans)
+        elif stage.op.reducer is None:
             _elementwise(stage, arrays, outs, data, lengths)
         elif stage.ufunc is not None:
             _reduce_by_ufunc(stage, arrays, outs, spans, lengths)
@@ -232,6 +236,36 @@ def _reduce_by_combiner(
             total = Masked(total.parts)
         for out, value in zip(outs, total.parts):
             out[_slices(outer)] = value
+
+
+def _scatter(stage: Prepared, arrays: Arrays, outs: Sequence[np.ndarray], spans: Box) -> None:
+    """Evaluate a scatter: the initial values, then the updates in the order of the domain."""
+    op, reducer = stage.op, stage.op.reducer
+    assert reducer is not None and op.destination is not None
+    whole = spans[stage.folded :]
+    rows = _slices(whole)
+    # an axis that is no loop of the updates has one iteration in them
+    moved = [any(a is b for b in op.domain) for a in op.axis]
+    data = tuple(span if own else (0, 1) for span, own in zip(whole, moved))
+    box = (*spans[: stage.folded], *data)
+    lengths = [stop - start for start, stop in box]
+    if not all(stop > start for start, stop in whole):
+        totals = tuple(np.zeros([stop - start for start, stop in whole], o.dtype) for o in outs)
+    else:
+        totals = tuple(np.array(v) for v in _start(stage, arrays, whole))
+    if all(lengths):
+        places = Places(op, tuple(start for start, _ in whole), totals[0].shape)
+        steps = _row_major(lengths, stage.folded, _budget(stage.program))
+        for piece in boxes(box, steps):
+            shape = [stop - start for start, stop in piece]
+            found = _run(stage, stage.program, arrays, piece)
+            wide = [np.broadcast_to(v, shape).ravel() for v in found]
+            rank, kept = len(op.axis), wide[-1] if op.where is not None else None
+            values = wide[rank : rank + len(op.body)]
+            at, values = places.checked(wide[:rank], values, kept)
+            update(reducer, totals, at, values)
+    for out, value in zip(outs, totals):
+        out[rows] = value
 
 
 def _row_major(lengths: list[int], folded: int, budget: int) -> list[int]:
@@ -410,8 +444,8 @@ def _guards(op: ComputeOp, order: Sequence[Expr]) -> dict[int, Expr | None]:
     """Return the condition under which each node, by ``id``, is needed (``None``: always)."""
     if op.where is None and not any(isinstance(node, Select) and node.lazy for node in order):
         return {}
-    found: dict[int, Expr | None] = {id(root): op.where for root in op.body}
-    found.update({id(root): None for root in op.roots[len(op.body) :]})
+    found: dict[int, Expr | None] = {id(root): op.where for root in op.updates}
+    found.update({id(root): None for root in op.roots[len(op.updates) :]})
     for node in reversed(order):
         guard = found[id(node)]
         for place, child in enumerate(node.children):

@@ -335,7 +335,7 @@ def _placeholder(reader: _Reader, name: Any, shape: Any, dtype: Any) -> Operatio
 
 def _compute(
     reader: _Reader, name: Any, axis: Any, body: Any, reduced: Any, reducer: Any, where: Any,
-    init: Any, names: Any,
+    init: Any, names: Any, places: Any = None,
 ) -> ComputeOp:  # fmt: skip
     check_name(name, "a tensor")
     axes, folded = reader.axes(axis, "data"), reader.axes(reduced, "reduce")
@@ -346,7 +346,10 @@ def _compute(
     kinds = [v.dtype for v in values]
     if not values or any(v.weak for v in values):
         raise ComputeError(f"{name}: its body has no values, or a value without a dtype")
-    if (fold is None) != (not folded) or (fold is None and (cond is not None or start is not None)):
+    index = None if places is None else reader.exprs(places, "the destination")
+    if index is not None:
+        _check_destination(name, axes, index, fold)
+    elif (fold is None) != (not folded) or (fold is None and (cond is not None or start)):
         raise ComputeError(
             f"{name}: a reducer needs reduction axes, and axes, where and init need a reducer"
         )
@@ -356,7 +359,11 @@ def _compute(
         raise ComputeError(f"{name}: where is {cond.dtype}, not bool")
     if start is not None and [v.dtype for v in start] != kinds:
         raise ComputeError(f"{name}: the dtypes of init must be {', '.join(kinds)}")
+    if fold is not None and fold.overwrites and (index is None or not fold.vouched):
+        raise ComputeError(f"{name}: a reducer that overwrites is for scatters alone")
     if fold is not None and fold.parts:
+        if index is not None:
+            raise ComputeError(f"{name}: a scatter has one reducer")
         tested = []
         for part in fold.parts:
             own = [values[k] for k in part.places]
@@ -365,7 +372,7 @@ def _compute(
         fold = joint(tested)
     elif fold is not None:
         fold = _tested(fold, values, cond, start)
-    op = ComputeOp(name, axes, values, folded, fold, cond, start)
+    op = ComputeOp(name, axes, values, folded, fold, cond, start, index)
     shape = check_shape(op.shape, name)
     labels = _names(names, len(values))
     outputs = tuple(Tensor(n, shape, k, op, p) for p, (n, k) in enumerate(zip(labels, kinds)))
@@ -404,6 +411,24 @@ def _joint(reader: _Reader, parts: Any) -> Reducer:
     if len(found) < 2 or not whole:
         raise ComputeError("the positions of several reductions do not number their values")
     return joint(found)
+def _scatter(
+    reader: _Reader, name: Any, axis: Any, places: Any, body: Any, reduced: Any, reducer: Any,
+    where: Any, init: Any, names: Any,
+) -> ComputeOp:  # fmt: skip
+    return _compute(reader, name, axis, body, reduced, reducer, where, init, names, places)
+
+
+def _check_destination(
+    name: str, axes: Sequence[Axis], index: Sequence[Expr], fold: Reducer | None
+) -> None:
+    if fold is None:
+        raise ComputeError(f"{name}: a scatter needs a reducer")
+    if len(index) != len(axes):
+        raise ComputeError(f"{name}: it has {len(axes)} axes, but {len(index)} indices of a place")
+    if any(i.dtype != dtypes.INDEX for i in index):
+        raise ComputeError(f"{name}: the index of a place must be int64")
+    if any(isinstance(i, Axis) and i in axes and i is not a for i, a in zip(index, axes)):
+        raise ComputeError(f"{name}: a data axis is the index of another dimension")
 
 
 def _scan(
@@ -461,5 +486,5 @@ _NODES: dict[str, Callable[..., Any]] = {
 _EXPR_KINDS: dict[str, Callable[..., Any]] = {"leaf": _leaf, **_NODES}
 _GRAPH_KINDS: dict[str, Callable[..., Any]] = {
     "axis": _axis, "var": _var, **_NODES, "read": _read, "reducer": _reducer, "joint": _joint,
-    "placeholder": _placeholder, "compute": _compute, "scan": _scan,
+    "placeholder": _placeholder, "compute": _compute, "scan": _scan, "scatter": _scatter,
 }  # fmt: skip

@@ -180,6 +180,11 @@ class Writer:
             reducer = None if op.reducer is None else self.reducer(op.reducer)
             where = None if op.where is None else self.expressions([op.where])[0]
             init = None if op.init is None else self.expressions(op.init)
+            if op.destination is not None:
+                places = self.expressions(op.destination)
+                self.add(op, ["scatter", self.name(op.name), axes, places, body, reduced, reducer,
+                              where, init, names])  # fmt: skip
+                return
             self.add(op, ["compute", self.name(op.name), axes, body, reduced, reducer, where, init,
                           names])  # fmt: skip
 

@@ -99,14 +99,20 @@ def defined(name: str, axes: tuple[Axis, ...], result: Any) -> Any:
     if several and any(isinstance(r, Reduction) for r in result):
         result = result[0] if len(result) == 1 else join(name, result)
     op = _operation(name, axes, result)
+    return finished(op, result.visible if isinstance(result, Reduction) else len(op.body), several)
+
+
+def finished(op: ComputeOp, visible: int, several: bool = False) -> Any:
+    """Return the ``visible`` tensors of ``op``, one or a tuple, after checks of its expressions.
+
+    A single one is returned alone, unless ``several`` asks for a tuple.
+    """
     check_leaves(op)
-    dtypes_ = [e.dtype for e in op.body]
-    names = [name] if len(dtypes_) == 1 else [f"{name}.v{k}" for k in range(len(dtypes_))]
-    shape = op.shape
-    outputs = tuple(Tensor(n, shape, t, op, k) for k, (n, t) in enumerate(zip(names, dtypes_)))
+    name, kinds = op.name, [e.dtype for e in op.body]
+    names = [name] if len(kinds) == 1 else [f"{name}.v{k}" for k in range(len(kinds))]
+    outputs = tuple(Tensor(n, op.shape, t, op, k) for k, (n, t) in enumerate(zip(names, kinds)))
     object.__setattr__(op, "outputs", outputs)
     check_reads(op)
-    visible = result.visible if isinstance(result, Reduction) else len(outputs)
     if visible == 1 and not several:
         if len(outputs) > 1:
             outputs[0].name = name
@@ -114,14 +120,23 @@ def defined(name: str, axes: tuple[Axis, ...], result: Any) -> Any:
     return outputs[:visible]
 
 
-def _axis_names(fcompute: Callable[..., Any], ndim: int, name: str) -> list[str]:
-    names = _first_parameters(fcompute, ndim)
+def axis_names(function: Callable[..., Any], ndim: int) -> list[str]:
+    """Return the names of ``ndim`` axes after the parameters of ``function``.
+
+    There are fewer or more if the parameters do not fit.
+    """
+    names = _first_parameters(function, ndim)
     if names is None:
         try:
-            parameters = inspect.signature(fcompute).parameters
+            parameters = inspect.signature(function).parameters
         except (TypeError, ValueError):
             return [f"i{k}" for k in range(ndim)]
         names = _given_names(parameters, ndim)
+    return names
+
+
+def _axis_names(fcompute: Callable[..., Any], ndim: int, name: str) -> list[str]:
+    names = axis_names(fcompute, ndim)
     if len(names) != ndim:
         raise ComputeError(
             explain(
@@ -193,9 +208,11 @@ def _value(name: str, result: Any) -> Expr:
 def check_leaves(op: ComputeOp) -> None:
     """Raise ``ComputeError`` if the body uses an axis of another operation."""
     own = {*op.axis, *op.reduce_axis}
+    inner = own.difference(op.scattered)
+    starts = {id(root) for root in op.init or ()}
     for root in op.roots:
         for node in postorder([root]):
-            if not isinstance(node, Axis) or node in own:
+            if not isinstance(node, Axis) or node in (own if id(root) in starts else inner):
                 continue
             if node.is_reduce:
                 why = f"it uses the reduction axis {node.name} outside a reduction over it"
@@ -204,11 +221,16 @@ def check_leaves(op: ComputeOp) -> None:
                 why = f"it uses the axis {node.name}, which belongs to another computation"
                 known = ", ".join(a.name for a in op.axis) or "it has none"
                 hint = f"Use the axes of this computation: {known}."
-            raise ComputeError(explain(f"sl.compute for {op.name}", why, hint))
+            raise ComputeError(explain(f"{_call_of(op)} for {op.name}", why, hint))
     data = set(op.axis)
     for value in op.init or ():
         for node in postorder([value]):
             if isinstance(node, Axis) and node not in data:
                 raise ComputeError(
-                    f"sl.compute for {op.name}: init= uses {node.name}, but may use only data axes"
+                    f"{_call_of(op)} for {op.name}: init= uses {node.name}, but may use only data "
+                    "axes"
                 )
+
+
+def _call_of(op: ComputeOp) -> str:
+    return "sl.compute" if op.destination is None else "sl.scatter"

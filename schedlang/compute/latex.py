@@ -115,13 +115,19 @@ def _reduction(op: ComputeOp, names: Names, outputs: int) -> str:
         return join([_reduction(alone(op, p), names, p.visible) for p in op.reducer.parts])
     kind = op.reducer.name
     runs = [ranged(a, names) for a in op.reduce_axis]
+    # the updates of an element are those whose index is its own
+    meets = [
+        f"{expression(index, names)} = {names.leaf(axis)}"
+        for axis, index in zip(op.axis, op.destination or op.axis) if index is not axis
+    ]  # fmt: skip
+    runs += meets
     if op.where is not None:
         runs.append(expression(op.where, names))
     below = r",\; ".join(runs)
     start = [] if op.init is None else [expression(v, names) for v in op.init]
     if kind in _FOLDED and len(op.body) == 1:
         sign = _FOLDED[kind]
-        if op.where is None:
+        if op.where is None and not meets:
             signs = " ".join(_limits(sign, a, names) for a in op.reduce_axis)
         else:
             signs = f"{sign}_{{{below}}}"

@@ -187,7 +187,7 @@ def source_of(expr: ExprLike, dtype: object) -> Expr:
     return settled(value) if dtype is None else cast(value, dtype)
 
 
-def _counted(expr: ExprLike, dtype: object) -> Expr:
+def counted(expr: ExprLike, dtype: object) -> Expr:
     """Return the operand of ``sum`` or ``prod``: bools become int64, as in NumPy."""
     source = source_of(expr, dtype)
     return cast(source, "int64") if dtype is None and source.dtype == "bool" else source
@@ -218,7 +218,7 @@ def sum(  # noqa: A001
     >>> sl.compute((4,), lambda i: sl.sum(A[i, k], axis=k), name="count").dtype
     'int64'
     """
-    axes, source = _axes(axis, "sum"), _counted(expr, dtype)
+    axes, source = _axes(axis, "sum"), counted(expr, dtype)
     return reduction(simple("sum", source.dtype), (source,), axes, where, init, 1)
 
 
@@ -226,7 +226,7 @@ def prod(
     expr: ExprLike, axis: Any = None, where: Any = None, init: Any = None, dtype: object = None
 ) -> Reduction:
     """Return the product of ``expr`` over ``axis``; see :func:`sum`."""
-    axes, source = _axes(axis, "prod"), _counted(expr, dtype)
+    axes, source = _axes(axis, "prod"), counted(expr, dtype)
     return reduction(simple("prod", source.dtype), (source,), axes, where, init, 1)
 
 

@@ -33,6 +33,11 @@ class Reducer:
     restarts: str = ""
     parts: tuple[Part, ...] = ()
 
+    @property
+    def overwrites(self) -> bool:
+        """True if the later of two updates remains, so that their order matters (a scatter's)."""
+        return all(new is y for new, y in zip(self.result, self.rhs))
+
 
 @dataclass(frozen=True, eq=False)
 class Part:

@@ -15,7 +15,7 @@ from schedlang.compute.tensor import (
     check_name,
     shape_text,
 )
-from schedlang.errors import ComputeError, ComputeTypeError
+from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Axis
 from schedlang.index.linear import to_expr
 from schedlang.index.simplify import to_lin
@@ -80,6 +80,15 @@ def scan(
         tuple(_list(inputs, "inputs")),
     )
     check_recurrence(op)
+    for part in (*(t.op for t in op.init), *first_rows([op])):
+        if isinstance(part, ComputeOp) and part.destination is not None:
+            raise ComputeError(
+                explain(
+                    f"scan {name}",
+                    f"its part {part.name} is a scatter, which does not compute row after row",
+                    "Scatter before the scan or after it, or copy a row in a stage of its own.",
+                )
+            )
     for step, first in first_rows([op]).items():
         if step.axis and isinstance(first, int):
             check_reads(step, {step.axis[0]: first}, late=True)

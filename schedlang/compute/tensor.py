@@ -6,12 +6,12 @@ import keyword
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NoReturn, Union
 
+from schedlang.compute.operations import ComputeOp, ScanOp
 from schedlang.compute.partial_index import Row, wrong_count
-from schedlang.compute.read import Read, reads
+from schedlang.compute.read import Read
 from schedlang.errors import (
     BoundsError,
     ComputeError,
@@ -26,7 +26,6 @@ from schedlang.language.construct import as_expr, binary, const
 
 if TYPE_CHECKING:
     from schedlang.compute.array_methods import ArrayMethods as _Methods
-    from schedlang.compute.reduce import Reducer
 else:
     _Methods = object
 
@@ -54,72 +53,6 @@ class PlaceholderOp:
 
     def output(self, index: int = 0) -> Tensor:
         return Tensor(self.name, self.shape, self.dtype, self, index)
-
-
-@dataclass(frozen=True, eq=False)
-class ComputeOp:
-    """An operation that defines each element by expressions over ``axis``.
-
-    With a ``reducer``, the expressions of ``body`` are reduced over ``reduce_axis`` where ``where``
-    holds, starting from ``init`` (the reducer's identity if ``None``). ``automatic`` says that an
-    operation on whole arrays chose the name, and ``view`` that other such operations read the
-    operand in its place.
-    """
-
-    name: str
-    axis: tuple[Axis, ...]
-    body: tuple[Expr, ...]
-    reduce_axis: tuple[Axis, ...] = ()
-    reducer: Reducer | None = None
-    where: Expr | None = None
-    init: tuple[Expr, ...] | None = None
-    outputs: tuple[Tensor, ...] = ()
-    automatic: bool = False
-    view: bool = False
-
-    @property
-    def shape(self) -> Shape:
-        return tuple(a.extent for a in self.axis)
-
-    @property
-    def roots(self) -> tuple[Expr, ...]:
-        """The expressions that the operation evaluates: body, ``where``, ``init``."""
-        extra = (self.where,) if self.where is not None else ()
-        return (*self.body, *extra, *(self.init or ()))
-
-    @cached_property
-    def input_tensors(self) -> list[Tensor]:
-        """The tensors that the operation reads, in order of first appearance."""
-        found: dict[Tensor, None] = {}
-        for read in reads(self.roots):
-            found.setdefault(read.tensor)
-        return list(found)
-
-    def output(self, index: int = 0) -> Tensor:
-        return self.outputs[index]
-
-
-@dataclass(frozen=True, eq=False)
-class ScanOp:
-    """A recurrence along the first axis of its states (te's ``scan``)."""
-
-    name: str
-    scan_axis: Axis
-    axis: tuple[Axis, ...]
-    init: tuple[Tensor, ...]
-    update: tuple[Tensor, ...]
-    state: tuple[Tensor, ...]
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...] = ()
-    reduce_axis: tuple[Axis, ...] = ()
-    automatic: bool = False
-
-    @property
-    def input_tensors(self) -> list[Tensor]:
-        return [*self.init, *self.update]
-
-    def output(self, index: int = 0) -> Tensor:
-        return self.outputs[index]
 
 
 Operation = Union[PlaceholderOp, ComputeOp, ScanOp]
@@ -264,9 +197,8 @@ class Tensor(_Methods):
     def __setitem__(self, indices: Any, value: Any) -> NoReturn:
         raise ComputeTypeError(
             f"{self.name}[...] = ...: a tensor is not assigned to; the function that sl.compute "
-            "takes returns the element at its indices. A histogram is a reduction with a "
-            f"condition: sl.compute(bins, lambda b: sl.sum({self.name}[k], axis=k, "
-            "where=X[k] == b))"
+            "takes returns the element at its indices. To update elements at computed places, as a "
+            "histogram does, write sl.scatter(shape, domain, lambda k: (index, value))"
         )
 
     def __float__(self) -> float:

@@ -73,7 +73,7 @@ def computed(outputs: Sequence[Tensor]) -> list[ComputeOp]:
 
 
 def _points(op: ComputeOp, sizes: Mapping[Var, Any], rows: Mapping[ComputeOp, Extent]) -> int:
-    extents = [_value(axis.extent, sizes) for axis in (*op.axis, *op.reduce_axis)]
+    extents = [_value(axis.extent, sizes) for axis in op.domain]
     if op in rows and op.axis:
         extents[0] = max(0, extents[0] - _value(rows[op], sizes))
     return prod(extents)
@@ -98,9 +98,14 @@ def of_start(op: ComputeOp) -> int:
 
 
 def of_step(reducer: Reducer) -> int:
-    """Return the operations that combine one more value, at least 1; 1 for argmin and argmax."""
+    """Return the operations that combine one more value, at least 1; 1 for argmin and argmax.
+
+    An update that overwrites has none.
+    """
     if reducer.parts:
         return sum(of_step(part.reducer) for part in reducer.parts)
+    if reducer.overwrites:
+        return 0
     if reducer.name in _SELECTING:
         return 1
     return max(1, _operations(reducer.result))

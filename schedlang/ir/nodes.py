@@ -116,7 +116,8 @@ class Store:
     """The assignment ``buffers[k][indices] = values[k]``, for all ``k`` at once.
 
     With a ``reducer``, the store combines the values with the elements it finds. A ``streamed`` one
-    bypasses the cache.
+    bypasses the cache. One that ``scatters`` has indices that may depend on reduction axes and on
+    data, so that two iterations may update one element.
     """
 
     buffers: tuple[Buffer, ...]
@@ -125,6 +126,7 @@ class Store:
     reducer: Optional[Reducer] = None
     stage: str = ""
     streamed: bool = False
+    scatters: bool = False
     number: Optional[int] = None
 
 

@@ -294,6 +294,8 @@ def _store_lines(
         ]
         return [*parts.lines, *(" ".join(update) for update in updates)]
     kind = None if store.reducer is None else store.reducer.name
+    if store.reducer is not None and store.reducer.overwrites:
+        kind = None
     left, how, right = _update(kind, targets, values)
     line = f"{left} {how} {right}"
     if len(line) > WIDEST_LINE and not parts.lines and (kind is None or how != "="):

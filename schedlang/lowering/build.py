@@ -41,6 +41,7 @@ from schedlang.lowering.region import (
 )
 from schedlang.lowering.rounded_tiles import rounded_up
 from schedlang.lowering.scan_rows import rows_so_far
+from schedlang.lowering.scattered import scattered_whole, scatters
 from schedlang.lowering.sliding_windows import Slide, find_slides
 from schedlang.lowering.statement import statement
 from schedlang.lowering.storage import box_scope, scope_of
@@ -71,17 +72,20 @@ def nest_stage(
 def _level(n: Nesting, depth: int, scope: Scope) -> Task:
     """Return the loops from ``depth`` inwards.
 
-    The initialization of a reduction comes before its first reduction loop.
+    The initialization of a reduction comes before its first reduction loop. That of a scatter has
+    loops over the scattered axes, which its updates have not.
     """
-    if depth == len(n.leaf):
-        return statement(n, scope)
-    axis = n.leaf[depth]
-    first = next((k for k, a in enumerate(n.leaf) if a.is_reduce), None)
-    if n.init or first != depth:
-        return (yield _cut_or_loop(n, depth, axis, scope))
+    scattered = n.stage.scattered_leaves
+    loops = () if n.init or n.updating else n.leaf
+    first = next((k for k, a in enumerate(loops) if a.is_reduce or a in scattered), None)
+    if first != depth:
+        if depth == len(n.leaf):
+            return statement(n, scope)
+        return (yield _cut_or_loop(n, depth, n.leaf[depth], scope))
     data = tuple(a for a in n.leaf[depth:] if not a.is_reduce)
     start, ahead = yield _level(replace(n, leaf=data, init=True), 0, scope)
-    drafts, pending = yield _cut_or_loop(n, depth, axis, scope)
+    rest = tuple(a for a in n.leaf if a not in scattered)
+    drafts, pending = yield _level(replace(n, leaf=rest, updating=True), depth, scope)
     merge(pending, ahead, scope.ranges)
     return [*start, *drafts], pending
 
@@ -228,7 +232,7 @@ def attach_child(
 ) -> Task:
     """Return ``drafts`` with ``child``, which is computed at this loop, in front."""
     slides: tuple[Slide, ...] = ()
-    if child.name in n.job.placement.store:
+    if child.name in n.job.placement.store and not scatters(child):
         box = take(child, pending, scope.ranges, keep=True)
         along = sliding_axes(n, child, axis)
         loops = [(n.plan.variables.get(a), n.stage.kinds.get(a, "")) for a in along]
@@ -280,7 +284,10 @@ def place_child(
         box = relax_box(box, loop.var, loop.extent, scope.ranges)
     sizes = [to_lin(e) for e in child.op.outputs[0].shape]
     dims = realize(box, sizes, scope.ranges, rows_so_far(job, child, scope.ranges))
-    if not job.unclipped.isdisjoint(child.outputs):
+    if scatters(child):
+        dims = scattered_whole(child, dims)
+        job.clipped.update(child.outputs)
+    elif not job.unclipped.isdisjoint(child.outputs):
         past = realize_past(box, sizes, scope.ranges)
         job.clipped.update(child.outputs if past is None else ())
         dims = past or dims
@@ -288,7 +295,7 @@ def place_child(
     exact = bool(job.given.intersection(child.outputs)) or any(
         dim.high and dim.size != size for dim, size in zip(dims, sizes)
     )
-    if stored_here and scope_name != "global" and not exact:
+    if stored_here and scope_name != "global" and not exact and not scatters(child):
         whole = job.given | job.clipped
         boxed = partial(fetched, job.state, job.placement.attach, whole)
         known = boxed if scope.threads.known else None

@@ -28,13 +28,17 @@ class DraftRead(Expr):
 
 @dataclass(frozen=True, eq=False)
 class DraftStore:
-    """A store of a tensor element, at the tensor's coordinates."""
+    """A store of a tensor element, at the tensor's coordinates.
+
+    Those of a store that ``scatters`` may depend on data.
+    """
 
     tensors: tuple[Tensor, ...]
     indices: tuple[Lin, ...]
     values: tuple[Expr, ...]
     reducer: Optional[Reducer]
     stage: str
+    scatters: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,10 +19,10 @@ from schedlang.state.state import At, Stage
 def guards_at(n: Nesting, depth: int) -> list[Guard]:
     """Return the guards that depend on loop ``depth`` and on no loop inside it."""
     variables = [n.plan.variables.get(a) for a in n.leaf]
-    reduce = {n.plan.variables.get(a) for a in n.stage.leaf if a.is_reduce} - {None}
+    hidden = n.hidden
     found = []
     for guard in n.plan.guards:
-        if (n.init and guard.axes & reduce) or _must_be_innermost(n, guard):
+        if guard.axes & hidden or _must_be_innermost(n, guard):
             continue
         deepest = max((k for k, v in enumerate(variables) if v in guard.axes), default=-1)
         if deepest == depth:
@@ -42,9 +42,9 @@ def _must_be_innermost(n: Nesting, guard: Guard) -> bool:
 
 def late_guards(n: Nesting) -> list[Guard]:
     """Return the guards that must be at the innermost statement."""
-    reduce = {n.plan.variables.get(a) for a in n.stage.leaf if a.is_reduce} - {None}
+    hidden = n.hidden
     waiting = (g for g in n.plan.guards if _must_be_innermost(n, g))
-    return [g for g in waiting if not (n.init and g.axes & reduce)]
+    return [g for g in waiting if not g.axes & hidden]
 
 
 def guarded(n: Nesting, depth: int, drafts: list[Draft]) -> list[Draft]:

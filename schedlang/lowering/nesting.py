@@ -74,7 +74,10 @@ class Scope:
 
 @dataclass(frozen=True, eq=False)
 class Nesting:
-    """A stage whose loops are under construction: its box, its plan, its leaf axes."""
+    """A stage whose loops are under construction: its box, its plan, its leaf axes.
+
+    ``init`` builds the initialization of a reduction, ``updating`` the loops that follow it.
+    """
 
     job: Job
     stage: Stage
@@ -85,6 +88,14 @@ class Nesting:
     leaf: tuple[Axis, ...]
     slides: tuple[Slide, ...] = ()
     init: bool = False
+    updating: bool = False
+
+    @property
+    def hidden(self) -> set[Axis | None]:
+        """The loop variables that are out of scope: of reductions at first, then of scattered axes.
+        """
+        away = self.stage.reduce_leaves if self.init else self.stage.scattered_leaves
+        return {self.plan.variables.get(a) for a in away if self.init or self.updating} - {None}
 
     def planned(self, peel: Peel) -> Nesting:
         plan = make_plan(self.stage, self.dims, self.scope.ranges, peel, self.scope.threads)

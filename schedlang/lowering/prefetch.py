@@ -13,6 +13,7 @@ from schedlang.index.rules import floordiv
 from schedlang.ir.nodes import For
 from schedlang.lowering.drafts import Draft, DraftPrefetch, block, loop_extent
 from schedlang.lowering.region import Box, defined, largest_extent, point, relax_box
+from schedlang.lowering.scattered import scatters
 from schedlang.state.plan import Dim, Plan
 from schedlang.state.state import Prefetch, Stage
 
@@ -50,7 +51,12 @@ def prefetch(
 def written_box(
     stage: Stage, plan: Plan, dims: Sequence[Dim], inside: Sequence[Axis], ranges: Ranges
 ) -> Box:
-    """Return the box that ``stage`` writes while the loops ``inside`` run."""
+    """Return the box that ``stage`` writes while the loops ``inside`` run.
+
+    It is unknown for a scatter.
+    """
+    if scatters(stage):
+        return Box((None,) * len(dims), (None,) * len(dims))
     box = point([d.lo + plan.values[a] for a, d in zip(stage.op.axis, dims)], ranges)
     for axis in reversed(inside):
         var = plan.variables.get(axis)

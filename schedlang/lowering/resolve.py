@@ -91,7 +91,10 @@ def _store(put: DraftStore, scope: Where, alias: Mapping[Tensor, Tensor], ranges
     found = [_find(t, scope, alias) for t in put.tensors]
     indices = tuple(map(to_expr, found[0].index(put.indices, ranges)))
     values = tuple(_loads(v, scope, alias, ranges) for v in put.values)
-    return Store(tuple(p.buffer for p in found), indices, values, put.reducer, put.stage)
+    if put.scatters:
+        indices = tuple(_loads(i, scope, alias, ranges) for i in indices)
+    buffers = tuple(p.buffer for p in found)
+    return Store(buffers, indices, values, put.reducer, put.stage, scatters=put.scatters)
 
 
 def _loads(value: Expr, scope: Where, alias: Mapping[Tensor, Tensor], ranges: Ranges) -> Expr:

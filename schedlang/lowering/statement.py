@@ -60,9 +60,15 @@ def _point(n: Nesting, scope: Scope) -> Made:
         _collect(n.job, test.reads, pending, ranges)
         ranges = ranges.assuming(facts_of(test.roots[0], True, ranges))
         tests.append((test.roots[0], note))
-    body = instantiate(op.body, values, n.job.placement.inline, ranges)
+    body = instantiate(op.updates, values, n.job.placement.inline, ranges)
     _collect(n.job, body.reads, pending, scope.ranges)
-    drafts: list[Draft] = [DraftStore(op.outputs, indices, body.roots, reducer, stage.name)]
+    computed = op.destination is not None
+    places, parts = body.roots[: len(op.destination or ())], body.roots[-len(op.body) :]
+    if computed:
+        indices = tuple(to_lin(place, ranges=ranges) for place in places)
+    drafts: list[Draft] = [
+        DraftStore(op.outputs, indices, parts, reducer, stage.name, scatters=computed)
+    ]
     for asked, note in reversed(tests):
         drafts = [If(asked, block(drafts), note, where=True)]
     return _predicated(n, scope, drafts), pending

@@ -13,53 +13,13 @@ from typing import Any
 from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import OrderWarning, explain, warn_user
 from schedlang.expr.lazy import conditions, is_choice
-from schedlang.expr.nodes import Axis
 from schedlang.index.conditions import truth
 from schedlang.index.linear import ZERO
 from schedlang.index.ranges import Ranges
-from schedlang.state.relations import Fuse, Split
+from schedlang.state.order import in_order, nontrivial, ordered_axes
 from schedlang.state.state import THREADS, Stage, State
 
 TRUSTED = "If ties do not matter, say so: sl.comm_reducer(..., trusted=True)."
-
-
-def ordered_axes(stage: Stage) -> list[Axis] | None:
-    """Return the reduction loops of ``stage`` in the nesting that keeps the element order.
-
-    Return ``None`` if loops were fused out of that order.
-    """
-    axes = list(stage.op.reduce_axis)
-    for r in stage.relations:
-        if isinstance(r, Split):
-            at = _place(axes, r.parent)
-            if at is not None:
-                axes[at : at + 1] = [r.outer, r.inner]
-        elif isinstance(r, Fuse):
-            at, inner = _place(axes, r.outer), _place(axes, r.inner)
-            if at is not None and inner is not None:
-                if inner != at + 1:
-                    return None
-                axes[at : at + 2] = [r.fused]
-    return axes
-
-
-def _place(axes: list[Axis], axis: Axis) -> int | None:
-    return next((k for k, a in enumerate(axes) if a is axis), None)
-
-
-def in_order(stage: Stage) -> bool:
-    """Return whether one thread combines the elements of ``stage`` in their order."""
-    wanted = ordered_axes(stage)
-    if wanted is None:
-        return False
-    loops, wanted = _nontrivial(stage.reduce_leaves), _nontrivial(wanted)
-    bound = any(stage.kinds.get(a) in THREADS for a in loops)
-    return not bound and len(loops) == len(wanted) and all(a is b for a, b in zip(loops, wanted))
-
-
-def _nontrivial(axes: Any) -> list[Axis]:
-    """Return the axes with more than one iteration."""
-    return [a for a in axes if not (isinstance(a.extent, int) and a.extent <= 1)]
 
 
 def lost_order(
@@ -103,8 +63,8 @@ def _order_hint(
     """Return advice for a step that changes the order, or an empty string if it keeps it."""
     if primitive == "rfactor":
         axis = args["axis"]
-        outer = next(iter(_nontrivial(ordered_axes(stage) or ())), axis)
-        if axis is outer or not _nontrivial([axis]):
+        outer = next(iter(nontrivial(ordered_axes(stage) or ())), axis)
+        if axis is outer or not nontrivial([axis]):
             return ""
         return f"rfactor over the outermost loop, {outer.name}, keeps the order."
     if in_order(after.stages[name]):

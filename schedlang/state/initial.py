@@ -32,7 +32,7 @@ def initial_state(outputs: Sequence[Tensor]) -> State:
         if isinstance(op, ComputeOp) and (op in first or _reads_input(op)):
             # what the check at the declaration left open: whether an input is the state of a scan
             check_reads(op, first.get(op), late=True)
-        leaf = (op.scan_axis,) if isinstance(op, ScanOp) else (*op.axis, *op.reduce_axis)
+        leaf = (op.scan_axis,) if isinstance(op, ScanOp) else op.loops
         name, count = op.name, 0
         while name in stages:
             count += 1

@@ -298,12 +298,20 @@ def _refusal(
             places_text(places),
         )  # fmt: skip
     if starts_from(state, parent, stage) and not ahead_of_init(parent, loop.axis):
-        first = parent.reduce_leaves[0].name
+        late = (*parent.reduce_leaves, *parent.scattered_leaves)
+        first = next(a.name for a in parent.leaf if a in late)
         return explain(
             asked,
             f"{parent.name} initializes its reduction from {stage.name} (init=) before the loop "
             f"over {first}",
             f"Attach it outside {first}, or leave it at root.",
+        )  # fmt: skip
+    if loop.axis in parent.scattered_leaves:
+        return explain(
+            asked,
+            f"{loop.axis.name} is a loop that initializes {parent.name}, and the updates that read "
+            f"{stage.name} are not inside it",
+            places_text(legal_places(state, attach, readers[stage.name], stage)),
         )  # fmt: skip
     kind = parent.kinds.get(loop.axis, "")
     within = parent.leaf[: position(parent.leaf, loop.axis) + 1]
@@ -337,8 +345,8 @@ def starts_from(state: State, reader: Stage, child: Stage) -> bool:
 
 def ahead_of_init(stage: Stage, axis: Axis) -> bool:
     """Return whether loop ``axis`` of ``stage`` encloses the initialization of its reduction."""
-    place = position(stage.leaf, axis)
-    return not any(a.is_reduce for a in stage.leaf[: place + 1])
+    around, scattered = stage.leaf[: position(stage.leaf, axis) + 1], stage.scattered_leaves
+    return not any(a.is_reduce or a in scattered for a in around)
 
 
 def legal_places(
@@ -371,7 +379,7 @@ def legal_loops(
     if child is not None:
         started = {s for s, _ in kept if starts_from(state, state.stages[s], child)}
         kept = [(s, a) for s, a in kept if s not in started or ahead_of_init(state.stages[s], a)]
-    return kept
+    return [(s, a) for s, a in kept if a not in state.stages[s].scattered_leaves]
 
 
 def places_text(places: list[tuple[str, str]]) -> str:

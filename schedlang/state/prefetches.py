@@ -63,7 +63,7 @@ def _own(stage: Stage, hint: Prefetch) -> Iterable[Tensor]:
     op = stage.op
     if not isinstance(op, ComputeOp) or ahead_of_init(stage, hint.axis):
         return op.input_tensors
-    roots: list[Expr] = [*op.body, *([] if op.where is None else [op.where])]
+    roots: list[Expr] = [*op.updates, *([] if op.where is None else [op.where])]
     return [read.tensor for read in reads(roots)]
 
 

@@ -18,7 +18,7 @@ from schedlang.state.dependences import (
 )
 from schedlang.state.layout import Layout
 from schedlang.state.persistent_map import PersistentMap
-from schedlang.state.relations import Relation, Split, sources
+from schedlang.state.relations import Relation, Split, parts, sources
 
 SCOPES = ("global", "shared", "local")
 # the pragma for stores that bypass the cache
@@ -103,11 +103,20 @@ class Stage:
         """The axes of the operation, from which relations derive the others."""
         if isinstance(self.op, ScanOp):
             return (self.op.scan_axis,)
-        return (*self.op.axis, *self.op.reduce_axis)
+        return self.op.loops
 
     @property
     def reduce_leaves(self) -> tuple[Axis, ...]:
         return tuple(a for a in self.leaf if a.is_reduce)
+
+    @property
+    def scattered_leaves(self) -> tuple[Axis, ...]:
+        """The loops that initialize a scatter, and run around none of its updates."""
+        found = set(self.op.scattered) if isinstance(self.op, ComputeOp) else set()
+        for relation in self.relations if found else ():
+            if found & set(sources(relation)):
+                found |= set(parts(relation))
+        return tuple(a for a in self.leaf if a in found)
 
     def made_from(self, axis: Axis) -> Relation | None:
         """Return the relation that replaced ``axis``, or ``None``."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
@@ -129,7 +129,7 @@ def kept_buffers(
         return none
     updates = [s for s, _ in walk(loop.body) if isinstance(s, Store) and s.reducer is not None]
     buffers = frozenset(b for s in updates for b in s.buffers)
-    if not updates:
+    if not updates or any(s.scatters and _may_meet(s) for s in updates):
         return none
     held = 0
     stack: list[tuple[Stmt, tuple[For, ...]]] = [(loop.body, (*outside, loop))]
@@ -225,6 +225,12 @@ def vectors_of(
         else:
             return None
     return count
+
+
+def _may_meet(store: Store) -> bool:
+    """Return whether two different indices of ``store`` may be equal: they depend on data or sizes.
+    """
+    return any(isinstance(node, (Load, Var)) for node in postorder(store.indices))
 
 
 def _moves(index: Expr, axis: Axis) -> bool:

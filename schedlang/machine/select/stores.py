@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import replace
 
-from schedlang.expr.nodes import Const
+from schedlang.expr.nodes import Const, Var
+from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, to_expr
-from schedlang.ir.nodes import Buffer
+from schedlang.ir.nodes import Buffer, Load
 from schedlang.ir.nodes import Store as StoreNode
 from schedlang.ir.offsets import lane_step
 from schedlang.ir.updates import combined
@@ -16,7 +17,6 @@ from schedlang.machine.nodes import (
     Fn,
     Iota,
     Let,
-    Load,
     Num,
     Op,
     Reg,
@@ -25,6 +25,7 @@ from schedlang.machine.nodes import (
     Value,
     wide,
 )
+from schedlang.machine.nodes import Load as LoadValue
 from schedlang.machine.select.context import Context
 from schedlang.machine.select.evaluator import SHORT, Evaluator
 from schedlang.machine.select.sums import Spot, Sums
@@ -50,6 +51,8 @@ class Stores:
     def store(self, store: StoreNode, context: Context, width: int) -> None:
         """Build ``store``; a value too long for a line of ``width`` gets a register."""
         e = self.evaluator
+        if store.scatters:
+            store = self._named_places(store, context)
         if store.reducer is not None:
             context = self._named_offset(store, context)
             store = combined(store)
@@ -74,6 +77,24 @@ class Stores:
                 spots[made] = spot
         if constant and len(spots) == len(store.buffers):
             self.constant |= spots
+
+    def _named_places(self, store: StoreNode, context: Context) -> StoreNode:
+        """Return ``store`` with registers for the indices that depend on data, evaluated once.
+
+        An index that differs between lanes stays as it is.
+        """
+        e, lanes, indices = self.evaluator, context.lanes, list(store.indices)
+        if context.mask is not None and not context.leads:
+            return store
+        for k, index in enumerate(indices):
+            nodes = list(postorder([index]))
+            varies = lanes is not None and any(n is lanes.axis for n in nodes)
+            if varies or not any(isinstance(n, Load) for n in nodes):
+                continue
+            reg = e.let(e.value(index, context.scalar), f"{e.array(store.buffers[0]).name}_at")
+            indices[k] = place = Var(reg.name)
+            e.names.share(place, reg.name)
+        return replace(store, indices=tuple(indices))
 
     def _named_offset(self, store: StoreNode, context: Context) -> Context:
         """Give a register to the offset that an update reads and writes, unless it is short."""
@@ -154,10 +175,10 @@ class Stores:
             array, made = e.array(buffer), kept.reg.type
             if mask is not None and step != 1:
                 at = _every_lane(kept.at, step, made)
-                value = Load("vgather_masked", array, at, made, mask=mask)
+                value = LoadValue("vgather_masked", array, at, made, mask=mask)
             else:
                 how = _access("load", lanes, step, mask)
-                value = Load(how, array, kept.at, made, step=step, mask=mask)
+                value = LoadValue(how, array, kept.at, made, step=step, mask=mask)
             e.emit(Let(kept.reg, value, number=kept.number))
 
     def write_sums(self, sums: Sums) -> None:

@@ -23,6 +23,7 @@ from schedlang.state.primitives.arguments import (
 from schedlang.state.primitives.conflicts import without_conflict
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.relations import Relation, Split, parts, sources
+from schedlang.state.scattered import apart, overwrites, scatters, update_loops
 from schedlang.state.state import (
     NONTEMPORAL,
     TE_PRAGMAS,
@@ -85,6 +86,9 @@ def _refuse_reduction(state: State, stage: Stage, axis: Axis, what: str) -> None
     if axis.kind == "scan":
         _refuse_time(stage, axis)
     if not axis.is_reduce:
+        return
+    if scatters(stage.op):
+        refuse_meeting_updates(state, stage, axis, what)
         return
     data = names(a for a in stage.leaf if not a.is_reduce) or "it has none"
     refuse(
@@ -153,10 +157,13 @@ def bind(state: State, stage: Stage, axis: Axis, thread: Any) -> Result:
         _refuse_time(stage, axis)
     if tag.startswith("threadIdx"):
         _refuse_symbolic(state, stage, axis, "and the size of a block is fixed")
-    else:
+    elif not _updates_atomically(stage, axis, tag):
         _refuse_reduction(state, stage, axis, "iterations")
+    if axis.is_reduce and overwrites(stage):
+        refuse_meeting_updates(state, stage, axis, "threads")
     check_unannotated(state, stage, axis)
-    other = next((a for a, k in stage.kinds.items() if k == tag and tag != "vthread"), None)
+    bound = (a for a, k in stage.kinds.items() if k == tag and tag != "vthread")
+    other = next((a for a in bound if not _in_other_nest(stage, a, axis)), None)
     if other is not None and other is not axis:
         refuse(
             f"{other.name} of this stage is already bound to {tag}",
@@ -170,6 +177,17 @@ def bind(state: State, stage: Stage, axis: Axis, thread: Any) -> Result:
                 _extent_hint(stage, axis, thread.extent), state, axis,
             )  # fmt: skip
     return _kind(state, stage, axis, str(tag))
+
+
+def _updates_atomically(stage: Stage, axis: Axis, tag: str) -> bool:
+    """Return whether the threads of ``axis`` may update one element, by atomic operations."""
+    return tag in THREADS and axis.is_reduce and scatters(stage.op)
+
+
+def _in_other_nest(stage: Stage, a: Axis, b: Axis) -> bool:
+    """Return whether one loop only initializes a scatter, and the other only updates it."""
+    own = stage.scattered_leaves
+    return (a in own and b.is_reduce) or (b in own and a.is_reduce)
 
 
 def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None) -> Result:
@@ -230,6 +248,45 @@ def prefetch(state: State, stage: Stage, tensor: Tensor, axis: Axis, offset: Any
     ahead = count(offset, "offset", 0)
     hint = Prefetch(tensor, axis, ahead)
     return state.updated(stage.with_(prefetches=(*stage.prefetches, hint))), None
+
+
+def refuse_meeting_updates(state: State, stage: Stage, axis: Axis, what: str) -> None:
+    """Refuse concurrent iterations of a scatter's loop that may update the same element."""
+    if apart(stage, axis):
+        return
+    free = names(a for a in update_loops(stage) if not a.is_reduce)
+    hint = f"Use a loop whose iterations update different elements ({free})" if free else ""
+    rest = tuple(a for a in stage.leaf if a is not axis)
+    if apart(stage.with_(leaf=(*rest, axis)), axis):
+        inside = names(a for a in rest[stage.leaf.index(axis) :] if a.is_reduce)
+        hint = f"Call reorder first, so that {axis.name} is inside of {inside}"
+    if overwrites(stage):
+        refuse(
+            f"several {what} of {axis.name} may update the same element, and the last update in "
+            "the order of the domain must remain",
+            f"{hint}, or keep {axis.name} serial." if hint else f"Keep {axis.name} serial.",
+            state, axis,
+        )  # fmt: skip
+    copies = indent(_private_copies(stage, axis, what), "    ")
+    refuse(
+        f"several {what} of {axis.name} may update the same element of {stage.name} at once",
+        f"{hint + ', or give' if hint else 'Give'} each part of the domain a copy of its own "
+        f"before any other step on {stage.name}:\n{copies}", state, axis,
+    )  # fmt: skip
+
+
+def _private_copies(stage: Stage, axis: Axis, what: str) -> str:
+    """Return statements that make private copies of a scatter, and update them in parallel."""
+    steps = _partial_sums(stage, axis).splitlines()
+    tensor = _identifier(stage.outputs[0].name)
+    number = next((n for n, a in enumerate(stage.op.reduce_axis) if a is axis), None)
+    if number is not None:
+        part = f"s[{tensor}].op.reduce_axis[{number}]"
+        steps[:-1] = [f"outer, inner = s[{tensor}].split({part}, nparts=16)"]
+        steps[-1] = steps[-1].replace(part, "outer")
+    copy = steps[-1].split(" = ")[0].split(", ")[0]
+    parallel = [f"s[{copy}].parallel(s[{copy}].op.axis[0])"] if what == "iterations" else []
+    return "\n".join([*steps, *parallel])
 
 
 def _partial_sums(stage: Stage, axis: Axis) -> str:

@@ -12,7 +12,8 @@ from schedlang.state.placement import store_refusal
 from schedlang.state.prefetches import fetches
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.relations import position
-from schedlang.state.state import At, Stage, State, participle
+from schedlang.state.scattered import apart, keeps_result, overwrites, scatters
+from schedlang.state.state import THREADS, At, Stage, State, participle
 
 
 def without_conflict(state: State, before: State, name: str, axis: Axis | None = None) -> State:
@@ -24,6 +25,8 @@ def without_conflict(state: State, before: State, name: str, axis: Axis | None =
     stage = state.stages[name]
     _check_cuts(state, stage, before, axis)
     _check_lanes(state, stage, before, axis)
+    if scatters(stage.op):
+        _check_updates(state, stage, before, axis)
     _check_windows(state, before, axis)
     return with_prefetches(state, before)
 
@@ -91,6 +94,27 @@ def _check_lanes(state: State, stage: Stage, before: State, axis: Axis | None) -
                     f"Attach {held.name} outside {lanes.name}, or vectorize a loop of "
                     f"{held.name}.", before, axis,
                 )  # fmt: skip
+
+
+def _check_updates(state: State, stage: Stage, before: State, axis: Axis | None) -> None:
+    """Refuse a step after which concurrent updates of a scatter meet, or the wrong one remains."""
+    old = before.stages[stage.name]
+    together = ("vectorize", "parallel", "vthread", *(THREADS if overwrites(stage) else ()))
+    for loop in stage.reduce_leaves:
+        kind = stage.kinds.get(loop, "")
+        if kind in together and not apart(stage, loop) and stage.kinds == old.kinds:
+            refuse(
+                f"{loop.name} is {participle(kind)}, and its iterations could then update the same "
+                "element at once",
+                f"Keep the loops that it shares elements with outside of {loop.name}.",
+                before, axis,
+            )  # fmt: skip
+    if overwrites(stage) and not keeps_result(stage) and keeps_result(old):
+        refuse(
+            "the last update in the order of the domain must remain, and this step changes that "
+            "order",
+            "Keep the loops over the domain in their order; split them as you like.", before, axis,
+        )  # fmt: skip
 
 
 def _check_windows(state: State, before: State, axis: Axis | None) -> None:

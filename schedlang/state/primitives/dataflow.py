@@ -22,6 +22,7 @@ from schedlang.state.primitives.conflicts import with_prefetches
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.primitives.storage import check_scope
 from schedlang.state.relations import parts, sources
+from schedlang.state.scattered import overwrites
 from schedlang.state.state import Inline, Result, Stage, State
 
 
@@ -53,6 +54,9 @@ def _substituted(
     return replace(
         op,
         body=tuple(rewrite(e, swap, memo) for e in op.body),
+        destination=None if op.destination is None else tuple(
+            rewrite(e, swap, memo) for e in op.destination
+        ),
         where=None if op.where is None else rewrite(op.where, swap, memo),
         init=None if op.init is None else tuple(rewrite(e, swap, memo) for e in op.init),
     )
@@ -113,13 +117,14 @@ def cache_write(state: State, stage: Stage, scope: str) -> Result:
     inner = _substituted(op, dict(zip(op.axis, fresh)), {})
     cached = _new_operation(
         name, fresh, inner.body, reduce_axis=op.reduce_axis, reducer=op.reducer,
-        where=inner.where, init=inner.init,
+        where=inner.where, init=inner.init, destination=inner.destination,
     )  # fmt: skip
-    leaf = (*fresh, *op.reduce_axis)
     notes = stage.where_notes
-    copy = Stage(name, cached, cached.outputs, leaf, scope=scope, where_notes=notes)
+    copy = Stage(name, cached, cached.outputs, cached.loops, scope=scope, where_notes=notes)
     body = tuple(Read(t, op.axis, t.dtype) for t in cached.outputs)
-    written = replace(op, body=body, reduce_axis=(), reducer=None, where=None, init=None)
+    written = replace(
+        op, body=body, reduce_axis=(), reducer=None, where=None, init=None, destination=None
+    )
     state = state.inserted(copy, stage.name)
     state = state.updated(stage.with_(op=written, leaf=op.axis, where_notes=()))
     return state, visible(stage, cached)
@@ -162,6 +167,12 @@ def rfactor(state: State, stage: Stage, axis: Axis, factor_axis: int = 0) -> Res
             "rfactor factors the reduction of a stage; it applies to no other stage.",
         )  # fmt: skip
     leaf_position(state, stage, axis)
+    if overwrites(stage):
+        refuse(
+            f"{stage.name} keeps the last update of each element, and copies of its parts do not "
+            "tell which update was the last",
+            "Keep its loop serial, or combine by a reducer, such as argmax of the position.",
+        )  # fmt: skip
     if not axis.is_reduce:
         reduced = names(stage.reduce_leaves)
         refuse(f"{axis.name} is a data axis", f"Factor one of {reduced}.", state, axis)
@@ -175,7 +186,10 @@ def rfactor(state: State, stage: Stage, axis: Axis, factor_axis: int = 0) -> Res
         )  # fmt: skip
     place = place if place >= 0 else place + last + 1
     beyond = any(not a.is_reduce for r in stage.relations for a in (*parts(r), *sources(r)))
-    if _has_annotations(stage) or beyond or stage.leaf[:last] != op.axis:
+    data = [a for a in stage.leaf if not a.is_reduce]
+    moved = data != [a for a in op.loops if not a.is_reduce]
+    moved = moved or (op.destination is None and stage.leaf[:last] != op.axis)
+    if _has_annotations(stage) or beyond or moved:
         refuse(
             f"{stage.name} is already scheduled, beyond splits of its reduction axes",
             "rfactor rebuilds the loops of the stage: call it before the other steps on it.",
@@ -209,9 +223,13 @@ def _factored(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int)
     axes = (*data[:place], part, *data[place:])
     name = state.unique_name(f"{stage.name}.rf")
     partial = _new_operation(
-        name, axes, inner.body, reduce_axis=tuple(kept.values()), reducer=op.reducer, where=where
-    )
-    if not kept:
+        name, axes, inner.body, reduce_axis=tuple(kept.values()), reducer=op.reducer, where=where,
+        destination=(
+            None if inner.destination is None
+            else (*inner.destination[:place], part, *inner.destination[place:])
+        ),
+    )  # fmt: skip
+    if not kept and op.destination is None:
         # no reduction axis is left: each point is a single value, or the identity
         body = inner.body
         if where is not None:
@@ -219,13 +237,13 @@ def _factored(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int)
         partial = _new_operation(name, axes, body)
     # each test was put in front of the earlier ones; without a reduction there are none
     tests = (*(guard.note for guard in reversed(plan.guards)), *stage.where_notes)
-    notes = tests if kept else ()
-    leaf = (*axes, *kept.values())
+    notes = tests if partial.reducer is not None else ()
+    leaf = partial.loops
     factored = Stage(name, partial, partial.outputs, leaf, where_notes=notes)
     last = Axis(axis.name, axis.extent, "reduce")
     index = (*op.axis[:place], last, *op.axis[place:])
     body = tuple(Read(t, index, t.dtype) for t in partial.outputs)
-    final = replace(op, body=body, reduce_axis=(last,), where=None)
+    final = replace(op, body=body, reduce_axis=(last,), where=None, destination=None)
     state = state.inserted(factored, stage.name)
     stage = stage.with_(op=final, leaf=(*op.axis, last), relations=(), where_notes=())
     state = state.updated(stage)

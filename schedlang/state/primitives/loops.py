@@ -104,6 +104,15 @@ def _check_fusable(state: State, stage: Stage, a: Axis, b: Axis, distance: int) 
             f"{reducing.name} is a reduction axis and {data.name} is not",
             "Fuse data axes with data axes, and reduction axes with reduction axes.", state, a,
         )  # fmt: skip
+    scattered = stage.scattered_leaves
+    if (a in scattered) != (b in scattered):
+        own, shared = (a, b) if a in scattered else (b, a)
+        refuse(
+            f"{own.name} only initializes {stage.name}, and {shared.name} is a loop of its updates "
+            "too",
+            f"Fuse {own.name} with {names(x for x in scattered if x is not own) or 'no loop'}.",
+            state, a,
+        )  # fmt: skip
     if distance == -1:
         refuse(
             f"{a.name} is directly inside {b.name}, but fuse takes the outer loop first",

@@ -7,6 +7,7 @@ from typing import Any
 
 from schedlang.compute.graph import variables
 from schedlang.compute.read import Read
+from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import SchedlangError, subscript
 from schedlang.expr.dtypes import LARGEST_BYTES
 from schedlang.expr.nodes import Axis, Expr, Var
@@ -145,6 +146,11 @@ def set_store_predicate(state: State, stage: Stage, predicate: Any) -> Result:
         refuse(
             f"{stage.name} is {what} and stores nothing itself",
             "Set the predicate on a stage that stores its elements.",
+        )  # fmt: skip
+    if isinstance(stage.op, ComputeOp) and stage.op.destination is not None:
+        refuse(
+            f"{stage.name} is a scatter, whose updates are needed wherever they go",
+            "Leave updates out with where=... of sl.scatter.",
         )  # fmt: skip
     own, sizes = {*stage.leaf, *stage.roots}, variables(state.outputs)
     for node in postorder([cond]):

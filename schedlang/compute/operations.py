@@ -1,0 +1,117 @@
+"""The operations of a graph that are computed: elements over axes, and recurrences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from schedlang.compute.read import reads
+from schedlang.expr.nodes import Axis, Expr
+
+if TYPE_CHECKING:
+    from schedlang.compute.reducer import Reducer
+    from schedlang.compute.tensor import Shape, Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class ComputeOp:
+    """An operation that defines each element by expressions over ``axis``.
+
+    With a ``reducer``, the expressions of ``body`` are reduced over ``reduce_axis`` where ``where``
+    holds, starting from ``init`` (the reducer's identity if ``None``).
+
+    With a ``destination``, one index for each dimension, the operation is a scatter: a point of
+    ``domain`` combines its values into the element there. ``init`` still ranges over ``axis``.
+
+    ``automatic`` says that an operation on whole arrays chose the name, and ``view`` that other
+    such operations read the operand in its place.
+    """
+
+    name: str
+    axis: tuple[Axis, ...]
+    body: tuple[Expr, ...]
+    reduce_axis: tuple[Axis, ...] = ()
+    reducer: Reducer | None = None
+    where: Expr | None = None
+    init: tuple[Expr, ...] | None = None
+    destination: tuple[Expr, ...] | None = None
+    outputs: tuple[Tensor, ...] = ()
+    automatic: bool = False
+    view: bool = False
+
+    @property
+    def shape(self) -> Shape:
+        return tuple(a.extent for a in self.axis)
+
+    @property
+    def roots(self) -> tuple[Expr, ...]:
+        """The expressions that the operation evaluates: updates, ``where``, ``init``."""
+        extra = (self.where,) if self.where is not None else ()
+        return (*self.updates, *extra, *(self.init or ()))
+
+    @property
+    def updates(self) -> tuple[Expr, ...]:
+        """The expressions that a point evaluates where ``where`` holds: destination, body."""
+        return (*(self.destination or ()), *self.body)
+
+    @property
+    def scattered(self) -> tuple[Axis, ...]:
+        """The data axes that are no loops of a scatter's updates, which compute the index there."""
+        pairs = zip(self.axis, self.destination or self.axis)
+        return tuple(axis for axis, index in pairs if index is not axis)
+
+    @property
+    def domain(self) -> tuple[Axis, ...]:
+        """The axes over which the body is evaluated: all, but for the scattered ones."""
+        scattered = self.scattered
+        kept = (a for a in self.axis if not any(a is b for b in scattered))
+        return (*kept, *self.reduce_axis)
+
+    @property
+    def loops(self) -> tuple[Axis, ...]:
+        """All axes, in the order of the loops of an empty schedule.
+
+        Those of a scatter follow the dimensions of the result, so that updates of rows of elements
+        run along these rows.
+        """
+        scattered = self.scattered
+        if not scattered:
+            return (*self.axis, *self.reduce_axis)
+        first = next(k for k, a in enumerate(self.axis) if any(a is b for b in scattered))
+        rows = tuple(a for a in self.axis[first:] if not any(a is b for b in scattered))
+        return (*self.axis[:first], *scattered, *self.reduce_axis, *rows)
+
+    @cached_property
+    def input_tensors(self) -> list[Tensor]:
+        """The tensors that the operation reads, in order of first appearance."""
+        found: dict[Tensor, None] = {}
+        for read in reads(self.roots):
+            found.setdefault(read.tensor)
+        return list(found)
+
+    def output(self, index: int = 0) -> Tensor:
+        return self.outputs[index]
+
+
+@dataclass(frozen=True, eq=False)
+class ScanOp:
+    """A recurrence along the first axis of its states (te's ``scan``)."""
+
+    name: str
+    scan_axis: Axis
+    axis: tuple[Axis, ...]
+    init: tuple[Tensor, ...]
+    update: tuple[Tensor, ...]
+    state: tuple[Tensor, ...]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...] = ()
+    reduce_axis: tuple[Axis, ...] = ()
+    automatic: bool = False
+
+    @property
+    def input_tensors(self) -> list[Tensor]:
+        return [*self.init, *self.update]
+
+    def output(self, index: int = 0) -> Tensor:
+        return self.outputs[index]
