@@ -10,7 +10,9 @@ from schedlang.compute.bounds import check_reads
 from schedlang.compute.combiner_laws import exceptions_of
 from schedlang.compute.data_writer import FORMAT, VERSION, expr_to_data
 from schedlang.compute.define import check_leaves
+from schedlang.compute.facts import assume
 from schedlang.compute.fold import ufunc_of
+from schedlang.compute.ragged import check_boxes, with_ranges
 from schedlang.compute.read import Read
 from schedlang.compute.reduce import Reducer, argmax, argmin, reduce_axis
 from schedlang.compute.scan import scan
@@ -152,7 +154,9 @@ class _Reader:
         return [self.tensor(v) for v in _list(values, what)]
 
 
-def _axis(reader: _Reader, name: Any, extent: Any, kind: Any, lo: Any, tag: Any) -> Axis:
+def _axis(
+    reader: _Reader, name: Any, extent: Any, kind: Any, lo: Any, tag: Any, bounds: Any = None
+) -> Axis:
     check_name(name, "an axis")
     if kind not in ("data", "reduce") or tag != "":
         raise ComputeError(
@@ -161,7 +165,15 @@ def _axis(reader: _Reader, name: Any, extent: Any, kind: Any, lo: Any, tag: Any)
     start, length = reader.extent(lo), check_extent(reader.extent(extent), f"axis {name}")
     if kind == "reduce":
         first = reduce_axis((start, start + length), name).lo
-        return Axis(name, length, kind, first)
+        if bounds is None:
+            return Axis(name, length, kind, first)
+        ends = tuple(map(reader.extent, _list(bounds, "the range of an axis")))
+        if len(ends) != 2:
+            raise ComputeError(f"axis {name}: its range has {len(ends)} ends, not 2")
+        found = reduce_axis(ends, name).bounds
+        if found is None or any(a is not b for a, b in zip(found, ends) if isinstance(b, Expr)):
+            raise ComputeError(f"axis {name}: its range is not ragged")
+        return Axis(name, length, kind, first, bounds=found)
     if start != 0 or isinstance(start, Expr):
         raise ComputeError(f"data axis {name} starts at {start}, not at 0")
     return Axis(name, length)
@@ -324,9 +336,14 @@ def _same_reducer(a: Reducer, b: Reducer) -> bool:
     return forms[0] == forms[1]
 
 
-def _placeholder(reader: _Reader, name: Any, shape: Any, dtype: Any) -> Operation:
+def _placeholder(
+    reader: _Reader, name: Any, shape: Any, dtype: Any, monotonic: Any = False, within: Any = None
+) -> Operation:
     extents = tuple(reader.extent(e) for e in _list(shape, "the shape"))
     tensor = placeholder(extents, _dtype(dtype), name)
+    if monotonic or within is not None:
+        ends = None if within is None else [reader.extent(e) for e in _list(within, "within")]
+        assume(tensor, monotonic=_flag(monotonic), within=ends)
     reader.inputs[tensor.op] = tensor
     return tensor.op
 
@@ -356,7 +373,9 @@ def _compute(
         raise ComputeError(f"{name}: the dtypes of init must be {', '.join(kinds)}")
     if fold is not None and not fold.vouched and ufunc_of(fold) is None and not _is_arg(fold):
         fold = replace(fold, **exceptions_of(fold, values, cond, start)._asdict())
-    op = ComputeOp(name, axes, values, folded, fold, cond, start)
+    check_boxes(name, folded, (*values, *(() if cond is None else (cond,))))
+    cond, limits = with_ranges(folded, cond)
+    op = ComputeOp(name, axes, values, folded, fold, cond, start, limits=limits)
     shape = check_shape(op.shape, name)
     labels = _names(names, len(values))
     outputs = tuple(Tensor(n, shape, k, op, p) for p, (n, k) in enumerate(zip(labels, kinds)))

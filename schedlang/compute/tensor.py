@@ -10,6 +10,7 @@ from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NoReturn, Union
 
+from schedlang.compute.element_extents import refuse_elements
 from schedlang.compute.partial_index import Row, wrong_count
 from schedlang.compute.read import Read, reads
 from schedlang.errors import (
@@ -28,6 +29,7 @@ from schedlang.language.operators import EQUALITIES, OPERANDS, OPERATORS
 from schedlang.language.ufuncs import apply_ufunc
 
 if TYPE_CHECKING:
+    from schedlang.compute.facts import Facts
     from schedlang.compute.reduce import Reducer
 
 Extent = Union[int, Expr]
@@ -40,13 +42,14 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 @dataclass(frozen=True, eq=False)
 class PlaceholderOp:
-    """An input, whose elements the caller passes."""
+    """An input, whose elements the caller passes; ``facts`` are what ``sl.assume`` declared."""
 
     name: str
     shape: Shape
     dtype: str
     axis: tuple[Axis, ...] = ()
     reduce_axis: tuple[Axis, ...] = ()
+    facts: Facts | None = None
 
     @property
     def input_tensors(self) -> list[Tensor]:
@@ -61,7 +64,9 @@ class ComputeOp:
     """An operation that defines each element by expressions over ``axis``.
 
     With a ``reducer``, the expressions of ``body`` are reduced over ``reduce_axis`` where ``where``
-    holds, starting from ``init`` (the reducer's identity if ``None``).
+    holds, starting from ``init`` (the reducer's identity if ``None``). ``where`` contains the
+    ranges of ragged axes. For each of its conditions that is one, ``limits`` has the end of the
+    axis's box at that side, and ``None`` for the others.
     """
 
     name: str
@@ -72,6 +77,7 @@ class ComputeOp:
     where: Expr | None = None
     init: tuple[Expr, ...] | None = None
     outputs: tuple[Tensor, ...] = ()
+    limits: tuple[Extent | None, ...] = ()
 
     @property
     def shape(self) -> Shape:
@@ -396,6 +402,7 @@ def check_extent(value: Any, what: str) -> Extent:
     if isinstance(value, Const) and isinstance(value.value, int):
         value = value.value
     if isinstance(value, Expr):
+        refuse_elements(value, what)
         if value.dtype != dtypes.INDEX or not value.weak:
             whole = _floored(value) if _divides(value) else None
             hint = f"; divide with //, which gives {whole}" if whole is not None else ""

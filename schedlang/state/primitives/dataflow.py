@@ -112,13 +112,14 @@ def cache_write(state: State, stage: Stage, scope: str) -> Result:
     inner = _substituted(op, dict(zip(op.axis, fresh)), {})
     cached = _new_operation(
         name, fresh, inner.body, reduce_axis=op.reduce_axis, reducer=op.reducer,
-        where=inner.where, init=inner.init,
+        where=inner.where, init=inner.init, limits=inner.limits,
     )  # fmt: skip
     leaf = (*fresh, *op.reduce_axis)
     notes = stage.where_notes
     copy = Stage(name, cached, cached.outputs, leaf, scope=scope, where_notes=notes)
     body = tuple(Read(t, op.axis, t.dtype) for t in cached.outputs)
-    written = replace(op, body=body, reduce_axis=(), reducer=None, where=None, init=None)
+    written = replace(op, body=body, reduce_axis=(), reducer=None, where=None, init=None,
+                      limits=())  # fmt: skip
     state = state.inserted(copy, stage.name)
     state = state.updated(stage.with_(op=written, leaf=op.axis, where_notes=()))
     return state, visible(stage, cached)
@@ -206,8 +207,9 @@ def _factored(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int)
     axes = (*data[:place], part, *data[place:])
     name = state.unique_name(f"{stage.name}.rf")
     partial = _new_operation(
-        name, axes, inner.body, reduce_axis=tuple(kept.values()), reducer=op.reducer, where=where
-    )
+        name, axes, inner.body, reduce_axis=tuple(kept.values()), reducer=op.reducer, where=where,
+        limits=((None,) * len(plan.guards) + op.limits if op.limits else ()),
+    )  # fmt: skip
     if not kept:
         # no reduction axis is left: each point is a single value, or the identity
         body = inner.body
@@ -222,7 +224,7 @@ def _factored(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int)
     last = Axis(axis.name, axis.extent, "reduce")
     index = (*op.axis[:place], last, *op.axis[place:])
     body = tuple(Read(t, index, t.dtype) for t in partial.outputs)
-    final = replace(op, body=body, reduce_axis=(last,), where=None)
+    final = replace(op, body=body, reduce_axis=(last,), where=None, limits=())
     state = state.inserted(factored, stage.name)
     stage = stage.with_(op=final, leaf=(*op.axis, last), relations=(), where_notes=())
     state = state.updated(stage)
