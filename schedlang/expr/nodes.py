@@ -193,7 +193,7 @@ class Axis(Expr):
         """The half-open range ``(lo, hi)`` of the axis, with te's ``min`` and ``extent``."""
         if self.bounds is not None:
             lo, hi = self.bounds
-            return Domain(lo, hi - lo)
+            return Domain(lo, hi if isinstance(lo, int) and lo == 0 else hi - lo)
         return Domain(self.lo, self.extent)
 
 

@@ -101,7 +101,7 @@ class If:
     ``slides`` marks the test of a sliding window, which skips rows that are computed already.
     A condition of a ragged range has the end of the axis's box at that side as ``limit``.
     ``bounds`` marks a test of the variable of the loop directly around, which the loop's range can
-    replace: see :mod:`schedlang.ir.trimmed`.
+    replace (:mod:`schedlang.ir.trimmed`): its end is ``"inside"`` of that range, or ``"unknown"``.
     """
 
     cond: Expr
@@ -112,7 +112,7 @@ class If:
     where: bool = False
     slides: bool = False
     limit: Union[int, Expr, None] = None
-    bounds: bool = False
+    bounds: str = ""
     number: Optional[int] = None
 
 

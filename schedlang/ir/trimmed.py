@@ -12,6 +12,10 @@ from typing import Union
 
 from schedlang.expr.nodes import Binary, Expr
 from schedlang.expr.visit import postorder
+from schedlang.index.linear import to_expr
+from schedlang.index.ranges import Ranges
+from schedlang.index.rules import extreme
+from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Block, For, If, Stmt, held
 
 Extent = Union[int, Expr]
@@ -53,15 +57,20 @@ def trimmed(loop: For) -> Trimmed:
         cond = test.cond
         if cond.a is not loop.axis or not _free(cond.b, loop):
             break
+        inside = test.bounds == "inside"
         if cond.op == "<" and stop is None:
-            stop = cond.b
+            stop = cond.b if inside else _extreme("min", loop.extent, cond.b)
         elif cond.op == ">=" and isinstance(start, int):
-            start = cond.b
+            start = cond.b if inside else _extreme("max", cond.b, 0)
         else:
             break
         tests.append(test)
         body = test.body
     return Trimmed(start, loop.extent if stop is None else stop, body, tuple(tests))
+
+
+def _extreme(op: str, a: Extent, b: Extent) -> Expr:
+    return to_expr(extreme(op, (to_lin(a), to_lin(b)), Ranges()))
 
 
 def printed(root: Stmt) -> Iterator[tuple[Stmt, int]]:

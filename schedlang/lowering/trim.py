@@ -20,7 +20,7 @@ from schedlang.index.elements import Elements
 from schedlang.index.linear import ZERO, Lin
 from schedlang.index.ranges import Ranges
 from schedlang.index.relax import lower, relax, upper
-from schedlang.index.rules import extreme, floordiv
+from schedlang.index.rules import floordiv
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Load, Stmt, Store, expressions, walk
 
@@ -112,7 +112,7 @@ class _Trimmer:
 
     def loop(self, loop: For, place: _Place) -> For:
         inside = place.inside(loop)
-        tests: list[Binary] = []
+        tests: list[tuple[Binary, bool]] = []
         if loop.kind == "serial" and not (_holds_kernels(loop) and not place.in_kernel):
             found = self.necessary(loop.body, inside.ranges, _stored_in(loop))
             facts: Facts | None = self.usable(loop, found)
@@ -128,8 +128,9 @@ class _Trimmer:
                         inside = replace(inside, held=inside.held | {fact})
         body = self.block(loop.body, inside)
         # the start first, as in a range
-        for cond in sorted(tests, key=lambda test: test.op):
-            body = Block((If(cond, body, where=True, bounds=True),))
+        for cond, known in sorted(tests, key=lambda test: test[0].op):
+            bounds = "inside" if known else "unknown"
+            body = Block((If(cond, body, where=True, bounds=bounds),))
         return replace(loop, body=body)
 
     def usable(self, loop: For, facts: Facts | None) -> Facts:
@@ -191,10 +192,10 @@ class _Trimmer:
                 made.add(least)
         return frozenset(made)
 
-    def test(self, loop: For, fact: Lin, place: _Place) -> Binary | None:
+    def test(self, loop: For, fact: Lin, place: _Place) -> tuple[Binary, bool] | None:
         """Return the test of the variable of ``loop`` that ``fact`` demands; ``None`` if it holds.
 
-        It never leaves ``0..extent``.
+        The flag says whether its end is proven to lie in the range of the loop.
         """
         axis, extent = loop.axis, to_lin(loop.extent)
         step = fact.terms.get((axis,), 0)
@@ -207,15 +208,13 @@ class _Trimmer:
             stop = floordiv(size - rest, size, known)
             if self.proven(stop - extent, place):
                 return None
-            if not self.at_most(stop, extent, place):
-                stop = extreme("min", (extent, stop), known)
-            return Binary("<", axis, self.elements.expr(stop), "bool")
+            inside = self.at_most(stop, extent, place)
+            return Binary("<", axis, self.elements.expr(stop), "bool"), inside
         start = floordiv(rest + (size - 1), size, known)
         if self.proven(-start, place):
             return None
-        if not self.at_most(ZERO, start, place):
-            start = extreme("max", (start, ZERO), known)
-        return Binary(">=", axis, self.elements.expr(start), "bool")
+        inside = self.at_most(ZERO, start, place)
+        return Binary(">=", axis, self.elements.expr(start), "bool"), inside
 
     def proven(self, lin: Lin, place: _Place) -> bool:
         """Return whether ``lin`` is proven to be 0 or more."""
