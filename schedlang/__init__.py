@@ -19,6 +19,7 @@ from schedlang.compute.math import (
     pow, round, rsqrt, saturating_cast, select, sigmoid, sin, sinh, sqrt, tan, tanh, trunc,
 )  # fmt: skip
 from schedlang.compute.custom_reducer import comm_reducer
+from schedlang.compute.facts import assume
 from schedlang.compute.reduce import argmax, argmin, max, min, prod, reduce_axis, sum
 from schedlang.compute.reference import reference
 from schedlang.compute.scan import scan
@@ -54,14 +55,14 @@ _ON_DEMAND = {
 
 __all__ = [
     "Axis", "Expr", "Kernel", "Nest", "Schedule", "StageView", "Target", "Tensor", "__version__",
-    "abs", "acos", "all", "any", "apply_best", "argmax", "argmin", "asin", "atan", "atan2",
-    "autotune", "best", "build", "cast", "ceil", "comm_reducer", "compute", "const", "cos", "cosh",
-    "cost", "create_schedule", "erf", "errors", "evaluate", "exp", "exp2", "explain", "expm1",
-    "floor", "graph", "if_then_else", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2",
-    "logical_not", "lower", "max", "min", "named", "next_steps", "pad", "placeholder", "plot",
-    "popcount", "pow", "prod", "reduce_axis", "reference", "round", "rsqrt", "saturating_cast",
-    "scan", "scatter", "schedule", "select", "sigmoid", "sin", "sinh", "sqrt", "sum", "tan", "tanh",
-    "te", "thread_axis", "trunc", "var",
+    "abs", "acos", "all", "any", "apply_best", "argmax", "argmin", "asin", "assume", "atan",
+    "atan2", "autotune", "best", "build", "cast", "ceil", "comm_reducer", "compute", "const", "cos",
+    "cosh", "cost", "create_schedule", "erf", "errors", "evaluate", "exp", "exp2", "explain",
+    "expm1", "floor", "graph", "if_then_else", "isfinite", "isinf", "isnan", "log", "log10",
+    "log1p", "log2", "logical_not", "lower", "max", "min", "named", "next_steps", "pad",
+    "placeholder", "plot", "popcount", "pow", "prod", "reduce_axis", "reference", "round", "rsqrt",
+    "saturating_cast", "scan", "scatter", "schedule", "select", "sigmoid", "sin", "sinh", "sqrt",
+    "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",
 ]  # fmt: skip
 
 

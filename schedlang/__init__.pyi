@@ -59,6 +59,7 @@ from schedlang.compute.math import trunc as trunc
 from schedlang.compute.reduce import argmax as argmax
 from schedlang.compute.reduce import argmin as argmin
 from schedlang.compute.custom_reducer import comm_reducer as comm_reducer
+from schedlang.compute.facts import assume as assume
 from schedlang.compute.reduce import max as max
 from schedlang.compute.reduce import min as min
 from schedlang.compute.reduce import prod as prod

@@ -17,7 +17,10 @@ from schedlang.analysis.closed_forms import (
     where_positive,
     without_axes,
 )
-from schedlang.expr.nodes import Axis, Const, Var
+from schedlang.compute.facts import facts_of
+from schedlang.compute.segments import Segments, find_segments
+from schedlang.compute.segments import is_monotonic as of_tensor
+from schedlang.expr.nodes import ArrayRead, Axis, Const, Var
 from schedlang.index.conjunctions import (
     AtLeast,
     Either,
@@ -35,6 +38,7 @@ from schedlang.index.linear import ZERO, Div, Extreme, Lin, Mod, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import floordiv
 from schedlang.index.simplify import to_lin
+from schedlang.ir.nodes import Load
 from schedlang.ir.printer import expr_text
 
 # the most values of short axes for which a formula is evaluated one by one
@@ -84,9 +88,16 @@ class Counter:
     ) -> Any:
         if any(isinstance(item, Never) for item in items):
             return 0
-        for item in items:
-            if isinstance(item, Unknown):
-                self._note_bound(item)
+        unknown = [item for item in items if isinstance(item, Unknown)]
+        for found in find_segments([item.cond for item in unknown], is_monotonic):
+            # all segments together have the points of the box around them
+            used = {id(cond) for cond in found.conditions}
+            unknown = [item for item in unknown if id(item.cond) not in used]
+            extents = {a: e for a, e in extents.items() if a not in found.rows}
+            items = [i for i in items if found.rows.isdisjoint(leaves_of(i))]
+            self._note_segments(found)
+        for item in unknown:
+            self._note_bound(item)
         result: Any = 1
         free = dict(extents)
         for axes, part in _components([i for i in items if not isinstance(i, Unknown)], extents):
@@ -209,12 +220,26 @@ class Counter:
         items = [AtLeast(row, _ALWAYS) for row in rows if not ranges.nonneg(row)]
         return self._formula(extents, items, ranges, most)
 
+    def _note_segments(self, found: Segments) -> None:
+        self.exact = False
+        if self.names is not None:
+            ends = " and ".join(expr_text(cond, self.names) for cond in found.conditions)
+            self.bounds.setdefault(f"as if the ranges {ends} filled the box around them")
+
     def _note_bound(self, item: Item) -> None:
         self.exact = False
         if self.names is None:
             return
         for cond in expressions_of(item):
             self.bounds.setdefault(f"as if {expr_text(cond, self.names)} always held")
+
+
+def is_monotonic(read: ArrayRead) -> bool:
+    """Return whether ``read``, of a tensor or a buffer, is of an input declared monotonic."""
+    if isinstance(read, Load):
+        facts = None if read.buffer.tensor is None else facts_of(read.buffer.tensor)
+        return facts is not None and facts.monotonic
+    return of_tensor(read)
 
 
 def largest_rows(loops: Loops, held: Sequence[Held]) -> list[Lin] | None:

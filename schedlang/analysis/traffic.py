@@ -15,6 +15,7 @@ from schedlang.index.conjunctions import Held
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Load, Stmt, Store
+from schedlang.ir.trimmed import trimmed
 
 
 @dataclass(eq=False)
@@ -57,7 +58,12 @@ def traffic(nest: Nest) -> Traffic:
         if isinstance(stmt, Block):
             stack.extend((s, context) for s in reversed(stmt.stmts))
         elif isinstance(stmt, For):
-            stack.append((stmt.body, context.within(stmt)))
+            # the ends of the range are evaluated once for all iterations
+            inside, trim = context.within(stmt), trimmed(stmt)
+            for test in trim.tests:
+                _evaluate(found, counter, context, [test.cond])
+                inside = inside.within(test)
+            stack.append((trim.body, inside))
         elif isinstance(stmt, If):
             _evaluate(found, counter, context, [stmt.cond])
             stack.append((stmt.body, context.within(stmt)))

@@ -98,8 +98,8 @@ class _Printer(ValuePrinter):
         close = Line(margin + "}", number)
         if isinstance(stmt, m.For):
             name, step = stmt.index.name, f" += {stmt.step}" if stmt.step != 1 else "++"
-            stop = self.text(stmt.stop)
-            head = f"for (sl_i64 {name} = 0; {name} < {stop}; {name}{step}) {{"
+            start, stop = self.text(stmt.start), self.text(stmt.stop)
+            head = f"for (sl_i64 {name} = {start}; {name} < {stop}; {name}{step}) {{"
             lines = [Line(f"{margin}#pragma omp parallel for", number)] if stmt.parallel else []
             inside = {*known, name}
             lines.append(Line(margin + head + _note(stmt.note), number))

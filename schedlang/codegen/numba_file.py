@@ -7,6 +7,7 @@ from textwrap import wrap
 
 from schedlang.codegen.listing import Listing, apart, plain
 from schedlang.codegen.numba_cpu import Source
+from schedlang.compute.facts import facts_of
 from schedlang.diagnostics.order_hint import order_hints
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.printer import text
@@ -20,7 +21,7 @@ from schedlang.ir.specialize import size_equations
 _WIDTH = 98
 
 # the names that a file defines or uses beside the kernel's own
-HELPERS = ("_array", "_apart", "result")
+HELPERS = ("_array", "_apart", "_holds", "result")
 
 _ARRAY = '''
 def _array(value, name, dtype, shape, written=False):
@@ -44,6 +45,17 @@ def _apart(a, b, names, same_is_fine):
         raise ValueError(f"{names} overlap: pass a copy of one")
 '''
 
+_HOLDS = '''
+def _holds(value, name, shape, monotonic, within=None):
+    """Refuse an array of which a declared fact does not hold."""
+    low, high = within or (0, 0)
+    if value.size and within and not low <= value.min() <= value.max() <= high:
+        raise ValueError(f"each element of {name} must lie in {low}..{high}")
+    rows = value.reshape(shape)
+    if monotonic and (rows[..., 1:] < rows[..., :-1]).any():
+        raise ValueError(f"no element of {name} may be less than the one before it")
+'''
+
 _ROOT = '''
 def _root(extent, length):
     """The `n` with `extent(n) == length`; where there is none, the next."""
@@ -65,6 +77,7 @@ def render(
     parts = [head, imports(source, compiled), "", _options(fastmath, compiled)]
     public = _public(nest, source)
     helpers = [_ARRAY.strip(), *([_ROOT.strip()] if "_root(" in public else [])]
+    helpers += [_HOLDS.strip()] if "_holds(" in public else []
     last = f"__all__ = [{source.public!r}]"
     texts = [*map(plain, helpers), plain(public), plain(last)]
     return Listing(tuple(apart([plain("\n".join(parts)), *source.functions, *texts], 2)))
@@ -185,7 +198,7 @@ def _public(nest: Nest, source: Source) -> str:
         checked = f"{arg.name!r}, {_dtype(arg)}, {_shape(arg, sizes)}{written}"
         lines.append(f"    {names[arg]} = _array({names[arg]}, {checked})")
         given.append(names[arg] + ('.view("uint16")' if arg.dtype == "float16" else ""))
-    lines += _overlap_checks(nest, names)
+    lines += [*_fact_checks(nest, names, sizes), *_overlap_checks(nest, names)]
     given += [size_names[v] for v in nest.sizes]
     lines += [f"    {source.entry}({', '.join(given)})", "    return result"]
     return "\n".join(lines)
@@ -216,6 +229,25 @@ def _size_lines(
         lines.append(f"    {sizes[size]} = {_solved(equation.extent, size, length, sizes)}")
         if equation.extent != Lin.of(size):
             lines += _not_negative(sizes[size])
+    return lines
+
+
+def _fact_checks(
+    nest: Nest, names: Mapping[Buffer | Var, str], sizes: Mapping[Expr, str]
+) -> list[str]:
+    """Return a line for each input of which ``sl.assume`` declared facts."""
+    lines = []
+    for arg in nest.args:
+        facts = facts_of(arg.tensor) if isinstance(arg, Buffer) and arg.tensor is not None else None
+        if facts is None or arg in nest.outputs:
+            continue
+        assert isinstance(arg, Buffer)
+        given = [names[arg], repr(arg.name), _shape(arg, sizes), str(facts.monotonic)]
+        if facts.within is not None:
+            ends = (str(e) if isinstance(e, int) else text(e, lambda v: sizes[v])
+                    for e in facts.within)  # fmt: skip
+            given.append(f"({', '.join(ends)})")
+        lines.append(f"    _holds({', '.join(given)})")
     return lines
 
 

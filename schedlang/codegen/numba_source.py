@@ -61,7 +61,10 @@ class StatementPrinter(Printer):
     def _range(self, loop: For) -> str:
         name = "prange" if loop.parallel else "range"
         stop = self(loop.stop)
-        return f"{name}({stop})" if loop.step == 1 else f"{name}(0, {stop}, {loop.step})"
+        if loop.step == 1 and loop.from_zero:
+            return f"{name}({stop})"
+        ends = f"{self(loop.start)}, {stop}"
+        return f"{name}({ends})" if loop.step == 1 else f"{name}({ends}, {loop.step})"
 
     def _line(self, stmt: Stmt) -> str:
         if isinstance(stmt, Let):

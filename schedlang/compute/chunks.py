@@ -352,7 +352,7 @@ def _run(stage: Prepared, program: Program, arrays: Arrays, box: Box) -> tuple[A
         array = arrays[node.tensor]
         affine = stage.affine.get(id(node))
         if affine is None:
-            if all(_inside(i, n) for i, n in zip(indices, array.shape)):
+            if all(inside(i, n) for i, n in zip(indices, array.shape)):
                 return array[indices]
         else:
             view = _view(array, affine, box)
@@ -360,12 +360,12 @@ def _run(stage: Prepared, program: Program, arrays: Arrays, box: Box) -> tuple[A
                 return view
             indices = tuple(evaluate(i, values) for i in node.indices)
         outside.append((node, indices))
-        return _clipped(array, indices)
+        return clipped(array, indices)
 
     outside: list[tuple[Read, tuple[Any, ...]]] = []
     results = program.run(values, read)
     if outside:
-        _check_guards(stage, outside, values, arrays)
+        check_guards(stage, outside, values, arrays)
     return results
 
 
@@ -388,11 +388,11 @@ def _view(array: np.ndarray, affine: tuple[Index, ...], box: Box) -> np.ndarray 
     return as_strided(array[start_at], shape, strides, writeable=False)
 
 
-def _inside(index: Any, size: int) -> bool:
+def inside(index: Any, size: int) -> bool:
     return np.min(index) >= 0 and np.max(index) < size
 
 
-def _check_guards(
+def check_guards(
     stage: Prepared, outside: Sequence[tuple[Read, tuple[Any, ...]]], values: Mapping[Any, Any],
     arrays: Arrays,
 ) -> None:  # fmt: skip
@@ -408,7 +408,7 @@ def _check_guards(
     def read(node: Read, at: tuple[Any, ...]) -> Any:
         found = suspects.get(id(node))
         if found is None:
-            return _clipped(arrays[node.tensor], at)
+            return clipped(arrays[node.tensor], at)
         _refuse_outside(stage.op, *found, arrays[node.tensor].shape, at[0])
         return None
 
@@ -434,7 +434,7 @@ def _refuse_outside(
             )
 
 
-def _clipped(array: np.ndarray, indices: tuple[Any, ...]) -> Any:
+def clipped(array: np.ndarray, indices: tuple[Any, ...]) -> Any:
     if not array.size:
         return np.zeros((), array.dtype)[()]
     return array[tuple(np.clip(i, 0, n - 1) for i, n in zip(indices, array.shape))]

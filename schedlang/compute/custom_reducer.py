@@ -58,7 +58,7 @@ def comm_reducer(
         reducer = _custom(name, fcombine, fidentity, [s.dtype for s in sources])
         made = reduction(reducer, sources, axis, where, init, len(sources))
         if not trusted:
-            found = exceptions_of(reducer, sources, made.where, made.init, samples)
+            found = exceptions_of(reducer, made.sources, made.where, made.init, samples)
             reducer = replace(reducer, **found._asdict())
         made.reducer = replace(reducer, vouched=trusted or samples is not None)
         return made

@@ -10,8 +10,10 @@ from schedlang.compute.bounds import check_reads
 from schedlang.compute.combiner_laws import exceptions_of
 from schedlang.compute.data_writer import FORMAT, VERSION, expr_to_data
 from schedlang.compute.define import check_leaves
+from schedlang.compute.facts import assume
 from schedlang.compute.fold import ufunc_of
 from schedlang.compute.joint import joint
+from schedlang.compute.ragged import check_boxes, with_ranges
 from schedlang.compute.read import Read
 from schedlang.compute.reduce import Reducer, argmax, argmin, reduce_axis
 from schedlang.compute.reducer import Part
@@ -154,7 +156,9 @@ class _Reader:
         return [self.tensor(v) for v in _list(values, what)]
 
 
-def _axis(reader: _Reader, name: Any, extent: Any, kind: Any, lo: Any, tag: Any) -> Axis:
+def _axis(
+    reader: _Reader, name: Any, extent: Any, kind: Any, lo: Any, tag: Any, bounds: Any = None
+) -> Axis:
     check_name(name, "an axis")
     if kind not in ("data", "reduce") or tag != "":
         raise ComputeError(
@@ -163,7 +167,15 @@ def _axis(reader: _Reader, name: Any, extent: Any, kind: Any, lo: Any, tag: Any)
     start, length = reader.extent(lo), check_extent(reader.extent(extent), f"axis {name}")
     if kind == "reduce":
         first = reduce_axis((start, start + length), name).lo
-        return Axis(name, length, kind, first)
+        if bounds is None:
+            return Axis(name, length, kind, first)
+        ends = tuple(map(reader.extent, _list(bounds, "the range of an axis")))
+        if len(ends) != 2:
+            raise ComputeError(f"axis {name}: its range has {len(ends)} ends, not 2")
+        found = reduce_axis(ends, name).bounds
+        if found is None or any(a is not b for a, b in zip(found, ends) if isinstance(b, Expr)):
+            raise ComputeError(f"axis {name}: its range is not ragged")
+        return Axis(name, length, kind, first, bounds=found)
     if start != 0 or isinstance(start, Expr):
         raise ComputeError(f"data axis {name} starts at {start}, not at 0")
     return Axis(name, length)
@@ -326,9 +338,14 @@ def _same_reducer(a: Reducer, b: Reducer) -> bool:
     return forms[0] == forms[1]
 
 
-def _placeholder(reader: _Reader, name: Any, shape: Any, dtype: Any) -> Operation:
+def _placeholder(
+    reader: _Reader, name: Any, shape: Any, dtype: Any, monotonic: Any = False, within: Any = None
+) -> Operation:
     extents = tuple(reader.extent(e) for e in _list(shape, "the shape"))
     tensor = placeholder(extents, _dtype(dtype), name)
+    if monotonic or within is not None:
+        ends = None if within is None else [reader.extent(e) for e in _list(within, "within")]
+        assume(tensor, monotonic=_flag(monotonic), within=ends)
     reader.inputs[tensor.op] = tensor
     return tensor.op
 
@@ -372,7 +389,9 @@ def _compute(
         fold = joint(tested)
     elif fold is not None:
         fold = _tested(fold, values, cond, start)
-    op = ComputeOp(name, axes, values, folded, fold, cond, start, index)
+    check_boxes(name, folded, (*values, *(() if cond is None else (cond,))))
+    cond, limits = with_ranges(folded, cond)
+    op = ComputeOp(name, axes, values, folded, fold, cond, start, index, limits=limits)
     shape = check_shape(op.shape, name)
     labels = _names(names, len(values))
     outputs = tuple(Tensor(n, shape, k, op, p) for p, (n, k) in enumerate(zip(labels, kinds)))

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from schedlang.compute.ragged import without_ranges
 from schedlang.compute.read import Read
 from schedlang.compute.reduce import Reducer
 from schedlang.compute.tensor import ComputeOp, Extent, Operation, PlaceholderOp, ScanOp, Tensor
@@ -109,6 +110,10 @@ class Writer:
         self.extents.append(int(value))
         return None
 
+    def bound(self, value: Extent) -> Any:
+        """Return an end of a ragged range; its numbers belong to the structure."""
+        return self.expressions([value]) if isinstance(value, Expr) else int(value)
+
     def tensor(self, tensor: Tensor) -> list[int]:
         return [self.place(tensor.op), tensor.value_index]
 
@@ -119,6 +124,8 @@ class Writer:
                     extent = self.extent(node.extent)
                     lo = self.expressions([node.lo]) if isinstance(node.lo, Expr) else int(node.lo)
                     item = ["axis", self.name(node.name), extent, node.kind, lo, node.tag]
+                    if node.bounds is not None:
+                        item.append([self.bound(end) for end in node.bounds])
                 else:
                     item = self.expression(node)
                 self.add(node, item)
@@ -170,7 +177,12 @@ class Writer:
         names = [self.name(t.name) for t in getattr(op, "outputs", ())]
         if isinstance(op, PlaceholderOp):
             shape = [self.extent(e) for e in op.shape]
-            self.add(op, ["placeholder", self.name(op.name), shape, op.dtype])
+            item: list[Any] = ["placeholder", self.name(op.name), shape, op.dtype]
+            if op.facts is not None:
+                within = op.facts.within
+                ends = None if within is None else [self.extent(e) for e in within]
+                item += [op.facts.monotonic, ends]
+            self.add(op, item)
         elif isinstance(op, ScanOp):
             parts = [[self.tensor(t) for t in p] for p in (op.init, op.update, op.state, op.inputs)]
             self.add(op, ["scan", self.name(op.name), *parts, names])
@@ -178,7 +190,9 @@ class Writer:
             axes, reduced = self.expressions(op.axis), self.expressions(op.reduce_axis)
             body = self.expressions(op.body)
             reducer = None if op.reducer is None else self.reducer(op.reducer)
-            where = None if op.where is None else self.expressions([op.where])[0]
+            # the reader adds the ranges of ragged axes again
+            own = without_ranges(op.where, len(op.limits))
+            where = None if own is None else self.expressions([own])[0]
             init = None if op.init is None else self.expressions(op.init)
             if op.destination is not None:
                 places = self.expressions(op.destination)

@@ -192,8 +192,9 @@ def _operation(name: str, axes: tuple[Axis, ...], result: Any) -> ComputeOp:
         return ComputeOp(name, axes, tuple(_value(name, r) for r in result))
     if isinstance(result, Reduction):
         return ComputeOp(
-            name, axes, result.sources, result.axes, result.reducer, result.where, result.init
-        )
+            name, axes, result.sources, result.axes, result.reducer, result.where, result.init,
+            limits=result.limits,
+        )  # fmt: skip
     return ComputeOp(name, axes, (_value(name, result),))
 
 

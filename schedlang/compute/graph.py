@@ -80,7 +80,8 @@ def variables(outputs: Sequence[Tensor]) -> list[Var]:
 
 def _extents(op: Operation) -> list[object]:
     if isinstance(op, PlaceholderOp):
-        return list(op.shape)
+        ends = op.facts.within if op.facts is not None else None
+        return [*op.shape, *(ends or ())]
     axes = (*op.axis, *op.reduce_axis)
     return [e for a in axes for e in (a.lo, a.extent)]
 

@@ -7,10 +7,19 @@ from typing import Any
 
 from schedlang.compute.graph import operations
 from schedlang.compute.joint import alone, shown_outputs
-from schedlang.compute.latex_text import DOTS, Names, Written, expression, grouped, join, ranged
+from schedlang.compute.latex_text import (
+    DOTS,
+    Names,
+    Written,
+    expression,
+    first_and_last,
+    grouped,
+    join,
+    ranged,
+)
+from schedlang.compute.ragged import without_ranges
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis, Const, Expr
-from schedlang.index.simplify import to_lin
 from schedlang.markup.bundle import mime_bundle
 from schedlang.markup.fragment import fragment
 from schedlang.markup.text import escape
@@ -121,13 +130,14 @@ def _reduction(op: ComputeOp, names: Names, outputs: int) -> str:
         for axis, index in zip(op.axis, op.destination or op.axis) if index is not axis
     ]  # fmt: skip
     runs += meets
-    if op.where is not None:
-        runs.append(expression(op.where, names))
+    where = without_ranges(op.where, len(op.limits))
+    if where is not None:
+        runs.append(expression(where, names))
     below = r",\; ".join(runs)
     start = [] if op.init is None else [expression(v, names) for v in op.init]
     if kind in _FOLDED and len(op.body) == 1:
         sign = _FOLDED[kind]
-        if op.where is None and not meets:
+        if where is None and not meets:
             signs = " ".join(_limits(sign, a, names) for a in op.reduce_axis)
         else:
             signs = f"{sign}_{{{below}}}"
@@ -157,8 +167,8 @@ def _neutral(start: Expr, kind: str) -> bool:
 
 
 def _limits(sign: str, axis: Axis, names: Names) -> str:
-    last = to_lin(axis.lo) + to_lin(axis.extent) - 1
-    low = expression(axis.lo, names)
+    start, last = first_and_last(axis)
+    low = expression(start, names)
     return f"{sign}_{{{names.leaf(axis)}={low}}}^{{{expression(last, names)}}}"
 
 

@@ -15,6 +15,7 @@ from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, 
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
+from schedlang.language.construct import binary
 
 GREEK = frozenset(
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau "
@@ -109,8 +110,19 @@ def join(parts: Sequence[str]) -> str:
 
 def ranged(axis: Axis, names: Names) -> str:
     r"""Return the range of ``axis``, such as ``0 \leq k < n``."""
-    end = to_lin(axis.lo) + to_lin(axis.extent)
-    return rf"{expression(axis.lo, names)} \leq {names.leaf(axis)} < {expression(end, names)}"
+    end: Union[Expr, int, Lin] = to_lin(axis.lo) + to_lin(axis.extent)
+    start, end = (axis.lo, end) if axis.bounds is None else axis.bounds
+    return rf"{expression(start, names)} \leq {names.leaf(axis)} < {expression(end, names)}"
+
+
+def first_and_last(axis: Axis) -> tuple[Union[Expr, int], Union[Expr, Lin]]:
+    """Return the first and the last value of ``axis``."""
+    if axis.bounds is None:
+        return axis.lo, to_lin(axis.lo) + to_lin(axis.extent) - 1
+    start, end = axis.bounds
+    if not isinstance(end, Expr) or end.weak:
+        return start, to_lin(end) - 1
+    return start, binary("-", end, 1)
 
 
 def expression(value: Union[Expr, int, Lin], names: Names, least: Written = Written.CHOICE) -> str:

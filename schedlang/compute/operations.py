@@ -11,7 +11,7 @@ from schedlang.expr.nodes import Axis, Expr
 
 if TYPE_CHECKING:
     from schedlang.compute.reducer import Reducer
-    from schedlang.compute.tensor import Shape, Tensor
+    from schedlang.compute.tensor import Extent, Shape, Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +19,9 @@ class ComputeOp:
     """An operation that defines each element by expressions over ``axis``.
 
     With a ``reducer``, the expressions of ``body`` are reduced over ``reduce_axis`` where ``where``
-    holds, starting from ``init`` (the reducer's identity if ``None``).
+    holds, starting from ``init`` (the reducer's identity if ``None``). ``where`` contains the
+    ranges of ragged axes. For each of its conditions that is one, ``limits`` has the end of the
+    axis's box at that side, and ``None`` for the others.
 
     With a ``destination``, one index for each dimension, the operation is a scatter: a point of
     ``domain`` combines its values into the element there. ``init`` still ranges over ``axis``.
@@ -39,6 +41,7 @@ class ComputeOp:
     outputs: tuple[Tensor, ...] = ()
     automatic: bool = False
     view: bool = False
+    limits: tuple[Extent | None, ...] = ()
 
     @property
     def shape(self) -> Shape:

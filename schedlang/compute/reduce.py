@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.compute.ragged import boxed, is_ragged, moved, ragged_axis, with_ranges
 from schedlang.compute.reducer import Reducer
-from schedlang.compute.tensor import check_extent, check_name
+from schedlang.compute.tensor import Extent, check_extent, check_name
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Const, Expr, ExprLike, Var
@@ -22,11 +23,12 @@ from schedlang.language.operators import OPERATORS
 class Reduction:
     """The value of ``sl.sum(...)`` or another reduction, which a lambda must return as it is."""
 
-    __slots__ = ("reducer", "sources", "axes", "where", "init", "visible")
+    __slots__ = ("reducer", "sources", "axes", "where", "init", "visible", "limits")
 
     def __init__(
         self, reducer: Reducer, sources: tuple[Expr, ...], axes: tuple[Axis, ...],
         where: Expr | None, init: tuple[Expr, ...] | None, visible: int,
+        limits: tuple[Extent | None, ...] = (),
     ) -> None:  # fmt: skip
         self.reducer = reducer
         self.sources = sources
@@ -34,6 +36,7 @@ class Reduction:
         self.where = where
         self.init = init
         self.visible = visible
+        self.limits = limits
 
     def as_scalar(self) -> Any:
         """Raise ``ComputeError``, since a reduction cannot be an operand."""
@@ -60,11 +63,23 @@ for _name in OPERATORS:
 def reduce_axis(dom: Any, name: str = "rv") -> Axis:
     """Return an axis to reduce over.
 
-    Its range is ``extent`` or ``(lo, hi)``, half open.
+    Its range is ``extent`` or ``(lo, hi)``, half open. Inside the function of ``sl.compute``, both
+    may depend on its axes, on reduction axes before this one, and on elements of integer tensors:
+    such an axis is *ragged*. If ``hi`` is not above ``lo``, the range is empty, and the result is
+    the identity. Storage covers a box around all ranges, from what :func:`~schedlang.assume`
+    declares of the elements, or from a tensor that is read at the axis itself; loops run over the
+    range alone.
 
     >>> k = reduce_axis((0, 16), name="k")
     >>> k.extent
     16
+    >>> import numpy as np, schedlang as sl
+    >>> A = sl.placeholder((3,), name="A")
+    >>> def row(i):
+    ...     k = sl.reduce_axis((0, i + 1), name="k")
+    ...     return sl.sum(A[k], axis=k)
+    >>> sl.reference(sl.compute((3,), row, name="prefix"))(np.ones(3, "float32"))
+    array([1., 2., 3.], dtype=float32)
     """
     if not isinstance(dom, (tuple, list)) and _is_bound(name):
         raise ComputeTypeError(
@@ -78,6 +93,8 @@ def reduce_axis(dom: Any, name: str = "rv") -> Axis:
                 f"reduce_axis({dom}): give the extent, or (lo, hi), where hi is excluded"
             )
         lo, hi = dom
+        if is_ragged(lo) or is_ragged(hi):
+            return ragged_axis(lo, hi, name)
         lo, hi = _bound(lo, name), _bound(hi, name)
         extent = hi - lo
         if isinstance(extent, int) and extent < 0:
@@ -87,6 +104,8 @@ def reduce_axis(dom: Any, name: str = "rv") -> Axis:
         if not isinstance(extent, int):
             extent = simplify(extent)
         return Axis(name, check_extent(extent, f"reduction axis {name}"), "reduce", lo)
+    if is_ragged(dom):
+        return ragged_axis(0, dom, name)
     return Axis(name, check_extent(dom, f"reduction axis {name}"), "reduce")
 
 
@@ -152,7 +171,10 @@ def reduction(
                 f"reduction has {len(sources)}; give one for each"
             )
         start = tuple(_start(reducer.name, v, s.dtype) for v, s in zip(items, sources))
-    return Reduction(reducer, sources, axes, cond, start, visible)
+    axes, swap = boxed(reducer.name, axes, (*sources, *(() if cond is None else (cond,))))
+    sources, cond = tuple(moved(s, swap) for s in sources), moved(cond, swap)
+    condition, limits = with_ranges(axes, cond)
+    return Reduction(reducer, sources, axes, condition, start, visible, limits)
 
 
 def _start(name: str, value: ExprLike, dtype: str) -> Expr:
@@ -297,6 +319,9 @@ def _refuse_empty(name: str, axes: tuple[Axis, ...]) -> None:
 
 def _arg(name: str, expr: ExprLike, axis: Any, where: Any) -> Reduction:
     axes = _axes(axis, name)
+    roots = [as_expr(v) for v in (expr, where) if v is not None]
+    axes, swap = boxed(name, axes, roots)
+    expr, where = moved(expr, swap), moved(where, swap)
     _refuse_empty(name, axes)
     for a in axes:
         least = weak_range(as_expr(a.lo))[0]

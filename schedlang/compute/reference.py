@@ -11,9 +11,11 @@ import numpy as np
 
 from schedlang.compute.argument_order import fit_in_another_order
 from schedlang.compute.arguments import bind
-from schedlang.compute.chunks import Prepared, execute, extent_of, prepare
+from schedlang.compute.chunks import Prepared, Span, execute, extent_of, prepare
+from schedlang.compute.facts import check_facts, facts_of
 from schedlang.compute.graph import operations, placeholders, variables
 from schedlang.compute.misfits import refused_reference
+from schedlang.compute.ragged_chunks import execute_ragged
 from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor, shape_text
 from schedlang.errors import (
@@ -48,6 +50,10 @@ class Reference:
                 raise
             raise type(error)(f"{error}\n  The arguments fit in another order: it takes "
                               f"{self._taken}, in that order.") from None  # fmt: skip
+        for tensor, array in given.items():
+            facts = facts_of(tensor)
+            if facts is not None:
+                check_facts(tensor.name, facts, array, partial(extent_of, sizes=sizes))
         results = _evaluate(self.outputs, given, sizes)
         return results[0] if len(results) == 1 else results
 
@@ -124,7 +130,7 @@ def _evaluate(
         if isinstance(op, ComputeOp) and op not in inside:
             stage = prepare(op, sizes)
             results = _empty(op, sizes)
-            execute(stage, arrays, results)
+            _execute(stage, arrays, results)
             arrays.update(zip(op.outputs, results))
         elif isinstance(op, ScanOp):
             arrays.update(zip(op.outputs, _run_scan(op, bodies[op], arrays, sizes)))
@@ -132,6 +138,22 @@ def _evaluate(
             for tensor in getattr(producer, "outputs", ()):
                 arrays.pop(tensor, None)
     return tuple(arrays[t].copy() if t in given else arrays[t] for t in outputs)
+
+
+def _execute(
+    stage: Prepared, arrays: Mapping[Tensor, np.ndarray], outs: Sequence[np.ndarray],
+    first: Span | None = None,
+) -> None:  # fmt: skip
+    """Write the elements of ``stage`` into ``outs``; only the rows of ``first`` if it is given."""
+    if all(axis.bounds is None for axis in stage.op.reduce_axis):
+        execute(stage, arrays, outs, first)
+        return
+    data = stage.spans[stage.folded :]
+    if first is not None:
+        data = (first, *data[1:])
+    if all(stop > start for start, stop in data):
+        with np.errstate(all="ignore"):
+            execute_ragged(stage, arrays, outs, data)
 
 
 def _empty(op: ComputeOp | ScanOp, sizes: Mapping[Var, Any]) -> list[np.ndarray]:
@@ -230,7 +252,7 @@ def _run_scan(
         # a step may read only the rows before its own
         arrays.update((state, result[:t]) for state, result in zip(op.state, results))
         for stage, rows in stages:
-            execute(stage, arrays, rows, (t, t + 1))
+            _execute(stage, arrays, rows, (t, t + 1))
         for result, update in zip(results, op.update):
             result[t] = arrays[update][t]
     return results

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NoReturn, Union
 
+from schedlang.compute.element_extents import refuse_elements
 from schedlang.compute.operations import ComputeOp, ScanOp
 from schedlang.compute.partial_index import Row, wrong_count
 from schedlang.compute.read import Read
@@ -26,6 +27,7 @@ from schedlang.language.construct import as_expr, binary, const
 
 if TYPE_CHECKING:
     from schedlang.compute.array_methods import ArrayMethods as _Methods
+    from schedlang.compute.facts import Facts
 else:
     _Methods = object
 
@@ -39,13 +41,14 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 @dataclass(frozen=True, eq=False)
 class PlaceholderOp:
-    """An input, whose elements the caller passes."""
+    """An input, whose elements the caller passes; ``facts`` are what ``sl.assume`` declared."""
 
     name: str
     shape: Shape
     dtype: str
     axis: tuple[Axis, ...] = ()
     reduce_axis: tuple[Axis, ...] = ()
+    facts: Facts | None = None
 
     @property
     def input_tensors(self) -> list[Tensor]:
@@ -284,6 +287,7 @@ def check_extent(value: Any, what: str) -> Extent:
     if isinstance(value, Const) and isinstance(value.value, int):
         value = value.value
     if isinstance(value, Expr):
+        refuse_elements(value, what)
         if value.dtype != dtypes.INDEX or not value.weak:
             whole = _floored(value) if _divides(value) else None
             hint = f"; divide with //, which gives {whole}" if whole is not None else ""

@@ -6,16 +6,19 @@ tuner's estimates.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from math import prod
 from typing import Any
 
 from schedlang.compute.graph import first_rows, operations
+from schedlang.compute.ragged import without_ranges
 from schedlang.compute.read import Read
 from schedlang.compute.reduce import Reducer
+from schedlang.compute.segments import find_segments
 from schedlang.compute.tensor import ComputeOp, Extent, Tensor
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.functions import SATURATED
+from schedlang.expr.lazy import conditions
 from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Call, Expr, Unary, Var
 from schedlang.index.enumeration import count, leaves_of
 
@@ -28,8 +31,10 @@ _SELECTING = ("argmax", "argmin")
 def flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> int:
     """Return the number of operations of ``outputs``, if each stage is computed once, completely.
 
-    :func:`operations_of` says which operations count; a multiply-add is 2. The steps of a scan
-    count from the first row that they compute. ``sizes`` gives the values of symbolic extents.
+    :func:`operations_of` says which operations count; a multiply-add is 2. Of a ragged range only
+    its own points count, as far as they are known: elements of a monotonic input divide the box,
+    other elements leave it whole. The steps of a scan count from the first row that they compute.
+    ``sizes`` gives the values of symbolic extents.
 
     >>> import schedlang as sl
     >>> A, B = sl.placeholder((4, 8), name="A"), sl.placeholder((8, 2), name="B")
@@ -39,9 +44,14 @@ def flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> 
     128
     """
     known, rows = sizes or {}, first_rows(operations(outputs))
-    return sum(
-        _points(op, known, rows) * of_point(op) + _starts(op, known) for op in computed(outputs)
-    )
+    total = 0
+    for op in computed(outputs):
+        tests = conditions(op.where)[: len(op.limits)]
+        points = _in_ranges(op, known, rows, tests)
+        if points is None:
+            points = _points(op, known, rows)
+        total += points * of_point(op) + _starts(op, known)
+    return total
 
 
 def needed_flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> int | None:
@@ -57,12 +67,14 @@ def needed_flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = No
     """
     total, rows = 0, first_rows(operations(outputs))
     for op in computed(outputs):
-        points = _points(op, sizes or {}, rows)
-        if op.where is not None:
-            part = _count_where(op.where, sizes or {})
-            if part is None:
+        tests = conditions(op.where)
+        if tests:
+            found = _in_ranges(op, sizes or {}, rows, tests)
+            if found is None:
                 return None
-            points = points * part[0] // part[1]
+            points = found
+        else:
+            points = _points(op, sizes or {}, rows)
         total += points * of_point(op) + _starts(op, sizes or {})
     return total
 
@@ -72,11 +84,34 @@ def computed(outputs: Sequence[Tensor]) -> list[ComputeOp]:
     return [op for op in operations(outputs) if isinstance(op, ComputeOp)]
 
 
-def _points(op: ComputeOp, sizes: Mapping[Var, Any], rows: Mapping[ComputeOp, Extent]) -> int:
-    extents = [_value(axis.extent, sizes) for axis in op.domain]
-    if op in rows and op.axis:
+def _points(
+    op: ComputeOp, sizes: Mapping[Var, Any], rows: Mapping[ComputeOp, Extent],
+    apart: Container[Axis] = (),
+) -> int:  # fmt: skip
+    """Return the number of points of the domain of ``op`` except ``apart``."""
+    axes = op.domain
+    extents = [1 if axis in apart else _value(axis.extent, sizes) for axis in axes]
+    if op in rows and op.axis and axes[0] not in apart:
         extents[0] = max(0, extents[0] - _value(rows[op], sizes))
     return prod(extents)
+
+
+def _in_ranges(
+    op: ComputeOp, sizes: Mapping[Var, Any], rows: Mapping[ComputeOp, Extent],
+    tests: Sequence[Expr],
+) -> int | None:  # fmt: skip
+    """Return the number of points of ``op`` at which ``tests`` hold; ``None`` if not known."""
+    segments = find_segments(tests)
+    used = {id(test) for found in segments for test in found.conditions}
+    every = _points(op, sizes, rows, {axis for found in segments for axis in found.rows})
+    left = [test for test in tests if id(test) not in used]
+    if not left:
+        return every
+    first, *others = left
+    for test in others:
+        first = Binary("&", first, test, "bool")
+    part = _count_where(first, sizes)
+    return None if part is None else every * part[0] // part[1]
 
 
 def _starts(op: ComputeOp, sizes: Mapping[Var, Any]) -> int:
@@ -88,7 +123,9 @@ def _starts(op: ComputeOp, sizes: Mapping[Var, Any]) -> int:
 def of_point(op: ComputeOp) -> int:
     """Return the operations at one point of the data and reduction axes."""
     combined = 0 if op.reducer is None else of_step(op.reducer)
-    tested = () if op.where is None else (op.where,)
+    # the loops run over the ranges of ragged axes, so that nothing tests them
+    own = without_ranges(op.where, len(op.limits))
+    tested = () if own is None else (own,)
     return _operations((*op.body, *tested)) + combined
 
 

@@ -247,10 +247,12 @@ class _Instrument:
 
     def loop(self, stmt: For, region: Region, row: _Row) -> list[Stmt]:
         out: list[Stmt] = []
-        self.value(stmt.stop, region, row, out)
+        for end in (stmt.start, stmt.stop):
+            self.value(end, region, row, out)
         counter: list[Stmt] = []
-        if isinstance(stmt.stop, Num):
-            inside = Region(region, times=len(range(0, int(stmt.stop.value), stmt.step)))
+        if isinstance(stmt.start, Num) and isinstance(stmt.stop, Num):
+            ends = int(stmt.start.value), int(stmt.stop.value)
+            inside = Region(region, times=len(range(*ends, stmt.step)))
         else:
             inside = self.counted(counter)
         row.inside = inside

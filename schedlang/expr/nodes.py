@@ -8,7 +8,7 @@ may share parts, so traversals (see :mod:`schedlang.expr.visit`) do not recurse.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 import numpy as np
 
@@ -165,7 +165,9 @@ class Axis(Expr):
     """An axis of an iteration, with ``extent`` points from ``lo`` on.
 
     ``kind`` is ``"data"``, ``"reduce"``, ``"scan"`` or ``"thread"``. ``tag`` is the index of
-    a thread axis, such as ``threadIdx.x``.
+    a thread axis, such as ``threadIdx.x``. A *ragged* axis, whose range depends on other axes or on
+    elements of tensors, has this range ``(lo, hi)`` as ``bounds``. Its points from ``lo`` on are
+    then a box around all its ranges.
     """
 
     name: str
@@ -173,6 +175,7 @@ class Axis(Expr):
     kind: str = "data"
     lo: Union[int, Expr] = 0
     tag: str = ""
+    bounds: Optional[tuple[Union[int, Expr], Union[int, Expr]]] = None
     dtype = dtypes.INDEX
     weak = True
 
@@ -188,6 +191,9 @@ class Axis(Expr):
     @property
     def dom(self) -> Domain:
         """The half-open range ``(lo, hi)`` of the axis, with te's ``min`` and ``extent``."""
+        if self.bounds is not None:
+            lo, hi = self.bounds
+            return Domain(lo, hi if isinstance(lo, int) and lo == 0 else hi - lo)
         return Domain(self.lo, self.extent)
 
 

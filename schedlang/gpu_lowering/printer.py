@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Stmt, walk
+from schedlang.ir.nodes import Stmt
 from schedlang.ir.printer import (
     INDENT,
     expr_text,
@@ -15,6 +15,7 @@ from schedlang.ir.printer import (
     statement_lines,
     storage_text,
 )
+from schedlang.ir.trimmed import printed
 
 
 def program_text(program: Program) -> str:
@@ -51,7 +52,7 @@ def launch_lines(nest: Nest, launch: Launch) -> list[tuple[str, Stmt | None]]:
         name = nest.names.get(index.axis, index.axis.name)
         extent = expr_text(index.extent, nest.names)
         lines.append((f"{INDENT}{name} = {index.tag} in 0..{extent}", None))
-    for stmt, depth in walk(launch.body):
+    for stmt, depth in printed(launch.body):
         for k, line in enumerate(statement_lines(stmt, nest.names, taken)):
             lines.append((INDENT * (depth + 1) + line, None if k else stmt))
     return lines

@@ -18,7 +18,6 @@ from schedlang.ir.nodes import (
     Stmt,
     Store,
     Strips,
-    walk,
 )
 from schedlang.ir.printer import (
     INDENT,
@@ -29,6 +28,7 @@ from schedlang.ir.printer import (
     printed_names,
     statement_lines,
 )
+from schedlang.ir.trimmed import printed
 from schedlang.markup.code import marked
 from schedlang.markup.names import Name, NameTable
 from schedlang.markup.text import escape
@@ -166,7 +166,7 @@ def _rows(nest: Nest, names: NameTable, by_stage: bool) -> Iterator[Row]:
     # the names in the block at each depth, and the loops around it
     scopes: list[dict[str, Named]] = [top_scope(nest, names)]
     around: list[tuple[For, ...]] = [()]
-    for number, (stmt, depth) in enumerate(walk(nest.body)):
+    for number, (stmt, depth) in enumerate(printed(nest.body)):
         del scopes[depth + 1 :], around[depth + 1 :]
         scope, loops = scopes[depth], around[depth]
         new = _definition(stmt, nest, names, None if by_stage else number)

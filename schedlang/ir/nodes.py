@@ -99,6 +99,9 @@ class If:
     ``tail`` marks the guard of a split whose factor does not divide the extent. ``where`` marks
     the condition of a reduction: it skips updates, but not the initialization of an element.
     ``slides`` marks the test of a sliding window, which skips rows that are computed already.
+    A condition of a ragged range has the end of the axis's box at that side as ``limit``.
+    ``bounds`` marks a test of the variable of the loop directly around, which the loop's range can
+    replace (:mod:`schedlang.ir.trimmed`): its end is ``"inside"`` of that range, or ``"unknown"``.
     """
 
     cond: Expr
@@ -108,6 +111,8 @@ class If:
     tail: bool = False
     where: bool = False
     slides: bool = False
+    limit: Union[int, Expr, None] = None
+    bounds: str = ""
     number: Optional[int] = None
 
 

@@ -7,6 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from schedlang.ir.nodes import Alloc, Fetch, For, If, Note, Stmt, Store, block_of, mapped
+from schedlang.ir.trimmed import trimmed
 
 if TYPE_CHECKING:
     from schedlang.ir.nest import Nest
@@ -26,8 +27,14 @@ def numbered(nest: Nest) -> Nest:
     [('For', 0), ('Store', 1)]
     """
     numbers = count()
+    # the tests that the range of a loop replaces have no line of their own
+    silent: set[int] = set()
 
     def change(stmt: Stmt) -> Stmt:
+        if isinstance(stmt, For):
+            silent.update(id(test) for test in trimmed(stmt).tests)
+        if id(stmt) in silent:
+            return mapped(stmt, change)
         if isinstance(stmt, (For, If, Store, Alloc, Fetch, Note)):
             stmt = replace(stmt, number=next(numbers))
         return mapped(stmt, change)

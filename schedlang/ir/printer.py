@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence, Set
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from schedlang.expr.nodes import Axis, Binary, Call, Expr, Select, Var
+from schedlang.expr.nodes import Axis, Binary, Call, Cast, Expr, Select, Var
 from schedlang.expr.printer import LONGEST, is_index, shortened, text
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import (
@@ -32,8 +32,8 @@ from schedlang.ir.nodes import (
     Stmt,
     Store,
     Strips,
-    walk,
 )
+from schedlang.ir.trimmed import printed, trimmed
 
 if TYPE_CHECKING:
     from schedlang.ir.nest import Nest
@@ -46,7 +46,7 @@ WIDEST_LINE = 100
 def nest_text(nest: Nest) -> str:
     """Return the whole nest: a header with the arguments, a blank line, the statements."""
     lines, taken = [header(nest), ""], printed_names(nest)
-    for stmt, depth in walk(nest.body):
+    for stmt, depth in printed(nest.body):
         lines += [INDENT * depth + line for line in statement_lines(stmt, nest.names, taken)]
     return "\n".join(lines)
 
@@ -241,11 +241,19 @@ def loop_text(loop: For, names: dict[Axis, str]) -> str:
     notes = [f"pragma {n}" + ("" if v is None else f" = {v}") for n, v in loop.pragmas]
     if loop.kind == "thread" and loop.axis.is_reduce:
         notes.append(f"{loop.stage} is reduced across these threads")
-    name = names.get(loop.axis, loop.axis.name)
-    extent = expr_text(loop.extent, names)
-    if isinstance(loop.extent, Binary) and loop.extent.op in "+-":
-        extent = f"({extent})"
-    return f"{word} {name} in 0..{extent}:" + (f"   # {', '.join(notes)}" if notes else "")
+    name, found = names.get(loop.axis, loop.axis.name), trimmed(loop)
+    ends = f"{_end(found.start, names)}..{_end(found.stop, names)}"
+    return f"{word} {name} in {ends}:" + (f"   # {', '.join(notes)}" if notes else "")
+
+
+def _end(value: Expr | int, names: dict[Axis, str]) -> str:
+    """Return an end of a loop's range."""
+    plain = value
+    if isinstance(plain, Cast) and isinstance(plain.a, Load):
+        # the conversion of an element to an index
+        plain = plain.a
+    shown = expr_text(plain, names)
+    return f"({shown})" if isinstance(value, Binary) and value.op in "+-" else shown
 
 
 def _inside(indices: Sequence[Expr], names: dict[Axis, str]) -> str:

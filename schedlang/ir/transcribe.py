@@ -37,6 +37,7 @@ from schedlang.ir.nodes import (
     held,
 )
 from schedlang.ir.scalars import caller, caster, powers
+from schedlang.ir.trimmed import trimmed
 
 DEEPEST = 12
 UNORDERED = ("parallel", "vectorize", "vthread", "thread")
@@ -287,9 +288,11 @@ def _values(w: _Writer, stmt: Lanes | Strips | Copy, stack: list[Any]) -> None:
 
 def _loop(w: _Writer, loop: For, stack: list[Any]) -> None:
     name = w.fresh("i")
-    extent = str(loop.extent) if isinstance(loop.extent, int) else w.value(loop.extent)
+    found = trimmed(loop)
+    ends = [str(e) if isinstance(e, int) else w.value(e)
+            for e in (*((found.start,) if found.tests else ()), found.stop)]  # fmt: skip
     order = "ordered" if loop.kind in UNORDERED else "range"
-    w.line(f"for {name} in {order}({extent}):")
+    w.line(f"for {name} in {order}({', '.join(ends)}):")
     w.current.indent += 1
     w.line("ticks[0] += 1")
     shadowed = w.names.get(loop.axis)
@@ -311,4 +314,4 @@ def _loop(w: _Writer, loop: For, stack: list[Any]) -> None:
         inner = _Function(w.fresh("f"), scope)
         w.line(f"{inner.name}({', '.join(scope)})")
         w.current = inner
-    stack += [leave, loop.body]
+    stack += [leave, found.body]

@@ -14,6 +14,7 @@ from schedlang.compute.data import dumps, structure
 from schedlang.compute.data_writer import everything
 from schedlang.compute.graph import variables
 from schedlang.compute.joint import alone, shown_outputs
+from schedlang.compute.ragged import without_ranges
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.errors import SchedlangError
@@ -110,6 +111,7 @@ class _Writer:
                 shape = self._shape(op.shape)
                 name = self._tensor(op.output())
                 yield f'{name} = sl.placeholder({shape}, {dtype}name="{op.name}")'
+                yield from self._facts(name, op)
             elif isinstance(op, ScanOp):
                 yield self._scan(op)
             else:
@@ -149,8 +151,17 @@ class _Writer:
         inputs = f", inputs=[{', '.join(parts[3])}]" if parts[3] else ""
         return f'{self._bound(op)} = sl.scan({", ".join(given)}{inputs}, name="{op.name}")'
 
+    def _facts(self, name: str, op: PlaceholderOp) -> Iterator[str]:
+        if op.facts is None:
+            return
+        given = ["monotonic=True"] if op.facts.monotonic else []
+        if op.facts.within is not None:
+            given.append(f"within={self._shape(op.facts.within)}")
+        yield f"sl.assume({', '.join([name, *given])})"
+
     def _compute(self, op: ComputeOp) -> Iterator[str]:
-        for axis in op.reduce_axis:
+        ragged = any(axis.bounds is not None for axis in op.reduce_axis)
+        for axis in () if ragged else op.reduce_axis:
             if axis in self._others:
                 continue
             length = self._extent(axis.extent)
@@ -163,12 +174,18 @@ class _Writer:
             if not axis.name.isidentifier():
                 raise _Unwritten
             self._others[axis] = axis.name
+        inside = list(self._ragged_axes(op)) if ragged else []
         values = [self._text(v) for v in op.body]
         body = values[0] if len(values) == 1 else f"({', '.join(values)})"
         if op.reducer is not None:
             body = self._reductions(op, values)
         bound = ", ".join(self._tensor(t) for t in shown_outputs(op))
         parameters = ", ".join(a.name for a in op.axis)
+        if ragged:
+            function = self._fresh(f"{op.name.replace('.', '_')}_element")
+            yield "\n".join([f"def {function}({parameters}):", *inside, f"    return {body}"])
+            yield f'{bound} = sl.compute({self._shape(op.shape)}, {function}, name="{op.name}")'
+            return
         made = f"lambda {parameters}: {body}" if parameters else f"lambda: {body}"
         yield f'{bound} = sl.compute({self._shape(op.shape)}, {made}, name="{op.name}")'
 
@@ -180,6 +197,17 @@ class _Writer:
             for part in op.reducer.parts
         ]
         return _tuple(each)
+    def _ragged_axes(self, op: ComputeOp) -> Iterator[str]:
+        """Yield the statements that make the reduction axes in the function of an element."""
+        for axis in op.reduce_axis:
+            ends = axis.bounds
+            if ends is None:
+                ends = axis.lo, axis.lo + axis.extent
+            length = f"({self._extent(ends[0])}, {self._extent(ends[1])})"
+            if isinstance(ends[0], int) and ends[0] == 0 and axis.bounds is None:
+                length = self._extent(axis.extent)
+            self._others[axis] = self._fresh(axis.name)
+            yield f'    {self._others[axis]} = sl.reduce_axis({length}, name="{axis.name}")'
 
     def _reduction(self, op: ComputeOp, values: Sequence[str]) -> str:
         reducer = op.reducer
@@ -187,8 +215,9 @@ class _Writer:
             raise _Unwritten
         axes = [self._others[a] for a in op.reduce_axis]
         given = [values[-1], f"axis={axes[0]}" if len(axes) == 1 else f"axis=[{', '.join(axes)}]"]
-        if op.where is not None:
-            given.append(f"where={self._text(op.where)}")
+        where = without_ranges(op.where, len(op.limits))
+        if where is not None:
+            given.append(f"where={self._text(where)}")
         if op.init is not None:
             start = [self._text(v) for v in op.init]
             given.append(f"init={start[0] if len(start) == 1 else _tuple(start)}")

@@ -26,6 +26,7 @@ from schedlang.lowering.rolling_storage import rolling
 from schedlang.lowering.scan import nest_scan
 from schedlang.lowering.thread_checks import no_thread
 from schedlang.lowering.trampoline import Task, run
+from schedlang.lowering.trim import trim
 from schedlang.state.placement import Problem, place
 from schedlang.state.plan import whole
 from schedlang.state.relations import extent_of
@@ -96,7 +97,7 @@ def lower_state(
     job.problems.extend(no_thread(state, body))
     if strict and job.problems:
         raise LoweringError(job.problems[0].message)
-    body = split_edges(body)
+    body = trim(split_edges(body))
     notes = tuple(Note(p.message) for p in _distinct(job.problems))
     body = Block((*notes, *body.stmts))
     listed = tuple(buffers[a] if isinstance(a, Tensor) else a for a in checked)

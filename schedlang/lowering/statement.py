@@ -49,9 +49,10 @@ def _point(n: Nesting, scope: Scope) -> Made:
         _collect(n.job, start.reads, pending, scope.ranges)
         put = DraftStore(op.outputs, indices, start.roots, None, stage.name)
         return _predicated(n, scope, [put]), pending
-    tests: list[tuple[Expr, str]] = []
+    tests: list[tuple[Expr, str, int | Expr | None]] = []
     ranges = scope.ranges
-    for cond, note in zip(conditions(op.where), chain(stage.where_notes, repeat(""))):
+    notes, limits = chain(stage.where_notes, repeat("")), chain(op.limits, repeat(None))
+    for cond, note, limit in zip(conditions(op.where), notes, limits):
         test = instantiate((cond,), values, n.job.placement.inline, ranges)
         if isinstance(test.roots[0], Const):
             if not test.roots[0].value:
@@ -59,7 +60,7 @@ def _point(n: Nesting, scope: Scope) -> Made:
             continue
         _collect(n.job, test.reads, pending, ranges)
         ranges = ranges.assuming(facts_of(test.roots[0], True, ranges))
-        tests.append((test.roots[0], note))
+        tests.append((test.roots[0], note, limit))
     body = instantiate(op.updates, values, n.job.placement.inline, ranges)
     _collect(n.job, body.reads, pending, scope.ranges)
     computed = op.destination is not None
@@ -69,8 +70,8 @@ def _point(n: Nesting, scope: Scope) -> Made:
     drafts: list[Draft] = [
         DraftStore(op.outputs, indices, parts, reducer, stage.name, scatters=computed)
     ]
-    for asked, note in reversed(tests):
-        drafts = [If(asked, block(drafts), note, where=True)]
+    for asked, note, limit in reversed(tests):
+        drafts = [If(asked, block(drafts), note, where=True, limit=limit)]
     return _predicated(n, scope, drafts), pending
 
 

@@ -92,7 +92,8 @@ class Machine:
             assert isinstance(stmt, (Hint, Prefetch))
 
     def loop(self, stmt: For, space: dict[str, Any]) -> Steps:
-        iterations = list(range(0, int(self.evaluate(stmt.stop, space)), stmt.step))
+        start, stop = (int(self.evaluate(end, space)) for end in (stmt.start, stmt.stop))
+        iterations = list(range(start, stop, stmt.step))
         if stmt.parallel and self.rng is not None:
             self.rng.shuffle(iterations)
         for index in iterations:

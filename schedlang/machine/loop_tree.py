@@ -92,9 +92,10 @@ class _Builder:
         elif isinstance(stmt, Run):
             return self.body(self.functions[stmt.function], outer, depth, times, known, first)
         elif isinstance(stmt, For):
-            stop = _value(stmt.stop, known)
-            count = UNKNOWN if stop is None else max(0.0, -(-stop // stmt.step))
-            inside = {**known, stmt.index.name: max(0.0, (stop or UNKNOWN) - 1) // 2}
+            start, stop = _value(stmt.start, known), _value(stmt.stop, known)
+            length = UNKNOWN if start is None or stop is None else stop - start
+            count = max(0.0, -(-length // stmt.step))
+            inside = {**known, stmt.index.name: (start or 0.0) + max(0.0, length - 1) // 2}
             place = Place(stmt, outer, depth, times, float(count))
             held = self.body(stmt.body, first, depth + 1, times * count, inside, first + 1)
             return [place, *held]

@@ -217,7 +217,7 @@ class Store:
 
 @dataclass(frozen=True, eq=False)
 class For:
-    """A loop over ``range(0, stop, step)``; its iterations may run in ``parallel``.
+    """A loop over ``range(start, stop, step)``; its iterations may run in ``parallel``.
 
     ``label`` is a name for a function of the loop's body. The compiler keeps the loop ``rolled``,
     with that many vectors an iteration, or writes out all iterations of an ``unrolled`` one. A pass
@@ -238,6 +238,11 @@ class For:
     stage: str = ""
     axis: str = ""
     number: Optional[int] = None
+    start: Value = Num(0)
+
+    @property
+    def from_zero(self) -> bool:
+        return self.start == Num(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,7 +363,7 @@ def values(stmt: Stmt) -> tuple[Value, ...]:
     if isinstance(stmt, Store):
         return (stmt.at, stmt.value, *([] if stmt.mask is None else [stmt.mask]))
     if isinstance(stmt, For):
-        return (stmt.stop,)
+        return (stmt.stop,) if stmt.from_zero else (stmt.start, stmt.stop)
     if isinstance(stmt, If):
         return (stmt.cond,)
     if isinstance(stmt, Alloc):

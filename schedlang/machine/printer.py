@@ -70,7 +70,8 @@ def _statement(stmt: Stmt, known: dict[str, str]) -> list[Line]:
     if isinstance(stmt, For):
         step = f" step {stmt.step}" if stmt.step != 1 else ""
         kind = "parallel" if stmt.parallel else "for"
-        head = f"{kind} {stmt.index.name} in 0..{_operand(stmt)}{step}:{_comment(_notes(stmt))}"
+        ends = f"{_operand(stmt.start)}..{_operand(stmt.stop)}"
+        head = f"{kind} {stmt.index.name} in {ends}{step}:{_comment(_notes(stmt))}"
         return [Line(head, stmt), *_body(stmt.body, 1, known)]
     if isinstance(stmt, If):
         head = f"if {_show(stmt.cond)}:{_comment(stmt.note)}"
@@ -110,9 +111,9 @@ def _show(value: Value) -> str:
     return Printer()(value)
 
 
-def _operand(loop: For) -> str:
-    """Return the end of a loop's range, in parentheses unless it is one name or number."""
-    text = _show(loop.stop)
+def _operand(end: Value) -> str:
+    """Return an end of a loop's range, in parentheses unless it is one name or number."""
+    text = _show(end)
     return text if text.isidentifier() or text.isdigit() else f"({text})"
 
 

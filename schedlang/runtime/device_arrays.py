@@ -48,6 +48,24 @@ def described(value: Any, stream: int = 0) -> np.ndarray:
     return np.asarray(Holder(owner, interface)).view(Described)
 
 
+class _There:
+    """A C-contiguous array in a GPU's memory, for numba."""
+
+    def __init__(self, value: Described) -> None:
+        self.owner = value
+        self.__cuda_array_interface__ = {
+            "shape": value.shape, "typestr": value.dtype.str, "version": 3,
+            "data": (value.ctypes.data, True),
+        }  # fmt: skip
+
+
+def copied_to_host(value: Described) -> np.ndarray:
+    """Return a copy of a C-contiguous :class:`Described` array in the memory of the host."""
+    if not value.size:
+        return np.empty(value.shape, value.dtype)
+    return np.asarray(nvidia.driver().as_cuda_array(_There(value)).copy_to_host())
+
+
 def _by_dlpack(value: Any, stream: int) -> tuple[Any, dict[str, Any]]:
     """Return the owner of a DLPack array's memory, and a ``__cuda_array_interface__`` of it."""
     from cuda.core.utils import StridedMemoryView

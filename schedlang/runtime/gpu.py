@@ -18,6 +18,7 @@ from schedlang.runtime.cpu_profile import check_options
 from schedlang.runtime.device_arrays import (
     Described,
     address_of,
+    copied_to_host,
     described,
     device_of,
     empty_on_device,
@@ -173,6 +174,12 @@ class CudaKernel(GpuKernel):
             running = RUNNING.get()
             return described(value, 0 if running is None else running.stream)
         return as_numpy(value, what, written)
+
+    def _elements(self, value: Any) -> Any:
+        if not isinstance(value, Described):
+            return value
+        # facts about elements in the GPU's memory: the call waits for a copy of them
+        return copied_to_host(value)
 
     def _fresh(self, first: Any, shape: tuple[int, ...], dtype: str) -> Any:
         return empty_on_device(first, shape, dtype)

@@ -223,7 +223,13 @@ class Kernel(Levels, TeModule, Countable):
             binder.check_derived(arrays, sizes)
             self._check_sizes(sizes)
         binder.check_overlap(arrays)
+        if binder.has_facts:
+            binder.check_facts([self._elements(a) for a in arrays], sizes)
         return arrays, sizes, results
+
+    def _elements(self, value: Any) -> Any:
+        """Return an argument whose elements the checks of facts can read."""
+        return value
 
     def _view(self, value: Any, what: str, written: bool) -> np.ndarray:
         """Return a NumPy array over the memory of another library's array, for the checks."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any, Optional, Union
 
 import numpy as np
 
+from schedlang.compute.facts import Facts, check_facts, facts_of
 from schedlang.errors import CallError, CallTypeError
 from schedlang.expr.dtypes import limits
 from schedlang.expr.nodes import Expr, Var
@@ -27,13 +28,22 @@ Sum = tuple[tuple[int, tuple[Factor, ...]], ...]
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter; ``shape`` has integers, names of sizes, and expressions of sizes as text."""
+    """One parameter; ``shape`` has integers, names of sizes, and expressions of sizes as text.
+
+    ``monotonic`` and ``within`` are the facts that ``sl.assume`` declared of its elements.
+    """
 
     name: str
     dtype: str
     shape: tuple[Extent, ...]
     is_output: bool = False
     is_scalar: bool = False
+    monotonic: bool = False
+    within: Optional[tuple[Extent, Extent]] = None
+
+    @property
+    def has_facts(self) -> bool:
+        return self.monotonic or self.within is not None
 
     @property
     def is_size(self) -> bool:
@@ -89,10 +99,25 @@ def signature_of(nest: Nest, in_place: frozenset[tuple[int, int]]) -> Signature:
                 extents[str(extent)] = _sum(lin := to_lin(extent))
                 size = determined_by(lin, ())
                 single.update({} if size is None else {str(extent): size.name})
-        parameters.append(Parameter(arg.name, arg.dtype, tuple(shape), arg in nest.outputs))
+        facts = None if arg.tensor is None or arg in nest.outputs else facts_of(arg.tensor)
+        within = None if facts is None or facts.within is None else facts.within
+        for end in within or ():
+            if isinstance(end, Expr) and not isinstance(end, Var):
+                extents.setdefault(str(end), _sum(to_lin(end)))
+        named = None if within is None else (_named(within[0]), _named(within[1]))
+        parameters.append(
+            Parameter(
+                arg.name, arg.dtype, tuple(shape), arg in nest.outputs,
+                monotonic=facts is not None and facts.monotonic, within=named,
+            )
+        )  # fmt: skip
     sizes = tuple(v.name for v in nest.sizes)
     solved = tuple((e.size.name, e.arg, e.dim) for e in size_equations(nest))
     return Signature(nest.name, tuple(parameters), sizes, in_place, extents, solved, single)
+
+
+def _named(end: int | Expr) -> Extent:
+    return end if isinstance(end, int) else str(end)
 
 
 def _sum(lin: Lin) -> Sum:
@@ -142,6 +167,7 @@ class Binder:
         self.symbolic = any(shape is None for shape in self.fixed) or any(
             p.is_size for p in signature.parameters
         )
+        self.has_facts = any(p.has_facts for p in signature.parameters)
         self.places = [
             f"{self.title}: argument {k} ({p})" for k, p in enumerate(signature.parameters)
         ]
@@ -334,6 +360,16 @@ class Binder:
                 raise CallError(
                     f"{self.places[k]} got shape {value.shape}, needs {wanted} where {given}"
                 )
+
+    def check_facts(self, values: Sequence[Any], sizes: Mapping[str, int]) -> None:
+        """Check what ``sl.assume`` declared of the elements of arrays."""
+        for p, value in zip(self.signature.parameters, values):
+            if p.has_facts:
+                facts = Facts(p.monotonic, p.within)  # type: ignore[arg-type]
+                check_facts(p.name, facts, value, lambda e: self._end(e, sizes))
+
+    def _end(self, end: Any, sizes: Mapping[str, int]) -> int:
+        return end if isinstance(end, int) else self._extent(end, sizes)
 
     def check_overlap(self, values: Sequence[Any]) -> None:
         """Check that no output overlaps another array, except pairs that are safe in place."""

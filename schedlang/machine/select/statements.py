@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from schedlang.errors import BuildError
-from schedlang.expr.nodes import Axis
+from schedlang.expr.nodes import Axis, Expr
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nest import Nest
@@ -34,11 +34,23 @@ from schedlang.ir.nodes import (
     walk,
 )
 from schedlang.ir.numbers import number_of
+from schedlang.ir.trimmed import trimmed
 from schedlang.machine import nodes as machine
 from schedlang.machine.loops.functions import becomes_function
 from schedlang.machine.loops.plain_loops import ROLLED
 from schedlang.machine.names import Names, short_name
-from schedlang.machine.nodes import Array, Function, Num, Op, Prefetch, Reg, Value, wide
+from schedlang.machine.nodes import (
+    Array,
+    Function,
+    Load,
+    Num,
+    Op,
+    Prefetch,
+    Reg,
+    Value,
+    parts,
+    wide,
+)
 from schedlang.machine.select.context import Context
 from schedlang.machine.select.evaluator import Evaluator
 from schedlang.machine.select.stores import Stores
@@ -241,16 +253,19 @@ class Statements:
         self.stores.write_sums(sums)
 
     def plain(self, loop: For, context: Context, unrolled: bool = False) -> None:
-        index, stop = self.evaluator.reg(loop.axis), self.extent(loop, context)
+        found, index = trimmed(loop), self.evaluator.reg(loop.axis)
+        start = self.end(found.start, f"{index.name}_start", context)
+        stop = self.end(found.stop, f"{index.name}_stop", context)
         function = becomes_function(loop)
         note = "parallel already outside" if loop.kind == "parallel" else ""
-        rolled = dict(loop.pragmas).get(ROLLED, 0)
+        # the compiler does not write out a loop of unknown length
+        rolled = 0 if found.tests else dict(loop.pragmas).get(ROLLED, 0)
         with self.inside_loop(function) as body:
-            self.block(loop.body, on_its_own(context) if function else context)
+            self.block(found.body, on_its_own(context) if function else context)
         made = machine.For(
             index, stop, tuple(body), note=note, label=label_of(loop), rolled=rolled,
-            unrolled=unrolled, function=function, stage=loop.stage, axis=self.printed(loop.axis),
-            number=loop.number,
+            unrolled=unrolled and not found.tests, function=function, stage=loop.stage,
+            axis=self.printed(loop.axis), number=loop.number, start=start,
         )  # fmt: skip
         self.emit(made)
 
@@ -268,9 +283,17 @@ class Statements:
         return self.nest.names.get(axis, axis.name)
 
     def extent(self, loop: For, context: Context) -> Value:
-        if isinstance(loop.extent, int):
-            return Num(loop.extent)
-        return self.evaluator.index(to_lin(loop.extent, context.values), context)
+        """Return the end of the range of a loop that is not trimmed."""
+        return self.end(loop.extent, "", context)
+
+    def end(self, value: int | Expr, wanted: str, context: Context) -> Value:
+        """Return an end of a loop's range; one that reads elements is a register of that name."""
+        if isinstance(value, int):
+            return Num(value)
+        found = self.evaluator.index(to_lin(value, context.values), context)
+        if any(isinstance(part, Load) for part in parts(found)):
+            return self.evaluator.let(found, wanted)
+        return found
 
 
 def label_of(loop: For | Strips) -> str:

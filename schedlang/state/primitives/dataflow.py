@@ -117,14 +117,15 @@ def cache_write(state: State, stage: Stage, scope: str) -> Result:
     inner = _substituted(op, dict(zip(op.axis, fresh)), {})
     cached = _new_operation(
         name, fresh, inner.body, reduce_axis=op.reduce_axis, reducer=op.reducer,
-        where=inner.where, init=inner.init, destination=inner.destination,
+        where=inner.where, init=inner.init, destination=inner.destination, limits=inner.limits,
     )  # fmt: skip
     notes = stage.where_notes
     copy = Stage(name, cached, cached.outputs, cached.loops, scope=scope, where_notes=notes)
     body = tuple(Read(t, op.axis, t.dtype) for t in cached.outputs)
     written = replace(
-        op, body=body, reduce_axis=(), reducer=None, where=None, init=None, destination=None
-    )
+        op, body=body, reduce_axis=(), reducer=None, where=None, init=None, destination=None,
+        limits=(),
+    )  # fmt: skip
     state = state.inserted(copy, stage.name)
     state = state.updated(stage.with_(op=written, leaf=op.axis, where_notes=()))
     return state, visible(stage, cached)
@@ -228,6 +229,7 @@ def _factored(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int)
             None if inner.destination is None
             else (*inner.destination[:place], part, *inner.destination[place:])
         ),
+        limits=((None,) * len(plan.guards) + op.limits if op.limits else ()),
     )  # fmt: skip
     if not kept and op.destination is None:
         # no reduction axis is left: each point is a single value, or the identity
@@ -243,7 +245,7 @@ def _factored(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int)
     last = Axis(axis.name, axis.extent, "reduce")
     index = (*op.axis[:place], last, *op.axis[place:])
     body = tuple(Read(t, index, t.dtype) for t in partial.outputs)
-    final = replace(op, body=body, reduce_axis=(last,), where=None, destination=None)
+    final = replace(op, body=body, reduce_axis=(last,), where=None, destination=None, limits=())
     state = state.inserted(factored, stage.name)
     stage = stage.with_(op=final, leaf=(*op.axis, last), relations=(), where_notes=())
     state = state.updated(stage)

@@ -1,0 +1,93 @@
+"""The range over which a trimmed loop runs: its tests of a ragged range become its ends.
+
+A nest keeps such a loop over the whole box, with the tests directly inside, so that proofs about
+boxes and conditions hold as they stand. What prints or runs a loop asks here for the range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Union
+
+from schedlang.expr.nodes import Binary, Expr
+from schedlang.expr.visit import postorder
+from schedlang.index.linear import to_expr
+from schedlang.index.ranges import Ranges
+from schedlang.index.rules import extreme
+from schedlang.index.simplify import to_lin
+from schedlang.ir.nodes import Block, For, If, Stmt, held
+
+Extent = Union[int, Expr]
+
+
+@dataclass(frozen=True)
+class Trimmed:
+    """A loop that runs over ``start..stop`` and holds ``body``.
+
+    ``tests`` are the guards that the range replaces, outer to inner.
+    """
+
+    start: Extent
+    stop: Extent
+    body: Block
+    tests: tuple[If, ...] = ()
+
+
+def trimmed(loop: For) -> Trimmed:
+    """Return the range and the body of ``loop``, without the tests that its range replaces.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((4, 4), name="A")
+    >>> def row(i):
+    ...     k = sl.reduce_axis((0, i + 1), name="k")
+    ...     return sl.sum(A[i, k], axis=k)
+    >>> nest = sl.lower(sl.schedule(sl.compute((4,), row, name="S")))
+    >>> found = trimmed(nest.loops[-1])
+    >>> found.start, found.stop, len(found.tests)
+    (0, i + 1, 1)
+    """
+    start: Extent = 0
+    stop: Extent | None = None
+    body, tests = loop.body, []
+    while loop.kind == "serial" and len(body.stmts) == 1:
+        (test,) = body.stmts
+        if not isinstance(test, If) or not test.bounds or not isinstance(test.cond, Binary):
+            break
+        cond = test.cond
+        if cond.a is not loop.axis or not _free(cond.b, loop):
+            break
+        inside = test.bounds == "inside"
+        if cond.op == "<" and stop is None:
+            stop = cond.b if inside else _extreme("min", loop.extent, cond.b)
+        elif cond.op == ">=" and isinstance(start, int):
+            start = cond.b if inside else _extreme("max", cond.b, 0)
+        else:
+            break
+        tests.append(test)
+        body = test.body
+    return Trimmed(start, loop.extent if stop is None else stop, body, tuple(tests))
+
+
+def _extreme(op: str, a: Extent, b: Extent) -> Expr:
+    return to_expr(extreme(op, (to_lin(a), to_lin(b)), Ranges()))
+
+
+def printed(root: Stmt) -> Iterator[tuple[Stmt, int]]:
+    """Yield each statement that has a line in print, with its depth, in program order."""
+    stack: list[tuple[Stmt, int]] = [(root, 0)]
+    while stack:
+        stmt, depth = stack.pop()
+        if isinstance(stmt, Block):
+            stack += [(s, depth) for s in reversed(stmt.stmts)]
+            continue
+        yield stmt, depth
+        inside = (trimmed(stmt).body,) if isinstance(stmt, For) else held(stmt)
+        stack += [(s, depth + 1) for s in reversed(inside)]
+
+
+def _free(value: Expr, loop: For) -> bool:
+    return all(node is not loop.axis for node in postorder([value]))
+
+
+__all__ = ["Trimmed", "printed", "trimmed"]
