@@ -8,6 +8,7 @@ from typing import Any
 
 from schedlang.compute.bounds import check_reads
 from schedlang.compute.combiner_laws import exceptions_of
+from schedlang.compute.data_fields import as_dtype, as_flag, as_list, as_names, shortened
 from schedlang.compute.data_writer import FORMAT, VERSION, expr_to_data
 from schedlang.compute.define import check_leaves
 from schedlang.compute.facts import assume
@@ -55,7 +56,7 @@ def rebuild(data: Any) -> tuple[Tensor, ...]:
         raise ComputeError(f"{FORMAT} data has no field {min(unknown, key=str)!r}")
     reader = _Reader(_GRAPH_KINDS, {})
     reader.read(data.get("items"))
-    outputs = _list(data.get("outputs"), "'outputs'")
+    outputs = as_list(data.get("outputs"), "'outputs'")
     if not outputs:
         raise ComputeError(f"{FORMAT} data: 'outputs' names no tensor")
     return tuple(reader.tensor(o) for o in outputs)
@@ -80,13 +81,13 @@ class _Reader:
         self.inputs: dict[Operation, Tensor] = {}
 
     def read(self, items: Any) -> None:
-        for position, item in enumerate(_list(items, "'items'")):
+        for position, item in enumerate(as_list(items, "'items'")):
             kind = item[0] if isinstance(item, list) and item else None
             make = self.kinds.get(kind) if isinstance(kind, str) else None
             if make is None:
                 raise ComputeError(
-                    f"item {position} of the data has the unknown kind {_short(kind)}; the kinds "
-                    f"are {', '.join(self.kinds)}"
+                    f"item {position} of the data has the unknown kind {shortened(kind)}; the "
+                    f"kinds are {', '.join(self.kinds)}"
                 )
             fields = item[1:]
             wanted = make.__code__.co_argcount - 1
@@ -103,7 +104,7 @@ class _Reader:
     def ref(self, place: Any, kind: type | tuple[type, ...], what: str) -> Any:
         if isinstance(place, bool) or not isinstance(place, int):
             raise ComputeError(
-                f"{what} is {_short(place)}, but must be the number of an earlier item"
+                f"{what} is {shortened(place)}, but must be the number of an earlier item"
             )
         if not 0 <= place < len(self.made):
             raise ComputeError(f"{what} is item {place}, which is not an earlier item")
@@ -118,10 +119,10 @@ class _Reader:
         return self.ref(place, Expr, what)
 
     def exprs(self, places: Any, what: str) -> tuple[Any, ...]:
-        return tuple(self.expr(p, what) for p in _list(places, what))
+        return tuple(self.expr(p, what) for p in as_list(places, what))
 
     def axes(self, places: Any, kind: str) -> tuple[Axis, ...]:
-        axes = tuple(self.ref(p, Axis, f"a {kind} axis") for p in _list(places, f"{kind} axes"))
+        axes = tuple(self.ref(p, Axis, f"a {kind} axis") for p in as_list(places, f"{kind} axes"))
         for axis in axes:
             if axis.kind != kind:
                 raise ComputeError(f"axis {axis.name} is a {axis.kind} axis, not a {kind} axis")
@@ -133,18 +134,18 @@ class _Reader:
         if isinstance(value, list) and len(value) == 1:
             return self.expr(value[0], "an extent")
         if isinstance(value, bool) or not isinstance(value, int):
-            raise ComputeError(f"an extent is {_short(value)}, but must be an integer or [item]")
+            raise ComputeError(f"an extent is {shortened(value)}, but must be an integer or [item]")
         return value
 
     def tensor(self, value: Any) -> Tensor:
         if not isinstance(value, list) or len(value) != 2:
-            raise ComputeError(f"a tensor is {_short(value)}, but must be [item, output number]")
+            raise ComputeError(f"a tensor is {shortened(value)}, but must be [item, output number]")
         op = self.ref(value[0], (PlaceholderOp, ComputeOp, ScanOp), "a tensor's operation")
         outputs = (self.inputs[op],) if isinstance(op, PlaceholderOp) else op.outputs
         number = value[1]
         if isinstance(number, bool) or not isinstance(number, int):
             raise ComputeError(
-                f"the output number of {op.name} is {_short(number)}, but must be an integer"
+                f"the output number of {op.name} is {shortened(number)}, but must be an integer"
             )
         if not 0 <= number < len(outputs):
             raise ComputeError(
@@ -153,7 +154,7 @@ class _Reader:
         return outputs[number]
 
     def tensors(self, values: Any, what: str) -> list[Tensor]:
-        return [self.tensor(v) for v in _list(values, what)]
+        return [self.tensor(v) for v in as_list(values, what)]
 
 
 def _axis(
@@ -162,14 +163,14 @@ def _axis(
     check_name(name, "an axis")
     if kind not in ("data", "reduce") or tag != "":
         raise ComputeError(
-            f"axis {name} is of kind {_short(kind)}, but must be of kind data or reduce"
+            f"axis {name} is of kind {shortened(kind)}, but must be of kind data or reduce"
         )
     start, length = reader.extent(lo), check_extent(reader.extent(extent), f"axis {name}")
     if kind == "reduce":
         first = reduce_axis((start, start + length), name).lo
         if bounds is None:
             return Axis(name, length, kind, first)
-        ends = tuple(map(reader.extent, _list(bounds, "the range of an axis")))
+        ends = tuple(map(reader.extent, as_list(bounds, "the range of an axis")))
         if len(ends) != 2:
             raise ComputeError(f"axis {name}: its range has {len(ends)} ends, not 2")
         found = reduce_axis(ends, name).bounds
@@ -183,68 +184,68 @@ def _axis(
 
 def _var(_: _Reader, name: Any, dtype: Any, weak: Any) -> Var:
     check_name(name, "a variable")
-    if _flag(weak) and dtype != dtypes.INDEX:
-        raise ComputeError(f"size {name} is {_short(dtype)}, not int64")
-    return Var(name, _dtype(dtype), weak)
+    if as_flag(weak) and dtype != dtypes.INDEX:
+        raise ComputeError(f"size {name} is {shortened(dtype)}, not int64")
+    return Var(name, as_dtype(dtype), weak)
 
 
 def _const(_: _Reader, dtype: Any, value: Any, weak: Any) -> Const:
-    kind = _dtype(dtype)
+    kind = as_dtype(dtype)
     if dtypes.is_float(kind) and isinstance(value, str):
         if value not in ("inf", "-inf", "nan"):
             raise ComputeError(
-                f"a constant is {_short(value)}, but must be a number, inf, -inf or nan"
+                f"a constant is {shortened(value)}, but must be a number, inf, -inf or nan"
             )
         value = float(value)
     wanted = bool if kind == "bool" else float if dtypes.is_float(kind) else int
     number = isinstance(value, wanted) and not (wanted is int and isinstance(value, bool))
     if not number and not (wanted is float and type(value) is int):
-        raise ComputeError(f"a constant of {kind} cannot be {_short(value)}")
+        raise ComputeError(f"a constant of {kind} cannot be {shortened(value)}")
     if wanted is int:
         construct.const(value, kind)
-    if _flag(weak) and kind not in ("int64", "float64"):
+    if as_flag(weak) and kind not in ("int64", "float64"):
         raise ComputeError(f"a weak constant is int64 or float64, not {kind}")
     return Const(wanted(value), kind, weak)
 
 
 def _binary(reader: _Reader, op: Any, a: Any, b: Any, dtype: Any, weak: Any) -> Expr:
     if not isinstance(op, str) or op not in _BINARY:
-        raise ComputeError(f"there is no operator {_short(op)}")
+        raise ComputeError(f"there is no operator {shortened(op)}")
     x, y = reader.expr(a), reader.expr(b)
     fresh = construct.binary(op, x, y)
-    kept = Binary(op, x, y, _dtype(dtype), _flag(weak))
+    kept = Binary(op, x, y, as_dtype(dtype), as_flag(weak))
     _check_node(kept, fresh, folded=Const)
     return kept
 
 
 def _unary(reader: _Reader, op: Any, a: Any, dtype: Any, weak: Any) -> Expr:
     if op not in ("-", "~"):
-        raise ComputeError(f"there is no operator {_short(op)}")
+        raise ComputeError(f"there is no operator {shortened(op)}")
     x = reader.expr(a)
-    kept = Unary(op, x, _dtype(dtype), _flag(weak))
+    kept = Unary(op, x, as_dtype(dtype), as_flag(weak))
     _check_node(kept, construct.unary(op, x), folded=Const)
     return kept
 
 
 def _cast(reader: _Reader, a: Any, dtype: Any, weak: Any) -> Cast:
-    x, kind = reader.expr(a), _dtype(dtype)
-    if _flag(weak) and not (x.weak and kind == "float64"):
+    x, kind = reader.expr(a), as_dtype(dtype)
+    if as_flag(weak) and not (x.weak and kind == "float64"):
         raise ComputeError(f"a weak conversion goes from sizes to float64, not to {kind}")
     return Cast(x, kind, weak)
 
 
 def _call(reader: _Reader, fn: Any, args: Any, dtype: Any, weak: Any) -> Call:
     if not isinstance(fn, str) or fn not in FUNCTIONS:
-        raise ComputeError(f"there is no function {_short(fn)}")
+        raise ComputeError(f"there is no function {shortened(fn)}")
     operands = reader.exprs(args, "the operands")
-    kept = Call(fn, operands, _dtype(dtype), _flag(weak))
+    kept = Call(fn, operands, as_dtype(dtype), as_flag(weak))
     _check_node(kept, build_call(fn, operands))
     return kept
 
 
 def _select(reader: _Reader, cond: Any, a: Any, b: Any, dtype: Any, lazy: Any, weak: Any) -> Select:
     c, x, y = reader.expr(cond), reader.expr(a), reader.expr(b)
-    kept = Select(c, x, y, _dtype(dtype), _flag(lazy), _flag(weak))
+    kept = Select(c, x, y, as_dtype(dtype), as_flag(lazy), as_flag(weak))
     _check_node(kept, construct.select(c, x, y, lazy))
     return kept
 
@@ -279,7 +280,7 @@ def _read(reader: _Reader, op: Any, number: Any, indices: Any) -> Read:
 def _leaf(reader: _Reader, name: Any) -> Expr:
     if not isinstance(name, str) or name not in reader.leaves:
         raise ComputeError(
-            f"there is no leaf {_short(name)}; the leaves are {', '.join(reader.leaves)}"
+            f"there is no leaf {shortened(name)}; the leaves are {', '.join(reader.leaves)}"
         )
     return reader.leaves[name]
 
@@ -290,11 +291,11 @@ def _reducer(
 ) -> Reducer:  # fmt: skip
     check_name(name, "a reducer")
     left, right = (
-        tuple(reader.ref(p, Var, "an operand of the combiner") for p in _list(side, "an operand"))
+        tuple(reader.ref(p, Var, "an operand of the combiner") for p in as_list(side, "an operand"))
         for side in (lhs, rhs)
     )
     results = reader.exprs(result, "result")
-    units = tuple(reader.ref(p, Const, "the identity") for p in _list(identity, "identity"))
+    units = tuple(reader.ref(p, Const, "the identity") for p in as_list(identity, "identity"))
     kinds = [v.dtype for v in left]
     if len({*left, *right}) != 2 * len(left) or any(v.weak for v in left + right):
         raise ComputeError(f"reducer {name}: its operands are not distinct scalars")
@@ -312,7 +313,7 @@ def _reducer(
     examples = ("" if ties is None else ties, identity_ties, restarts)
     for text in examples:
         if not isinstance(text, str):
-            raise ComputeError(f"reducer {name}: an example of ties is {_short(text)}, not text")
+            raise ComputeError(f"reducer {name}: an example of ties is {shortened(text)}, not text")
     return Reducer(name, left, right, results, units, ties is not None, *examples)
 
 
@@ -341,11 +342,11 @@ def _same_reducer(a: Reducer, b: Reducer) -> bool:
 def _placeholder(
     reader: _Reader, name: Any, shape: Any, dtype: Any, monotonic: Any = False, within: Any = None
 ) -> Operation:
-    extents = tuple(reader.extent(e) for e in _list(shape, "the shape"))
-    tensor = placeholder(extents, _dtype(dtype), name)
+    extents = tuple(reader.extent(e) for e in as_list(shape, "the shape"))
+    tensor = placeholder(extents, as_dtype(dtype), name)
     if monotonic or within is not None:
-        ends = None if within is None else [reader.extent(e) for e in _list(within, "within")]
-        assume(tensor, monotonic=_flag(monotonic), within=ends)
+        ends = None if within is None else [reader.extent(e) for e in as_list(within, "within")]
+        assume(tensor, monotonic=as_flag(monotonic), within=ends)
     reader.inputs[tensor.op] = tensor
     return tensor.op
 
@@ -393,7 +394,7 @@ def _compute(
     cond, limits = with_ranges(folded, cond)
     op = ComputeOp(name, axes, values, folded, fold, cond, start, index, limits=limits)
     shape = check_shape(op.shape, name)
-    labels = _names(names, len(values))
+    labels = as_names(names, len(values))
     outputs = tuple(Tensor(n, shape, k, op, p) for p, (n, k) in enumerate(zip(labels, kinds)))
     object.__setattr__(op, "outputs", outputs)
     check_leaves(op)
@@ -413,17 +414,17 @@ def _tested(
 def _joint(reader: _Reader, parts: Any) -> Reducer:
     found: list[Part] = []
     taken: list[Any] = []
-    for item in _list(parts, "the reductions"):
-        place, places, shown = (*_list(item, "a reduction"), None, None, None)[:3]
+    for item in as_list(parts, "the reductions"):
+        place, places, shown = (*as_list(item, "a reduction"), None, None, None)[:3]
         reducer = reader.ref(place, Reducer, "a reduction")
         if reducer.parts:
             raise ComputeError("a reduction of several is itself of several")
-        own = tuple(_list(places, "the positions of a reduction"))
+        own = tuple(as_list(places, "the positions of a reduction"))
         taken += own
         if len(own) != len(reducer.lhs) or type(shown) is not int or not 1 <= shown <= len(own):
             raise ComputeError(
                 f"{reducer.name} combines {len(reducer.lhs)} values, not {len(own)}, of which "
-                f"{_short(shown)} are outputs"
+                f"{shortened(shown)} are outputs"
             )
         found.append(Part(reducer, own, shown))
     whole = all(type(k) is int for k in taken) and sorted(taken) == list(range(len(taken)))
@@ -459,43 +460,9 @@ def _scan(
         raise ComputeError("a scan has no state")
     result = scan(first, step, states, reader.tensors(inputs, "inputs"), name=name)
     op = (result[0] if isinstance(result, list) else result).op
-    for tensor, label in zip(op.outputs, _names(names, len(op.outputs))):
+    for tensor, label in zip(op.outputs, as_names(names, len(op.outputs))):
         tensor.name = label
     return op
-
-
-def _names(names: Any, count: int) -> list[str]:
-    labels = [check_name(n, "a tensor") for n in _list(names, "the names")]
-    if len(labels) != count:
-        raise ComputeError(f"got {len(labels)} names, expected {count}, one for each output")
-    return labels
-
-
-def _list(value: Any, what: str) -> Sequence[Any]:
-    if not isinstance(value, (list, tuple)):
-        raise ComputeError(f"{what} of the data is {_short(value)}, not a list")
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ComputeError(f"a flag is {_short(value)}, not true or false")
-    return value
-
-
-def _dtype(value: Any) -> str:
-    if not isinstance(value, str) or value not in dtypes.DTYPES:
-        raise ComputeError(
-            f"{_short(value)} is not a dtype; choose one of {', '.join(dtypes.DTYPES)}"
-        )
-    return value
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, (list, dict)):
-        return f"a {type(value).__name__} of {len(value)}"
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 _NODES: dict[str, Callable[..., Any]] = {

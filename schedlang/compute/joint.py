@@ -42,7 +42,9 @@ def join(name: str, results: Sequence[Any]) -> Reduction:
     init = None if all(r.init is None for r in results) else tuple(starts)
     reducer = joint([Part(r.reducer, own, r.visible) for r, own in zip(results, places)])
     shown = sum(r.visible for r in results)
-    return Reduction(reducer, tuple(sources), first.axes, first.where, init, shown)
+    return Reduction(
+        reducer, tuple(sources), first.axes, first.where, init, shown, first.limits
+    )  # fmt: skip
 
 
 def joint(parts: Sequence[Part]) -> Reducer:

@@ -1,0 +1,49 @@
+"""The fields of a computation in its data form, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from schedlang.compute.tensor import check_name
+from schedlang.errors import ComputeError
+from schedlang.expr import dtypes
+
+
+def as_names(names: Any, count: int) -> list[str]:
+    """Return the names of ``count`` outputs."""
+    labels = [check_name(n, "a tensor") for n in as_list(names, "the names")]
+    if len(labels) != count:
+        raise ComputeError(f"got {len(labels)} names, expected {count}, one for each output")
+    return labels
+
+
+def as_list(value: Any, what: str) -> Sequence[Any]:
+    """Return a list; ``what`` describes it in the error."""
+    if not isinstance(value, (list, tuple)):
+        raise ComputeError(f"{what} of the data is {shortened(value)}, not a list")
+    return value
+
+
+def as_flag(value: Any) -> bool:
+    """Return true or false."""
+    if not isinstance(value, bool):
+        raise ComputeError(f"a flag is {shortened(value)}, not true or false")
+    return value
+
+
+def as_dtype(value: Any) -> str:
+    """Return the name of a dtype."""
+    if not isinstance(value, str) or value not in dtypes.DTYPES:
+        raise ComputeError(
+            f"{shortened(value)} is not a dtype; choose one of {', '.join(dtypes.DTYPES)}"
+        )
+    return value
+
+
+def shortened(value: Any) -> str:
+    """Return a value as text of at most 40 characters."""
+    if isinstance(value, (list, dict)):
+        return f"a {type(value).__name__} of {len(value)}"
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
