@@ -11,7 +11,7 @@ import importlib
 from typing import Any
 
 from schedlang import compute, errors, schedule
-from schedlang.arrays import named
+from schedlang.arrays import einsum, named
 from schedlang.compute.boundary import pad
 from schedlang.compute.math import (
     abs, acos, all, any, asin, atan, atan2, cast, ceil, const, cos, cosh, erf, exp, exp2, expm1,
@@ -57,9 +57,9 @@ __all__ = [
     "Axis", "Expr", "Kernel", "Nest", "Schedule", "StageView", "Target", "Tensor", "__version__",
     "abs", "acos", "all", "any", "apply_best", "argmax", "argmin", "asin", "assume", "atan",
     "atan2", "autotune", "best", "build", "cast", "ceil", "comm_reducer", "compute", "const", "cos",
-    "cosh", "cost", "create_schedule", "erf", "errors", "evaluate", "exp", "exp2", "explain",
-    "expm1", "floor", "graph", "if_then_else", "isfinite", "isinf", "isnan", "log", "log10",
-    "log1p", "log2", "logical_not", "lower", "max", "min", "named", "next_steps", "pad",
+    "cosh", "cost", "create_schedule", "einsum", "erf", "errors", "evaluate", "exp", "exp2",
+    "explain", "expm1", "floor", "graph", "if_then_else", "isfinite", "isinf", "isnan", "log",
+    "log10", "log1p", "log2", "logical_not", "lower", "max", "min", "named", "next_steps", "pad",
     "placeholder", "plot", "popcount", "pow", "prod", "reduce_axis", "reference", "round", "rsqrt",
     "saturating_cast", "scan", "scatter", "schedule", "select", "sigmoid", "sin", "sinh", "sqrt",
     "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",

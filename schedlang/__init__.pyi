@@ -11,6 +11,7 @@ from schedlang import tir as tir
 from schedlang import transform as transform
 from schedlang.analysis.cost import cost as cost
 from schedlang.analysis.graph import graph as graph
+from schedlang.arrays.einsum import einsum as einsum
 from schedlang.arrays.naming import named as named
 from schedlang.autotune.best import apply_best as apply_best
 from schedlang.autotune.best import best as best

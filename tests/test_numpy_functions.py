@@ -17,13 +17,14 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "concatenate": lambda x: np.concatenate([x, x]), "stack": lambda x: np.stack([x, x]),
     "pad": lambda x: np.pad(x, 1), "linalg.norm": np.linalg.norm, "transpose": np.transpose,
     "cumsum": np.cumsum, "argmax": np.argmax, "sort": np.sort, "fft.fft": np.fft.fft,
-    "allclose": lambda x: np.allclose(x, 1), "isclose": lambda x: np.isclose(x, x),
+    "allclose": lambda x: np.allclose(x, 1),
     "zeros_like": np.zeros_like, "take": lambda x: np.take(x, [0]), "copy": np.copy,
     "interp": lambda x: np.interp(x, [0, 1], [0, 1]), "any": np.any, "reshape":
     lambda x: np.reshape(x, 4), "percentile": lambda x: np.percentile(x, 5),
 }  # fmt: skip
 WRITE = {
-    "einsum": r"sl\.sum\(A\[i, k\] \* B\[k, j\], axis=k\)", "sum": r"sl\.sum\(A\[i, k\], axis=k\)",
+    "einsum": r"sl\.sum\(A\[i, k\] \* B\[k, j\], axis=k\)",
+    "sum": r"sl\.sum\(A\[i, k\], axis=k\)",
     "mean": r"sl\.sum\(A\[i, k\], axis=k\)", "pad": r"sl\.pad", "transpose": r"A\[j, i\]",
     "cumsum": r"sl\.scan", "concatenate": r"sl\.if_then_else", "sort": "per element",
 }  # fmt: skip
@@ -33,7 +34,8 @@ WRITE = {
 def test_functions_of_an_element_are_refused_by_name(name: str) -> None:
     A, k = sl.placeholder((4, 4), name="A"), sl.reduce_axis(4, name="k")
     match = rf"(?s)np\.{name} of the expression A\[k, 0\] \+ 1: "
-    with pytest.raises(ComputeTypeError, match=match + f".*{WRITE.get(name, 'Write|Reduce|Read|Choose')}"):
+    write = WRITE.get(name, "Write|Reduce|Read|Choose")
+    with pytest.raises(ComputeTypeError, match=f"{match}.*{write}"):
         FUNCTIONS[name](A[k, 0] + 1)
 
 
@@ -51,9 +53,7 @@ def test_supported_functions() -> None:
     for got, want in zip(sl.build(sl.schedule(list(C)), target="python")(a, np.array(b)), wanted):
         assert got.dtype == want.dtype
         np.testing.assert_array_equal(got, want)
-    with pytest.raises(ComputeTypeError, match=r"np\.round\(.*, 2\)"):
-        sl.compute((6,), lambda i: np.round(A[i], 2))
-    with pytest.raises(ComputeTypeError, match=r"np\.clip of the expression"):
+    with pytest.raises(ComputeTypeError, match=r"np\.clip\(out=\.\.\.\): .*not written to"):
         sl.compute((6,), lambda i: np.clip(A[i], 0, 1, out=np.zeros(6)))
 
 

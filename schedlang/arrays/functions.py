@@ -5,36 +5,53 @@ from __future__ import annotations
 from functools import partial
 
 from schedlang.arrays import (
+    choices,
+    creation,
+    einsum,
+    joining,
     moments,
+    norms,
     products,
+    rearranging,
     reductions,
     scans,
     shaping,
 )
 from schedlang.arrays.calls import Form
 
-_REDUCED = "a axis out keepdims initial where"
+_EXTREME = "a axis out keepdims initial where"
+_TOTAL = "a axis dtype out keepdims initial where"
+_VARIANCE = "a axis dtype out ddof keepdims where mean correction"
 
-FORMS: dict[str, Form] = {
-    # reductions
-    "sum": Form(partial(reductions.total, "sum"), "a axis dtype out keepdims initial where"),
-    "prod": Form(partial(reductions.total, "prod"), "a axis dtype out keepdims initial where"),
-    "max": Form(partial(reductions.extreme, "max"), _REDUCED),
-    "min": Form(partial(reductions.extreme, "min"), _REDUCED),
+_REDUCTIONS = {
+    "sum": Form(partial(reductions.total, "sum"), _TOTAL),
+    "prod": Form(partial(reductions.total, "prod"), _TOTAL),
+    "max": Form(partial(reductions.extreme, "max"), _EXTREME),
+    "amax": Form(partial(reductions.extreme, "max"), _EXTREME),
+    "min": Form(partial(reductions.extreme, "min"), _EXTREME),
+    "amin": Form(partial(reductions.extreme, "min"), _EXTREME),
     "argmax": Form(partial(reductions.index_of, "argmax"), "a axis out keepdims"),
     "argmin": Form(partial(reductions.index_of, "argmin"), "a axis out keepdims"),
     "any": Form(partial(reductions.truth, "any"), "a axis out keepdims where"),
     "all": Form(partial(reductions.truth, "all"), "a axis out keepdims where"),
     "ptp": Form(reductions.peak_to_peak, "a axis out keepdims"),
     "count_nonzero": Form(reductions.count_nonzero, "a axis keepdims"),
+    "nansum": Form(partial(reductions.nan_total, "sum"), _TOTAL),
+    "nanprod": Form(partial(reductions.nan_total, "prod"), _TOTAL),
     "mean": Form(moments.mean, "a axis dtype out keepdims where"),
     "average": Form(moments.average, "a axis weights returned keepdims"),
-    "var": Form(moments.var, "a axis dtype out ddof keepdims where mean correction"),
-    "std": Form(partial(moments.var, root=True),
-                "a axis dtype out ddof keepdims where mean correction"),
+    "var": Form(moments.var, _VARIANCE),
+    "std": Form(partial(moments.var, root=True), _VARIANCE),
+    "linalg.norm": Form(norms.norm, "x ord axis keepdims"),
+    "linalg.vector_norm": Form(norms.vector_norm, "x axis keepdims ord"),
+    "cumulative_sum": Form(partial(scans.cumulative, "add"), "a axis dtype out"),
+    "cumulative_prod": Form(partial(scans.cumulative, "multiply"), "a axis dtype out"),
     "cumsum": Form(partial(scans.cumulative, "add"), "a axis dtype out"),
     "cumprod": Form(partial(scans.cumulative, "multiply"), "a axis dtype out"),
-    # products
+    "allclose": Form(choices.allclose, "a b rtol atol equal_nan"),
+}  # fmt: skip
+_PRODUCTS = {
+    "einsum": Form(einsum.einsum, "*operands out optimize dtype order casting"),
     "dot": Form(products.dot, "a b out"),
     "vdot": Form(products.vdot, "a b"),
     "inner": Form(products.inner, "a b"),
@@ -42,9 +59,22 @@ FORMS: dict[str, Form] = {
     "tensordot": Form(products.tensordot, "a b axes"),
     "kron": Form(products.kron, "a b"),
     "trace": Form(products.trace, "a offset axis1 axis2 dtype out"),
-    # views
+    "convolve": Form(norms.convolve, "a v mode"),
+    "correlate": Form(norms.correlate, "a v mode"),
+    "linalg.matmul": Form(products.matmul, "a b"),
+    "linalg.tensordot": Form(products.tensordot, "a b axes"),
+    "linalg.outer": Form(products.outer, "a b"),
+    "linalg.vecdot": Form(products.vecdot, "a b axis"),
+    "linalg.trace": Form(products.linalg_trace, "x offset dtype"),
+    "linalg.cross": Form(products.cross, "a b axis"),
+    "linalg.multi_dot": Form(products.multi_dot, "arrays out"),
+    "linalg.matrix_power": Form(products.matrix_power, "a n"),
+    "cross": Form(products.cross, "a b axisa axisb axisc axis"),
+}  # fmt: skip
+_VIEWS = {
     "transpose": Form(shaping.transpose, "a axes"),
     "matrix_transpose": Form(shaping.matrix_transpose, "a"),
+    "linalg.matrix_transpose": Form(shaping.matrix_transpose, "a"),
     "swapaxes": Form(shaping.swapaxes, "a axis1 axis2"),
     "moveaxis": Form(shaping.moveaxis, "a source destination"),
     "rollaxis": Form(shaping.rollaxis, "a axis start"),
@@ -53,6 +83,78 @@ FORMS: dict[str, Form] = {
     "squeeze": Form(shaping.squeeze, "a axis"),
     "expand_dims": Form(shaping.expand_dims, "a axis"),
     "broadcast_to": Form(shaping.broadcast_to, "a shape subok"),
+    "broadcast_arrays": Form(shaping.broadcast_arrays, "*args subok"),
     "diagonal": Form(shaping.diagonal, "a offset axis1 axis2"),
+    "linalg.diagonal": Form(partial(shaping.diagonal, axis1=-2, axis2=-1), "a offset"),
+    "flip": Form(rearranging.flip, "m axis"),
+    "flipud": Form(rearranging.flipud, "m"),
+    "fliplr": Form(rearranging.fliplr, "m"),
+    "rot90": Form(rearranging.rot90, "m k axes"),
+    "atleast_1d": Form(joining.atleast_1d, "*arrays"),
+    "atleast_2d": Form(joining.atleast_2d, "*arrays"),
+    "atleast_3d": Form(joining.atleast_3d, "*arrays"),
+    "split": Form(joining.split, "ary indices_or_sections axis"),
+    "array_split": Form(joining.array_split, "ary indices_or_sections axis"),
+    "vsplit": Form(joining.vsplit, "ary indices_or_sections"),
+    "hsplit": Form(joining.hsplit, "ary indices_or_sections"),
+    "dsplit": Form(joining.dsplit, "ary indices_or_sections"),
+    "unstack": Form(joining.unstack, "x axis"),
 }  # fmt: skip
-FORMS |= {"amax": FORMS["max"], "amin": FORMS["min"]}
+_REARRANGED = {
+    "concatenate": Form(joining.concatenate, "arrays axis out dtype casting"),
+    "stack": Form(joining.stack, "arrays axis out dtype casting"),
+    "vstack": Form(joining.vstack, "arrays dtype casting"),
+    "hstack": Form(joining.hstack, "arrays dtype casting"),
+    "dstack": Form(joining.dstack, "arrays"),
+    "column_stack": Form(joining.column_stack, "arrays"),
+    "append": Form(joining.append, "arr values axis"),
+    "roll": Form(rearranging.roll, "a shift axis"),
+    "repeat": Form(rearranging.repeat, "a repeats axis"),
+    "tile": Form(rearranging.tile, "A reps"),
+    "take": Form(rearranging.take, "a indices axis out mode"),
+    "take_along_axis": Form(rearranging.take_along_axis, "arr indices axis"),
+    "pad": Form(rearranging.pad, "array pad_width mode constant_values"),
+    "diff": Form(rearranging.diff, "a n axis prepend append"),
+    "tril": Form(rearranging.triangle, "m k"),
+    "triu": Form(partial(rearranging.triangle, upper=True), "m k"),
+    "diag": Form(rearranging.diag, "v k"),
+    "copy": Form(choices.copy, "a order subok"),
+    "astype": Form(choices.astype, "x dtype copy device"),
+    "isreal": Form(choices.isreal, "x"),
+    "imag": Form(choices.imag, "val"),
+    "meshgrid": Form(shaping.meshgrid, "*xi copy sparse indexing"),
+    "array_equal": Form(choices.array_equal, "a1 a2 equal_nan"),
+}  # fmt: skip
+# these take elements inside of sl.compute, too
+ELEMENTWISE = {
+    "where": Form(choices.where, "condition x y"),
+    "select": Form(choices.select, "condlist choicelist default"),
+    "clip": Form(choices.clip, "a a_min a_max out min max"),
+    "round": Form(choices.round_, "a decimals out"),
+    "around": Form(choices.round_, "a decimals out"),
+    "fix": Form(choices.fix, "x out"),
+    "nan_to_num": Form(choices.nan_to_num, "x copy nan posinf neginf"),
+    "isclose": Form(choices.isclose, "a b rtol atol equal_nan"),
+    "real": Form(choices.real, "val"),
+    "sinc": Form(choices.sinc, "x"),
+}  # fmt: skip
+_CREATED = {
+    "zeros_like": Form(creation.zeros_like, "a dtype order subok shape device"),
+    "ones_like": Form(creation.ones_like, "a dtype order subok shape device"),
+    "empty_like": Form(creation.zeros_like, "a dtype order subok shape device"),
+    "full_like": Form(creation.full_like, "a fill_value dtype order subok shape device"),
+    "zeros": Form(creation.zeros, "shape dtype order device"),
+    "ones": Form(creation.ones, "shape dtype order device"),
+    "empty": Form(creation.zeros, "shape dtype order device"),
+    "full": Form(creation.full, "shape fill_value dtype order device"),
+    "arange": Form(creation.arange, "*bounds dtype device"),
+    "eye": Form(creation.eye, "N M k dtype order device"),
+    "identity": Form(creation.identity, "n dtype"),
+    "tri": Form(creation.tri, "N M k dtype"),
+    "asarray": Form(creation.asarray, "a dtype order copy device"),
+    "array": Form(creation.asarray, "a dtype copy order subok ndmin"),
+}  # fmt: skip
+
+FORMS: dict[str, Form] = {
+    **_REDUCTIONS, **_PRODUCTS, **_VIEWS, **_REARRANGED, **ELEMENTWISE, **_CREATED,
+}  # fmt: skip

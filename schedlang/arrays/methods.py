@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from schedlang.arrays import indexing, shaping
+from schedlang.arrays import choices, indexing, shaping
 from schedlang.arrays.calls import call_form
 from schedlang.arrays.elementwise import array
-from schedlang.arrays.functions import FORMS
+from schedlang.arrays.functions import ELEMENTWISE, FORMS
 from schedlang.arrays.operands import axis_in
 from schedlang.arrays.operators import OPERATORS
+from schedlang.arrays.refused import refuse_function
 from schedlang.arrays.shapes import size_of
 from schedlang.arrays.ufuncs import apply
 from schedlang.compute.tensor import Extent, Tensor
-from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr
-from schedlang.language.construct import binary, cast
-from schedlang.language.numpy_functions import apply_numpy, name_of, refuse_numpy
+from schedlang.language.construct import binary
+from schedlang.language.numpy_functions import name_of, refuse_numpy
 
 # methods with the arguments of NumPy's functions of the same name
 SAME = (
-    "all", "any", "argmax", "argmin", "clip", "conj", "copy", "cumprod", "cumsum", "diagonal",
+    "all", "any", "argmax", "argmin", "clip", "copy", "cumprod", "cumsum", "diagonal",
     "dot", "max", "mean", "min", "prod", "ravel", "repeat", "round", "squeeze", "std", "sum",
     "swapaxes", "take", "trace", "var",
 )  # fmt: skip
@@ -55,15 +55,12 @@ def _flatten(self: Tensor) -> Tensor:
     return shaping.ravel(self)
 
 
-def astype(self: Tensor, dtype: Any, copy: bool = True) -> Tensor:
+def _astype(self: Tensor, dtype: Any, copy: bool = True) -> Tensor:
     """Return this tensor converted to ``dtype`` as NumPy's ``astype`` does.
 
     Without ``copy``, a tensor that has this dtype is returned as it is.
     """
-    kind = dtypes.canonical(dtype)
-    if kind == self.dtype and not copy:
-        return self
-    return array("astype", lambda x: cast(x, kind), self)
+    return choices.astype(self, dtype, copy)
 
 
 def _equal(self: Tensor, other: Any) -> Any:
@@ -84,9 +81,10 @@ def _array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any
 
 def _function_of_expr(self: Expr, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """Call NumPy's ``function`` of an expression: of an element, or of a 0-d array."""
-    what = f"the expression {self}"
-    if axis_in(self) is not None:
-        return apply_numpy(function, args, kwargs, what, element=True)
+    what, name = f"the expression {self}", name_of(function)
+    if axis_in(self) is not None and name not in ELEMENTWISE:
+        note = f"Outside of sl.compute, np.{name} takes whole tensors." if name in FORMS else ""
+        refuse_numpy(name, what, note)
     return _function_of(what, function, args, kwargs)
 
 
@@ -94,7 +92,7 @@ def _function_of(what: str, function: Any, args: Any, kwargs: Mapping[str, Any])
     name = name_of(function)
     form = FORMS.get(name)
     if form is None:
-        refuse_numpy(name, what)
+        refuse_function(name, what)
     return call_form(f"np.{name}", form, args, kwargs)
 
 
@@ -104,12 +102,13 @@ def _size(self: Tensor) -> Extent:
 
 
 METHODS: dict[str, Callable[..., Any]] = {
-    **{name: _same(name) for name in SAME if name in FORMS},
+    **{name: _same(name) for name in SAME},
     **OPERATORS,
     "__getitem__": indexing.get,
     "__array_ufunc__": _array_ufunc,
     "__array_function__": _array_function,
-    "astype": astype,
+    "astype": _astype,
+    "conj": lambda self: self,
     "equal": _equal,
     "flatten": _flatten,
     "reshape": _reshape,

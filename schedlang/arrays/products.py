@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from schedlang.arrays.contraction import contraction
+from schedlang.arrays.einsum import einsum
 from schedlang.arrays.elementwise import elementwise
 from schedlang.arrays.operands import operand
 from schedlang.arrays.reductions import total
-from schedlang.arrays.shapes import axis_number, same, size_of
+from schedlang.arrays.shapes import axis_number, broadcast, same, size_of
 from schedlang.arrays.shaping import diagonal, moveaxis, ravel, reshape
-from schedlang.arrays.stages import data_axes, read, stage, tensor_of
+from schedlang.arrays.stages import data_axes, each, element, read, stage, tensor_of
 from schedlang.compute.tensor import Extent, Tensor, shape_text
 from schedlang.errors import ComputeError, explain
-from schedlang.language.construct import binary
+from schedlang.language.construct import binary, cast
 
 
 def matmul(a: Any, b: Any) -> Tensor:
@@ -204,3 +205,82 @@ def kron(a: Any, b: Any) -> Tensor:
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Tensor:
     """Return ``np.trace``: the sum of a diagonal."""
     return total("sum", diagonal(a, offset, axis1, axis2), -1, dtype)
+
+
+def linalg_trace(x: Any, offset: int = 0, dtype: Any = None) -> Tensor:
+    """Return ``np.linalg.trace``: the sums of the diagonals of the last two dimensions."""
+    return trace(x, offset, -2, -1, dtype)
+
+
+def multi_dot(arrays: Any) -> Tensor:
+    """Return ``np.linalg.multi_dot``: a product of matrices, in the order that costs least."""
+    listed = [tensor_of(v, "np.linalg.multi_dot") for v in arrays]
+    if len(listed) < 2:
+        raise ComputeError("np.linalg.multi_dot: give at least two matrices")
+    for k, tensor in enumerate(listed):
+        vector = tensor.ndim == 1 and k in (0, len(listed) - 1)
+        if tensor.ndim != 2 and not vector:
+            raise ComputeError(
+                f"np.linalg.multi_dot: {tensor.name} has {tensor.ndim} dimensions, not 2"
+            )
+    for left, right in zip(listed, listed[1:]):
+        _check_inner("np.linalg.multi_dot", left, right, left.shape[-1], right.shape[0])
+    labels = [[k, k + 1] for k in range(len(listed))]
+    labels[0] = labels[0][-listed[0].ndim :]
+    labels[-1] = labels[-1][: listed[-1].ndim]
+    ends = [*labels[0][:-1], *labels[-1][1:]]
+    given = [v for pair in zip(listed, labels) for v in pair]
+    return einsum(*given, ends)
+
+
+def matrix_power(a: Any, n: int) -> Tensor:
+    """Return ``np.linalg.matrix_power`` for ``n`` of 0 or more, by repeated squaring."""
+    source = tensor_of(a, "np.linalg.matrix_power")
+    asked = f"np.linalg.matrix_power({source.name}, {n})"
+    if source.ndim < 2 or not same(*source.shape[-2:]):
+        raise ComputeError(f"{asked}: {source.name} of shape {shape_text(source.shape)} is not "
+                           "square")  # fmt: skip
+    if isinstance(n, bool) or not hasattr(n, "__index__") or n < 0:
+        raise ComputeError(
+            explain(
+                asked, "the power must be an integer of 0 or more",
+                "Compute an inverse with NumPy, and pass it to the kernel.",
+            )
+        )  # fmt: skip
+    if n == 0:
+        return each(
+            "eye", source.shape, lambda *at: cast(binary("==", at[-2], at[-1]), source.dtype)
+        )
+    found: Tensor | None = None
+    square = source
+    while n:
+        if n & 1:
+            found = square if found is None else matmul(found, square)
+        n >>= 1
+        square = matmul(square, square) if n else square
+    assert found is not None
+    return found
+
+
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None
+) -> Tensor:
+    """Return ``np.cross`` of vectors with three components."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    left, right = (tensor_of(v, "np.cross") for v in (a, b))
+    left, right = moveaxis(left, axisa, -1), moveaxis(right, axisb, -1)
+    for side in (left, right):
+        if not same(side.shape[-1], 3):
+            raise ComputeError(
+                f"np.cross: {side.name} has {side.shape[-1]} components, but must have 3; of plane "
+                "vectors, write a[..., 0]*b[..., 1] - a[..., 1]*b[..., 0]"
+            )
+    shape = broadcast([left.shape, right.shape], "np.cross")
+    axes = data_axes(shape)
+    following = [(*axes[:-1], (axes[-1] + k) % 3) for k in (1, 2)]
+    (x1, x2), (y1, y2) = (
+        [element(side, at, shape) for at in following] for side in (left, right)
+    )
+    value = binary("-", binary("*", x1, y2), binary("*", x2, y1))
+    return moveaxis(stage("cross", axes, value), -1, axisc)

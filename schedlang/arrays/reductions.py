@@ -15,7 +15,8 @@ from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.language.construct import binary, cast
+from schedlang.language.calls import call
+from schedlang.language.construct import binary, cast, const, select
 
 # makes a reduction over axes, under a condition, of an element of each source
 Fold = Callable[..., Reduction]
@@ -180,3 +181,17 @@ def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
         "count", [source], axis_numbers(axis, source.ndim, "np.count_nonzero"),
         lambda k, c, x: reduce.sum(cast(cast(x, "bool"), "int64"), k, c), keepdims,
     )  # fmt: skip
+
+
+def nan_total(
+    name: str, a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False,
+    initial: Any = None, where: Any = None,
+) -> Tensor:  # fmt: skip
+    """Return ``np.nansum`` or ``np.nanprod``, in which NaN counts as 0 or 1."""
+    source = tensor_of(a, f"np.nan{name}")
+    if dtypes.is_float(source.dtype):
+        unit = 0 if name == "sum" else 1
+        source = array(
+            "where", lambda x: select(call("isnan", x), const(unit, x.dtype), x), source
+        )
+    return total(name, source, axis, dtype, keepdims, initial, where)

@@ -163,6 +163,31 @@ def broadcast_to(a: Any, shape: Any) -> Tensor:
     )  # fmt: skip
 
 
+def broadcast_arrays(*args: Any) -> tuple[Tensor, ...]:
+    """Return ``np.broadcast_arrays``: views of one shape."""
+    found = [tensor_of(a, "np.broadcast_arrays") for a in args]
+    shape = broadcast([t.shape for t in found], "np.broadcast_arrays")
+    return tuple(broadcast_to(t, shape) for t in found)
+
+
+def meshgrid(
+    *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> list[Tensor]:
+    """Return ``np.meshgrid``: views of vectors along the dimensions of a grid."""
+    del copy
+    if indexing not in ("xy", "ij"):
+        raise ComputeError(f"np.meshgrid: indexing={indexing!r} is neither 'xy' nor 'ij'")
+    vectors = [ravel(v) for v in xi]
+    order = list(range(len(vectors)))
+    if indexing == "xy" and len(order) > 1:
+        order[0], order[1] = 1, 0
+    found = [
+        reshape(v, [v.shape[0] if d == order[k] else 1 for d in range(len(vectors))])
+        for k, v in enumerate(vectors)
+    ]
+    return found if sparse else list(broadcast_arrays(*found))
+
+
 def extents(shape: Any, asked: str) -> Shape:
     """Return a shape as a tuple of extents; one extent stands for a 1-d shape."""
     items = shape if isinstance(shape, (tuple, list)) else (shape,)

@@ -11,6 +11,7 @@ from schedlang.arrays.elementwise import elementwise
 from schedlang.arrays.keywords import refuse_keyword, refuse_keywords
 from schedlang.arrays.products import matmul, matvec, vecdot, vecmat
 from schedlang.arrays.reductions import extreme, total, truth
+from schedlang.arrays.refused import refuse_function
 from schedlang.arrays.scans import FORMS, running
 from schedlang.arrays.shaping import expand_dims
 from schedlang.arrays.stages import tensor_of
@@ -19,7 +20,6 @@ from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr
 from schedlang.language.construct import cast
-from schedlang.language.numpy_functions import refuse_numpy
 from schedlang.language.ufuncs import function_of
 
 GENERALIZED: dict[str, Callable[..., Any]] = {
@@ -56,7 +56,7 @@ def _function(name: str) -> Callable[..., Expr]:
     try:
         return function_of(name)
     except ComputeTypeError:
-        refuse_numpy(name, "a tensor")
+        refuse_function(name, "a tensor")
 
 
 def _reduce(

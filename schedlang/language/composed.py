@@ -68,15 +68,17 @@ def _fmod(x: Any, y: Any) -> Expr:
 
 def _hypot(x: Any, y: Any) -> Expr:
     a, b = (call("abs", v) for v in _floats(x, y))
+    # an infinite side is the length, even beside a NaN
+    infinite = call("isinf", a) | call("isinf", b)
     wider = {"float16": "float32", "float32": "float64"}.get(a.dtype)
     if wider is not None:
         # squares of the next wider dtype do not overflow
         squares = (binary("*", v, v) for v in (cast(a, wider), cast(b, wider)))
-        return cast(call("sqrt", binary("+", *squares)), a.dtype)
+        length = cast(call("sqrt", binary("+", *squares)), a.dtype)
+        return select(infinite, math.inf, length)
     high, low = call("max", a, b), call("min", a, b)
     ratio = binary("/", low, high)
     length = high * call("sqrt", binary("+", 1.0, ratio * ratio))
-    infinite = call("isinf", a) | call("isinf", b)
     return select(infinite, math.inf, select(binary("==", high, 0), high, length))
 
 
@@ -127,8 +129,12 @@ def _fabs(x: Any) -> Expr:
     return call("abs", *_floats(x))
 
 
+def _rint(x: Any) -> Expr:
+    return call("round", *_floats(x))
+
+
 COMPOSED: dict[str, Callable[..., Expr]] = {
-    "conjugate": as_expr, "positive": as_expr, "fabs": _fabs,
+    "rint": _rint, "conjugate": as_expr, "positive": as_expr, "fabs": _fabs,
     "sign": _sign, "reciprocal": _reciprocal, "fmax": _first_number("max"),
     "fmin": _first_number("min"), "fmod": _fmod, "hypot": _hypot, "logaddexp": _logaddexp,
     "logaddexp2": _logaddexp2, "signbit": _signbit, "copysign": _copysign,

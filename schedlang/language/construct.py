@@ -167,6 +167,9 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
             pair = {a.dtype, b.dtype}
             if not (a.weak or b.weak) and "uint64" in pair and pair & SIGNED:
                 return _compare_exactly(op, a, b)
+            known = _beyond(op, a, b)
+            if known is not None:
+                return known
             wide = "int64" if _may_overflow(a, dtype) or _may_overflow(b, dtype) else dtype
             a, b = convert(a, wide), convert(b, wide)
         return Binary(op, a, b, "bool")
@@ -199,6 +202,25 @@ def _may_overflow(value: Expr, dtype: str) -> bool:
     if not value.weak or isinstance(value, Const) or dtype in ("int64", "uint64"):
         return False
     return dtypes.is_integer(dtype) and None in weak_range(value)
+
+
+def _beyond(op: str, a: Expr, b: Expr) -> Const | None:
+    """Return the result of a comparison with a Python integer that the other's dtype cannot hold.
+
+    NumPy compares it by its value, so that the result is always the same. Return ``None`` for other
+    operands.
+    """
+    number, other = (a, b) if isinstance(a, Const) and a.weak else (b, a)
+    if not isinstance(number, Const) or not isinstance(number.value, int) or other.weak:
+        return None
+    if not dtypes.is_integer(other.dtype):
+        return None
+    low, high = dtypes.limits(other.dtype)
+    if low <= number.value <= high:
+        return None
+    # the sign of a - b
+    less = (number.value < low) == (number is a)
+    return Const(op == "!=" or op in (("<", "<=") if less else (">", ">=")), "bool")
 
 
 def _compare_exactly(op: str, a: Expr, b: Expr) -> Expr:

@@ -1,14 +1,10 @@
-"""NumPy's functions on expressions and tensors: a few are supported, others raise with a hint."""
+"""NumPy's functions on elements that have no form there: what to write instead."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from schedlang.errors import ComputeTypeError, explain
-from schedlang.expr.nodes import Expr
-from schedlang.language.calls import call
-from schedlang.language.construct import as_expr, select
 
 _SUM = 'k = sl.reduce_axis(n, name="k"), and sl.sum({}, axis=k) inside sl.compute'
 _PRODUCT = "Write the sum of products: " + _SUM.format("A[i, k] * B[k, j]") + "."
@@ -32,33 +28,7 @@ _HINTS = {
                     "Write sl.compute(A.shape, lambda *i: sl.const(0, A.dtype))."),
     **dict.fromkeys(("cumsum", "cumprod"), "Write the recurrence: sl.scan(init, update, state)."),
     "pad": "Write sl.pad(A, before, after, mode=...).",
-    "where": "Write sl.select(cond, a, b) per element inside sl.compute.",
-    "clip": "Write sl.min(sl.max(A[i], low), high) per element inside sl.compute.",
     "copy": "Write sl.compute(A.shape, lambda *i: A[i]).",
-}  # fmt: skip
-
-
-def _where(cond: Any, x: Any, y: Any) -> Expr:
-    return select(cond, x, y)
-
-
-def _clip(x: Any, low: Any = None, high: Any = None) -> Expr:
-    value = as_expr(x)
-    value = value if low is None else call("max", value, low)
-    return value if high is None else call("min", value, high)
-
-
-def _round(x: Any, decimals: int = 0) -> Expr:
-    if decimals:
-        raise ComputeTypeError(
-            f"np.round({x}, {decimals}): only rounding to integral values is supported; write "
-            f"sl.round({x} * {10 ** abs(decimals)}) and scale it back"
-        )
-    return call("round", x)
-
-
-_FORMS: dict[str, Callable[..., Expr]] = {
-    "where": _where, "clip": _clip, "round": _round, "around": _round,
 }  # fmt: skip
 
 
@@ -69,27 +39,11 @@ def name_of(function: Any) -> str:
     return f"{module}.{name}" if module in ("linalg", "fft", "random") else name
 
 
-def apply_numpy(
-    function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], what: str, element: bool
-) -> Any:
-    """Return the expression for a NumPy ``function``; raise if it is not supported.
+def refuse_numpy(name: str, what: str, note: str = "") -> NoReturn:
+    """Raise for ``np.<name>`` of an element, with a hint at what to write instead.
 
-    ``what`` describes the operand in the error message. ``element`` says that the operand is an
-    expression and not a whole tensor.
+    ``what`` describes the element in the message, and ``note`` follows the hint.
     """
-    name = name_of(function)
-    form = _FORMS.get(name)
-    if element and form is not None:
-        try:
-            return form(*args, **kwargs)
-        except TypeError as error:
-            if isinstance(error, ComputeTypeError):
-                raise
-    refuse_numpy(name, what)
-
-
-def refuse_numpy(name: str, what: str) -> NoReturn:
-    """Raise for ``np.<name>`` of ``what``, with a hint at what to write instead."""
     hint = _HINTS.get(name, "Write what it computes per element inside sl.compute.")
     if name in _REDUCED:
         reduce = _REDUCED[name]
@@ -102,6 +56,6 @@ def refuse_numpy(name: str, what: str) -> NoReturn:
         explain(
             f"np.{name} of {what}",
             f"NumPy works on arrays, but {what} describes a computation and has no values yet",
-            hint,
+            f"{hint}\n{note}" if note else hint,
         )
     )  # fmt: skip

@@ -18,7 +18,6 @@ from schedlang.expr.symbolic import to_sympy
 from schedlang.expr.visit import postorder
 from schedlang.language.calls import call
 from schedlang.language.construct import binary, cast, unary
-from schedlang.language.numpy_functions import apply_numpy
 from schedlang.language.ufuncs import apply_ufunc
 
 BINARY = {
@@ -95,10 +94,6 @@ def _array_ufunc(self: Expr, ufunc: Any, method: str, *inputs: Any, **kwargs: An
     return apply_ufunc(ufunc, method, inputs, kwargs)
 
 
-def _array_function(self: Expr, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-    return apply_numpy(function, args, kwargs, f"the expression {self}", element=True)
-
-
 OPERATORS: dict[str, Callable[..., Any]] = {
     **{f"__{name}__": _forward(op) for name, op in (BINARY | COMPARED).items()},
     **{f"__r{name}__": _reflected(op) for name, op in BINARY.items()},
@@ -114,7 +109,6 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "astype": astype,
     "equal": equal,
     "__array_ufunc__": _array_ufunc,
-    "__array_function__": _array_function,
     "__iter__": _iter,
     "__str__": lambda self: text(self),
     "_sympy_": lambda self: to_sympy(self),

@@ -12,7 +12,7 @@ from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import Expr
 from schedlang.language.calls import call
 from schedlang.language.composed import COMPOSED
-from schedlang.language.construct import as_expr, binary, unary
+from schedlang.language.construct import as_expr, binary, cast, unary
 
 _OPERATORS = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "true_divide": "/",
@@ -61,18 +61,19 @@ def function_of(name: str) -> Callable[..., Expr]:
         return lambda a: unary("~", _truth(a))
     if name == "square":
         return _square
-    if name in _CALLS:
-        return lambda *args: call(_CALLS[name], *args)
     if name in COMPOSED:
         return COMPOSED[name]
+    if name in _CALLS:
+        return lambda *args: call(_CALLS[name], *args)
     raise ComputeTypeError(
         f"np.{name} is not supported on expressions; the supported functions are "
-        f"{', '.join(sorted(_NAMES))}"
+        f"{', '.join(sorted({*_NAMES}))}"
     )
 
 
 def _square(value: Any) -> Expr:
     given = as_expr(value)
+    given = cast(given, "int8") if given.dtype == "bool" else given
     return given * given
 
 

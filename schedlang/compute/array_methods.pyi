@@ -3,13 +3,9 @@
 :mod:`schedlang.arrays` has those of NumPy's arrays, and :mod:`schedlang.compute.latex` formulas.
 """
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from schedlang.compute.tensor import Tensor
-
+from schedlang.compute.tensor import Tensor
 
 class ArrayMethods:
     """The methods; where the result is ``Any``, it is a tensor or, of elements, an expression."""

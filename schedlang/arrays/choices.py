@@ -1,0 +1,212 @@
+"""Elementwise functions of NumPy that are no ufuncs: where, clip, round, isclose and others."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from schedlang.arrays.elementwise import array, elementwise
+from schedlang.arrays.operands import operand
+from schedlang.arrays.reductions import truth
+from schedlang.arrays.shapes import same
+from schedlang.arrays.stages import each, read, tensor_of
+from schedlang.compute.tensor import Tensor, shape_text
+from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.expr import dtypes
+from schedlang.expr.nodes import Expr
+from schedlang.language.calls import call
+from schedlang.language.construct import as_expr, binary, cast, const
+from schedlang.language.construct import select as choose
+
+_MISSING = object()
+
+
+def where(condition: Any, x: Any = _MISSING, y: Any = _MISSING) -> Any:
+    """Return ``np.where``: ``x`` where ``condition`` holds, else ``y``."""
+    if x is _MISSING or y is _MISSING:
+        raise ComputeTypeError(
+            explain(
+                "np.where(condition)",
+                "the shape of the result would depend on data",
+                "Give both values, np.where(condition, x, y), or reduce with where=condition.",
+            )
+        )
+    return elementwise("where", lambda c, a, b: choose(_true(c), a, b), condition, x, y)
+
+
+def _true(value: Expr) -> Expr:
+    return value if value.dtype == "bool" else cast(value, "bool")
+
+
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """Return ``np.select``: the value of the first condition that holds."""
+    if not isinstance(condlist, (list, tuple)) or not isinstance(choicelist, (list, tuple)):
+        raise ComputeTypeError("np.select: give a list of conditions and a list of values")
+    if len(condlist) != len(choicelist) or not condlist:
+        raise ComputeError(
+            f"np.select: {len(condlist)} conditions and {len(choicelist)} values; give one value "
+            "for each condition"
+        )
+    for condition in condlist:
+        if operand(condition, "np.select").dtype != "bool":
+            raise ComputeTypeError("np.select: a condition must be bool; compare it, A != 0")
+
+    def first(*values: Expr) -> Expr:
+        half = len(condlist)
+        found = values[-1]
+        for condition, value in reversed(list(zip(values[:half], values[half:-1]))):
+            found = choose(condition, value, found)
+        return found
+
+    return elementwise("select", first, *condlist, *choicelist, default)
+
+
+def clip(
+    a: Any, a_min: Any = None, a_max: Any = None, min: Any = None,  # noqa: A002
+    max: Any = None,  # noqa: A002
+) -> Any:  # fmt: skip
+    """Return ``np.clip``: ``a`` within ``a_min`` and ``a_max``, either of which may be ``None``."""
+    low, high = (min if a_min is None else a_min), (max if a_max is None else a_max)
+    ends = [v for v in (low, high) if v is not None]
+
+    def within(x: Expr, *bounds: Expr) -> Expr:
+        left = list(bounds)
+        if low is not None:
+            x = call("max", x, left.pop(0))
+        return call("min", x, left.pop(0)) if high is not None else x
+
+    return elementwise("clip", within, a, *ends)
+
+
+def round_(a: Any, decimals: Any = 0) -> Any:
+    """Return ``np.round``, to even; of floats, to ``decimals`` digits after the point."""
+    if isinstance(decimals, bool) or not hasattr(decimals, "__index__"):
+        raise ComputeTypeError(f"np.round: decimals={decimals!r} must be an integer")
+    digits = int(decimals)
+
+    def rounded(x: Expr) -> Expr:
+        if x.dtype == "bool":
+            return cast(x, "float16")
+        if not dtypes.is_float(x.dtype):
+            if digits < 0:
+                raise ComputeTypeError(
+                    f"np.round({x.dtype}, {digits}): only floats are rounded to tens; write "
+                    f"np.round(A.astype('float64'), {digits})"
+                )
+            return x
+        if digits == 0:
+            return call("round", x)
+        scale = float(10 ** abs(digits))
+        if digits > 0:
+            return binary("/", call("round", binary("*", x, scale)), scale)
+        return binary("*", call("round", binary("/", x, scale)), scale)
+
+    return elementwise("round", rounded, a)
+
+
+def fix(x: Any) -> Any:
+    """Return ``np.fix``: rounded toward zero."""
+    return elementwise("fix", lambda v: call("trunc", v), x)
+
+
+def nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Any:
+    """Return ``np.nan_to_num``: NaN and infinities replaced, by 0 and the largest numbers."""
+    del copy
+
+    def number(v: Expr) -> Expr:
+        if not dtypes.is_float(v.dtype):
+            return v
+        most = float(np.finfo(v.dtype).max)
+        high = most if posinf is None else posinf
+        low = -most if neginf is None else neginf
+        found = choose(binary("==", v, math.inf), cast(high, v.dtype), v)
+        found = choose(binary("==", v, -math.inf), cast(low, v.dtype), found)
+        return choose(call("isnan", v), cast(nan, v.dtype), found)
+
+    return elementwise("nan_to_num", number, x)
+
+
+def isclose(
+    a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False
+) -> Any:
+    """Return ``np.isclose``: whether ``|a - b| <= atol + rtol*|b|``, or both are equal."""
+
+    def close(x: Expr, y: Expr, relative: Expr, absolute: Expr) -> Expr:
+        x, y = (v if dtypes.is_float(v.dtype) else cast(v, "float64") for v in (x, y))
+        near = binary("<=", call("abs", x - y), absolute + relative * call("abs", y))
+        found = binary("==", x, y) | (near & call("isfinite", y))
+        return found | (call("isnan", x) & call("isnan", y)) if equal_nan else found
+
+    return elementwise("isclose", close, a, b, rtol, atol)
+
+
+def allclose(
+    a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False
+) -> Tensor:
+    """Return ``np.allclose`` as a 0-d tensor."""
+    return truth("all", isclose(a, b, rtol, atol, equal_nan))
+
+
+def copy(a: Any) -> Tensor:
+    """Return ``np.copy``: a stage of its own with the same elements."""
+    source = tensor_of(a, "np.copy")
+    return each("copy", source.shape, lambda *at: read(source, at))
+
+
+def real(val: Any) -> Any:
+    """Return ``np.real``: real numbers as they are."""
+    return val
+
+
+def imag(val: Any) -> Tensor:
+    """Return ``np.imag``: zeros."""
+    source = tensor_of(val, "np.imag")
+    return each("imag", source.shape, lambda *at: const(0, source.dtype))
+
+
+def isreal(x: Any) -> Tensor:
+    """Return ``np.isreal``: true for every element."""
+    return each("isreal", tensor_of(x, "np.isreal").shape, lambda *at: const(True, "bool"))
+
+
+def sinc(x: Any) -> Any:
+    """Return ``np.sinc``: ``sin(pi*x) / (pi*x)``, and 1 at 0."""
+
+    def value(v: Expr) -> Expr:
+        angle = as_expr(v if dtypes.is_float(v.dtype) else cast(v, "float64")) * math.pi
+        zero = binary("==", angle, 0)
+        safe = choose(zero, 1.0, angle)
+        return choose(zero, 1.0, binary("/", call("sin", safe), safe))
+
+    return elementwise("sinc", value, x)
+
+
+def astype(x: Any, dtype: Any, copy: bool = True) -> Tensor:
+    """Return ``np.astype``: ``x`` converted to ``dtype``."""
+    source, kind = tensor_of(x, "np.astype"), dtypes.canonical(dtype)
+    if kind == source.dtype and not copy:
+        return source
+    return array("astype", lambda v: cast(v, kind), source)
+
+
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Tensor:
+    """Return ``np.array_equal`` as a 0-d tensor; different shapes are false."""
+    x, y = (tensor_of(v, "np.array_equal") for v in (a1, a2))
+    if x.ndim != y.ndim or not all(map(same, x.shape, y.shape)):
+        known = all(isinstance(e, int) for e in (*x.shape, *y.shape))
+        if not known:
+            raise ComputeError(
+                f"np.array_equal of shapes {shape_text(x.shape)} and {shape_text(y.shape)}: they "
+                "are not known to be equal; declare both by the same sizes"
+            )
+        return each("equal", (), lambda: const(False, "bool"))
+
+    def equal(p: Expr, q: Expr) -> Expr:
+        found = binary("==", p, q)
+        return found | (binary("!=", p, p) & binary("!=", q, q)) if equal_nan else found
+
+    return truth("all", array("equal", equal, x, y))

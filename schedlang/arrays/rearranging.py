@@ -1,0 +1,402 @@
+"""Elements in another place: taken, repeated, tiled, rolled, flipped, padded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from schedlang.arrays.elementwise import array
+from schedlang.arrays.joining import concatenate
+from schedlang.arrays.naming import automatic_name, mark_automatic
+from schedlang.arrays.operands import operand
+from schedlang.arrays.shapes import axis_number, axis_numbers, broadcast, extent, is_one
+from schedlang.arrays.shaping import broadcast_to, diagonal, ravel, reshape, swapaxes
+from schedlang.arrays.stages import data_axes, each, element, read, stage, tensor_of, view
+from schedlang.compute import boundary
+from schedlang.compute.tensor import Tensor, check_extent, shape_text
+from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.expr import dtypes
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.language.calls import call
+from schedlang.language.construct import as_expr, binary, cast, const, select
+
+# the most indices that are written out as choices
+MOST_CHOICES = 64
+
+
+def flip(m: Any, axis: Any = None, word: str = "flip") -> Tensor:
+    """Return ``np.flip``: a view with the order along ``axis`` reversed."""
+    source = tensor_of(m, "np.flip")
+    flipped = axis_numbers(axis, source.ndim, "np.flip")
+    return view(
+        word, source, source.shape,
+        lambda *axes: [
+            as_expr(e) - 1 - a if k in flipped else a
+            for k, (a, e) in enumerate(zip(axes, source.shape))
+        ],
+    )  # fmt: skip
+
+
+def flipud(m: Any) -> Tensor:
+    """Return ``np.flipud``."""
+    return flip(m, 0)
+
+
+def fliplr(m: Any) -> Tensor:
+    """Return ``np.fliplr``."""
+    return flip(m, 1)
+
+
+def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Tensor:
+    """Return ``np.rot90``: a view turned ``k`` times by a quarter, from ``axes[0]`` to ``axes[1]``.
+    """
+    source = tensor_of(m, "np.rot90")
+    if not isinstance(axes, (tuple, list)) or len(axes) != 2:
+        raise ComputeError(f"np.rot90: axes={axes} must name two dimensions")
+    first, second = axis_numbers(axes, source.ndim, "np.rot90", "axes")
+    turns = k % 4
+    if turns == 0:
+        return source
+    if turns == 2:
+        return flip(source, (first, second))
+    if turns == 1:
+        return swapaxes(flip(source, second), first, second)
+    return flip(swapaxes(source, first, second), second)
+
+
+def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
+    """Return ``np.roll``: elements moved by ``shift``; those beyond the end return at the start."""
+    source = tensor_of(a, "np.roll")
+    if axis is None:
+        flat = roll(ravel(source), shift, 0)
+        return flat if source.ndim == 1 else reshape(flat, source.shape)
+    axes = [axis_number(k, source.ndim, "np.roll")
+            for k in (axis if isinstance(axis, (tuple, list)) else (axis,))]  # fmt: skip
+    shifts = list(shift) if isinstance(shift, (tuple, list)) else [shift] * len(axes)
+    axes = axes * len(shifts) if len(axes) == 1 else axes
+    if len(shifts) != len(axes):
+        raise ComputeError(f"np.roll: shift={shift} and axis={axis} differ in length")
+    moved: dict[int, Any] = {}
+    for k, by in zip(axes, shifts):
+        _index(by, "np.roll: shift")
+        moved[k] = moved.get(k, 0) + by
+    for k, by in list(moved.items()):
+        length = source.shape[k]
+        if isinstance(length, int) and isinstance(by, int):
+            moved[k] = by % length if length else 0
+
+    def indices(*at: Axis) -> Expr:
+        return read(source, [
+            (i - moved[k]) % source.shape[k] if k in moved and not _is_zero(moved[k]) else i
+            for k, i in enumerate(at)
+        ])  # fmt: skip
+
+    return each("roll", source.shape, indices)
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, int) and value == 0
+
+
+def _index(value: Any, what: str) -> None:
+    """Raise unless ``value`` is an integer or an expression over sizes."""
+    if isinstance(value, Expr) and value.weak and dtypes.is_integer(value.dtype):
+        return
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ComputeTypeError(f"{what}={value!r} must be an integer")
+
+
+def repeat(a: Any, repeats: Any, axis: Any = None) -> Tensor:
+    """Return ``np.repeat``: each element ``repeats`` times, one after another."""
+    source = tensor_of(a, "np.repeat")
+    if axis is None:
+        source, axis = ravel(source), 0
+    along = axis_number(axis, source.ndim, "np.repeat")
+    if isinstance(repeats, (Tensor, np.ndarray, list, tuple)):
+        raise ComputeTypeError(
+            explain(
+                "np.repeat with a number of repeats for each element",
+                "the shape of the result would depend on data",
+                "Give one number, or compute which element stands at each place, and "
+                "np.take(A, places).",
+            )
+        )
+    (times,) = _extents((repeats,), "np.repeat: repeats")
+    shape = [*source.shape]
+    shape[along] = extent(as_expr(shape[along]) * times)
+    return each(
+        "repeat", tuple(shape),
+        lambda *at: read(source, [i // times if k == along else i for k, i in enumerate(at)]),
+    )  # fmt: skip
+
+
+def _extents(values: Any, what: str) -> tuple[Any, ...]:
+    return tuple(check_extent(v, what) for v in values)
+
+
+def tile(A: Any, reps: Any) -> Tensor:
+    """Return ``np.tile``: the whole array ``reps`` times along each dimension."""
+    source = tensor_of(A, "np.tile")
+    times = _extents(reps if isinstance(reps, (tuple, list)) else (reps,), "np.tile: reps")
+    ndim = max(source.ndim, len(times))
+    times = (*(1,) * (ndim - len(times)), *times)
+    own = (*(1,) * (ndim - source.ndim), *source.shape)
+    shape = tuple(extent(as_expr(e) * t) for e, t in zip(own, times))
+    skipped = ndim - source.ndim
+
+    def value(*at: Axis) -> Expr:
+        return read(source, [
+            i if is_one(t) else 0 if is_one(e) else i % e
+            for i, e, t in zip(at[skipped:], source.shape, times[skipped:])
+        ])  # fmt: skip
+
+    return each("tile", shape, value)
+
+
+def take(a: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Any:
+    """Return ``np.take``: the elements at ``indices`` along ``axis``.
+
+    ``indices`` are integers, or a tensor of integers, of which negative ones count from the end.
+    """
+    source = tensor_of(a, "np.take")
+    if mode not in ("raise", "wrap", "clip"):
+        raise ComputeError(f"np.take: mode={mode!r} is none of 'raise', 'wrap', 'clip'")
+    if axis is None:
+        source, axis = ravel(source), 0
+    along = axis_number(axis, source.ndim, "np.take")
+    if isinstance(indices, (list, tuple)) or (isinstance(indices, np.ndarray) and indices.ndim):
+        return _take_numbers(source, np.asarray(indices), along, mode)
+    chosen = operand(indices, "np.take")
+    if chosen.dtype == "bool" or not dtypes.is_integer(chosen.dtype):
+        raise ComputeTypeError(
+            f"np.take: indices are {chosen.dtype}, but must be integers; cast them with "
+            ".astype('int64')"
+        )
+    inner = chosen.shape if isinstance(chosen, Tensor) else ()
+    shape = (*source.shape[:along], *inner, *source.shape[along + 1 :])
+
+    def value(*at: Axis) -> Expr:
+        places = at[along : along + len(inner)]
+        index = _in_range(element(chosen, places, inner), source.shape[along], mode)
+        return read(source, [*at[:along], index, *at[along + len(inner) :]])
+
+    return each("take", shape, value)
+
+
+def _in_range(index: Expr, length: Any, mode: str) -> Expr:
+    """Return ``index`` as NumPy reads it in a dimension of ``length``."""
+    wide = cast(index, "int64") if not index.weak else index
+    if mode == "clip":
+        return call("max", call("min", wide, as_expr(length) - 1), 0)
+    if mode == "wrap":
+        return wide % length
+    if index.dtype.startswith("uint"):
+        return wide
+    return select(wide < 0, wide + length, wide)
+
+
+def _take_numbers(source: Tensor, indices: np.ndarray, along: int, mode: str) -> Tensor:
+    """Return ``np.take`` of known indices: a slice of evenly spaced ones, else a choice."""
+    length = source.shape[along]
+    if indices.size and indices.dtype.kind not in "iu":
+        raise ComputeTypeError(f"np.take: indices are {indices.dtype}, but must be integers")
+    if indices.size > MOST_CHOICES:
+        raise ComputeTypeError(
+            explain(
+                f"np.take of {indices.size} known indices",
+                f"more than {MOST_CHOICES} are data, which a computation takes as an input",
+                f'Declare them, idx = sl.placeholder({indices.shape}, "int64", name="idx"), and '
+                "pass the array to the kernel.",
+            )
+        )
+    numbers = [int(v) for v in indices.ravel()]
+    if isinstance(length, int):
+        for k, number in enumerate(numbers):
+            if mode == "raise" and not -length <= number < length:
+                raise ComputeError(
+                    f"np.take: index {number} is out of bounds for dimension {along} of "
+                    f"{source.name}, which has {length} elements"
+                )
+            wrapped = number % length if mode == "wrap" else min(max(number, 0), length - 1)
+            numbers[k] = number % length if mode == "raise" else wrapped
+    shape = (*source.shape[:along], *indices.shape, *source.shape[along + 1 :])
+
+    def value(*at: Axis) -> Expr:
+        places = at[along : along + indices.ndim]
+        position: Expr = as_expr(0)
+        for place, size in zip(places, indices.shape):
+            position = position * size + place
+        index = _chosen(numbers, position, length, mode)
+        return read(source, [*at[:along], index, *at[along + indices.ndim :]])
+
+    return each("take", shape, value)
+
+
+def _chosen(numbers: list[int], position: Expr, length: Any, mode: str) -> Expr:
+    """Return the number at ``position``: a linear one if they are evenly spaced."""
+    if isinstance(length, int) and len(numbers) > 1:
+        step = numbers[1] - numbers[0]
+        if all(b - a == step for a, b in zip(numbers, numbers[1:])):
+            return position * step + numbers[0]
+    made = [as_expr(n) if isinstance(length, int) else _in_range(as_expr(n), length, mode)
+            for n in numbers]  # fmt: skip
+    if not made:
+        return as_expr(0)
+    chosen = made[-1]
+    for k in range(len(made) - 2, -1, -1):
+        chosen = select(binary("==", position, k), made[k], chosen)
+    return chosen
+
+
+def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Tensor:
+    """Return ``np.take_along_axis``: an element of ``arr`` for each of ``indices``."""
+    source, chosen = (tensor_of(v, "np.take_along_axis") for v in (arr, indices))
+    if chosen.dtype == "bool" or not dtypes.is_integer(chosen.dtype):
+        raise ComputeTypeError(f"np.take_along_axis: indices are {chosen.dtype}, not integers")
+    if axis is None:
+        source, axis = ravel(source), 0
+    along = axis_number(axis, source.ndim, "np.take_along_axis")
+    if chosen.ndim != source.ndim:
+        raise ComputeError(
+            f"np.take_along_axis: indices of shape {shape_text(chosen.shape)} must have the "
+            f"{source.ndim} dimensions of {source.name}"
+        )
+    rest = [tuple(1 if k == along else e for k, e in enumerate(t.shape)) for t in (source, chosen)]
+    common = list(broadcast(rest, "np.take_along_axis"))
+    common[along] = chosen.shape[along]
+    axes = data_axes(tuple(common))
+    index = _in_range(element(chosen, axes, common), source.shape[along], "raise")
+    at = [index if k == along else 0 if is_one(e) else axes[k] for k, e in enumerate(source.shape)]
+    return stage("take", axes, read(source, at))
+
+
+def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Tensor:
+    """Return ``np.pad`` in the modes ``constant``, ``edge``, ``reflect`` and ``wrap``."""
+    source = tensor_of(array, "np.pad")
+    if callable(mode) or mode not in boundary.MODES:
+        raise ComputeError(
+            explain(
+                f"np.pad(mode={mode!r})",
+                f"the modes are {', '.join(boundary.MODES)}",
+                "Write the index in sl.compute, and guard it with sl.if_then_else.",
+            )
+        )
+    widths = _widths(pad_width, source)
+    values = _fill(constant_values) if mode == "constant" else None
+    made = boundary.pad(
+        source, [w[0] for w in widths], [w[1] for w in widths], mode,
+        None if values is None else cast(values, source.dtype)
+        if isinstance(values, Expr) else const(np.dtype(source.dtype).type(values)),
+        name=automatic_name("pad"),
+    )  # fmt: skip
+    mark_automatic(made)
+    return made
+
+
+def _fill(value: Any) -> Any:
+    items = value
+    while isinstance(items, (tuple, list)):
+        if len(items) != 1 and any(v != items[0] for v in items):
+            raise ComputeTypeError(
+                f"np.pad: constant_values={value} must be one number; pad each side with a call "
+                "of its own"
+            )
+        items = items[0]
+    found = operand(items, "np.pad with constant_values=")
+    if isinstance(found, Tensor):
+        return found.as_scalar()
+    return items if not isinstance(items, Expr) else found
+
+
+def _widths(given: Any, source: Tensor) -> list[tuple[Any, Any]]:
+    """Return the width before and after each dimension, from any of NumPy's forms."""
+    if isinstance(given, dict):
+        pairs: list[tuple[Any, Any]] = [(0, 0)] * source.ndim
+        for k, width in given.items():
+            pair = width if isinstance(width, (tuple, list)) else (width, width)
+            pairs[axis_number(k, source.ndim, "np.pad", "pad_width")] = (pair[0], pair[1])
+        return pairs
+    if isinstance(given, np.ndarray):
+        given = given.tolist()
+    if not isinstance(given, (tuple, list)):
+        return [(given, given)] * source.ndim
+    items = list(given)
+    if items and not isinstance(items[0], (tuple, list)):
+        if len(items) == 1:
+            return [(items[0], items[0])] * source.ndim
+        if len(items) == 2:
+            return [(items[0], items[1])] * source.ndim
+    nested = [tuple(v) if isinstance(v, (tuple, list)) else (v,) for v in items]
+    nested = [(v[0], v[0]) if len(v) == 1 else v for v in nested]
+    if len(nested) == 1:
+        nested = nested * source.ndim
+    if len(nested) != source.ndim or any(len(v) != 2 for v in nested):
+        raise ComputeError(
+            f"np.pad of {source.name}: pad_width={given} is not a pair (before, after) for each "
+            f"of the {source.ndim} dimensions"
+        )
+    return [(v[0], v[1]) for v in nested]
+
+
+def diff(a: Any, n: int = 1, axis: Any = -1, prepend: Any = None, append: Any = None) -> Tensor:
+    """Return ``np.diff``: each element less the one before it, ``n`` times."""
+    source = tensor_of(a, "np.diff")
+    if isinstance(n, bool) or not hasattr(n, "__index__") or n < 0:
+        raise ComputeError(f"np.diff: n={n!r} must be an integer of 0 or more")
+    along = axis_number(axis, source.ndim, "np.diff")
+    parts = [_edge(v, source, along) for v in (prepend, source, append) if v is not None]
+    if len(parts) > 1:
+        source = concatenate(parts, along)
+    op: Callable[[Any, Any], Expr] = lambda x, y: binary(  # noqa: E731
+        "!=" if source.dtype == "bool" else "-", x, y
+    )
+    before = (slice(None),) * along
+    for _ in range(n):
+        source = array("diff", op, source[before + (slice(1, None),)],
+                       source[before + (slice(None, -1),)])  # fmt: skip
+    return source
+
+
+def _edge(value: Any, source: Tensor, along: int) -> Tensor:
+    """Return what stands before or after ``source``: a scalar is one element thick."""
+    if value is source:
+        return source
+    found = tensor_of(value, "np.diff")
+    if found.ndim:
+        return found
+    return broadcast_to(found, [1 if k == along else e for k, e in enumerate(source.shape)])
+
+
+def triangle(m: Any, k: int = 0, upper: bool = False) -> Tensor:
+    """Return ``np.tril`` or ``np.triu``: zeros on one side of the diagonal ``k``."""
+    asked = "np.triu" if upper else "np.tril"
+    source = tensor_of(m, asked)
+    _index(k, f"{asked}: k")
+    if source.ndim == 1:
+        source = broadcast_to(source, (source.shape[0], source.shape[0]))
+    if source.ndim < 1:
+        raise ComputeError(f"{asked} of {source.name}: a scalar has no triangle")
+    axes = data_axes(source.shape)
+    row, column = axes[-2:]
+    kept = column >= row + k if upper else column <= row + k
+    value = select(kept, read(source, axes), const(0, source.dtype))
+    return stage("triu" if upper else "tril", axes, value)
+
+
+def diag(v: Any, k: int = 0) -> Tensor:
+    """Return ``np.diag``: a matrix with the diagonal ``v``, or the diagonal of a matrix."""
+    source = tensor_of(v, "np.diag")
+    if source.ndim == 2:
+        return diagonal(source, k)
+    if source.ndim != 1:
+        raise ComputeError(f"np.diag of {source.name}: it takes a vector or a matrix")
+    _index(k, "np.diag: k")
+    size = extent(as_expr(source.shape[0]) + abs(k))
+
+    def value(i: Axis, j: Axis) -> Expr:
+        place = i if k >= 0 else j
+        return select(binary("==", j, i + k), read(source, [place]), const(0, source.dtype), True)
+
+    return each("diag", (size, size), value)
