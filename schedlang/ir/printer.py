@@ -239,13 +239,20 @@ def storage_text(buffer: Buffer) -> str:
 def loop_text(loop: For, names: dict[Axis, str]) -> str:
     word = {"serial": "for", "thread": loop.tag}.get(loop.kind, loop.kind)
     notes = [f"pragma {n}" + ("" if v is None else f" = {v}") for n, v in loop.pragmas]
-    if loop.kind == "thread" and loop.axis.is_reduce:
+    if loop.kind == "thread" and loop.axis.is_reduce and not _scatters(loop):
         notes.append(f"{loop.stage} is reduced across these threads")
     name = names.get(loop.axis, loop.axis.name)
     extent = expr_text(loop.extent, names)
     if isinstance(loop.extent, Binary) and loop.extent.op in "+-":
         extent = f"({extent})"
     return f"{word} {name} in 0..{extent}:" + (f"   # {', '.join(notes)}" if notes else "")
+
+
+def _scatters(loop: For) -> bool:
+    """Return whether the updates in ``loop`` go to computed places, and to no sum."""
+    return any(
+        isinstance(s, Store) and s.scatters and s.stage == loop.stage for s, _ in walk(loop.body)
+    )
 
 
 def _inside(indices: Sequence[Expr], names: dict[Axis, str]) -> str:
@@ -295,11 +302,12 @@ def _store_lines(
         how = "+=" if kind == "sum" else "*="
     elif kind is not None:
         values = [f"{kind}({', '.join([*targets, *values])})"]
-    line = f"{', '.join(targets)} {how} {', '.join(values)}"
+    start = "atomic " if store.atomic else ""
+    line = f"{start}{', '.join(targets)} {how} {', '.join(values)}"
     if len(line) > WIDEST_LINE and not parts.lines and (kind is None or how != "="):
         chain = _choices(store.values[0], names) if len(values) == 1 else []
         if chain:
-            return [f"{targets[0]} {how} (", *(INDENT + choice for choice in chain), ")"]
+            return [f"{start}{targets[0]} {how} (", *(INDENT + choice for choice in chain), ")"]
     return [*parts.lines, line]
 
 
