@@ -162,9 +162,11 @@ class _Placer:
                 for buffer in stmt.buffers:
                     if buffer not in self.shared:
                         continue
-                    if stmt.reducer is not None:
+                    if stmt.reducer is not None and not stmt.atomic:
                         found.append(Access(buffer, stmt.indices, False, stage, loops, tests))
-                    found.append(Access(buffer, stmt.indices, True, stage, loops, tests))
+                    found.append(
+                        Access(buffer, stmt.indices, True, stage, loops, tests, stmt.atomic)
+                    )
         return tuple(found)
 
     def conflict(self, first: Sequence[Access], second: Sequence[Access], between: Between) -> bool:
@@ -172,5 +174,5 @@ class _Placer:
         return any(
             collide(a, b, between)
             for a in first for b in second
-            if a.buffer is b.buffer and (a.writes or b.writes)
+            if a.buffer is b.buffer and (a.writes or b.writes) and not (a.atomic and b.atomic)
         )  # fmt: skip

@@ -7,6 +7,8 @@ from math import prod
 
 import numpy as np
 
+from schedlang.compute.places import update
+from schedlang.compute.reducer import Reducer
 from schedlang.errors import RaceError, VerifyError
 from schedlang.gpu_lowering.race import AROUND, Race
 from schedlang.gpu_lowering.race_grid import Access, Thread, named
@@ -71,6 +73,8 @@ class Memory:
             self.writer, self.reader = np.full(marks, NOBODY), np.full(marks, NOBODY)
             self.write_block, self.read_block = np.zeros(marks, int), np.zeros(marks, int)
             self.write_time, self.read_time = np.zeros(marks, int), np.zeros(marks, int)
+            self.updater = np.full(marks, NOBODY)
+            self.update_block, self.update_time = np.zeros(marks, int), np.zeros(marks, int)
 
     def fill(self, array: np.ndarray) -> None:
         self.data[0] = array.reshape(-1)
@@ -81,6 +85,7 @@ class Memory:
         if self.watched:
             self.writer[:] = NOBODY
             self.reader[:] = NOBODY
+            self.updater[:] = NOBODY
 
     def offset(self, index: list[np.ndarray], active: np.ndarray, stage: str) -> np.ndarray:
         """Return the offset of each lane; raise if an active lane is outside the buffer."""
@@ -102,6 +107,7 @@ class Memory:
         unset: np.ndarray = ~self.written[at]
         if self.watched:
             self._check_race(lanes, time, self._writes, "reads")
+            self._check_race(lanes, time, self._updates, "reads")
             others = (self.reader[at] != NOBODY) & (self.reader[at] != lanes.thread_ids)
             elsewhere = others & (self.read_block[at] != lanes.blocks)
             now = elsewhere | (others & (self.read_time[at] == time))
@@ -124,6 +130,7 @@ class Memory:
         if self.watched:
             self._check_race(lanes, time, self._writes, "writes")
             self._check_race(lanes, time, self._reads, "writes")
+            self._check_race(lanes, time, self._updates, "writes")
             self.writer[at] = lanes.thread_ids
             twice = self.writer[at] != lanes.thread_ids
             if twice.any():
@@ -133,6 +140,38 @@ class Memory:
             self.write_block[at], self.write_time[at] = lanes.blocks, time
         self.data[at] = values
         self.written[at] = ~unset
+
+    def update(
+        self, lanes: Lanes, reducer: Reducer, values: np.ndarray, time: np.ndarray
+    ) -> None:
+        """Combine the values into their elements, one lane after the other.
+
+        Raise if another thread accessed an element without an atomic update since the last barrier,
+        or if an element was never written.
+        """
+        at = (lanes.rows, lanes.offsets)
+        if not self.written[at].all():
+            element = self.index(int(lanes.offsets[int(np.argmin(self.written[at]))]))
+            raise VerifyError(
+                f"{self.buffer.name}{element} is updated before it is written (stage {lanes.stage})"
+            )
+        if self.watched:
+            self._check_race(lanes, time, self._writes, "writes")
+            self._check_race(lanes, time, self._reads, "writes")
+            earlier = self.updater[at] != NOBODY
+            earlier &= (self.update_block[at] != lanes.blocks) | (self.update_time[at] == time)
+            for marks, own in ((self.updater, lanes.thread_ids), (self.update_block, lanes.blocks)):
+                found = np.where(earlier & (marks[at] != own), SEVERAL, own)
+                marks[at] = found
+                # of several lanes that update one element, the last is recorded: mark the element
+                more = (found == SEVERAL) | ((marks[at] != own) & (marks[at] != SEVERAL))
+                marks[lanes.rows[more], lanes.offsets[more]] = SEVERAL
+            self.update_time[at] = time
+        update(reducer, [self.data], lanes.rows * self.size + lanes.offsets, [values])
+
+    @property
+    def _updates(self) -> _Marks:
+        return _Marks("wrote", self.updater, self.update_block, self.update_time)
 
     @property
     def _writes(self) -> _Marks:

@@ -28,6 +28,7 @@ class Access:
     stage: str
     loops: tuple[For, ...]
     tests: tuple[Expr, ...]
+    atomic: bool = False
 
 
 @dataclass(frozen=True, eq=False)

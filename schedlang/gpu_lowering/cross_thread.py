@@ -36,7 +36,8 @@ def crosses(stmt: Stmt) -> bool:
     if not isinstance(stmt, For) or not stmt.axis.is_reduce:
         return False
     own = [s for s, _ in walk(stmt) if isinstance(s, (For, Store)) and s.stage == stmt.stage]
-    adds = any(isinstance(s, Store) for s in own)
+    # a scatter's threads update elements of their own, or atomically
+    adds = any(isinstance(s, Store) and not s.scatters for s in own)
     return adds and any(isinstance(s, For) and s.kind == "thread" and s.axis.is_reduce for s in own)
 
 

@@ -35,11 +35,14 @@ def as_loops(program: Program) -> Nest:
 
     Unrolled loops become serial: a CPU runs them as fast and compiles them ten times faster.
     """
-    body = deep(Block(tuple(_steps(program.steps))), _rolled)
+    body = deep(Block(tuple(_steps(program.steps))), _plain)
     return replace(program.nest, body=_block(body))
 
 
-def _rolled(stmt: Stmt) -> Stmt:
+def _plain(stmt: Stmt) -> Stmt:
+    """Return an unrolled loop as a serial one, and an atomic update as one that runs alone."""
+    if isinstance(stmt, Store) and stmt.atomic:
+        return replace(stmt, atomic=False)
     if isinstance(stmt, For) and stmt.kind == "unroll":
         return replace(stmt, kind="serial")
     return stmt
@@ -71,7 +74,15 @@ def _grid(launch: Launch) -> Stmt:
     for index in sorted(launch.grid, key=length):
         body = Block((_loop(index, launch, body),))
     first = body.stmts[0] if launch.grid else body
+    if any(_updates_together(s) for s, _ in walk(launch.body)):
+        # blocks that update the same elements run one after the other
+        return first
     return replace(first, kind="parallel") if isinstance(first, For) else first
+
+
+def _updates_together(stmt: Stmt) -> bool:
+    """Return whether ``stmt`` updates elements that several blocks may update."""
+    return isinstance(stmt, Store) and stmt.atomic and stmt.buffers[0].scope == "global"
 
 
 def waits(stmt: Stmt) -> bool:

@@ -56,8 +56,13 @@ def on_lanes(root: Expr, values: Mapping[Any, Any], active: np.ndarray, read: Re
 
 
 def lanes_differ(loop: For) -> bool:
-    """Return whether a condition inside ``loop`` differs between lanes, as GPUs have no masks."""
+    """Return whether a condition inside ``loop`` differs between lanes, as GPUs have no masks.
+
+    Atomic updates are of single elements, too.
+    """
     for stmt, _ in walk(loop.body):
+        if isinstance(stmt, Store) and stmt.atomic:
+            return True
         conds = [stmt.cond] if isinstance(stmt, If) else []
         conds += [n.cond for n in postorder(expressions(stmt)) if isinstance(n, Select) and n.lazy]
         if any(n is loop.axis for n in postorder(conds)):

@@ -285,7 +285,24 @@ class _Blocks:
         times: np.ndarray = self.time[accessed.blocks - self.numbers[0, 0], accessed.threads]
         return times
 
+    def update(self, stmt: Store) -> None:
+        """Run an atomic update: one lane after the other combines its value."""
+        assert stmt.reducer is not None
+        at = [np.broadcast_to(self.known(i, stmt), self.shape) for i in stmt.indices]
+        (buffer,), (value,) = stmt.buffers, (self.known(v, stmt) for v in stmt.values)
+        memory = self.memory(buffer)
+        offsets = memory.offset(at, self.active, stmt.stage)
+        for stores in (False, True):
+            self.count(memory, stmt.indices, offsets, self.active, stores)
+        accessed = self.lanes_at(memory, offsets, self.active, stmt.stage)
+        lanes = (accessed.blocks - self.numbers[0, 0], accessed.threads)
+        given = np.broadcast_to(value, self.shape)[lanes].astype(memory.data.dtype)
+        memory.update(accessed, stmt.reducer, given, self._times(accessed))
+
     def store(self, stmt: Store) -> None:
+        if stmt.atomic:
+            self.update(stmt)
+            return
         plain = stmt if stmt.reducer is None else combined(stmt)
         at = [np.broadcast_to(self.known(i, plain), self.shape) for i in plain.indices]
         self.unset = np.zeros(self.shape, bool)

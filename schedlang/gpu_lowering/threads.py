@@ -109,6 +109,8 @@ class _ThreadBody:
         self.loops = loops
         self.title = title
         self.swap: dict[Expr, Expr] = {}
+        # the thread loops around, by the stage that they are of
+        self.running: list[tuple[str, str]] = []
         self.made_at: dict[Buffer, int] = {}
         self.depth = 0
         # stages whose updates already go to partial results
@@ -130,7 +132,9 @@ class _ThreadBody:
         if isinstance(stmt, For) and stmt.kind == "thread":
             self.swap[stmt.axis] = self.loops[stmt.tag].axis
             self.depth += stmt.tag.startswith("threadIdx")
+            self.running.append((stmt.stage, stmt.tag))
             made = self.stmts(stmt.body, guards)
+            self.running.pop()
             self.depth -= stmt.tag.startswith("threadIdx")
             return made
         if isinstance(stmt, Alloc):
@@ -280,6 +284,9 @@ class _ThreadBody:
         for tag, loop in self.loops.items():
             single = isinstance(loop.extent, int) and loop.extent == 1
             if single or loop.axis in known or (shared and tag.startswith("block")):
+                continue
+            if store.scatters and store.reducer is not None and (store.stage, tag) in self.running:
+                # each thread has updates of its own
                 continue
             zero = Const(0, "int64", True)
             cond = Binary("==", loop.axis, zero, "bool")

@@ -30,6 +30,7 @@ NAMES = (
 
 # intrinsics of GPU kernels alone, and those of CPU kernels alone
 GPU_ONLY = (
+    "atomic_add", "atomic_maximum", "atomic_minimum", "atomic_multiply",
     "exchange", "unrolled", "vload_aligned", "vload_aligned_half", "vstore_aligned",
     "vstore_aligned_half",
 )  # fmt: skip

@@ -122,7 +122,7 @@ class Store:
 
     With a ``reducer``, the store combines the values with the elements it finds. A ``streamed`` one
     bypasses the cache. One that ``scatters`` has indices that may depend on reduction axes and on
-    data, so that two iterations may update one element.
+    data, so that two iterations may update one element; if threads of a GPU may, it is ``atomic``.
     """
 
     buffers: tuple[Buffer, ...]
@@ -132,6 +132,7 @@ class Store:
     stage: str = ""
     streamed: bool = False
     scatters: bool = False
+    atomic: bool = False
     number: Optional[int] = None
 
 

@@ -239,7 +239,7 @@ def storage_text(buffer: Buffer) -> str:
 def loop_text(loop: For, names: dict[Axis, str]) -> str:
     word = {"serial": "for", "thread": loop.tag}.get(loop.kind, loop.kind)
     notes = [f"pragma {n}" + ("" if v is None else f" = {v}") for n, v in loop.pragmas]
-    if loop.kind == "thread" and loop.axis.is_reduce:
+    if loop.kind == "thread" and loop.axis.is_reduce and not _scatters(loop):
         notes.append(f"{loop.stage} is reduced across these threads")
     name, found = names.get(loop.axis, loop.axis.name), trimmed(loop)
     ends = f"{_end(found.start, names)}..{_end(found.stop, names)}"
@@ -254,6 +254,13 @@ def _end(value: Expr | int, names: dict[Axis, str]) -> str:
         plain = plain.a
     shown = expr_text(plain, names)
     return f"({shown})" if isinstance(value, Binary) and value.op in "+-" else shown
+
+
+def _scatters(loop: For) -> bool:
+    """Return whether the updates in ``loop`` go to computed places, and to no sum."""
+    return any(
+        isinstance(s, Store) and s.scatters and s.stage == loop.stage for s, _ in walk(loop.body)
+    )
 
 
 def _inside(indices: Sequence[Expr], names: dict[Axis, str]) -> str:
@@ -305,11 +312,11 @@ def _store_lines(
     if store.reducer is not None and store.reducer.overwrites:
         kind = None
     left, how, right = _update(kind, targets, values)
-    line = f"{left} {how} {right}"
+    line = f"{'atomic ' if store.atomic else ''}{left} {how} {right}"
     if len(line) > WIDEST_LINE and not parts.lines and (kind is None or how != "="):
         chain = _choices(store.values[0], names) if len(values) == 1 else []
         if chain:
-            return [f"{targets[0]} {how} (", *(INDENT + choice for choice in chain), ")"]
+            return [f"{start}{targets[0]} {how} (", *(INDENT + choice for choice in chain), ")"]
     return [*parts.lines, line]
 
 

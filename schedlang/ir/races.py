@@ -78,7 +78,10 @@ def _pairs(
     """Yield each pair of accesses to one buffer, once; the first access writes."""
     for stores in written.values():
         for k, store in enumerate(stores):
-            yield from ((store, other) for other in stores[k:])
+            for other in stores[k:]:
+                # atomic updates of one element follow each other
+                if not (store.site.store.atomic and other.site.store.atomic):
+                    yield store, other
     seen: set[tuple[int, Any]] = set()
     for load, reader in loads:
         assert reader is not None

@@ -39,6 +39,7 @@ class DraftStore:
     reducer: Optional[Reducer]
     stage: str
     scatters: bool = False
+    atomic: bool = False
 
 
 @dataclass(frozen=True, eq=False)

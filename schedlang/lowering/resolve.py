@@ -94,7 +94,9 @@ def _store(put: DraftStore, scope: Where, alias: Mapping[Tensor, Tensor], ranges
     if put.scatters:
         indices = tuple(_loads(i, scope, alias, ranges) for i in indices)
     buffers = tuple(p.buffer for p in found)
-    return Store(buffers, indices, values, put.reducer, put.stage, scatters=put.scatters)
+    return Store(
+        buffers, indices, values, put.reducer, put.stage, scatters=put.scatters, atomic=put.atomic
+    )  # fmt: skip
 
 
 def _loads(value: Expr, scope: Where, alias: Mapping[Tensor, Tensor], ranges: Ranges) -> Expr:

@@ -22,6 +22,7 @@ from schedlang.lowering.guards import late_guards, wrapped
 from schedlang.lowering.instantiate import instantiate
 from schedlang.lowering.nesting import Job, Made, Nesting, Scope
 from schedlang.lowering.region import Pending, add, point
+from schedlang.state.atomics import is_atomic
 from schedlang.state.placement import Problem
 from schedlang.state.plan import thread_tag
 
@@ -68,7 +69,7 @@ def _point(n: Nesting, scope: Scope) -> Made:
     if computed:
         indices = tuple(to_lin(place, ranges=ranges) for place in places)
     drafts: list[Draft] = [
-        DraftStore(op.outputs, indices, parts, reducer, stage.name, scatters=computed)
+        DraftStore(op.outputs, indices, parts, reducer, stage.name, computed, is_atomic(stage))
     ]
     for asked, note, limit in reversed(tests):
         drafts = [If(asked, block(drafts), note, where=True, limit=limit)]

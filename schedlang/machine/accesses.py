@@ -21,6 +21,10 @@ LOADS: Mapping[str, frozenset[str]] = {
     "vgather_masked": frozenset({"mask"}),
 }
 STORES: Mapping[str, frozenset[str]] = {
+    "atomic_add": frozenset(),
+    "atomic_maximum": frozenset(),
+    "atomic_minimum": frozenset(),
+    "atomic_multiply": frozenset(),
     "store": frozenset(),
     "vstore": frozenset(),
     "vstore_aligned": frozenset(),

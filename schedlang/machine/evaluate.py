@@ -106,7 +106,8 @@ class Evaluator:
 def intrinsic(how: str, dtype: str) -> Callable[..., Any]:
     """Return the twin of a load or store of an array of ``dtype``."""
     name = f"{how}_half" if dtype == "float16" else how
-    return getattr(gpu_twins if "_aligned" in how else twins, name)
+    own = "_aligned" in how or how.startswith("atomic_")
+    return getattr(gpu_twins if own else twins, name)
 
 
 def cast(value: Any, dtype: str) -> Any:

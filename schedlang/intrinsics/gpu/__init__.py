@@ -3,6 +3,8 @@
 Most names are those of CPU kernels (:mod:`schedlang.intrinsics.cpu`), compiled for the GPU.
 Functions of floats call NVIDIA's libdevice. GPU kernels alone have
 
+    atomic_add(A, off, x)         atomic_multiply, atomic_minimum, atomic_maximum: combine x with an
+                                  element that other threads may update, too
     exchange(x, distance)         x of the thread of the warp whose number differs in that bit
     unrolled()                    after a loop: unroll it
     vload_aligned(A, off, lanes)  vstore_aligned(A, off, v)   one access of up to 16 bytes: ``off``
@@ -23,6 +25,12 @@ from schedlang.intrinsics.elementary import (
     rsqrt,
     select,
     sqrt,
+)
+from schedlang.intrinsics.gpu.atomics import (
+    atomic_add,
+    atomic_maximum,
+    atomic_minimum,
+    atomic_multiply,
 )
 from schedlang.intrinsics.gpu.libdevice import (
     acos,
@@ -144,9 +152,10 @@ from schedlang.intrinsics.transposed import vload_columns, vload_columns_half
 # fmt: off
 __all__ = [
     "absolute", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh",
-    "bits_float32", "bits_float64", "bits_int32", "bits_int64", "boolean", "broadcast", "ceil",
-    "copysign", "cos", "cosh", "erf", "exchange", "exp", "exp2", "expm1", "float32", "float64",
-    "floor", "floordiv", "fma", "half", "half_from", "int16", "int32", "int64", "int8", "iota",
+    "atomic_add", "atomic_maximum", "atomic_minimum", "atomic_multiply", "bits_float32",
+    "bits_float64", "bits_int32", "bits_int64", "boolean", "broadcast", "ceil", "copysign",
+    "cos", "cosh", "erf", "exchange", "exp", "exp2", "expm1", "float32", "float64", "floor",
+    "floordiv", "fma", "half", "half_from", "int16", "int32", "int64", "int8", "iota",
     "isfinite", "isinf", "isnan", "lane", "left_shift", "load", "load_half", "log", "log10",
     "log1p", "log2", "maximum", "minimum", "mod", "multiply", "popcount", "power", "prefetch",
     "reduce_add", "reduce_and", "reduce_max", "reduce_min", "reduce_mul", "reduce_or",

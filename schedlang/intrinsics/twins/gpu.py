@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from schedlang.intrinsics.twins import *  # noqa: F403 - all that CPU kernels have
-from schedlang.intrinsics.twins.memory import vload, vload_half, vstore, vstore_half
+from schedlang.intrinsics.twins.arithmetic import add, maximum, minimum, multiply
+from schedlang.intrinsics.twins.memory import load, store, vload, vload_half, vstore, vstore_half
 
 
 def aligned(off: int, lanes: int) -> None:
@@ -42,6 +43,22 @@ def vload_aligned_half(A: np.ndarray, off: int, lanes: int) -> np.ndarray:
 def vstore_aligned_half(A: np.ndarray, off: int, v: Any) -> None:
     aligned(off, len(v))
     vstore_half(A, off, v)
+
+
+def atomic_add(A: np.ndarray, off: int, x: Any) -> None:
+    store(A, off, add(load(A, off), x))
+
+
+def atomic_multiply(A: np.ndarray, off: int, x: Any) -> None:
+    store(A, off, multiply(load(A, off), x))
+
+
+def atomic_minimum(A: np.ndarray, off: int, x: Any) -> None:
+    store(A, off, minimum(load(A, off), x))
+
+
+def atomic_maximum(A: np.ndarray, off: int, x: Any) -> None:
+    store(A, off, maximum(load(A, off), x))
 
 
 def unrolled() -> None:

@@ -129,7 +129,7 @@ def kept_buffers(
         return none
     updates = [s for s, _ in walk(loop.body) if isinstance(s, Store) and s.reducer is not None]
     buffers = frozenset(b for s in updates for b in s.buffers)
-    if not updates or any(s.scatters and _may_meet(s) for s in updates):
+    if not updates or any(s.atomic or (s.scatters and _may_meet(s)) for s in updates):
         return none
     held = 0
     stack: list[tuple[Stmt, tuple[For, ...]]] = [(loop.body, (*outside, loop))]

@@ -29,6 +29,7 @@ from schedlang.machine.nodes import Load as LoadValue
 from schedlang.machine.select.context import Context
 from schedlang.machine.select.evaluator import SHORT, Evaluator
 from schedlang.machine.select.sums import Spot, Sums
+from schedlang.state.atomics import operation
 
 # columns of a line kept free for the names of the intrinsic and the buffer, and the offset
 CALL = 32
@@ -53,6 +54,9 @@ class Stores:
         e = self.evaluator
         if store.scatters:
             store = self._named_places(store, context)
+        if store.atomic:
+            self._atomic(store, context)
+            return
         if store.reducer is not None:
             context = self._named_offset(store, context)
             store = combined(store)
@@ -77,6 +81,16 @@ class Stores:
                 spots[made] = spot
         if constant and len(spots) == len(store.buffers):
             self.constant |= spots
+
+    def _atomic(self, store: StoreNode, context: Context) -> None:
+        """Build the atomic update of one element."""
+        e, (buffer,) = self.evaluator, store.buffers
+        assert store.reducer is not None and context.lanes is None
+        how = operation(store.reducer)
+        assert how is not None, "bind refuses a combiner without an atomic operation"
+        value = e.value(store.values[0], context)
+        at = e.index(e.offset(buffer, store.indices, context), context, buffer, store.indices)
+        e.emit(Store(how, e.array(buffer), at, value, number=e.number, stage=store.stage))
 
     def _named_places(self, store: StoreNode, context: Context) -> StoreNode:
         """Return ``store`` with registers for the indices that depend on data, evaluated once.

@@ -11,6 +11,7 @@ from typing import Any
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import subscript
 from schedlang.expr.nodes import Axis, Expr
+from schedlang.state.atomics import DTYPES, meets_across_threads, operation
 from schedlang.state.primitives.arguments import (
     check_unannotated,
     count,
@@ -159,8 +160,8 @@ def bind(state: State, stage: Stage, axis: Axis, thread: Any) -> Result:
         _refuse_symbolic(state, stage, axis, "and the size of a block is fixed")
     elif not _updates_atomically(stage, axis, tag):
         _refuse_reduction(state, stage, axis, "iterations")
-    if axis.is_reduce and overwrites(stage):
-        refuse_meeting_updates(state, stage, axis, "threads")
+    if _updates_atomically(stage, axis, tag):
+        _refuse_atomic(state, stage, axis)
     check_unannotated(state, stage, axis)
     bound = (a for a, k in stage.kinds.items() if k == tag and tag != "vthread")
     other = next((a for a in bound if not _in_other_nest(stage, a, axis)), None)
@@ -182,6 +183,28 @@ def bind(state: State, stage: Stage, axis: Axis, thread: Any) -> Result:
 def _updates_atomically(stage: Stage, axis: Axis, tag: str) -> bool:
     """Return whether the threads of ``axis`` may update one element, by atomic operations."""
     return tag in THREADS and axis.is_reduce and scatters(stage.op)
+
+
+def _refuse_atomic(state: State, stage: Stage, axis: Axis) -> None:
+    """Refuse threads that update one element by a combiner that has no atomic operation."""
+    op = stage.op
+    if not scatters(op) or op.reducer is None or not meets_across_threads(stage, axis):
+        return
+    if overwrites(stage):
+        refuse(
+            f"several threads of {axis.name} may update the same element, and the last update in "
+            "the order of the domain must remain",
+            f"Keep {axis.name} serial.", state, axis,
+        )  # fmt: skip
+    if operation(op.reducer) is None:
+        kinds = ", ".join(v.dtype for v in op.reducer.lhs)
+        copies = indent(_private_copies(stage, axis, "threads"), "    ")
+        refuse(
+            f"several threads of {axis.name} may update the same element, and no atomic operation "
+            f"combines by {op.reducer.name} in {kinds}",
+            f"Atomic are sum, prod, min and max of {', '.join(DTYPES)}. Cast the value, or give "
+            f"each part of the domain a copy of its own:\n{copies}", state, axis,
+        )  # fmt: skip
 
 
 def _in_other_nest(stage: Stage, a: Axis, b: Axis) -> bool:

@@ -13,7 +13,7 @@ from schedlang.state.prefetches import fetches
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.relations import position
 from schedlang.state.scattered import apart, keeps_result, overwrites, scatters
-from schedlang.state.state import THREADS, At, Stage, State, participle
+from schedlang.state.state import At, Stage, State, participle
 
 
 def without_conflict(state: State, before: State, name: str, axis: Axis | None = None) -> State:
@@ -99,10 +99,9 @@ def _check_lanes(state: State, stage: Stage, before: State, axis: Axis | None) -
 def _check_updates(state: State, stage: Stage, before: State, axis: Axis | None) -> None:
     """Refuse a step after which concurrent updates of a scatter meet, or the wrong one remains."""
     old = before.stages[stage.name]
-    together = ("vectorize", "parallel", "vthread", *(THREADS if overwrites(stage) else ()))
-    for loop in stage.reduce_leaves:
+    for loop in stage.reduce_leaves if stage.kinds == old.kinds else ():
         kind = stage.kinds.get(loop, "")
-        if kind in together and not apart(stage, loop) and stage.kinds == old.kinds:
+        if kind in ("vectorize", "parallel", "vthread") and not apart(stage, loop):
             refuse(
                 f"{loop.name} is {participle(kind)}, and its iterations could then update the same "
                 "element at once",
