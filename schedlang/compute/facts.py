@@ -58,7 +58,8 @@ def assume(tensor: Tensor, *, monotonic: bool = False, within: Any = None) -> Te
     ...     k = sl.reduce_axis((indptr[i], indptr[i + 1]), name="k")
     ...     return sl.sum(data[k], axis=k)
     >>> rows = sl.compute((n,), row, name="rows")
-    >>> sl.reference(rows)(np.array([0, 2, 2, 3], "int32"), np.array([1, 2, 4], "float32"))
+    >>> values = np.array([1, 2, 4], "float32")
+    >>> sl.reference(rows)(data=values, indptr=np.array([0, 2, 2, 3], "int32"))
     array([3., 0., 4.], dtype=float32)
     """
     if not isinstance(tensor, Tensor):
@@ -149,7 +150,7 @@ def elements() -> Elements:
 
 
 def check_facts(
-    name: str, facts: Facts, array: np.ndarray, value_of: Callable[[Extent], int], hint: str = ""
+    name: str, facts: Facts, array: np.ndarray, value_of: Callable[[Extent], int]
 ) -> None:
     """Raise :class:`~schedlang.errors.CallError` if ``array`` breaks one of ``facts``.
 
@@ -157,17 +158,6 @@ def check_facts(
     """
     if not array.size:
         return
-    if facts.within is not None:
-        low, high = map(value_of, facts.within)
-        if int(array.min()) < low or int(array.max()) > high:
-            wrong = (array < low) | (array > high) if low <= high else np.ones(array.shape, bool)
-            place, found = _first(wrong, array)
-            text = f"({facts.within[0]}, {facts.within[1]})"
-            known = "" if text == f"({low}, {high})" else f" = ({low}, {high})"
-            raise CallError(
-                f"{name}[{place}] is {found}, but sl.assume({name}, within={text}{known}) says "
-                f"that each element lies in {low}..{high}, {high} included{hint}"
-            )
     if facts.monotonic and array.shape[-1] > 1:
         falls = array[..., 1:] < array[..., :-1]
         if falls.any():
@@ -177,14 +167,22 @@ def check_facts(
             raise CallError(
                 f"{name}[{after}] is {array[next_]}, less than {name}[{before}], "
                 f"which is {array[at]}, but sl.assume({name}, monotonic=True) says that no element "
-                f"is less than the one before it{hint}"
+                f"is less than the one before it"
             )
-
-
-def _first(wrong: np.ndarray, array: np.ndarray) -> tuple[str, int]:
-    """Return the index, as text, and the value of the first element that is ``wrong``."""
-    at = tuple(int(k) for k in np.argwhere(wrong)[0])
-    return ", ".join(map(str, at)) or "()", int(array[at])
+    if facts.within is None:
+        return
+    low, high = map(value_of, facts.within)
+    # the ends of a monotonic row are its least and its largest element
+    ends = array[..., [0, -1]] if facts.monotonic else array
+    if int(ends.min()) < low or int(ends.max()) > high:
+        wrong = (array < low) | (array > high)
+        at = tuple(int(k) for k in np.argwhere(wrong)[0])
+        text = f"({facts.within[0]}, {facts.within[1]})"
+        known = "" if text == f"({low}, {high})" else f" = ({low}, {high})"
+        raise CallError(
+            f"{name}[{', '.join(map(str, at)) or '()'}] is {array[at]}, but sl.assume({name}, "
+            f"within={text}{known}) says that each element lies in {low}..{high}, {high} included"
+        )
 
 
 __all__ = ["Facts", "assume", "check_facts", "elements", "facts_of", "span_of"]

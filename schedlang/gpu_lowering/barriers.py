@@ -18,6 +18,7 @@ from schedlang.gpu_lowering.program import Launch
 from schedlang.gpu_lowering.threads import uniform
 from schedlang.ir.accessed_buffers import stored
 from schedlang.ir.nodes import Barrier, Block, For, If, Load, Stmt, Store, expressions, walk
+from schedlang.ir.trimmed import Trimmed, trimmed, within
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,9 +101,13 @@ class _Placer:
         return Piece(stmt, own, own)
 
     def loop(self, loop: For, loops: tuple[For, ...], tests: tuple[Expr, ...]) -> Piece:
-        inside = (*loops, loop)
-        body = self.block(loop.body, inside, tests)
-        again = self.block(loop.body, inside, tests, body.tail)
+        inside, found = (*loops, loop), trimmed(loop)
+        if not all(uniform(test.cond, set(self.threads)) for test in found.tests):
+            found = Trimmed(0, loop.extent, loop.body)
+        own = self.accesses([replace(loop, body=Block()), *found.tests], loops, tests)
+        tests = (*tests, *(test.cond for test in found.tests))
+        body = self.block(found.body, inside, tests)
+        again = self.block(found.body, inside, tests, body.tail)
         # if each iteration passes a barrier, only the next one can conflict; else any other one
         between = Between(self.launch, loops, (loop,)) if again.synced else (
             Between(self.launch, loops, apart=loop))  # fmt: skip
@@ -110,11 +115,11 @@ class _Placer:
         if self.conflict(again.tail, again.head, between):
             again = Piece(Block((Barrier(), *again.stmt.stmts)), (), again.tail, True)
         assert isinstance(again.stmt, Block)
-        own = self.accesses([replace(loop, body=Block())], loops, tests)
-        runs = isinstance(loop.extent, int) and loop.extent > 0
+        runs = isinstance(loop.extent, int) and loop.extent > 0 and not found.tests
         synced = again.synced and runs
         tail = again.tail if synced else (*again.head, *again.tail)
-        return Piece(replace(loop, body=again.stmt), (*own, *again.head), (*own, *tail), synced)
+        made = replace(loop, body=within(found.tests, again.stmt))
+        return Piece(made, (*own, *again.head), (*own, *tail), synced)
 
     def divergent(
         self, stmt: If, own: tuple[Access, ...], loops: tuple[For, ...], tests: tuple[Expr, ...]

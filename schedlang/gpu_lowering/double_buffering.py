@@ -30,6 +30,7 @@ from schedlang.ir.nodes import (
     walk,
 )
 from schedlang.ir.rewrite import deep, relocated, substituted, with_buffers, with_rows
+from schedlang.ir.trimmed import trimmed, within
 
 NOTE = "there is a next tile"
 
@@ -143,7 +144,8 @@ def _loop(
     loop: For, doubled: dict[Buffer, Buffer], uses: dict[Buffer, int]
 ) -> tuple[list[Stmt], set[Buffer]]:
     """Return the loop with its independent fills moved one iteration ahead."""
-    fills, rest = _separate_fills(loop.body.stmts, doubled)
+    found = trimmed(loop)
+    fills, rest = _separate_fills(found.body.stmts, doubled)
     filled = {b for s in fills for b in _fills(s, doubled)}
     inside = _uses(loop.body)
     later = loaded(Block((*rest, *fills)))
@@ -167,11 +169,12 @@ def _loop(
         )
         return dict.fromkeys(filled, odd)
 
-    first: list[Stmt] = _filling(fills, loop.axis, Lin.of(0), doubled, at(Lin.of(0)))
+    start, stop = to_lin(found.start), to_lin(found.stop)
+    first: list[Stmt] = _filling(fills, loop.axis, start, doubled, at(start))
     ahead = _filling(fills, loop.axis, now + 1, doubled, at(now + 1))
-    cond = Binary("<", to_expr(now + 1), to_expr(extent), "bool")
-    if extent.const is None:
-        nonempty = Binary("<", Const(0, "int64", True), to_expr(extent), "bool")
+    cond = Binary("<", to_expr(now + 1), to_expr(stop), "bool")
+    if (stop - start).const is None:
+        nonempty = Binary("<", to_expr(start), to_expr(stop), "bool")
         first = [If(nonempty, Block(tuple(first)), "there is a first tile", number=loop.number)]
     using = _with_copy_index(after, doubled, at(now))
     parts = staged_fills(ahead)
@@ -181,7 +184,7 @@ def _loop(
         b: s.number for s, _ in walk(parts.reads) if isinstance(s, Store) for b in s.buffers
     }
     waiting = [Alloc(b, number=readers[b]) for b in parts.waiting]
-    return [*waiting, *first, replace(loop, body=body)], filled | more
+    return [*waiting, *first, replace(loop, body=within(found.tests, body))], filled | more
 
 
 def _filling(

@@ -37,6 +37,7 @@ from schedlang.ir.nodes import (
     walk,
 )
 from schedlang.ir.offsets import flat
+from schedlang.ir.trimmed import trimmed
 from schedlang.ir.updates import combined
 
 # the most lanes whose addresses are computed at once
@@ -237,9 +238,11 @@ class _Walker:
         return found if active is None else active & found
 
     def loop(self, loop: For, active: np.ndarray | None) -> None:
-        counts = loop.extent if isinstance(loop.extent, int) else np.broadcast_to(
-            np.asarray(evaluate(loop.extent, self.values)), self.shape
-        )  # fmt: skip
+        found = trimmed(loop)
+        # each thread counts from the start of its own range
+        start, counts = self.end(found.start), self.end(found.stop)
+        if found.tests:
+            counts = np.maximum(np.broadcast_to(counts - start, self.shape), 0)
         around = self.lane
         turns = counts if isinstance(counts, int) else int(counts.max(initial=0))
         if self.stores_to is not None and not self.moves(loop):
@@ -247,14 +250,20 @@ class _Walker:
         for turn in range(turns):
             if self.stopped:
                 break
-            self.values[loop.axis] = np.int64(turn)
+            self.values[loop.axis] = start + np.int64(turn)
             if loop.kind == "vectorize" and not lanes_differ(loop):
                 self.lane = (loop, turn)
             mask = active
             if not isinstance(counts, int) and not (turn < counts).all():
                 mask = (turn < counts) if active is None else active & (turn < counts)
-            self.block(loop.body, mask)
+            self.block(found.body, mask)
         self.lane = around
+
+    def end(self, value: int | Expr) -> Any:
+        """Return an end of a loop's range: a number, or one of each thread."""
+        if isinstance(value, int):
+            return value
+        return np.broadcast_to(np.asarray(evaluate(value, self.values)), self.shape)
 
     def moves(self, loop: For) -> bool:
         """Return whether what is accessed in a loop depends on its iteration."""

@@ -36,6 +36,7 @@ from schedlang.ir.nodes import (
     Store,
     walk,
 )
+from schedlang.ir.trimmed import trimmed
 from schedlang.ir.updates import combined
 
 ORDERS = ("forward", "reverse", "shuffle")
@@ -208,18 +209,27 @@ class _Blocks:
         self.active = before
 
     def loop(self, loop: For) -> None:
-        extent = loop.extent
-        counts = extent if isinstance(extent, int) else np.broadcast_to(
-            self.known(extent, loop), self.shape)  # fmt: skip
+        found = trimmed(loop)
+        # each thread counts from the start of its own range
+        start = self.end(found.start, loop)
+        counts = self.end(found.stop, loop)
+        if found.tests:
+            counts = np.maximum(np.broadcast_to(counts - start, self.shape), 0)
         most = counts if isinstance(counts, int) else int(counts[self.active].max(initial=0))
         around = self.lane
         for turn in range(most):
-            self.values[loop.axis] = np.int64(turn)
+            self.values[loop.axis] = start + np.int64(turn)
             if loop.kind == "vectorize" and not lanes_differ(loop):
                 self.lane = (loop, turn)
             mask = self.active if isinstance(counts, int) else self.active & (turn < counts)
-            self.under(mask, loop.body)
+            self.under(mask, found.body)
         self.lane = around
+
+    def end(self, value: int | Expr, loop: For) -> Any:
+        """Return an end of a loop's range: a number, or one of each thread."""
+        if isinstance(value, int):
+            return value
+        return np.broadcast_to(self.known(value, loop), self.shape)
 
     def allocate(self, buffer: Buffer) -> None:
         """Allocate storage with nothing written: a row for each block or each thread."""

@@ -6,8 +6,8 @@ boxes and conditions hold as they stand. What prints or runs a loop asks here fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Union
 
 from schedlang.expr.nodes import Binary, Expr
@@ -69,6 +69,13 @@ def trimmed(loop: For) -> Trimmed:
     return Trimmed(start, loop.extent if stop is None else stop, body, tuple(tests))
 
 
+def within(tests: Sequence[If], body: Block) -> Block:
+    """Return ``body`` inside of ``tests``, outer to inner, as :func:`trimmed` found them."""
+    for test in reversed(tests):
+        body = Block((replace(test, body=body),))
+    return body
+
+
 def _extreme(op: str, a: Extent, b: Extent) -> Expr:
     return to_expr(extreme(op, (to_lin(a), to_lin(b)), Ranges()))
 
@@ -90,4 +97,4 @@ def _free(value: Expr, loop: For) -> bool:
     return all(node is not loop.axis for node in postorder([value]))
 
 
-__all__ = ["Trimmed", "printed", "trimmed"]
+__all__ = ["Trimmed", "printed", "trimmed", "within"]

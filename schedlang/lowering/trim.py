@@ -116,9 +116,11 @@ class _Trimmer:
         if loop.kind == "serial" and not (_holds_kernels(loop) and not place.in_kernel):
             found = self.necessary(loop.body, inside.ranges, _stored_in(loop))
             facts: Facts | None = self.usable(loop, found)
-            if place.threads and _is_shared(loop.body):
-                # all threads of a block run the same iterations, since they wait for each other
-                for thread in place.threads:
+            together = _is_shared(loop)
+            for thread in place.threads:
+                # threads that wait for each other run the same iterations, and a loop over virtual
+                # threads later moves into this one
+                if together or thread.kind == "vthread":
                     facts = self.relaxed(facts, thread, inside.ranges)
             for fact in sorted(facts or (), key=str):
                 test = self.test(loop, fact, place)
@@ -238,11 +240,15 @@ def _holds_kernels(loop: For) -> bool:
     return any(isinstance(s, For) and s.kind in ("thread", "vthread") for s, _ in walk(loop.body))
 
 
-def _is_shared(body: Block) -> bool:
-    """Return whether the threads of a block work together in ``body``."""
-    for stmt, _ in walk(body):
+def _is_shared(loop: For) -> bool:
+    """Return whether the threads of a block work together inside of ``loop``.
+
+    Those that reduce together combine their sums after it.
+    """
+    for stmt, _ in walk(loop.body):
         if isinstance(stmt, For) and stmt.kind == "thread":
-            return True
+            if not stmt.axis.is_reduce or stmt.stage != loop.stage:
+                return True
         buffers: Iterable[Buffer] = stmt.buffers if isinstance(stmt, Store) else ()
         loads = (n.buffer for n in postorder(expressions(stmt)) if isinstance(n, Load))
         if any(b.scope == "shared" for b in (*buffers, *loads)):
