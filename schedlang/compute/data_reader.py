@@ -272,7 +272,7 @@ def _leaf(reader: _Reader, name: Any) -> Expr:
 
 def _reducer(
     reader: _Reader, name: Any, lhs: Any, rhs: Any, result: Any, identity: Any, ties: Any = None,
-    identity_ties: Any = "", restarts: Any = "",
+    identity_ties: Any = "", restarts: Any = "", gradient: Any = "",
 ) -> Reducer:  # fmt: skip
     check_name(name, "a reducer")
     left, right = (
@@ -299,7 +299,9 @@ def _reducer(
     for text in examples:
         if not isinstance(text, str):
             raise ComputeError(f"reducer {name}: an example of ties is {_short(text)}, not text")
-    return Reducer(name, left, right, results, units, ties is not None, *examples)
+    if gradient not in ("", "fold"):
+        raise ComputeError(f"reducer {name}: gradient is {_short(gradient)}, not 'fold'")
+    return Reducer(name, left, right, results, units, ties is not None, *examples, gradient)
 
 
 def _is_arg(reducer: Reducer) -> bool:

@@ -82,12 +82,25 @@ def compute(
                 'name="arr"), index arr, and pass the NumPy array to the kernel.',
             )
         ) from error
+    return defined(name, axes, result)
+
+
+def defined(name: str, axes: tuple[Axis, ...], result: Any) -> Any:
+    """Return the tensor, or the tensors, whose elements are ``result`` over data ``axes``.
+
+    ``result`` is what the function given to :func:`compute` returns, and the errors are the same.
+
+    >>> from schedlang.compute.tensor import placeholder
+    >>> A, i = placeholder((4,), name="A"), Axis("i", 4)
+    >>> defined("B", (i,), A[i] + 1)
+    Tensor(B: float32[4])
+    """
     op = _operation(name, axes, result)
     check_leaves(op)
     dtypes_ = [e.dtype for e in op.body]
     several = len(op.body) > 1 and op.reducer is None or isinstance(result, (tuple, list))
     names = [name] if len(dtypes_) == 1 else [f"{name}.v{k}" for k in range(len(dtypes_))]
-    outputs = tuple(Tensor(n, extents, t, op, k) for k, (n, t) in enumerate(zip(names, dtypes_)))
+    outputs = tuple(Tensor(n, op.shape, t, op, k) for k, (n, t) in enumerate(zip(names, dtypes_)))
     object.__setattr__(op, "outputs", outputs)
     check_reads(op)
     visible = result.visible if isinstance(result, Reduction) else len(outputs)
