@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from schedlang.compute.read import reads
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
-from schedlang.expr.nodes import Var
+from schedlang.expr.nodes import Axis, Var
 from schedlang.gradient.adjoint import Adjoint
 from schedlang.gradient.derivative import TRACED, Traced
 from schedlang.gradient.gather import gathered
@@ -33,7 +33,8 @@ class Backward:
         self.walk = walk
         self.kept = kept
         self._sites_of = sites_of
-        self._adjoints: dict[Tensor, Head] = dict(seeds)
+        self._seeds = seeds
+        self._adjoints: dict[Tensor, Head] = {}
         self._found: dict[Tensor, list[Site]] = {}
         self._traced: set[Tensor] = set()
 
@@ -67,11 +68,13 @@ class Backward:
     def adjoint(self, tensor: Tensor) -> Head:
         """Return the adjoint of a tensor whose readers have all been visited."""
         if tensor not in self._adjoints:
-            found = self._found.get(tensor)
+            found = self._found.get(tensor, [])
             head: Head = TRACED if tensor in self._traced else None
+            seed = self._seeds.get(tensor)
             if found:
-                head = gathered(self.walk, tensor, found, f"{tensor.name}_grad")
-            self._adjoints[tensor] = head
+                own = [] if seed is None else [_seed_site(self.walk, tensor, seed)]
+                head = gathered(self.walk, tensor, [*own, *found], f"{tensor.name}_grad")
+            self._adjoints[tensor] = head if seed is None or found else seed
         return self._adjoints[tensor]
 
     def _pass_through(self, op: Operation) -> bool:
@@ -79,7 +82,7 @@ class Backward:
         if not isinstance(op, ComputeOp) or op.reducer is not None or len(op.outputs) > 1:
             return False
         (tensor,) = op.outputs
-        if tensor in self.kept or tensor in self._adjoints or tensor in self._traced:
+        if tensor in self.kept or tensor in self._seeds or tensor in self._traced:
             return False
         readers = self.sites(tensor)
         copies = copied(self.walk, op) if readers else None
@@ -92,6 +95,14 @@ class Backward:
         del self._found[tensor]
         self._adjoints[tensor] = None
         return True
+
+
+def _seed_site(walk: Walk, tensor: Tensor, seed: Adjoint) -> Site:
+    """Return the site of a seed, which adds to each element what flows back to it from outside."""
+    names = [axis.name for axis in getattr(tensor.op, "axis", ())]
+    names = names if len(names) == tensor.ndim else [f"i{k}" for k in range(tensor.ndim)]
+    axes = (*(Axis(name, n) for name, n in zip(names, tensor.shape)), *walk.batch)
+    return Site(tensor.name, tensor.name, axes, axes, (), seed.at(axes))
 
 
 def copied(walk: Walk, op: ComputeOp) -> list[tuple[Tensor, Site]] | None:

@@ -32,6 +32,7 @@ from schedlang.gradient.site import Site
 from schedlang.gradient.stages import Found, Head, Walk
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.ranges import Ranges
+from schedlang.index.rules import extreme
 from schedlang.index.simplify import to_lin
 
 
@@ -261,7 +262,10 @@ class _Reverse:
             row = to_expr(self.length - 1 - to_lin(indices[0]))
             return self._state_of[read.tensor][(row, *indices[1:])]
         if not self._depends(read.tensor):
-            return read
+            return read.tensor[tuple(
+                _clamped(index, extent) if to_lin(index).depends_on({time}) else index
+                for index, extent in zip(indices, read.tensor.shape)
+            )]  # fmt: skip
         row = to_lin(indices[0])
         offset = row + Lin.of(time)
         if offset.depends_on({time}) or any(isinstance(a, Axis) for a in offset.leaves()):
@@ -304,3 +308,9 @@ class _Reverse:
         """Return whether a tensor depends on the adjoints of later rows."""
         ends = {later.op for later in self.later}
         return any(op in ends for op in operations([tensor]))
+
+
+def _clamped(index: Expr, extent: int | Expr) -> Expr:
+    """Return an index that is in bounds in row 0, too, which the step does not compute."""
+    lin, last, ranges = to_lin(index), to_lin(extent) - 1, Ranges()
+    return to_expr(extreme("max", [extreme("min", [lin, last], ranges), Lin.of(0)], ranges))
