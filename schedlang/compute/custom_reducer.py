@@ -41,7 +41,8 @@ def comm_reducer(
     for a combiner that is valid only for certain inputs. ``trusted`` skips the tests.
 
     ``gradient="fold"`` says that ``sl.gradient`` may differentiate the combiner, as it stands, in
-    each step of the reduction. Without it, ``sl.gradient`` refuses the stage unless a rule is given.
+    each step of the reduction. Without it, ``sl.gradient`` refuses the stage unless a rule is
+    given.
 
     >>> multiply = comm_reducer(lambda x, y: x * y, lambda t: 1.0, name="multiply")
     """

@@ -16,9 +16,9 @@ class Reducer:
     identity replaces because the two tie. ``restarts`` is one of an element for which the identity
     is not neutral, so that a reduction with ``init`` depends on how often a schedule starts from
     the identity. ``vouched`` says that the user vouches for the combiner, by ``trusted`` or
-    ``samples``. ``gradient`` is ``"fold"`` if the derivative of a reduction is to be found from that of
-    the combiner, else ``""``. Sources: TVM's ``comm_reducer``, which assumes commutativity and associativity;
-    here they are tested (:mod:`schedlang.compute.combiner_laws`).
+    ``samples``. ``gradient`` is ``"fold"`` if the derivative of a reduction is to be found from
+    that of the combiner, else ``""``. Sources: TVM's ``comm_reducer``, which assumes commutativity
+    and associativity; here they are tested (:mod:`schedlang.compute.combiner_laws`).
     """
 
     name: str

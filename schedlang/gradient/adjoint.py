@@ -1,4 +1,4 @@
-"""Adjoints: the gradient of the result by each element of a tensor, as a tensor or an expression."""
+"""Adjoints: the gradient of the result by the elements of a tensor, stored or as an expression."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from schedlang.compute.read import Read
 from schedlang.expr import dtypes
-from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
+from schedlang.expr.nodes import Binary, Call, Cast, Const, Expr, Select, Unary
 from schedlang.index.simplify import to_lin
 from schedlang.language.construct import cast
 

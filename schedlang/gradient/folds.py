@@ -38,8 +38,8 @@ def fold_sites(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
     after = to_expr(fold.count - 1 - q)
     held = () if op.where is None else (op.where,)
     at = (*op.axis, *walk.batch)
-    before = [p[(to_expr(q), *op.axis)] for p in partial]
-    later = [None if b is None else b[(after, *at)] for b in back]
+    before = [p(to_expr(q), *op.axis) for p in partial]
+    later = [None if b is None else b(after, *at) for b in back]
     flows: list[tuple[Expr, Flow]] = []
     for part, body in enumerate(op.body):
         if not dtypes.is_float(body.dtype):
@@ -50,7 +50,7 @@ def fold_sites(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
     if op.init is not None:
         last = to_expr(fold.count)
         starts: list[tuple[Expr, Flow]] = [
-            (start, TRACED if b is None else b[(last, *at)]) for start, b in zip(op.init, back)
+            (start, TRACED if b is None else b(last, *at)) for start, b in zip(op.init, back)
         ]
         found += sites(walk, op, starts, (), (), ())
     return found
@@ -104,18 +104,19 @@ def _partial_results(fold: _Fold) -> list[Tensor]:
     first = tuple(Axis(a.name, a.extent) for a in (Axis("t", 1), *op.axis))
     at = dict(zip(op.axis, first[1:]))
     starts = op.init if op.init is not None else reducer.identity
-    moved = [rewrite(v, lambda n: at.get(n) if isinstance(n, Axis) else None) for v in starts]
-    init = _tensors(f"{name}.start", first, moved)
+    begun = [rewrite(v, lambda n: at.get(n) if isinstance(n, Axis) else None) for v in starts]
+    init = _tensors(f"{name}.start", first, begun)
     t, *data = axes = fold.axes()
     # the row before the first is not computed, but its index must be in bounds
     q = call("max", t - 1, 0)
     where = [] if op.where is None else [op.where]
-    *elements, kept = (*fold.element([*op.body, *where], q, data), None)[: len(op.body) + 1]
-    previous = [s[(t - 1, *data)] for s in states]
-    swap: dict[Expr, Expr] = {**dict(zip(reducer.lhs, previous)), **dict(zip(reducer.rhs, elements))}
+    moved = fold.element([*op.body, *where], q, data)
+    elements, kept = moved[: len(op.body)], moved[len(op.body) :]
+    previous = [s(t - 1, *data) for s in states]
+    swap: dict[Expr, Expr] = dict(zip((*reducer.lhs, *reducer.rhs), (*previous, *elements)))
     combined = [_filled(result, swap) for result in reducer.result]
-    if kept is not None:
-        combined = [Select(kept, c, p, c.dtype, True) for c, p in zip(combined, previous)]
+    if kept:
+        combined = [Select(kept[0], c, p, c.dtype, True) for c, p in zip(combined, previous)]
     update = _tensors(f"{name}.step", axes, combined)
     found = scan(init, update, states, name=f"{name}.partials")
     return list(found) if isinstance(found, list) else [found]
@@ -159,7 +160,7 @@ def _in_step(
     assert reducer is not None
     if derivative is None:
         return number(0, by.heads[part].dtype)
-    swap: dict[Expr, Expr] = {**dict(zip(reducer.lhs, before)), **dict(zip(reducer.rhs, element))}
+    swap: dict[Expr, Expr] = dict(zip((*reducer.lhs, *reducer.rhs), (*before, *element)))
     swap.update((head, value) for head, value in zip(by.heads, after) if value is not None)
     return _filled(derivative, swap)
 
@@ -191,12 +192,13 @@ def _adjoints(
     # row 0 is not computed, but its index must be in bounds
     q = call("min", q, to_expr(fold.count - 1))
     where = [] if op.where is None else [op.where]
-    *elements, kept = (*fold.element([*op.body, *where], q, data), None)[: len(op.body) + 1]
-    after = [states[k][(t - 1, *rest)] if k in states else None for k in range(len(by.heads))]
-    before = [p[(q, *data)] for p in partial]
+    moved = fold.element([*op.body, *where], q, data)
+    elements, kept = moved[: len(op.body)], moved[len(op.body) :]
+    after = [states[k](t - 1, *rest) if k in states else None for k in range(len(by.heads))]
+    before = [p(q, *data) for p in partial]
     combined = [_in_step(op, by, by.lhs[k], k, before, elements, after) for k in parts]
-    if kept is not None:
-        combined = [Select(kept, c, states[k][(t - 1, *rest)], c.dtype, True)
+    if kept:
+        combined = [Select(kept[0], c, states[k](t - 1, *rest), c.dtype, True)
                     for k, c in zip(parts, combined)]  # fmt: skip
     update = _tensors(f"{name}.backstep", axes, combined)
     found: Any = scan(init, update, list(states.values()), name=f"{name}.partials_grad")

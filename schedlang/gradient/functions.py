@@ -86,7 +86,7 @@ def _expression(formula: Any, leaves: dict[str, Expr], dtype: str) -> Expr:
     if formula.is_Add:
         # positive terms first, and constants before others: 1 - y*y
         terms = sorted(formula.args, key=lambda t: (t.could_extract_minus_sign(), not t.is_number))
-        total = number(0, dtype)
+        total: Expr = number(0, dtype)
         for term in terms:
             sign = term.could_extract_minus_sign()
             total = plus(total, negative(made(-term)) if sign else made(term))
@@ -100,7 +100,9 @@ def _expression(formula: Any, leaves: dict[str, Expr], dtype: str) -> Expr:
 
 def _product(formula: Any, made: Any, dtype: str) -> Expr:
     """Return a product as a quotient of two, with its number last."""
-    above, below, factor = number(1, dtype), number(1, dtype), 1.0
+    above: Expr = number(1, dtype)
+    below: Expr = number(1, dtype)
+    factor = 1.0
     for part in formula.args:
         if part.is_number:
             factor *= float(part)

@@ -21,7 +21,7 @@ from schedlang.compute.reduce import sum as reduce_sum
 from schedlang.compute.tensor import ComputeOp, Shape, Tensor
 from schedlang.errors import ComputeError, explain
 from schedlang.expr.lazy import both
-from schedlang.expr.nodes import Axis, Binary, Const, Expr
+from schedlang.expr.nodes import Axis, Binary, Const, Expr, Var
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.gradient.adjoint import Adjoint
 from schedlang.gradient.algebra import guarded, number, plus, times
@@ -193,7 +193,7 @@ def _draft(site: Site, piece: Piece) -> _Draft | None:
     if inverse is None:
         return None
     taken = [axis.name for axis in piece.own_axes]
-    renamed: dict[Axis, Lin] = {}
+    renamed: dict[Axis | Var, Lin] = {}
     free: list[Axis] = []
     for axis in inverse.free:
         made = Axis(_unused(axis.name, taken), axis.extent, "reduce", axis.lo)
@@ -306,12 +306,12 @@ def _excess(
 
 def _unrolled(draft: _Draft) -> list[_Draft] | None:
     """Return a draft for each value of the free axes, if they are few."""
-    counts = [axis.extent for axis in draft.free]
-    if not all(isinstance(n, int) for n in counts) or prod(counts) > _MOST_TERMS:  # type: ignore
+    counts = [axis.extent for axis in draft.free if isinstance(axis.extent, int)]
+    if len(counts) < len(draft.free) or prod(counts) > _MOST_TERMS:
         return None
     points = scope(draft.piece.own_axes)
     made: list[_Draft] = []
-    for values in product(*(range(n) for n in counts)):  # type: ignore[arg-type]
+    for values in product(*(range(n) for n in counts)):
         at = {axis: to_lin(axis.lo) + k for axis, k in zip(draft.free, values)}
         conditions = [substituted(cond, at, points) for cond in _all_conditions(draft)]
         if any(isinstance(cond, Const) and not cond.value for cond in conditions):
@@ -326,7 +326,8 @@ def _all_conditions(draft: _Draft) -> list[Expr]:
     """Return the conditions of a draft, those for which it would need zeros included."""
     points = scope((*draft.piece.own_axes, *draft.free))
     bounds = draft.inverse.bounds if draft.shifts else ()
-    extra = [cond for axis in bounds for cond in _in_range(axis, draft.inverse.values[axis], points)]
+    values = draft.inverse.values
+    extra = (cond for axis in bounds for cond in _in_range(axis, values[axis], points))
     return [*draft.conditions, *extra]
 
 
@@ -348,10 +349,13 @@ def _paddings(drafts: Sequence[_Draft]) -> Paddings:
             widths[head][dim] = max(known[0], before), max(known[1], after)
     found: Paddings = {}
     for head, sides in widths.items():
-        before, after = ([sides.get(d, (0, 0))[k] for d in range(head.ndim)] for k in (0, 1))
-        if any(before) or any(after):
-            padded = pad(head, before, after, name=f"{head.name}.padded")
-            found[head] = padded, dict(enumerate(before))
+        widest = [sides.get(dim, (0, 0)) for dim in range(head.ndim)]
+        if any(any(pair) for pair in widest):
+            padded = pad(
+                head, [low for low, _ in widest], [high for _, high in widest],
+                name=f"{head.name}.padded",
+            )  # fmt: skip
+            found[head] = padded, {dim: low for dim, (low, _) in enumerate(widest)}
     return found
 
 

@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import gcd, prod
 
-from schedlang.expr.nodes import Axis, Binary, Const, Expr
+from schedlang.expr.nodes import Axis, Binary, Expr
+from schedlang.gradient.simplify import equal
 from schedlang.index.conditions import compares_indices, occupied
 from schedlang.index.conjunctions import narrowed
 from schedlang.index.digits import coefficient
@@ -43,9 +44,9 @@ class Inverse:
     """The iterations that read one element.
 
     ``values`` are the axes of the reader in terms of the element and of ``free`` axes. An iteration
-    counts if ``conditions`` hold and if each axis in ``bounds`` has a value in its range. ``digits``
-    are the free axes that a quotient or remainder made. ``splits`` gives for a dimension a modulus,
-    if the iterations differ between the residues of the index there.
+    counts if ``conditions`` hold and if each axis in ``bounds`` has a value in its range.
+    ``digits`` are the free axes that a quotient or remainder made. ``splits`` gives for a dimension
+    a modulus, if the iterations differ between the residues of the index there.
     """
 
     values: Mapping[Axis, Lin]
@@ -436,8 +437,7 @@ class _Solver:
             low, high = (declared if axis in self.axes else self.ranges).of(axis)
             if high is None or not (self.ranges.le(low, value) and self.ranges.le(value, high)):
                 bounds.append(axis)
-        conditions = [Binary("==", to_expr(lin), Const(0, "int64", True), "bool")
-                      for lin in self.zeros if lin.terms]  # fmt: skip
+        conditions = [equal(lin) for lin in self.zeros if lin.terms]
         return Inverse(
             self.values, tuple(free), tuple(bounds), tuple(conditions), frozenset(digits),
             self.splits,

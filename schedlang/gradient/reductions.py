@@ -114,8 +114,9 @@ def _product_rule(op: ComputeOp) -> Callable[[Expr, Expr], Expr]:
         return chosen(is_zero(value), one, value, False)
 
     body, init = op.body[0], op.init[0] if op.init else None
-    zeros = _beside(op, "zeros", reduce_sum, counted(body), None if init is None else counted(init))
-    rest = _beside(op, "nonzero", reduce_prod, replaced(body), None if init is None else replaced(init))
+    first = None if init is None else (counted(init), replaced(init))
+    zeros = _beside(op, "zeros", reduce_sum, counted(body), first and first[0])
+    rest = _beside(op, "nonzero", reduce_prod, replaced(body), first and first[1])
 
     def rule(flow: Expr, element: Expr) -> Expr:
         count, others = zeros[tuple(op.axis)], rest[tuple(op.axis)]
@@ -166,7 +167,7 @@ def _stored(op: ComputeOp) -> Expr:
         at[axis] = own + low
     body = op.body[0] if op.where is None else guarded([op.where], op.body[0])
     tensor = defined(f"{op.outputs[0].name}.elements", tuple(axes), _moved(body, at))
-    return tensor[(*op.axis, *(axis - low for axis, low in zip(op.reduce_axis, lows)))]
+    return tensor(*op.axis, *(axis - low for axis, low in zip(op.reduce_axis, lows)))
 
 
 def _is_exact(body: Expr) -> bool:

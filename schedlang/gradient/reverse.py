@@ -39,8 +39,8 @@ def gradient(
     in PyTorch, and ``abs`` and relu (``sl.max(x, 0)``) have the derivative 0 at 0. Indices,
     conditions, comparisons and roundings have none.
 
-    ``rules`` replaces derivatives. It maps a tensor to ``None``, if it counts as a constant, or to a
-    function of its own gradient (one argument for each output of its stage). The function returns
+    ``rules`` replaces derivatives. It maps a tensor to ``None``, if it counts as a constant, or to
+    a function of its own gradient (one argument for each output of its stage). The function returns
     the gradients that flow on, by tensor: ``rules={S: lambda head: {X: ...}}``.
 
     Raises :class:`~schedlang.errors.ComputeError` if ``y`` does not depend on an ``x``, for a

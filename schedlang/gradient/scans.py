@@ -1,9 +1,9 @@
 """The sites of a recurrence: a second recurrence runs back over the rows that the first stored.
 
 The rows after the first are seen as ordinary stages over all rows, which read the stored states.
-Their gradients are ordinary, too, but for one thing: the adjoint of a row of a state needs those of
-later rows. So the stages between the two become the step of a recurrence in reversed time. All else,
-such as the gradients of weights, is computed for all rows at once afterwards.
+Their gradients are ordinary, too, but for one thing: the adjoint of a row of a state needs those
+of later rows. So the stages between the two become the step of a recurrence in reversed time. All
+else, such as the gradients of weights, is computed for all rows at once afterwards.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from schedlang.compute.graph import operations, step_operations
 from schedlang.compute.read import Read
 from schedlang.compute.reduce import Reduction
 from schedlang.compute.scan import scan
-from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor, placeholder
+from schedlang.compute.tensor import ComputeOp, Operation, ScanOp, Tensor, placeholder
 from schedlang.errors import ComputeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.lazy import both
@@ -92,7 +92,7 @@ def _all_rows(op: ScanOp) -> _Rows:
 
         def moved(read: Read, indices: tuple[Expr, ...], own: Expr = row) -> Expr:
             if read.tensor in tensors:
-                return tensors[read.tensor][(own, *indices[1:])]
+                return tensors[read.tensor](own, *indices[1:])
             return stored.get(read.tensor, read.tensor)[indices]
 
         made = _copy(step, f"{step.name}.rows", (row, *rest), at, moved)
@@ -149,7 +149,7 @@ def _through_steps(
         tensor = rows.tensors[update]
         own = tuple(Axis(a.name, a.extent) for a in (*tensor.op.axis, *walk.batch))
         seeds[tensor] = Adjoint(axes=own, value=adjoint.at((own[0] + rows.start, *own[1:])))
-    active = set()
+    active: set[Tensor] = set()
     for step in rows.order:
         if any(walk.active(t) or t in active for t in step.input_tensors):
             assert isinstance(step, ComputeOp)
@@ -199,7 +199,7 @@ def _state_adjoints(
     for k, tensor in zip(kept, listed):
         axes = tuple(Axis(f"i{n}", e) for n, e in enumerate(tensor.shape))
         last = to_expr(to_lin(tensor.shape[0]) - 1 - Lin.of(axes[0]))
-        results[k] = Adjoint(axes=axes, value=tensor[(last, *axes[1:])])
+        results[k] = Adjoint(axes=axes, value=tensor(last, *axes[1:]))
     return results
 
 
@@ -259,8 +259,8 @@ class _Reverse:
     def _moved(self, read: Read, indices: tuple[Expr, ...], time: Axis) -> Expr:
         """Return what a stage of the step reads in place of ``read``, in row ``time``."""
         if read.tensor in self._state_of:
-            row = to_expr(self.length - 1 - to_lin(indices[0]))
-            return self._state_of[read.tensor][(row, *indices[1:])]
+            row = self.length - 1 - to_lin(indices[0])
+            return self._state_of[read.tensor](to_expr(row), *indices[1:])
         if not self._depends(read.tensor):
             return read.tensor[tuple(
                 _clamped(index, extent) if to_lin(index).depends_on({time}) else index
@@ -277,7 +277,7 @@ class _Reverse:
                 )
             )
         made = self._copied(read.tensor, offset)
-        return made[(time, *indices[1:])]
+        return made(time, *indices[1:])
 
     def _copied(self, tensor: Tensor, offset: Lin) -> Tensor:
         """Return a stage whose row ``t`` is row ``offset - t`` of ``tensor``."""
@@ -297,7 +297,8 @@ class _Reverse:
                 extent = to_expr(to_lin(op.axis[0].extent))
                 held.append(Binary("<", to_expr(row), extent, "bool"))
             at = {op.axis[0]: row, **dict(zip(op.axis[1:], map(Lin.of, rest)))}
-            suffix = "" if len([k for k in self.copies if k[0] is op]) == 0 else f"{len(self.copies)}"
+            number = sum(1 for known, _ in self.copies if known is op)
+            suffix = str(number + 1) if number else ""
             self.copies[key] = _copy(
                 op, f"{op.name}.back{suffix}", (time, *rest), at,
                 lambda read, indices: self._moved(read, indices, time), held, ranges,
