@@ -44,6 +44,7 @@ _ON_DEMAND = {
     "best": "schedlang.autotune.best:best",
     "build": "schedlang.runtime.build:build",
     "cost": "schedlang.analysis.cost:cost",
+    "gradient": "schedlang.gradient",
     "graph": "schedlang.analysis.graph:graph",
     "te": "schedlang.te",
     "evaluate": "schedlang.runtime.evaluate:evaluate",
@@ -58,11 +59,11 @@ __all__ = [
     "abs", "acos", "all", "any", "apply_best", "argmax", "argmin", "asin", "assume", "atan",
     "atan2", "autotune", "best", "build", "cast", "ceil", "comm_reducer", "compute", "const", "cos",
     "cosh", "cost", "create_schedule", "einsum", "erf", "errors", "evaluate", "exp", "exp2",
-    "explain", "expm1", "floor", "graph", "if_then_else", "isfinite", "isinf", "isnan", "log",
-    "log10", "log1p", "log2", "logical_not", "lower", "max", "min", "named", "next_steps", "pad",
-    "placeholder", "plot", "popcount", "pow", "prod", "reduce_axis", "reference", "round", "rsqrt",
-    "saturating_cast", "scan", "scatter", "schedule", "select", "sigmoid", "sin", "sinh", "sqrt",
-    "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",
+    "explain", "expm1", "floor", "gradient", "graph", "if_then_else", "isfinite", "isinf", "isnan",
+    "log", "log10", "log1p", "log2", "logical_not", "lower", "max", "min", "named", "next_steps",
+    "pad", "placeholder", "plot", "popcount", "pow", "prod", "reduce_axis", "reference", "round",
+    "rsqrt", "saturating_cast", "scan", "scatter", "schedule", "select", "sigmoid", "sin", "sinh",
+    "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",
 ]  # fmt: skip
 
 

@@ -72,6 +72,7 @@ from schedlang.compute.scatter import scatter as scatter
 from schedlang.compute.tensor import Tensor as Tensor
 from schedlang.compute.tensor import placeholder as placeholder
 from schedlang.compute.tensor import var as var
+from schedlang.gradient.reverse import gradient as gradient
 from schedlang.expr.nodes import Axis as Axis
 from schedlang.expr.nodes import Expr as Expr
 from schedlang.ir.nest import Nest as Nest

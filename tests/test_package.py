@@ -135,8 +135,8 @@ def imported_modules(for_types: bool) -> dict[str, set[str]]:
 def test_packages_import_in_one_direction() -> None:
     """A package imports only the packages to its left, also for types; see docs/architecture.md."""
     order = ["errors", "signatures", "host", "target", "markup", "expr", "index", "language",
-             "compute", "arrays", "state", "ir", "lowering", "analysis", "schedule", "gpu_lowering",
-             "intrinsics", "machine", "diagnostics", "codegen", "counting",
+             "compute", "arrays", "gradient", "state", "ir", "lowering", "analysis", "schedule",
+             "gpu_lowering", "intrinsics", "machine", "diagnostics", "codegen", "counting",
              "runtime", "tvm", "autotune", "hints", "exercises", "plot", "course",
              "live"]  # fmt: skip
     free = {"version", "callable_module"}

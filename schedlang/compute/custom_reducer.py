@@ -23,7 +23,7 @@ from schedlang.language.construct import as_expr, const, convert
 
 def comm_reducer(
     fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce", *,
-    samples: Sequence[Any] | None = None, trusted: bool = False,
+    samples: Sequence[Any] | None = None, trusted: bool = False, gradient: str | None = None,
 ) -> Callable[..., Reduction]:  # fmt: skip
     """Return a custom reduction that combines with ``fcombine(x, y)`` from ``fidentity(dtype)``.
 
@@ -40,12 +40,21 @@ def comm_reducer(
     ``samples`` is a list of elements (numbers, or tuples of them) to test in place of sampled ones,
     for a combiner that is valid only for certain inputs. ``trusted`` skips the tests.
 
+    ``gradient="fold"`` says that ``sl.gradient`` may differentiate the combiner, as it stands, in
+    each step of the reduction. Without it, ``sl.gradient`` refuses the stage unless a rule is
+    given.
+
     >>> multiply = comm_reducer(lambda x, y: x * y, lambda t: 1.0, name="multiply")
     """
     check_name(name, "a reducer")
     _check_functions(name, fcombine, fidentity)
     if not isinstance(trusted, bool):
         raise ComputeTypeError(f"reducer {name}: trusted is {trusted!r}; give True or False")
+    if gradient not in (None, "fold"):
+        raise ComputeError(
+            f'reducer {name}: gradient is {gradient!r}; give "fold" to differentiate the combiner '
+            "step by step, or nothing"
+        )
 
     def reduce_with(expr: Any, axis: Any = None, where: Any = None, init: Any = None) -> Reduction:
         parts = expr if isinstance(expr, (tuple, list)) else (expr,)
@@ -60,7 +69,9 @@ def comm_reducer(
         if not trusted:
             found = exceptions_of(reducer, made.sources, made.where, made.init, samples)
             reducer = replace(reducer, **found._asdict())
-        made.reducer = replace(reducer, vouched=trusted or samples is not None)
+        made.reducer = replace(
+            reducer, vouched=trusted or samples is not None, gradient=gradient or ""
+        )
         return made
 
     reduce_with.__name__ = name

@@ -287,7 +287,7 @@ def _leaf(reader: _Reader, name: Any) -> Expr:
 
 def _reducer(
     reader: _Reader, name: Any, lhs: Any, rhs: Any, result: Any, identity: Any, ties: Any = None,
-    identity_ties: Any = "", restarts: Any = "",
+    identity_ties: Any = "", restarts: Any = "", gradient: Any = "",
 ) -> Reducer:  # fmt: skip
     check_name(name, "a reducer")
     left, right = (
@@ -314,7 +314,11 @@ def _reducer(
     for text in examples:
         if not isinstance(text, str):
             raise ComputeError(f"reducer {name}: an example of ties is {shortened(text)}, not text")
-    return Reducer(name, left, right, results, units, ties is not None, *examples)
+    if gradient not in ("", "fold"):
+        raise ComputeError(f"reducer {name}: gradient is {shortened(gradient)}, not 'fold'")
+    return Reducer(
+        name, left, right, results, units, ties is not None, *examples, gradient=gradient
+    )  # fmt: skip
 
 
 def _is_arg(reducer: Reducer) -> bool:

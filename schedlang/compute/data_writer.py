@@ -169,7 +169,9 @@ class Writer:
             examples = [reducer.ties, reducer.identity_ties, reducer.restarts]
             while not examples[-1] and len(examples) > 1:
                 examples.pop()
-            vouched = examples if reducer.vouched else []
+            vouched: list[Any] = list(examples) if reducer.vouched else []
+            if reducer.gradient and not self.anonymous:
+                vouched = [*(vouched or [None]), *[""] * 2][:3] + [reducer.gradient]
             self.add(reducer, ["reducer", self.name(reducer.name), *parts, *vouched])
         return self.place(reducer)
 

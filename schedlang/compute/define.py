@@ -91,9 +91,14 @@ def compute(
 
 
 def defined(name: str, axes: tuple[Axis, ...], result: Any) -> Any:
-    """Return the tensor whose element over ``axes`` is ``result``, returned by a function of them.
+    """Return the tensor, or the tensors, whose elements are ``result`` over data ``axes``.
 
-    Several outputs make a tuple of tensors.
+    ``result`` is what the function given to :func:`compute` returns, and the errors are the same.
+
+    >>> from schedlang.compute.tensor import placeholder
+    >>> A, i = placeholder((4,), name="A"), Axis("i", 4)
+    >>> defined("B", (i,), A[i] + 1)
+    Tensor(B: float32[4])
     """
     several = isinstance(result, (tuple, list))
     if several and any(isinstance(r, Reduction) for r in result):

@@ -17,8 +17,9 @@ class Reducer:
     is not neutral, so that a reduction with ``init`` depends on how often a schedule starts from
     the identity. ``vouched`` says that the user vouches for the combiner, by ``trusted`` or
     ``samples``. ``parts`` are the reducers of several reductions in one loop, which together have
-    all values; any other reducer has no parts. Sources: TVM's ``comm_reducer``, which assumes
-    commutativity and associativity; here they are tested
+    all values; any other reducer has no parts. ``gradient`` is ``"fold"`` if the derivative of a
+    reduction is to be found from that of the combiner, else ``""``. Sources: TVM's
+    ``comm_reducer``, which assumes commutativity and associativity; here they are tested
     (:mod:`schedlang.compute.combiner_laws`).
     """
 
@@ -32,6 +33,7 @@ class Reducer:
     identity_ties: str = ""
     restarts: str = ""
     parts: tuple[Part, ...] = ()
+    gradient: str = ""
 
     @property
     def overwrites(self) -> bool:

@@ -1,0 +1,36 @@
+"""Adjoints: the gradient of the result by the elements of a tensor, stored or as an expression."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.gradient.algebra import number
+from schedlang.gradient.simplify import scope, substituted
+from schedlang.index.simplify import to_lin
+
+
+@dataclass(frozen=True, eq=False)
+class Adjoint:
+    """The adjoint of a tensor: ``value`` over ``axes``, or the elements of ``tensor``.
+
+    An expression costs no stage; it is 1 for a result without a head, say.
+    """
+
+    tensor: Tensor | None = None
+    axes: tuple[Axis, ...] = ()
+    value: Expr | None = None
+
+    @staticmethod
+    def zero(dtype: str) -> Adjoint:
+        return Adjoint(value=number(0, dtype))
+
+    def at(self, indices: Sequence[Expr]) -> Expr:
+        """Return the adjoint of the element at ``indices``."""
+        if self.tensor is not None:
+            return self.tensor[tuple(indices)]
+        assert self.value is not None
+        lins = {axis: to_lin(index) for axis, index in zip(self.axes, indices)}
+        return substituted(self.value, lins, scope(()))

@@ -1,0 +1,213 @@
+"""Arithmetic on expressions of one dtype that leaves out zeros and ones.
+
+A product with an exact 0 is 0 and a choice with a side of 0 stays outside of products, so that the
+conditions under which a derivative is not 0 are easy to find. Sums are never reordered or expanded,
+which would change their rounding: sympy, which does both, sees only the functions of the table in
+:mod:`schedlang.gradient.functions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from schedlang.compute.read import Read
+from schedlang.expr import dtypes
+from schedlang.expr.nodes import Binary, Call, Cast, Const, Expr, Select, Unary
+from schedlang.index.simplify import to_lin
+from schedlang.language.construct import cast
+
+# the most nodes of two expressions that are compared
+_MOST_COMPARED = 200
+
+
+def number(value: float, dtype: str) -> Const:
+    """Return a constant of a float dtype."""
+    return Const(float(value), dtype)
+
+
+def is_number(value: Expr, wanted: float | None = None) -> bool:
+    """Return whether ``value`` is a constant, equal to ``wanted`` if that is given."""
+    return isinstance(value, Const) and (wanted is None or value.value == wanted)
+
+
+def plus(a: Expr, b: Expr) -> Expr:
+    """Return ``a + b``, with two choices on one condition as one.
+
+    >>> x = Var("x", "float32", weak=False)
+    >>> plus(x, number(0, "float32")) is x, plus(x, negative(x * 2)), plus(x, x)
+    (True, x - x * 2, x * 2)
+    """
+    if is_number(a, 0):
+        return b
+    if is_number(b, 0):
+        return a
+    if is_number(a) and is_number(b):
+        assert isinstance(a, Const) and isinstance(b, Const)
+        return number(a.value + b.value, a.dtype)
+    if isinstance(a, Select) and isinstance(b, Select) and same(a.cond, b.cond):
+        return chosen(a.cond, plus(a.a, b.a), plus(a.b, b.b), a.lazy or b.lazy)
+    if same(a, b):
+        return times(a, number(2, a.dtype))
+    if isinstance(b, Unary) and b.op == "-":
+        return Binary("-", a, b.a, a.dtype)
+    if isinstance(a, Unary) and a.op == "-":
+        return Binary("-", b, a.a, a.dtype)
+    return Binary("+", a, b, a.dtype)
+
+
+def negative(a: Expr) -> Expr:
+    """Return ``-a``."""
+    if isinstance(a, Const):
+        return number(-a.value, a.dtype)
+    if isinstance(a, Unary) and a.op == "-":
+        return a.a
+    if _is_guarded(a):
+        assert isinstance(a, Select)
+        return chosen(a.cond, negative(a.a), negative(a.b), a.lazy)
+    return Unary("-", a, a.dtype)
+
+
+def times(a: Expr, b: Expr) -> Expr:
+    """Return ``a * b``.
+
+    >>> x = Var("x", "float32", weak=False)
+    >>> times(x, number(1, "float32")) is x, times(x, number(0, "float32")), times(negative(x), x)
+    (True, 0, -(x * x))
+    """
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Const):
+            if isinstance(other, Const):
+                return number(one.value * other.value, a.dtype)
+            if one.value == 0:
+                return number(0, a.dtype)
+            if one.value == 1:
+                return other
+            if one.value == -1:
+                return negative(other)
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Unary) and one.op == "-":
+            return negative(times(*((one.a, other) if one is a else (other, one.a))))
+        if _is_guarded(one):
+            assert isinstance(one, Select)
+            first, second = (
+                times(*((side, other) if one is a else (other, side))) for side in (one.a, one.b)
+            )
+            return chosen(one.cond, first, second, one.lazy)
+    if isinstance(a, Binary) and a.op == "*" and isinstance(a.b, Const) and isinstance(b, Const):
+        return times(a.a, times(a.b, b))
+    return Binary("*", a, b, a.dtype)
+
+
+def divided(a: Expr, b: Expr) -> Expr:
+    """Return ``a / b``."""
+    if is_number(a, 0) or is_number(b, 1):
+        return a
+    if isinstance(a, Unary) and a.op == "-":
+        return negative(divided(a.a, b))
+    if _is_guarded(a):
+        assert isinstance(a, Select)
+        return chosen(a.cond, divided(a.a, b), divided(a.b, b), a.lazy)
+    return Binary("/", a, b, a.dtype)
+
+
+def chosen(cond: Expr, a: Expr, b: Expr, lazy: bool) -> Expr:
+    """Return ``a`` where ``cond`` holds, else ``b``; only the chosen one if it is ``lazy``."""
+    if isinstance(cond, Const):
+        return a if cond.value else b
+    if a is b or (is_number(a) and is_number(b) and same(a, b)):
+        return a
+    return Select(cond, a, b, a.dtype, lazy)
+
+
+def guarded(conditions: Iterable[Expr], value: Expr) -> Expr:
+    """Return ``value`` where all ``conditions`` hold, else 0; its reads are then not evaluated."""
+    joined = conjunction(conditions)
+    return value if joined is None else chosen(joined, value, number(0, value.dtype), True)
+
+
+def conjunction(conditions: Iterable[Expr]) -> Expr | None:
+    """Return the conjunction of conditions, ``None`` if there are none."""
+    found: Expr | None = None
+    for cond in conditions:
+        found = cond if found is None else Binary("&", found, cond, "bool")
+    return found
+
+
+def unguarded(value: Expr) -> tuple[tuple[Expr, ...], Expr]:
+    """Return the conditions outside of which ``value`` is 0, and its value where they hold.
+
+    >>> x = Var("x", "float32", weak=False)
+    >>> unguarded(guarded([x > 0, x < 9], x + 1))
+    (((x > 0) & (x < 9),), x + 1)
+    """
+    held: list[Expr] = []
+    while isinstance(value, Select) and dtypes.is_float(value.dtype):
+        if is_number(value.b, 0):
+            held.append(value.cond)
+            value = value.a
+        elif is_number(value.a, 0):
+            held.append(Unary("~", value.cond, "bool"))
+            value = value.b
+        else:
+            break
+    return tuple(held), value
+
+
+def _is_guarded(value: Expr) -> bool:
+    """Return whether ``value`` is a choice with a side of 0."""
+    return isinstance(value, Select) and (is_number(value.a, 0) or is_number(value.b, 0))
+
+
+def converted(value: Expr, dtype: str) -> Expr:
+    """Return ``value`` in another float dtype."""
+    if value.dtype == dtype:
+        return value
+    if _is_guarded(value):
+        assert isinstance(value, Select)
+        sides = converted(value.a, dtype), converted(value.b, dtype)
+        return chosen(value.cond, *sides, value.lazy)
+    return cast(value, dtype)
+
+
+def same(a: Expr, b: Expr) -> bool:
+    """Return whether two expressions are equal, node by node, and not too long to compare.
+
+    >>> i = Axis("i", 4)
+    >>> same((i + 1) * 2, i * 2 + 2), same(i + 1, i + 2)
+    (True, False)
+    """
+    stack, left = [(a, b)], _MOST_COMPARED
+    while stack:
+        x, y = stack.pop()
+        left -= 1
+        if x is y:
+            continue
+        if left < 0 or x.dtype != y.dtype or x.weak != y.weak:
+            return False
+        if x.weak and x.dtype == "int64":
+            if to_lin(x) != to_lin(y):
+                return False
+            continue
+        if label(x) != label(y):
+            return False
+        stack.extend(zip(x.children, y.children))
+    return True
+
+
+def label(node: Expr) -> tuple[object, ...]:
+    """Return what tells a node from others with equal children."""
+    extra: object = id(node)
+    if isinstance(node, Const):
+        # 0.0 and -0.0 are equal numbers, and NaN is not equal to itself
+        extra = repr(node.value)
+    elif isinstance(node, (Binary, Unary)):
+        extra = node.op
+    elif isinstance(node, Call):
+        extra = node.fn
+    elif isinstance(node, Select):
+        extra = node.lazy
+    elif isinstance(node, Read):
+        extra = node.tensor
+    elif isinstance(node, Cast):
+        extra = None
+    return type(node), node.dtype, node.weak, extra

@@ -1,0 +1,278 @@
+"""The derivatives of an expression by the elements that it reads, in reverse order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Union
+
+from schedlang.compute.read import Read
+from schedlang.errors import ComputeError, explain
+from schedlang.expr import dtypes
+from schedlang.expr.nodes import (
+    COMPARISONS,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Select,
+    Unary,
+    Var,
+)
+from schedlang.expr.visit import postorder, with_children
+from schedlang.gradient import functions
+from schedlang.gradient.algebra import (
+    chosen,
+    converted,
+    divided,
+    is_number,
+    label,
+    negative,
+    number,
+    plus,
+    times,
+)
+from schedlang.index.simplify import to_lin
+from schedlang.language.calls import call
+
+
+class Traced:
+    """The adjoint of an integer: it has no value, but integer casts before it are refused."""
+
+    def __repr__(self) -> str:
+        return "TRACED"
+
+
+TRACED = Traced()
+# the adjoint of a value: an expression, or TRACED if the value is an integer
+Flow = Union[Expr, Traced]
+Leaf = Union[Read, Var]
+
+
+def pullback(
+    stage: str,
+    roots: Sequence[tuple[Expr, Flow]],
+    active: Callable[[Leaf], bool],
+    known: Mapping[int, Expr] | None = None,
+) -> list[tuple[Leaf, Flow]]:
+    """Return the reads in ``roots`` that are ``active``, each with its adjoint.
+
+    Each root comes with its own adjoint. Equal reads are one, whose adjoint is the sum over its
+    uses. ``known`` has, by ``id`` of a root, an expression that holds its value. An index and the
+    condition of a choice have no derivative; neither have comparisons and roundings, whose
+    derivative is 0 wherever it exists.
+
+    Raises :class:`~schedlang.errors.ComputeError`, which names ``stage``, for a conversion of a
+    float that depends on an active read to an integer.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((4,), name="A")
+    >>> B = sl.compute((4,), lambda i: sl.exp(A[i]) * A[i], name="B")
+    >>> [(read, flow)] = pullback("B", [(B.op.body[0], number(1, "float32"))], lambda leaf: True)
+    >>> read, flow
+    (A[i], exp(A[i]) + A[i] * exp(A[i]))
+    """
+    interned = _Interner()
+    made = [interned(root) for root, _ in roots]
+    values = {id(new): known[id(old)] for new, (old, _) in zip(made, roots)
+              if known and id(old) in known}  # fmt: skip
+    order = list(postorder(made))
+    depends = _depends(order, active)
+    flows: dict[int, Flow] = {}
+
+    def add(node: Expr, flow: Flow) -> None:
+        if id(node) not in depends or (isinstance(flow, Expr) and is_number(flow, 0)):
+            return
+        before = flows.get(id(node))
+        if isinstance(flow, Expr) and isinstance(before, Expr):
+            flow = plus(before, flow)
+        flows[id(node)] = flow
+
+    for root, (_, flow) in zip(made, roots):
+        add(root, flow)
+    found: list[tuple[Leaf, Flow]] = []
+    for node in reversed(order):
+        if id(node) not in flows:
+            continue
+        flow = flows[id(node)]
+        if isinstance(node, (Read, Var)):
+            found.append((node, flow))
+        elif isinstance(flow, Traced):
+            for child in value_children(node):
+                _refuse_integers(stage, node, child, depends)
+                add(child, TRACED)
+        else:
+            for child, part in _parts(node, flow, values.get(id(node), node)):
+                _refuse_integers(stage, node, child, depends)
+                add(child, part)
+    return found[::-1]
+
+
+class _Interner:
+    """A function that returns equal expressions as one object."""
+
+    def __init__(self) -> None:
+        self._done: dict[int, Expr] = {}
+        self._known: dict[object, Expr] = {}
+        self._kept: list[Expr] = []
+
+    def __call__(self, root: Expr) -> Expr:
+        # ids stay unique while the originals live
+        self._kept.append(root)
+        for node in postorder([root]):
+            if id(node) in self._done:
+                continue
+            made = with_children(node, tuple(self._done[id(c)] for c in node.children))
+            key: object
+            if made.weak and made.dtype == "int64":
+                key = to_lin(made)
+            elif isinstance(made, Read):
+                key = (label(made), *(to_lin(i) for i in made.indices))
+            else:
+                key = (label(made), *(id(c) for c in made.children))
+            self._done[id(node)] = self._known.setdefault(key, made)
+            self._kept.append(node)
+        return self._done[id(root)]
+
+
+def value_children(node: Expr) -> tuple[Expr, ...]:
+    """Return the children of which the value of ``node`` is no step function."""
+    if isinstance(node, Read) or node.dtype == "bool":
+        return ()
+    if isinstance(node, Select):
+        return (node.a, node.b)
+    if isinstance(node, Cast) and node.a.dtype == "bool":
+        return ()
+    return node.children
+
+
+def _depends(order: Sequence[Expr], active: Callable[[Leaf], bool]) -> set[int]:
+    """Return the ``id`` of each node whose value depends on an active leaf."""
+    found: set[int] = set()
+    for node in order:
+        if isinstance(node, (Read, Var)):
+            if active(node):
+                found.add(id(node))
+        elif any(id(child) in found for child in value_children(node)):
+            found.add(id(node))
+    return found
+
+
+def _refuse_integers(stage: str, node: Expr, child: Expr, depends: set[int]) -> None:
+    """Raise if ``node`` makes an integer of the float ``child``, which depends on an input."""
+    if id(child) not in depends or not dtypes.is_float(child.dtype):
+        return
+    if dtypes.is_float(node.dtype):
+        return
+    raise ComputeError(
+        explain(
+            f"sl.gradient through stage {stage}",
+            f"it converts {child} to {node.dtype}, and a conversion to integers has no derivative",
+            f"If the derivative is meant to be 0, round without a conversion: sl.trunc({child}). "
+            f"If {stage} is meant to be a constant, or to have another derivative, say so: "
+            f"sl.gradient(..., rules={{{stage}: None}}) or a function (see docs/gradients.md).",
+        )
+    )
+
+
+def _parts(node: Expr, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flow]]:
+    """Yield the children of ``node`` that may have an adjoint, each with its part.
+
+    ``value`` is an expression of the value of ``node``.
+    """
+    if isinstance(node, Binary):
+        yield from _of_binary(node, flow, value)
+    elif isinstance(node, Unary):
+        yield node.a, negative(flow)
+    elif isinstance(node, Cast):
+        if dtypes.is_float(node.a.dtype):
+            yield node.a, converted(flow, node.a.dtype)
+        elif node.a.dtype != "bool":
+            yield node.a, TRACED
+    elif isinstance(node, Select):
+        none = number(0, node.dtype)
+        yield node.a, chosen(node.cond, flow, none, node.lazy)
+        yield node.b, chosen(node.cond, none, flow, node.lazy)
+    elif isinstance(node, Call):
+        yield from _of_call(node, flow, value)
+
+
+def _of_binary(node: Binary, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flow]]:
+    a, b, op = node.a, node.b, node.op
+    if op == "+":
+        yield a, flow
+        yield b, flow
+    elif op == "-":
+        yield a, flow
+        yield b, negative(flow)
+    elif op == "*":
+        yield a, times(flow, b)
+        yield b, times(flow, a)
+    elif op == "/":
+        yield a, divided(flow, b)
+        yield b, negative(divided(times(flow, value), b))
+    elif op == "**":
+        yield from _of_power(node, flow, value)
+    elif op == "%":
+        yield a, flow
+        yield b, negative(times(flow, Binary("//", a, b, node.dtype)))
+    elif op not in ("//", *COMPARISONS):
+        raise AssertionError(f"no derivative of {op}")
+
+
+def _of_power(node: Binary, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flow]]:
+    """Yield the parts of a power; at a base of 0 the limits from above, as in torch."""
+    base, power, dtype = node.a, node.b, node.dtype
+    if isinstance(power, Const):
+        p = float(power.value)
+        if p:
+            rest = base if p == 2 else number(1, dtype)
+            if p not in (1, 2):
+                rest = Binary("**", base, number(p - 1, dtype), dtype)
+            yield base, times(flow, times(rest, number(p, dtype)))
+        return
+    lower = Binary("**", base, Binary("-", power, number(1, dtype), dtype), dtype)
+    is_zero = Binary("==", power, number(0, dtype), "bool")
+    yield base, chosen(is_zero, number(0, dtype), times(flow, times(power, lower)), False)
+    is_zero = Binary("==", base, number(0, dtype), "bool")
+    grown = times(flow, times(value, call("log", base)))
+    yield power, chosen(is_zero, number(0, dtype), grown, False)
+
+
+def _of_call(node: Call, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flow]]:
+    if node.fn in functions.FLAT:
+        return
+    if node.fn in ("min", "max"):
+        yield from _of_extreme(node, flow)
+    elif node.fn == "abs":
+        (a,) = node.args
+        none = number(0, node.dtype)
+        below = chosen(Binary("<", a, none, "bool"), negative(flow), none, False)
+        yield a, chosen(Binary(">", a, none, "bool"), flow, below, False)
+    else:
+        for place, argument in enumerate(node.args):
+            by = functions.derivative(node.fn, place, node.args, value)
+            yield argument, times(flow, by)
+
+
+def _of_extreme(node: Call, flow: Expr) -> Iterator[tuple[Expr, Flow]]:
+    """Yield the parts of a minimum or maximum of two.
+
+    Equal operands get half each, as in torch and JAX. A constant has no derivative, and where the
+    other operand equals it, that one has none either: relu has the derivative 0 at 0.
+    """
+    none, op = number(0, node.dtype), ">" if node.fn == "max" else "<"
+    for one, other in (node.args, node.args[::-1]):
+        wins = Binary(op, one, other, "bool")
+        tied: Expr = none
+        if not _is_constant(other):
+            half = times(flow, number(0.5, node.dtype))
+            tied = chosen(Binary("==", one, other, "bool"), half, none, False)
+        yield one, chosen(wins, flow, tied, False)
+
+
+def _is_constant(value: Expr) -> bool:
+    return not any(isinstance(node, Read) for node in postorder([value]))
+
+
+__all__ = ["TRACED", "Flow", "Traced", "pullback"]

@@ -1,0 +1,127 @@
+"""The derivatives of the math functions, found and simplified by sympy, as expressions.
+
+sympy differentiates each function once in a process, when a gradient first needs it. What it
+returns is written over the operands and, where that is shorter, the value of the function, which is
+already computed: ``tanh`` has the derivative ``1 - y*y``.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from schedlang.expr.nodes import Binary, Expr
+from schedlang.gradient.algebra import divided, negative, number, plus, times
+from schedlang.language.calls import call
+
+# functions that sympy has under the same name
+_SAME = ("exp", "log", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
+         "erf", "atan2")  # fmt: skip
+# functions whose derivative is 0 wherever they have one
+FLAT = ("floor", "ceil", "trunc", "round")
+DIFFERENTIABLE = (*_SAME, "exp2", "log2", "log10", "log1p", "expm1", "rsqrt", "sigmoid")
+
+
+def derivative(fn: str, place: int, args: tuple[Expr, ...], value: Expr) -> Expr:
+    """Return the derivative of ``fn(*args)`` by the argument at ``place``.
+
+    ``value`` is the value of the call, in whose dtype the derivative is computed.
+
+    >>> from schedlang.expr.nodes import Var
+    >>> x = Var("x", "float32", weak=False)
+    >>> derivative("tanh", 0, (x,), Var("y", "float32", weak=False))
+    1 - y * y
+    >>> derivative("erf", 0, (x,), x)
+    exp(-(x * x)) * 1.1283791670955126
+    """
+    formula = _formula(fn, place)
+    return _expression(formula, {"x0": args[0], "x1": args[-1], "y": value}, value.dtype)
+
+
+@cache
+def _formula(fn: str, place: int) -> Any:
+    """Return the derivative as a sympy expression over ``x0``, ``x1`` and the value ``y``."""
+    import sympy
+
+    x = sympy.symbols("x0 x1", real=True)
+    y = sympy.Symbol("y", real=True)
+    definitions = {
+        "exp2": lambda: 2 ** x[0],
+        "log2": lambda: sympy.log(x[0]) / sympy.log(2),
+        "log10": lambda: sympy.log(x[0]) / sympy.log(10),
+        "log1p": lambda: sympy.log(1 + x[0]),
+        "expm1": lambda: sympy.exp(x[0]) - 1,
+        "rsqrt": lambda: 1 / sympy.sqrt(x[0]),
+        "sigmoid": lambda: 1 / (1 + sympy.exp(-x[0])),
+    }
+    if fn in definitions:
+        defined = definitions[fn]()
+    else:
+        defined = getattr(sympy, fn)(*x[: 2 if fn == "atan2" else 1])
+    found = sympy.diff(defined, x[place])
+    # parts of the derivative that the value of the function gives
+    known = {
+        "exp": (sympy.exp(x[0]), y), "exp2": (2 ** x[0], y), "expm1": (sympy.exp(x[0]), y + 1),
+        "tanh": (sympy.tanh(x[0]), y), "tan": (sympy.tan(x[0]), y), "sqrt": (x[0], y**2),
+        "rsqrt": (x[0], y**-2), "sigmoid": (sympy.exp(-x[0]), 1 / y - 1),
+    }  # fmt: skip
+    if fn in known:
+        # roots are positive
+        positive = sympy.Symbol("y", positive=True)
+        found = found.subs(*known[fn]).subs(y, positive)
+        return sympy.simplify(found).subs(positive, y)
+    return sympy.simplify(found)
+
+
+def _expression(formula: Any, leaves: dict[str, Expr], dtype: str) -> Expr:
+    """Return a sympy expression over ``leaves`` as one of ours, with products in order."""
+
+    def made(part: Any) -> Expr:
+        return _expression(part, leaves, dtype)
+
+    if formula.is_Symbol:
+        return leaves[formula.name]
+    if formula.is_number:
+        return number(float(formula), dtype)
+    if formula.is_Add:
+        # positive terms first, and constants before others: 1 - y*y
+        terms = sorted(formula.args, key=lambda t: (t.could_extract_minus_sign(), not t.is_number))
+        total: Expr = number(0, dtype)
+        for term in terms:
+            sign = term.could_extract_minus_sign()
+            total = plus(total, negative(made(-term)) if sign else made(term))
+        return total
+    if formula.is_Mul:
+        return _product(formula, made, dtype)
+    if formula.is_Pow:
+        return _power(formula, made, dtype)
+    return call(formula.func.__name__.lower(), *map(made, formula.args))
+
+
+def _product(formula: Any, made: Any, dtype: str) -> Expr:
+    """Return a product as a quotient of two, with its number last."""
+    above: Expr = number(1, dtype)
+    below: Expr = number(1, dtype)
+    factor = 1.0
+    for part in formula.args:
+        if part.is_number:
+            factor *= float(part)
+        elif part.is_Pow and part.exp.is_Integer and part.exp < 0:
+            below = times(below, made(1 / part))
+        else:
+            above = times(above, made(part))
+    scaled = divided(times(above, number(abs(factor), dtype)), below)
+    return negative(scaled) if factor < 0 else scaled
+
+
+def _power(formula: Any, made: Any, dtype: str) -> Expr:
+    base, power = formula.base, formula.exp
+    if power.is_Integer and abs(int(power)) <= 4:
+        factor = made(base)
+        total = factor
+        for _ in range(abs(int(power)) - 1):
+            total = times(total, factor)
+        return total if power > 0 else divided(number(1, dtype), total)
+    if float(power) not in (0.5, -0.5):
+        return Binary("**", made(base), number(float(power), dtype), dtype)
+    return call("sqrt" if power > 0 else "rsqrt", made(base))

@@ -1,0 +1,118 @@
+"""``gradient``: the adjoints of a computation, from its result back to its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from schedlang.compute.define import defined
+from schedlang.compute.graph import operations, step_operations
+from schedlang.compute.tensor import Operation, PlaceholderOp, ScanOp, Tensor
+from schedlang.expr.nodes import Axis
+from schedlang.gradient.adjoint import Adjoint
+from schedlang.gradient.algebra import number
+from schedlang.gradient.arguments import (
+    check_head,
+    check_reached,
+    check_result,
+    check_rules,
+    check_sources,
+)
+from schedlang.gradient.backward import Backward
+from schedlang.gradient.reductions import compute_sites
+from schedlang.gradient.rules import Rules, rule_sites
+from schedlang.gradient.scans import scan_sites
+from schedlang.gradient.stages import Found, Head, Walk
+
+
+def gradient(
+    y: Tensor, xs: Any, head: Tensor | None = None, *, rules: Rules | None = None
+) -> Any:
+    """Return the gradient of ``y`` by each of ``xs``, as tensors to schedule like any other.
+
+    ``xs`` is a tensor or a list of tensors of float dtypes, and the result has the same form. The
+    gradient by ``x`` has the shape and the dtype of ``x``, and the name ``x_grad``. Its element is
+    the sum over all elements of ``y`` of their derivative times their element of ``head``, a tensor
+    of the shape and dtype of ``y``. A ``y`` of one element needs no ``head``.
+
+    Where a function has a kink, one derivative is chosen: equal elements of a ``max`` share it, as
+    in PyTorch, and ``abs`` and relu (``sl.max(x, 0)``) have the derivative 0 at 0. Indices,
+    conditions, comparisons and roundings have none.
+
+    ``rules`` replaces derivatives. It maps a tensor to ``None``, if it counts as a constant, or to
+    a function of its own gradient (one argument for each output of its stage). The function returns
+    the gradients that flow on, by tensor: ``rules={S: lambda head: {X: ...}}``.
+
+    Raises :class:`~schedlang.errors.ComputeError` if ``y`` does not depend on an ``x``, for a
+    ``head`` of another shape, for a conversion to integers, for a custom reducer that does not
+    declare ``gradient=``, and for a read at an index that depends on data.
+
+    >>> import numpy as np, schedlang as sl
+    >>> A = sl.placeholder((3,), "float64", name="A")
+    >>> k = sl.reduce_axis(3, name="k")
+    >>> C = sl.compute((), lambda: sl.sum(A[k] * A[k], axis=k), name="C")
+    >>> sl.reference(sl.gradient(C, A))(np.array([1.0, 2.0, 3.0]))
+    array([2., 4., 6.])
+    """
+    several = isinstance(xs, (list, tuple))
+    wanted = check_sources(xs)
+    check_result(y)
+    given = check_rules(rules)
+    check_head(y, head)
+    seed = Adjoint(value=number(1, y.dtype)) if head is None else Adjoint(tensor=head)
+    made = adjoints(y, wanted, seed, (), given)
+    results = [made_result(x, made[x], ()) for x in wanted]
+    return results if several else results[0]
+
+
+def adjoints(
+    y: Tensor, xs: Sequence[Tensor], seed: Adjoint, batch: tuple[Axis, ...], rules: Rules
+) -> dict[Tensor, Head]:
+    """Return the adjoint of each of ``xs``, given that of ``y``."""
+    order = operations([y])
+    active = _depending(order, xs, rules)
+    check_reached(y, xs, order)
+    walk = Walk(active.__contains__, batch)
+
+    def sites_of(walk: Walk, op: Operation, heads: Sequence[Head]) -> Found:
+        ruled = [t for t in op.outputs if t in rules] if not isinstance(op, PlaceholderOp) else []
+        if ruled:
+            return rule_sites(rules[ruled[0]], ruled[0], op, heads)
+        if isinstance(op, ScanOp):
+            return scan_sites(walk, op, heads)
+        assert not isinstance(op, PlaceholderOp)
+        return compute_sites(walk, op, heads)
+
+    backward = Backward(walk, {y: seed}, sites_of, {*xs, *rules})
+    inside = {o for op in order if isinstance(op, ScanOp) for o in (
+        *step_operations(op), *(t.op for t in op.update))}  # fmt: skip
+    backward.run([op for op in order if op not in inside])
+    return {x: backward.adjoint(x) for x in xs}
+
+
+def made_result(x: Tensor, head: Head, batch: Sequence[Axis]) -> Tensor:
+    """Return the gradient by ``x`` as a stage of its own, with the batch axes first."""
+    name = f"{x.name}_grad"
+    made = head.tensor if isinstance(head, Adjoint) else None
+    if made is not None and made.name == name and not batch:
+        if not isinstance(made.op, PlaceholderOp):
+            return made
+    own = tuple(Axis(f"i{k}", n) for k, n in enumerate(x.shape))
+    if made is not None and not isinstance(made.op, (PlaceholderOp, ScanOp)):
+        names = [axis.name for axis in made.op.axis][: x.ndim]
+        own = tuple(Axis(n, e) for n, e in zip(names, x.shape))
+    lead = tuple(Axis(axis.name, axis.extent) for axis in batch)
+    adjoint = head if isinstance(head, Adjoint) else Adjoint.zero(x.dtype)
+    return defined(name, (*lead, *own), adjoint.at((*own, *lead)))
+
+
+def _depending(order: Sequence[Operation], xs: Sequence[Tensor], rules: Rules) -> set[Tensor]:
+    """Return ``xs`` and the tensors that depend on them, not counting constants by a rule."""
+    found = set(xs)
+    for op in order:
+        if isinstance(op, PlaceholderOp):
+            continue
+        reads = [*op.input_tensors, *(op.state if isinstance(op, ScanOp) else ())]
+        if any(t in found for t in reads):
+            found.update(t for t in op.outputs if rules.get(t, True) is not None or t in xs)
+    return found

@@ -1,0 +1,84 @@
+"""The sites of one stage: what flows back from its outputs to the elements that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Union
+
+from schedlang.compute.read import Read
+from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.gradient.adjoint import Adjoint
+from schedlang.gradient.algebra import unguarded
+from schedlang.gradient.derivative import TRACED, Flow, Traced, pullback
+from schedlang.gradient.site import Site
+
+# the adjoint of an output: none if nothing that counts reads it
+Head = Union[Adjoint, Traced, None]
+Found = list[tuple[Tensor, Union[Site, Traced]]]
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What holds for all stages of one gradient: its ``active`` tensors and its ``batch`` axes.
+
+    Every adjoint has the batch axes after those of its tensor. If ``padded``, zeros around an
+    adjoint may take the place of conditions.
+    """
+
+    active: Callable[[Tensor], bool]
+    batch: tuple[Axis, ...] = ()
+    padded: bool = True
+
+    def flow(self, head: Head, op: ComputeOp) -> Flow | None:
+        """Return the adjoint of an output at the axes of its operation."""
+        return head.at((*op.axis, *self.batch)) if isinstance(head, Adjoint) else head
+
+
+def sites_of(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
+    """Return the reads of a stage without a reducer, each with its site."""
+    known: dict[int, Expr] = {}
+    roots: list[tuple[Expr, Flow]] = []
+    for root, tensor, head in zip(op.body, op.outputs, heads):
+        flow = walk.flow(head, op)
+        if flow is not None:
+            roots.append((root, flow))
+            # what is stored need not be computed again
+            known[id(root)] = tensor[tuple(op.axis)]
+    return sites(walk, op, roots, (), (), heads, known)
+
+
+def sites(
+    walk: Walk,
+    op: ComputeOp,
+    roots: Sequence[tuple[Expr, Flow]],
+    reduced: Sequence[Axis],
+    held: Sequence[Expr],
+    heads: Sequence[Head],
+    known: Mapping[int, Expr] | None = None,
+) -> Found:
+    """Return the sites of the active reads in ``roots``, each of which comes with its adjoint.
+
+    The expressions are evaluated at all points of the axes of ``op`` and of ``reduced`` where
+    ``held`` hold.
+    """
+
+    def active(leaf: Read | Var) -> bool:
+        return isinstance(leaf, Read) and walk.active(leaf.tensor)
+
+    found: Found = []
+    tensors = [h.tensor for h in heads if isinstance(h, Adjoint) and h.tensor is not None]
+    for read, flow in pullback(op.name, roots, active, known):
+        assert isinstance(read, Read)
+        if isinstance(flow, Traced):
+            found.append((read.tensor, TRACED))
+            continue
+        conditions, value = unguarded(flow)
+        axes = (*op.axis, *reduced, *walk.batch)
+        site = Site(
+            op.name, str(read), axes, (*read.indices, *walk.batch), (*held, *conditions), value,
+            tensors[0] if len(tensors) == 1 else None,
+        )  # fmt: skip
+        found.append((read.tensor, site))
+    return found
