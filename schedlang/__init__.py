@@ -37,6 +37,7 @@ _aliases.install()
 _ON_DEMAND = {
     "Kernel": "schedlang.runtime.kernel:Kernel",
     "apply_best": "schedlang.autotune.best:apply_best",
+    "autoschedule": "schedlang.autoschedule",
     "autotune": "schedlang.autotune",
     "best": "schedlang.autotune.best:best",
     "build": "schedlang.runtime.build:build",
@@ -53,7 +54,8 @@ _ON_DEMAND = {
 __all__ = [
     "Axis", "Expr", "Kernel", "Nest", "Schedule", "StageView", "Target", "Tensor", "__version__",
     "abs", "acos", "all", "any",
-    "apply_best", "argmax", "argmin", "asin", "atan", "atan2", "autotune", "best",
+    "apply_best", "argmax", "argmin", "asin", "atan", "atan2", "autoschedule", "autotune",
+    "best",
     "build", "cast", "ceil", "comm_reducer",
     "compute", "const", "cos", "cosh", "cost", "create_schedule", "erf", "errors", "evaluate",
     "exp", "exp2", "explain", "expm1", "floor", "graph", "if_then_else", "isfinite", "isinf",

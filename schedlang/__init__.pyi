@@ -11,6 +11,7 @@ from schedlang import tir as tir
 from schedlang import transform as transform
 from schedlang.analysis.cost import cost as cost
 from schedlang.analysis.graph import graph as graph
+from schedlang.autoschedule.scheduler import autoschedule as autoschedule
 from schedlang.autotune.best import apply_best as apply_best
 from schedlang.autotune.best import best as best
 from schedlang.autotune.tuner import autotune as autotune
