@@ -17,6 +17,8 @@ ORDER = (
     "reduce_order", "tested", "lanes", "rows", "parallel", "block", "order", "inner_order",
     "vthreads", "prefetch", "transposed", "unroll",
 )  # fmt: skip
+# kinds of knobs that decide which other knobs there are, or what these mean
+STRUCTURE = ("inline", "fuse", "how", "lane", "axes")
 _RANK = {kind: rank for rank, kind in enumerate(ORDER)}
 # of these, the last part of a name is an operand
 _OF_OPERANDS = ("pack", "shared")
@@ -46,14 +48,15 @@ def in_order(decisions: Mapping[str, Decision]) -> list[str]:
 def start(name: str, options: Sequence[Decision]) -> int:
     """Return the position of the option to start from.
 
-    It is the first, which is the safest, but for these knobs: short loops are unrolled, partial
-    sums and lanes are several vectors wide, so that one need not wait for the other.
+    It is the first, which is the safest, but for these knobs: short loops are unrolled, operands
+    are packed, partial sums and lanes are several vectors wide, so that one need not wait for the
+    other.
 
     >>> start("C.unroll", [False, True]), start("C.vectors", [1, 2, 4, 8]), start("C.how", ["tile"])
     (1, 2, 0)
     """
     kind, last = kind_of(name), len(options) - 1
-    if kind == "unroll" and True in options:
+    if kind in ("unroll", "pack") and True in options:
         return options.index(True)
     if kind == "vectors":
         return min(2, last)
@@ -107,4 +110,4 @@ def _moved(order: list[int]) -> list[Decision]:
     return found
 
 
-__all__ = ["in_order", "kind_of", "others", "start"]
+__all__ = ["STRUCTURE", "in_order", "kind_of", "others", "start"]

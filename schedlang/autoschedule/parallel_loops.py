@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from schedlang.autoschedule.problems import JUMPS
 from schedlang.autotune.costs.estimate import (
     LAUNCH,
     costs,
@@ -33,7 +34,7 @@ def _useless(nest: Nest, target: Target, threads: int) -> set[str]:
     """Return the stages whose parallel loops save less than it takes to start the threads."""
     saved: dict[str, float] = defaultdict(float)
     starts: dict[str, dict[object, int]] = defaultdict(dict)
-    for cost in costs(nest, target):
+    for cost in costs(nest, target, jumps=JUMPS):
         outer = parallel_loop(cost.loops)
         if outer is None:
             continue

@@ -76,6 +76,7 @@ class Space:
     * ``deadline``: nothing is drawn after it, by ``time.monotonic``.
     * ``pick``: decides what is neither given nor drawn, see
       :class:`~schedlang.autotune.knobs.Knobs`.
+    * ``jumps``: as for :func:`~schedlang.autotune.costs.estimate.costs`.
     """
 
     outputs: Sequence[Tensor]
@@ -86,6 +87,7 @@ class Space:
     sizes: Mapping[Var, int] = field(default_factory=dict)
     deadline: float | None = None
     pick: Pick | None = None
+    jumps: float = 1.0
     counts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     illegal: set[str] = field(default_factory=set)
@@ -193,7 +195,7 @@ class Space:
     def _estimate(self, known: Nest, program: Program | None) -> Estimate:
         """Return the estimated cost of a nest, or of its kernels on a GPU."""
         if program is None:
-            return estimate(known, self.target, self.threads)
+            return estimate(known, self.target, self.threads, self.jumps)
         return estimate_gpu(program, self.target)
 
     def _spills(self, nest: Nest, program: Program | None) -> bool:
