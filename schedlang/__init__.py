@@ -40,6 +40,7 @@ _aliases.install()
 _ON_DEMAND = {
     "Kernel": "schedlang.runtime.kernel:Kernel",
     "apply_best": "schedlang.autotune.best:apply_best",
+    "autoschedule": "schedlang.autoschedule",
     "autotune": "schedlang.autotune",
     "best": "schedlang.autotune.best:best",
     "build": "schedlang.runtime.build:build",
@@ -57,13 +58,13 @@ _ON_DEMAND = {
 __all__ = [
     "Axis", "Expr", "Kernel", "Nest", "Schedule", "StageView", "Target", "Tensor", "__version__",
     "abs", "acos", "all", "any", "apply_best", "argmax", "argmin", "asin", "assume", "atan",
-    "atan2", "autotune", "best", "build", "cast", "ceil", "comm_reducer", "compute", "const", "cos",
-    "cosh", "cost", "create_schedule", "einsum", "erf", "errors", "evaluate", "exp", "exp2",
-    "explain", "expm1", "floor", "gradient", "graph", "if_then_else", "isfinite", "isinf", "isnan",
-    "log", "log10", "log1p", "log2", "logical_not", "lower", "max", "min", "named", "next_steps",
-    "pad", "placeholder", "plot", "popcount", "pow", "prod", "reduce_axis", "reference", "round",
-    "rsqrt", "saturating_cast", "scan", "scatter", "schedule", "select", "sigmoid", "sin", "sinh",
-    "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",
+    "atan2", "autoschedule", "autotune", "best", "build", "cast", "ceil", "comm_reducer", "compute",
+    "const", "cos", "cosh", "cost", "create_schedule", "einsum", "erf", "errors", "evaluate", "exp",
+    "exp2", "explain", "expm1", "floor", "gradient", "graph", "if_then_else", "isfinite", "isinf",
+    "isnan", "log", "log10", "log1p", "log2", "logical_not", "lower", "max", "min", "named",
+    "next_steps", "pad", "placeholder", "plot", "popcount", "pow", "prod", "reduce_axis",
+    "reference", "round", "rsqrt", "saturating_cast", "scan", "scatter", "schedule", "select",
+    "sigmoid", "sin", "sinh", "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",
 ]  # fmt: skip
 
 

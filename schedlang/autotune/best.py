@@ -58,9 +58,9 @@ class Best:
         return "\n  ".join(filter(None, lines))
 
 
-def packaged() -> list[Database]:
-    """Return the databases that come with schedlang."""
-    return [Database(path) for path in sorted(_PACKAGED.glob("*.jsonl"))]
+def packaged(op: str = "") -> list[Database]:
+    """Return the databases that come with schedlang, of the computation ``op`` alone if given."""
+    return [Database(path, op) for path in sorted(_PACKAGED.glob("*.jsonl"))]
 
 
 def best(

@@ -37,7 +37,9 @@ class Database:
     :class:`~schedlang.errors.DatabaseWarning`. A file that does not exist is empty.
 
     Methods that take ``outputs``, the tensors of a computation, return sizes and steps in the names
-    of these tensors. Without ``outputs``, names are as recorded.
+    of these tensors. Without ``outputs``, names are as recorded. With ``op``, the key of a
+    computation (see :class:`~schedlang.autotune.record.Where`), the lines of all others are passed
+    over without parsing them.
 
     Raises :class:`~schedlang.errors.TuningError` for a path that cannot be read.
 
@@ -53,8 +55,9 @@ class Database:
     (['ok', 'wrong answer'], 2e-06)
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None = None, op: str = "") -> None:
         self.path = _path(path)
+        self._op = op.encode()
         self._lock = threading.Lock()
         self._forget()
         # an unreadable file is an error now, not at the end of a search
@@ -65,8 +68,8 @@ class Database:
         """Return ``value`` if it is a database, else the database in that file."""
         return value if isinstance(value, Database) else Database(value)
 
-    def __reduce__(self) -> tuple[type[Database], tuple[Path]]:
-        return Database, (self.path,)
+    def __reduce__(self) -> tuple[type[Database], tuple[Path, str]]:
+        return Database, (self.path, self._op.decode())
 
     def __repr__(self) -> str:
         return f"Database({str(self.path)!r})"
@@ -251,7 +254,7 @@ class Database:
         number = self._lines + 1
         if line is None:
             problems[number] = f"it is longer than {LONGEST} bytes"
-        elif line.strip():
+        elif line.strip() and self._op in line:
             try:
                 entry = from_line(line)
             except (ValueError, RecursionError) as error:

@@ -24,6 +24,8 @@ MOST_WAYS = 100_000
 # any JSON value, so that it can be stored and sent
 Decision = Any
 Decisions = Mapping[str, Decision]
+# the position of an option, from the name of a knob and its options as plain data
+Pick = Callable[[str, Sequence[Decision]], int]
 
 
 class Rejected(Exception):
@@ -37,8 +39,10 @@ class Refused(Rejected):
 class Knobs:
     """The decisions of one candidate, which a template asks for by name.
 
-    ``decisions`` holds every decision so far. A decision in ``given`` is used if it is still one of
-    the options. Any other is drawn from ``rng``. Without ``rng`` it is the first option, which the
+    ``decisions`` holds every decision so far, and ``options`` what each was chosen from: a list of
+    plain data, or ``None`` for the order of a permutation. A decision in ``given`` is used if it is
+    still one of the options. Any other is drawn from ``rng``. Without ``rng``, ``pick`` returns the
+    position of an option from the name and the options; without ``pick`` it is the first, which the
     tactics make the safest one.
 
     >>> knobs = Knobs({"rows": [8, 4]})
@@ -48,10 +52,14 @@ class Knobs:
     {'rows': [8, 4], 'lanes': 16, 'order': [0, 1]}
     """
 
-    def __init__(self, given: Decisions | None = None, rng: Random | None = None) -> None:
+    def __init__(
+        self, given: Decisions | None = None, rng: Random | None = None, pick: Pick | None = None
+    ) -> None:
         self._given = dict(given or {})
         self._rng = rng
+        self._pick = pick
         self.decisions: dict[str, Decision] = {}
+        self.options: dict[str, list[Decision] | None] = {}
 
     def choice(self, name: str, options: Sequence[T]) -> T:
         """Return one of ``options``: numbers, text, booleans, None, and lists or tuples of these.
@@ -69,9 +77,11 @@ class Knobs:
         wanted = self._given.get(name, _NOTHING)
         if wanted is not _NOTHING and wanted in plain:
             at = plain.index(wanted)
+        elif self._rng is not None:
+            at = self._rng.randrange(len(known))
         else:
-            at = 0 if self._rng is None else self._rng.randrange(len(known))
-        self._keep(name, plain[at])
+            at = 0 if self._pick is None else self._pick(name, plain)
+        self._keep(name, plain[at], plain)
         return known[at]
 
     def split(
@@ -120,7 +130,7 @@ class Knobs:
             order = list(wanted)
         elif self._rng is not None:
             self._rng.shuffle(order)
-        self._keep(name, order)
+        self._keep(name, order, None)
         return tuple(known[n] for n in order)
 
     def require(self, holds: bool | Callable[..., bool], why: str = "") -> None:
@@ -137,12 +147,13 @@ class Knobs:
         if not holds:
             raise Rejected(why or _default_reason(constraint, self.decisions, sys._getframe(1)))
 
-    def _keep(self, name: str, value: Decision) -> None:
+    def _keep(self, name: str, value: Decision, options: list[Decision] | None) -> None:
         if not isinstance(name, str) or not name:
             raise TuningError(f"the name of a knob must be a non-empty string, not {name!r}")
         if name in self.decisions:
             raise TuningError(f"knob {name!r} is asked for twice: give each knob its own name")
         self.decisions[name] = value
+        self.options[name] = options
 
 
 _NOTHING = object()

@@ -11,7 +11,15 @@ from time import monotonic
 
 from schedlang.autotune.costs.estimate import Estimate, estimate
 from schedlang.autotune.costs.estimate_gpu import estimate_gpu, registers
-from schedlang.autotune.knobs import Decision, Decisions, Knobs, Refused, Rejected, refusal
+from schedlang.autotune.knobs import (
+    Decision,
+    Decisions,
+    Knobs,
+    Pick,
+    Refused,
+    Rejected,
+    refusal,
+)  # fmt: skip
 from schedlang.autotune.work_bound import most_work
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
@@ -44,6 +52,8 @@ class Candidate:
     """A schedule, the decisions that made it, its loop nest and the estimate of its cost.
 
     ``origin`` names its source if the strategy did not propose it, such as ``"database"``.
+    ``options`` are those that each decision was chosen from, see
+    :class:`~schedlang.autotune.knobs.Knobs`.
     """
 
     decisions: Decisions
@@ -51,6 +61,7 @@ class Candidate:
     nest: Nest
     estimate: Estimate
     origin: str = ""
+    options: Mapping[str, Sequence[Decision] | None] = field(default_factory=dict, repr=False)
 
 
 @dataclass
@@ -63,6 +74,9 @@ class Space:
     * ``reasons``: why draws were invalid, counted. ``illegal``: those reasons that are errors of a
       schedule step and not of a constraint.
     * ``deadline``: nothing is drawn after it, by ``time.monotonic``.
+    * ``pick``: decides what is neither given nor drawn, see
+      :class:`~schedlang.autotune.knobs.Knobs`.
+    * ``jumps``: as for :func:`~schedlang.autotune.costs.estimate.costs`.
     """
 
     outputs: Sequence[Tensor]
@@ -72,6 +86,8 @@ class Space:
     made: bool = True
     sizes: Mapping[Var, int] = field(default_factory=dict)
     deadline: float | None = None
+    pick: Pick | None = None
+    jumps: float = 1.0
     counts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     illegal: set[str] = field(default_factory=set)
@@ -133,7 +149,7 @@ class Space:
 
     def _candidate(self, rng: Random | None, given: Decisions | None) -> Candidate:
         """Apply the template, lower the schedule, and estimate its cost."""
-        knobs = Knobs(given, rng)
+        knobs = Knobs(given, rng, self.pick)
         s = empty_schedule(list(self.outputs))
         try:
             with warnings.catch_warnings():
@@ -155,7 +171,7 @@ class Space:
                 raise Rejected("a tile of sums does not fit the registers")
             if found.flops > most_work(self._work):
                 raise Rejected("recomputes too much")
-        return Candidate(knobs.decisions, s, nest, found)
+        return Candidate(knobs.decisions, s, nest, found, options=knobs.options)
 
     def of(self, s: Schedule, decisions: Decisions, origin: str) -> Candidate:
         """Return a candidate for a schedule that the space did not draw."""
@@ -179,7 +195,7 @@ class Space:
     def _estimate(self, known: Nest, program: Program | None) -> Estimate:
         """Return the estimated cost of a nest, or of its kernels on a GPU."""
         if program is None:
-            return estimate(known, self.target, self.threads)
+            return estimate(known, self.target, self.threads, self.jumps)
         return estimate_gpu(program, self.target)
 
     def _spills(self, nest: Nest, program: Program | None) -> bool:

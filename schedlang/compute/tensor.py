@@ -35,7 +35,7 @@ Extent = Union[int, Expr]
 Shape = tuple[Extent, ...]
 
 # functions of schedlang that take a tensor
-FUNCTIONS = ("autotune", "best", "cost", "graph", "reference", "schedule")
+FUNCTIONS = ("autoschedule", "autotune", "best", "cost", "graph", "reference", "schedule")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 

@@ -89,19 +89,26 @@ def joined(compute: float, traffic: float) -> float:
     return max(compute, traffic) + 0.3 * min(compute, traffic)
 
 
-def costs(nest: Nest, target: Target, grouped: bool = False) -> Iterator[Cost]:
+def costs(
+    nest: Nest, target: Target, grouped: bool = False, jumps: float = 1.0
+) -> Iterator[Cost]:  # fmt: skip
     """Yield the costs of the statements of ``nest`` on one core of ``target``, a CPU.
 
     With ``grouped``, the reads of a stencil, whose indices differ by constants, fetch lines once.
+    ``jumps`` is the factor on the bytes of accesses that jump from line to line.
     """
     sizes = [b.bytes for b in nest.buffers]
     resident = None not in sizes and sum(n or 0 for n in sizes) <= target.caches[-1].size
     for site in _sites(keep_sums(nest.body, LoopJob(nest, target))):
-        yield _cost(site, target, resident, grouped)
+        yield _cost(site, target, resident, grouped, jumps)
 
 
-def estimate(nest: Nest, target: Target, threads: int = 2) -> Estimate:
+def estimate(
+    nest: Nest, target: Target, threads: int = 2, jumps: float = 1.0
+) -> Estimate:  # fmt: skip
     """Return the estimated cost of ``nest`` on ``threads`` cores of ``target``, a CPU.
+
+    ``jumps`` is as for :func:`costs`.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((1024, 1024), name="A")
@@ -113,7 +120,7 @@ def estimate(nest: Nest, target: Target, threads: int = 2) -> Estimate:
     (True, 1048576.0)
     """
     cycles, work, launches = 0.0, 0.0, set()
-    for cost in costs(nest, target):
+    for cost in costs(nest, target, jumps=jumps):
         own = joined(cost.compute, sum(cost.traffic))
         outer = parallel_loop(cost.loops) if threads > 1 else None
         if outer is not None:
@@ -211,7 +218,9 @@ def _new(test: If, loops: Sequence[For]) -> float:
     return 1.0 if passed is None else passed / prod(length for _, length in spans.values())
 
 
-def _cost(site: _Site, target: Target, resident: bool, grouped: bool) -> Cost:
+def _cost(
+    site: _Site, target: Target, resident: bool, grouped: bool, jumps: float
+) -> Cost:  # fmt: skip
     """Return the costs of a statement on one core."""
     store, around, loops = site.store, site.around, site.around.loops
     lane = next((f for f in reversed(loops) if f.kind == "vectorize"), None)
@@ -246,7 +255,7 @@ def _cost(site: _Site, target: Target, resident: bool, grouped: bool) -> Cost:
     reach = [Reach(b, tuple(i)) for b, i in (*reads, *((b, store.indices) for b in store.buffers))]
     if grouped:
         reach = one_of_each_group(reach)
-    moved = line_traffic(reach, loops, _extent, target.caches, resident)
+    moved = line_traffic(reach, loops, _extent, target.caches, resident, jumps)
     traffic = tuple(bytes_ / rate for bytes_, rate in zip(moved, RATES[-len(moved) :]))
     compute = times * (each + loop_overhead)
     return Cost(loops, compute, traffic, times * copies * lanes * around.share * flops)

@@ -14,8 +14,10 @@ from schedlang.index.linear import ZERO, Lin, Opaque, Product
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Buffer, For
-from schedlang.ir.offsets import strides
+from schedlang.ir.offsets import flat, lane_step, strides
 
+# bytes of a step that a prefetcher follows
+NEAR = 2 * LINE
 # bytes of a page, inside of which virtual and physical addresses agree
 PAGE = 4096
 
@@ -82,23 +84,25 @@ def one_of_each_group(accesses: Sequence[Reach]) -> list[Reach]:
 
 def line_traffic(
     accesses: Sequence[Reach], loops: Sequence[For], extent: Callable[[For], int],
-    caches: Sequence[Cache], resident: bool = False,
+    caches: Sequence[Cache], resident: bool = False, jumps: float = 1.0,
 ) -> list[float]:  # fmt: skip
     """Return the bytes that miss each of ``caches`` while ``loops`` run.
 
     If a cache cannot hold the data of an outer loop, its data are fetched again in each iteration.
     That is decided for all accesses together, and again for an access whose lines fall into few
-    sets. If ``resident``, the last level has all data before the call.
+    sets. If ``resident``, the last level has all data before the call. The bytes of an access that
+    :func:`_jumps` count ``jumps`` times, as no prefetcher fetches them.
     """
     # by depth: the footprint inside of so many outer loops
     kept = [_footprints(access, loops, extent) for access in accesses]
     needed = [sum(footprint.bytes for footprint in inside) for inside in zip(*kept)]
+    factors = [jumps if jumps != 1 and _jumps(access, loops) else 1.0 for access in accesses]
     found = []
     for cache in caches:
         last = cache is caches[-1]
         depth = next((d for d, bytes_ in enumerate(needed) if bytes_ <= cache.size), len(loops))
         total = 0.0
-        for footprints in kept:
+        for footprints, factor in zip(kept, factors):
             own = depth
             # the last level hashes addresses to sets, so that no few sets fill up
             while not last and own < len(loops) and (
@@ -107,9 +111,29 @@ def line_traffic(
                 own += 1
             # the innermost loop whose data do not fit fetches each line once
             swept = max(0, own - 1)
-            total += prod(extent(f) for f in loops[:swept]) * footprints[swept].bytes
+            total += factor * prod(extent(f) for f in loops[:swept]) * footprints[swept].bytes
         found.append(0.0 if last and resident else total)
     return found
+
+
+def _jumps(access: Reach, loops: Sequence[For]) -> bool:
+    """Return whether the innermost loop that moves an access skips lines from step to step.
+
+    The lanes and the copies of a statement are one step.
+    """
+    offset = flat(access.buffer, access.indices)
+    size = itemsize(access.buffer.dtype)
+    run = size
+    for loop in reversed(loops):
+        step = lane_step(offset, loop.axis)
+        if step == 0:
+            continue
+        if loop.kind in ("vectorize", "unroll"):
+            if step == run // size and isinstance(loop.extent, int):
+                run *= loop.extent
+            continue
+        return step is None or abs(step) * size > max(run, NEAR)
+    return False
 
 
 def _footprints(

@@ -1,0 +1,10 @@
+"""A good schedule at once: ``schedlang.autoschedule(C)``."""
+
+from __future__ import annotations
+
+from schedlang.autoschedule.scheduler import Choice, autoschedule, choose
+from schedlang.callable_module import make_callable
+
+make_callable(__name__, autoschedule)
+
+__all__ = ["Choice", "autoschedule", "choose"]

@@ -1,0 +1,115 @@
+"""Coordinate descent: change one decision at a time, and keep what lowers the estimate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from schedlang.autoschedule.moves import STRUCTURE, in_order, kind_of, others
+from schedlang.autotune.knobs import Decisions, Rejected
+from schedlang.autotune.space import Candidate, Space
+
+# a decision is changed only for a gain of more than this part: the first options are the safest
+LEAST_GAIN = 1e-3
+# random draws, if the decisions to start from are rejected
+MOST_DRAWS = 8
+# how many structures are refined, each with this part of the evaluations
+REFINED, PART = 2, 0.3
+
+
+def descend(space: Space, evaluations: int, given: Decisions | None = None) -> Candidate | None:
+    """Return the candidate of the least estimate that ``evaluations`` draws of ``space`` find.
+
+    The first candidate has the decisions ``given`` and those that ``space.pick`` makes. Each change
+    of its structure, such as another tactic, is tried. The best two structures are refined, and
+    then the better one until the evaluations are used up or nothing gains. The result depends on no
+    clock: the same space gives the same candidate. It is ``None`` if all are rejected.
+    """
+    draws = _Draws(space, evaluations)
+    first = draws.first(given or {})
+    if first is None:
+        return None
+    found = sorted([first, *draws.structures(first)], key=lambda c: c.estimate.seconds)[:REFINED]
+    if len(found) > 1:
+        part = int(PART * evaluations)
+        found = [draws.refined(candidate, part, STRUCTURE) for candidate in found]
+    best = min(found, key=lambda c: c.estimate.seconds)
+    return draws.refined(best, draws.left)
+
+
+@dataclass
+class _Draws:
+    """The draws of one descent: how many are ``left``, and the decisions of those so far."""
+
+    space: Space
+    left: int
+    drawn: set[str] = field(default_factory=set)
+
+    def first(self, given: Decisions) -> Candidate | None:
+        """Return the candidate of the given decisions, or a random one that is not rejected."""
+        found = self.draw(given)
+        for seed in range(MOST_DRAWS):
+            if found is not None or self.left <= 0:
+                break
+            found = self.draw(given, Random(seed))
+        return found
+
+    def structures(self, first: Candidate) -> list[Candidate]:
+        """Return the candidates that differ from the first in one decision about the structure."""
+        names = [name for name in in_order(first.decisions) if kind_of(name) in STRUCTURE]
+        found = [
+            self.changed(first, name, value) for name in names
+            for value in others(name, first.decisions[name], first.options[name])
+        ]  # fmt: skip
+        return [candidate for candidate in found if candidate is not None]
+
+    def refined(self, best: Candidate, most: int, kept: Sequence[str] = ()) -> Candidate:
+        """Return a candidate that is better by up to ``most`` more draws.
+
+        Knobs of the kinds ``kept`` are not changed.
+        """
+        end, gained = max(0, self.left - most), True
+        while gained and self.left > end:
+            gained = False
+            for name in in_order(best.decisions):
+                if name not in best.decisions or kind_of(name) in kept:
+                    # an earlier change may have removed the knob
+                    continue
+                for value in others(name, best.decisions[name], best.options[name]):
+                    found = self.changed(best, name, value) if self.left > end else None
+                    if found is not None and _better(found, best):
+                        best, gained = found, True
+                        if name not in best.decisions:
+                            break
+        return best
+
+    def changed(self, best: Candidate, name: str, value: object) -> Candidate | None:
+        """Return the candidate with one other decision, unless it is known or rejected."""
+        decisions = {**best.decisions, name: value}
+        return None if _key(decisions) in self.drawn else self.draw(decisions)
+
+    def draw(self, decisions: Decisions, rng: Random | None = None) -> Candidate | None:
+        """Return the candidate of ``decisions``; ``None`` if it is rejected or none are left."""
+        if self.left <= 0:
+            return None
+        self.left -= 1
+        self.drawn.add(_key(decisions))
+        try:
+            found = self.space.draw_unverified(rng, decisions)
+        except Rejected:
+            return None
+        self.drawn.add(_key(found.decisions))
+        return found
+
+
+def _better(candidate: Candidate, best: Candidate) -> bool:
+    return candidate.estimate.seconds < best.estimate.seconds * (1 - LEAST_GAIN)
+
+
+def _key(decisions: Decisions) -> str:
+    return json.dumps(decisions, sort_keys=True)
+
+
+__all__ = ["descend"]

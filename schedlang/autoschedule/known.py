@@ -1,0 +1,178 @@
+"""Schedules from the tuning databases: of the same sizes, or of near ones with fitting knobs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import log2
+
+from schedlang.autoschedule.nearest import nearest
+from schedlang.autoschedule.problems import space_of
+from schedlang.autoschedule.rename import renamed
+from schedlang.autotune.best import packaged
+from schedlang.autotune.database import Database
+from schedlang.autotune.knobs import Rejected
+from schedlang.autotune.record import UNTUNED, Where, machine
+from schedlang.autotune.records.distance import differences, distance
+from schedlang.autotune.records.entry import Entry
+from schedlang.autotune.records.replay import replay
+from schedlang.autotune.tactics.facts import Problem
+from schedlang.autotune.text import one_line
+from schedlang.compute.data import structure
+from schedlang.compute.rename import Names, names_of
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import SchedlangError
+from schedlang.ir.verify import verify
+from schedlang.lowering.lower import lower_state
+from schedlang.schedule.schedule import Schedule, empty_schedule
+from schedlang.target import Target
+from schedlang.version import __version__
+
+# sizes up to so many times larger or smaller are near
+NEAR = 4
+# the most entries that are tried, as their steps or knobs need not fit
+MOST_TRIED = 8
+
+
+@dataclass(frozen=True)
+class Known:
+    """A schedule from a database. ``note`` says where it comes from and what differs."""
+
+    schedule: Schedule
+    same_sizes: bool
+    note: str
+
+
+def sources(
+    outputs: Sequence[Tensor], database: Database | str | os.PathLike[str] | None
+) -> list[Database]:
+    """Return the databases to look in: the given one, or those that :func:`schedlang.best` takes.
+
+    Raises :class:`~schedlang.errors.TuningError` for a file that cannot be read.
+    """
+    if isinstance(database, Database):
+        return [database]
+    op = structure(outputs).key
+    return [Database(database, op), *(packaged(op) if database is None else ())]
+
+
+def known(problem: Problem, databases: Sequence[Database]) -> Known | None:
+    """Return the fastest schedule that a database has for these sizes, or else for near ones.
+
+    It was measured for the same vectors, or the same GPU. If another number of threads measured it,
+    or other sizes, its knobs are made legal for those of ``problem``.
+    """
+    tried = 0
+    for where, entry in _nearest_first(problem, databases):
+        apart = _sizes_apart(where, entry.where)
+        if apart > log2(NEAR) or not _same_target(where, entry.where):
+            continue
+        tried += 1
+        if tried > MOST_TRIED:
+            break
+        if apart and entry.trial.strategy == UNTUNED:
+            # another size may well gain from steps
+            continue
+        made = _made(problem, entry, replays=not apart and _same_threads(problem, entry))
+        if made is not None:
+            return Known(made, not apart, _note(where, entry))
+    return None
+
+
+def _nearest_first(
+    problem: Problem, databases: Sequence[Database]
+) -> Iterator[tuple[Where, Entry]]:  # fmt: skip
+    """Yield the timed entries of this computation, nearest first, each with what it is near to."""
+    found = []
+    for where in _places(problem):
+        for rank, database in enumerate(databases):
+            entries = database.ranked(where, problem.outputs)
+            found += [
+                (distance(where, entry.where), rank, place, where, entry)
+                for place, entry in enumerate(entries)
+            ]
+    for *_, where, entry in sorted(found, key=lambda item: item[:3]):
+        yield where, entry
+
+
+def _places(problem: Problem) -> Iterator[Where]:
+    """Yield what to look for: a schedule for C or for the emulator may be measured with numba."""
+    target = problem.target
+    sizes = {v.name: n for v, n in problem.sizes.items()}
+    # versions do not matter here, as steps are checked when they are replayed
+    versions = (("schedlang", __version__),)
+    # the name of a GPU would cost a start of its driver, and the architecture says enough
+    here = str(target.kind) if target.is_gpu else machine()
+    for kind in dict.fromkeys((str(target.kind), "cuda" if target.is_gpu else "cpu")):
+        yield Where.here(problem.outputs, _of_kind(target, kind), sizes, here, versions)
+
+
+def _of_kind(target: Target, kind: str) -> Target:
+    return target if target.kind == kind else replace(target, kind=kind)
+
+
+def _sizes_apart(wanted: Where, found: Where) -> float:
+    """Return the largest distance of two sizes, as the log2 of their ratio."""
+    mine, theirs = dict(wanted.sizes), dict(found.sizes)
+    if mine.keys() != theirs.keys() or len(wanted.extents) != len(found.extents):
+        return float("inf")
+    pairs = [(mine[n], theirs[n]) for n in mine] + list(zip(wanted.extents, found.extents))
+    return max((abs(log2(max(1, a) / max(1, b))) + (a != b) * 1e-9 for a, b in pairs), default=0.0)
+
+
+def _same_target(wanted: Where, found: Where) -> bool:
+    return wanted.target == found.target
+
+
+def _same_threads(problem: Problem, entry: Entry) -> bool:
+    """Return whether as many threads measured an entry of a CPU as are planned for here."""
+    if problem.target.is_gpu:
+        return True
+    counts = re.search(r", (\d+) cores(?:, (\d+) threads)?$", entry.where.machine)
+    return counts is not None and int(counts[2] or counts[1]) == problem.threads
+
+
+def _made(problem: Problem, entry: Entry, replays: bool) -> Schedule | None:
+    """Return the schedule of an entry for ``problem``; ``None`` if neither steps nor knobs fit."""
+    if entry.trial.strategy == UNTUNED:
+        return empty_schedule(list(problem.outputs))
+    try:
+        return _replayed(problem, entry) if replays else _fitted(problem, entry)
+    except (SchedlangError, Rejected):
+        # steps or knobs for another size need not fit
+        return None
+
+
+def _replayed(problem: Problem, entry: Entry) -> Schedule:
+    made = replay(entry, problem.outputs)
+    verify(lower_state(made.state))
+    return made
+
+
+def _fitted(problem: Problem, entry: Entry) -> Schedule | None:
+    """Return the schedule of an entry's decisions, each made legal for ``problem``.
+
+    The steps of a template of the user are replayed, as only that template knows its knobs.
+    """
+    if entry.trial.template or not entry.trial.decisions:
+        return _replayed(problem, entry)
+    decisions = entry.trial.decisions
+    if entry.names != Names():
+        own = renamed(decisions, entry.names, names_of(problem.outputs))
+        if own is None:
+            return None
+        decisions = own
+    space = replace(space_of(problem), pick=nearest(decisions))
+    return space.draw(None, decisions).schedule
+
+
+def _note(where: Where, entry: Entry) -> str:
+    """Return the sentence that says where a schedule comes from."""
+    alike = replace(entry.where, versions=where.versions, machine=where.machine)
+    tuned = [*differences(where, alike), f"on {one_line(entry.where.machine)}"]
+    return f"tuned {', '.join(tuned)} (line {entry.line} of {entry.path})"
+
+
+__all__ = ["Known", "known", "sources"]

@@ -1,0 +1,119 @@
+"""A schedule by the cost model alone: the tuner's tactics, and a descent for each group of stages.
+
+As Halide's autoschedulers (Mullapudi et al., SIGGRAPH 2016; Adams et al., "Learning to optimize
+Halide with tree search and random programs", SIGGRAPH 2019), it measures nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+from schedlang.autoschedule.descent import MOST_DRAWS, descend
+from schedlang.autoschedule.groups import Group, groups
+from schedlang.autoschedule.parallel_loops import without_useless_threads
+from schedlang.autoschedule.problems import space_of
+from schedlang.autoschedule.rename import renamed
+from schedlang.autotune.knobs import Decision, Decisions, Rejected
+from schedlang.autotune.space import Candidate, Space
+from schedlang.autotune.tactics.facts import Problem
+from schedlang.compute.data import structure
+from schedlang.compute.rename import Names, names_of
+from schedlang.compute.work import flops
+from schedlang.ir.specialize import at_sizes
+from schedlang.schedule.schedule import Schedule
+
+# evaluations of one stage for a whole computation, and for one group of it
+BUDGET, MOST = 48, 28
+# the fewest evaluations of a group: its starting point and some changes
+LEAST = 4
+
+
+def by_model(problem: Problem) -> tuple[Schedule | None, str]:
+    """Return the schedule that the cost model prefers, and what there is to say about it.
+
+    It is ``None``, with the reason, if the tactics make no schedule of the computation.
+    """
+    decided = _decisions(problem, groups(problem))
+    space = space_of(problem)
+    found = _whole(space, decided)
+    if found is None:
+        why = space.reasons.most_common(1)
+        return None, why[0][0] if why else "no tactic applies"
+    if problem.target.is_gpu:
+        return found.schedule, ""
+    nest = found.nest
+    if nest.sizes:
+        nest = at_sizes(nest, {v.name: n for v, n in problem.sizes.items()})
+    return without_useless_threads(found.schedule, nest, problem.target, problem.threads), ""
+
+
+def _decisions(problem: Problem, found: Sequence[Group]) -> dict[str, Decision]:
+    """Return the decisions for all groups, each from a descent of its own.
+
+    Groups that are equal but for names share one descent.
+    """
+    decided: dict[str, Decision] = {}
+    known: dict[str, tuple[Names, Decisions]] = {}
+    keys = [_key(group) for group in found]
+    evaluations = _evaluations(problem, found, keys)
+    for group, key in zip(found, keys):
+        names = names_of(group.outputs)
+        twin = known.get(key)
+        own = None if twin is None else renamed(twin[1], twin[0], names)
+        if own is None:
+            space = space_of(replace(problem, outputs=group.outputs))
+            best = descend(space, evaluations[key])
+            own = {} if best is None else best.decisions
+            known.setdefault(key, (names, own))
+        decided |= own
+        for name in group.cut if len(found) > 1 else ():
+            decided |= {f"{name}.fuse": False, f"{name}.at": -1}
+    return decided
+
+
+def _evaluations(
+    problem: Problem, found: Sequence[Group], keys: Sequence[str]
+) -> dict[str, int]:  # fmt: skip
+    """Return the evaluations of each distinct group, by its part of all operations.
+
+    An evaluation of several stages counts once for each stage but one.
+    """
+    distinct = dict(zip(keys, found))
+    count = Counter(keys)
+    work = {key: count[key] * flops(g.outputs, problem.sizes) for key, g in distinct.items()}
+    total = sum(work.values()) or 1
+    return {
+        key: max(LEAST, min(MOST, round(BUDGET * work[key] / total / max(1, len(g.heads) - 1))))
+        for key, g in distinct.items()
+    }
+
+
+def _key(group: Group) -> str:
+    """Return a text that is equal for groups that are equal but for names."""
+    form = structure(group.outputs)
+    return f"{form.key} {form.extents} {len(group.heads)}"
+
+
+def _whole(space: Space, decided: dict[str, Decision]) -> Candidate | None:
+    """Return the candidate for the whole computation that the decisions make.
+
+    If it is rejected, decisions of all groups at once, or random ones, may not be.
+    """
+    given: tuple[dict[str, Decision], ...] = (decided, {})
+    for decisions in given:
+        try:
+            return space.draw(None, decisions)
+        except Rejected:
+            continue
+    for seed in range(MOST_DRAWS):
+        try:
+            return space.draw(Random(seed), decided)
+        except Rejected:
+            continue
+    return None
+
+
+__all__ = ["by_model"]

@@ -1,0 +1,113 @@
+"""Which knobs to change first, and which values to try: moves of the descent.
+
+The order and the starting values are those that lowered the estimate most in searches for the
+operator families of ``benchmarks/works/families.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from schedlang.autotune.knobs import Decision
+
+# kinds of knobs, the most promising first; a kind is the part of a knob's name after its stage
+ORDER = (
+    "inline", "fuse", "how", "lane", "shared", "tile", "each", "at", "axes", "vectors", "pack",
+    "depth", "local", "count", "threads", "groups", "past", "steps", "parts", "double_buffer",
+    "reduce_order", "tested", "lanes", "rows", "parallel", "block", "order", "inner_order",
+    "vthreads", "prefetch", "transposed", "unroll",
+)  # fmt: skip
+# kinds of knobs that decide which other knobs there are, or what these mean
+STRUCTURE = ("inline", "fuse", "how", "lane", "axes")
+_RANK = {kind: rank for rank, kind in enumerate(ORDER)}
+# of these, the last part of a name is an operand
+_OF_OPERANDS = ("pack", "shared")
+# the most values of a knob that are tried: of a list of tiles, and of any other
+MOST_TILES, MOST_VALUES = 8, 4
+
+
+def kind_of(name: str) -> str:
+    """Return the kind of a knob from its name.
+
+    >>> kind_of("C.tile"), kind_of("C.i.block"), kind_of("C.pack.B"), kind_of("A.shared.lanes")
+    ('tile', 'block', 'pack', 'lanes')
+    """
+    *_, before, last = ("", *name.split("."))
+    return before if before in _OF_OPERANDS and last not in _RANK else last
+
+
+def in_order(decisions: Mapping[str, Decision]) -> list[str]:
+    """Return the names of knobs, the most promising first.
+
+    >>> in_order({"C.order": [0, 1], "C.tile": [1, [0, 4]], "C.how": "tile"})
+    ['C.how', 'C.tile', 'C.order']
+    """
+    return sorted(decisions, key=lambda name: _RANK.get(kind_of(name), len(ORDER)))
+
+
+def start(name: str, options: Sequence[Decision]) -> int:
+    """Return the position of the option to start from.
+
+    It is the first, which is the safest, but for these knobs: short loops are unrolled, operands
+    are packed, partial sums and lanes are several vectors wide, so that one need not wait for the
+    other.
+
+    >>> start("C.unroll", [False, True]), start("C.vectors", [1, 2, 4, 8]), start("C.how", ["tile"])
+    (1, 2, 0)
+    """
+    kind, last = kind_of(name), len(options) - 1
+    if kind in ("unroll", "pack") and True in options:
+        return options.index(True)
+    if kind == "vectors":
+        return min(2, last)
+    return min(1, last) if kind == "lanes" else 0
+
+
+def others(name: str, decision: Decision, options: Sequence[Decision] | None) -> list[Decision]:
+    """Return the values of a knob to try instead of ``decision``, the most promising first.
+
+    ``options`` is ``None`` for the order of a permutation: then each item goes first, then last.
+
+    >>> others("C.order", [0, 1, 2], None)
+    [[1, 0, 2], [2, 0, 1], [1, 2, 0], [0, 2, 1]]
+    >>> others("C.i.block", 1, [1, 2, 3, 4, 6, 8, 12, 16, 24, 48])
+    [48, 3, 8, 16]
+    """
+    if options is None:
+        return _moved(list(decision))
+    distinct = [o for n, o in enumerate(options) if o not in options[:n]]
+    if kind_of(name) == "tile":
+        found = _tiles(distinct)
+    elif len(distinct) <= MOST_VALUES + 1:
+        found = distinct
+    else:
+        last = len(distinct) - 1
+        places = (last, last // 4, last // 2, 3 * last // 4, 0)
+        found = [distinct[at] for at in dict.fromkeys(places)]
+    most = MOST_TILES if kind_of(name) == "tile" else MOST_VALUES
+    return [o for o in found if o != decision][:most]
+
+
+def _tiles(options: Sequence[Decision]) -> list[Decision]:
+    """Return the first tile of each number of vectors and each set of axes: the largest of them."""
+    found: dict[object, Decision] = {}
+    for option in options:
+        vectors, *rows = option if isinstance(option, list) and option else (option,)
+        axes = tuple(str(row[0]) if isinstance(row, list) else str(row) for row in rows)
+        found.setdefault((str(vectors), axes), option)
+    return list(found.values())
+
+
+def _moved(order: list[int]) -> list[Decision]:
+    """Return an order with each item moved to the front, and then to the back."""
+    found: list[Decision] = []
+    for front in (True, False):
+        for item in order:
+            rest = [n for n in order if n != item]
+            moved = [item, *rest] if front else [*rest, item]
+            if moved != order and moved not in found:
+                found.append(moved)
+    return found
+
+
+__all__ = ["STRUCTURE", "in_order", "kind_of", "others", "start"]

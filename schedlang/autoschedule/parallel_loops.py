@@ -1,0 +1,50 @@
+"""Parallel loops that cost more to start than they save."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from schedlang.autoschedule.problems import JUMPS
+from schedlang.autotune.costs.estimate import (
+    LAUNCH,
+    costs,
+    joined,
+    parallel_loop,
+    slowest_share,
+)
+from schedlang.ir.nest import Nest
+from schedlang.schedule import trace
+from schedlang.schedule.schedule import Schedule
+from schedlang.target import Target
+
+
+def without_useless_threads(s: Schedule, nest: Nest, target: Target, threads: int) -> Schedule:
+    """Return ``s`` without the ``parallel`` steps of loops that one thread runs as fast.
+
+    ``nest`` is the nest of ``s``, at numbers for its sizes.
+    """
+    useless = _useless(nest, target, threads)
+    kept = [x for x in s.steps if x.primitive != "parallel" or x.stage not in useless]
+    if len(kept) == len(s.steps):
+        return s
+    return Schedule.from_json(trace.to_json(kept), list(s.outputs))
+
+
+def _useless(nest: Nest, target: Target, threads: int) -> set[str]:
+    """Return the stages whose parallel loops save less than it takes to start the threads."""
+    saved: dict[str, float] = defaultdict(float)
+    starts: dict[str, dict[object, int]] = defaultdict(dict)
+    for cost in costs(nest, target, jumps=JUMPS):
+        outer = parallel_loop(cost.loops)
+        if outer is None:
+            continue
+        loop, times = outer
+        alone = joined(cost.compute, sum(cost.traffic))
+        saved[loop.stage] += alone * (1 - slowest_share(loop, threads))
+        starts[loop.stage][loop.axis] = times
+    return {
+        stage for stage, gain in saved.items() if gain <= LAUNCH * sum(starts[stage].values())
+    }
+
+
+__all__ = ["without_useless_threads"]

@@ -1,0 +1,63 @@
+"""A plain schedule, for computations of which the tactics make none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from schedlang.autotune.tactics.cpu.nest import LEAST_STEPS
+from schedlang.autotune.tactics.facts import Dataflow, Problem, StageFacts
+from schedlang.autotune.tactics.loops import fused
+from schedlang.autotune.tactics.scan_stages import scan_stages
+from schedlang.errors import SchedlangError
+from schedlang.ir.verify import verify
+from schedlang.lowering.lower import lower_state
+from schedlang.schedule.schedule import Schedule, empty_schedule
+
+# threads of a block
+BLOCK = 128
+
+
+def plain(problem: Problem) -> Schedule:
+    """Return a schedule whose stages stay at root, each with its outer loops parallel.
+
+    The last data axis of an elementwise stage is vectorized. For a GPU, all data axes are bound to
+    blocks and threads. A stage for which these steps are not legal keeps its loops.
+    """
+    s = empty_schedule(list(problem.outputs))
+    flow = Dataflow(problem, s.state)
+    flow = replace(flow, scan_stages=scan_stages(flow))
+    apply = _bound if problem.target.is_gpu else _parallel
+    for tensor in flow.stages:
+        tried = s.copy()
+        try:
+            apply(tried, flow.stage(tensor))
+            verify(lower_state(tried.state))
+        except SchedlangError:
+            continue
+        s = tried
+    return s
+
+
+def _parallel(s: Schedule, stage: StageFacts) -> None:
+    axes, tensor = stage.data_axes, stage.tensor
+    if not axes:
+        return
+    if not stage.is_reduction:
+        inner = axes[-1]
+        if stage.extents([inner])[0] > stage.width:
+            over, inner = s[tensor].split(inner, factor=stage.width)
+            axes[-1] = over
+        if len(axes) > 1 or axes[0] is not inner:
+            s[tensor].vectorize(inner)
+    if stage.evaluations >= LEAST_STEPS and not stage.time_axes:
+        s[tensor].parallel(axes[0])
+
+
+def _bound(s: Schedule, stage: StageFacts) -> None:
+    tensor = stage.tensor
+    block, thread = s[tensor].split(fused(s, tensor, stage.data_axes), factor=BLOCK)
+    s[tensor].bind(block, "blockIdx.x")
+    s[tensor].bind(thread, "threadIdx.x")
+
+
+__all__ = ["plain"]

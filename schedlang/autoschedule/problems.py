@@ -1,0 +1,45 @@
+"""What a schedule is made for: a computation, a target, its threads, and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from schedlang.autoschedule import moves
+from schedlang.autotune.costs.estimate import SYMBOLIC
+from schedlang.autotune.record import threads
+from schedlang.autotune.space import Space
+from schedlang.autotune.tactics.facts import Problem
+from schedlang.autotune.tactics.templates import template_for
+from schedlang.compute.graph import variables
+from schedlang.compute.tensor import Tensor
+from schedlang.target import Target
+
+# the factor on bytes that no prefetcher fetches: with this one, estimates of some 40 schedules of
+# products and convolutions came closest to their times
+JUMPS = 3.0
+
+
+def problem_of(outputs: Sequence[Tensor], target: Target, sizes: Mapping[str, int]) -> Problem:
+    """Return the problem for this machine's threads, with numbers for all sizes.
+
+    ``sizes`` has numbers by name. The cost model assumes ``SYMBOLIC`` for all others.
+    """
+    values = {v: sizes.get(v.name, SYMBOLIC) for v in variables(outputs) if v.is_size}
+    return Problem(tuple(outputs), target, 1 if target.is_gpu else threads(), values)
+
+
+def assumed(problem: Problem, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return the sizes that nobody gave, with the numbers assumed for them, by name."""
+    return {v.name: n for v, n in problem.sizes.items() if v.name not in sizes}
+
+
+def space_of(problem: Problem) -> Space:
+    """Return the candidates that the tactics make for a problem."""
+    template = template_for(problem.target, problem.threads, problem.sizes)
+    return Space(
+        problem.outputs, problem.target, template, problem.threads, sizes=problem.sizes,
+        pick=moves.start, jumps=JUMPS,
+    )  # fmt: skip
+
+
+__all__ = ["JUMPS", "assumed", "problem_of", "space_of"]

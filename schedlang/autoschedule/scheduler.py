@@ -1,0 +1,136 @@
+"""``autoschedule``: a good schedule at once, without a search."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from schedlang.autoschedule.known import known, sources
+from schedlang.autoschedule.model import by_model
+from schedlang.autoschedule.plain import plain
+from schedlang.autoschedule.problems import assumed, problem_of
+from schedlang.autotune.database import Database
+from schedlang.autotune.records.warn import warn
+from schedlang.autotune.sizes import checked_sizes
+from schedlang.autotune.tactics.facts import Problem
+from schedlang.compute.precision import warn_of_float64
+from schedlang.errors import ComputeTypeError, first_line
+from schedlang.schedule.schedule import Schedule, empty_schedule
+from schedlang.target import Target
+
+# where a schedule comes from
+DATABASE, NEAR_SIZE, MODEL, PLAIN = "database", "near size", "model", "plain"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A schedule, and where it comes from.
+
+    * ``origin``: ``"database"`` for one that a search measured at these sizes; ``"near size"`` for
+      one of other sizes, its knobs made legal for these; ``"model"`` for that of the cost model;
+      ``"plain"`` if neither gave one.
+    * ``note``: one line about it: the entry of the database and what differs, the assumed sizes,
+      or why it is plain.
+    * ``assumed``: the numbers assumed for symbolic sizes that were not given, by name.
+    """
+
+    schedule: Schedule = field(repr=False)
+    origin: str
+    note: str = ""
+    assumed: Mapping[str, int] = field(default_factory=dict)
+
+
+def autoschedule(
+    outputs: Any,
+    target: Target | str | None = None,
+    sizes: Mapping[Any, int] | None = None,
+    database: Database | str | os.PathLike[str] | None = None,
+) -> Schedule:
+    """Return a good schedule of ``outputs``, a tensor or a list of them, in a second or less.
+
+    Nothing is compiled or measured. The schedule is that of a tuning database, if a search measured
+    these sizes, or else the nearest ones up to a factor of 4, with its knobs made legal for these
+    sizes. Otherwise the tactics of :func:`schedlang.autotune` make it, and their cost model decides
+    each knob, as in Halide's autoschedulers (Mullapudi et al., SIGGRAPH 2016). The same computation
+    always gets the same schedule on one machine, as long as the databases do not change.
+
+    * ``target``: as :func:`~schedlang.runtime.build.build` takes it. What it leaves out, such as
+      the vector width, is this machine's. A CPU is planned for as many threads as
+      :func:`schedlang.autotune` would use here.
+    * ``sizes``: values of symbolic sizes to plan for, by name or by ``sl.var``. Others are assumed
+      to be 256. The schedule is right for every size.
+    * ``database``: a file or a :class:`~schedlang.autotune.database.Database` to look in, instead
+      of the one in the cache folder and those that come with schedlang.
+
+    :func:`choose` also tells where the schedule comes from. If neither a database nor the tactics
+    give one, a :class:`~schedlang.errors.DatabaseWarning` says why, and the schedule is plain:
+    each stage at root, its outer loops in parallel.
+
+    Raises :class:`~schedlang.errors.ComputeTypeError` and :class:`~schedlang.errors.ComputeError`
+    for what :func:`schedlang.schedule` refuses, :class:`~schedlang.errors.TuningError` for a size
+    or a database that does not fit, :class:`~schedlang.errors.BuildError` for an unknown target.
+
+    >>> import schedlang as sl
+    >>> A, B = sl.placeholder((512, 512), name="A"), sl.placeholder((512, 512), name="B")
+    >>> k = sl.reduce_axis(512, name="k")
+    >>> C = sl.compute((512, 512), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    >>> s = sl.autoschedule(C)
+    >>> {"vectorize", "unroll", "parallel"} <= {step.primitive for step in s.steps}
+    True
+    """
+    found = choose(outputs, target, sizes, database)
+    if found.origin == PLAIN:
+        names = ", ".join(t.name for t in found.schedule.outputs)
+        warn(f"autoschedule({names}): the schedule is plain, as {found.note}")
+    return found.schedule
+
+
+def choose(
+    outputs: Any,
+    target: Target | str | None = None,
+    sizes: Mapping[Any, int] | None = None,
+    database: Database | str | os.PathLike[str] | None = None,
+) -> Choice:
+    """Return the schedule of :func:`autoschedule`, and where it comes from.
+
+    Raises what :func:`autoschedule` raises, and never warns of a plain schedule.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((sl.var("n"),), name="A")
+    >>> B = sl.compute(A.shape, lambda i: A[i] + 1, name="B")
+    >>> found = choose(B)
+    >>> found.origin, dict(found.assumed)
+    ('model', {'n': 256})
+    """
+    if isinstance(outputs, Schedule):
+        raise ComputeTypeError(
+            "autoschedule(schedule): give the tensor instead; it makes a schedule of its own"
+        )
+    tensors = empty_schedule(outputs, "autoschedule").outputs
+    warn_of_float64(tensors)
+    device = Target.of(target)
+    given = checked_sizes("autoschedule", tensors, sizes)
+    problem = problem_of(tensors, device, given)
+    guessed = assumed(problem, given)
+    hit = known(problem, sources(tensors, database))
+    if hit is not None:
+        return Choice(hit.schedule, DATABASE if hit.same_sizes else NEAR_SIZE, hit.note, guessed)
+    made, why = _modelled(problem)
+    if made is None:
+        return Choice(plain(problem), PLAIN, why, guessed)
+    listed = ", ".join(f"{name} = {n}" for name, n in guessed.items())
+    return Choice(made, MODEL, f"planned for {listed}" if listed else "", guessed)
+
+
+def _modelled(problem: Problem) -> tuple[Schedule | None, str]:
+    """Return the schedule of the cost model, or why there is none."""
+    try:
+        return by_model(problem)
+    except Exception as error:
+        # a schedule that is right and slow is better than none: the reason goes into the note
+        return None, f"the tactics failed: {type(error).__name__}: {first_line(error)}"
+
+
+__all__ = ["Choice", "autoschedule", "choose"]
