@@ -32,6 +32,7 @@ from schedlang.ir.nodes import (
     Stmt,
     Store,
     Strips,
+    walk,
 )
 from schedlang.ir.trimmed import printed, trimmed
 
@@ -312,7 +313,8 @@ def _store_lines(
     if store.reducer is not None and store.reducer.overwrites:
         kind = None
     left, how, right = _update(kind, targets, values)
-    line = f"{'atomic ' if store.atomic else ''}{left} {how} {right}"
+    start = "atomic " if store.atomic else ""
+    line = f"{start}{left} {how} {right}"
     if len(line) > WIDEST_LINE and not parts.lines and (kind is None or how != "="):
         chain = _choices(store.values[0], names) if len(values) == 1 else []
         if chain:
