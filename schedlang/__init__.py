@@ -50,9 +50,12 @@ _ON_DEMAND = {
     "te": "schedlang.te",
     "evaluate": "schedlang.runtime.evaluate:evaluate",
     "explain": "schedlang.hints.explain:explain",
+    "fori_loop": "schedlang.tracing.loops:fori_loop",
+    "jit": "schedlang.tracing.jit:jit",
     "lower": "schedlang.runtime.build:lower",
     "next_steps": "schedlang.hints.next_steps:next_steps",
     "plot": "schedlang.plot",
+    "trace": "schedlang.tracing.tensors:trace",
 }
 
 __all__ = [
@@ -60,11 +63,12 @@ __all__ = [
     "abs", "acos", "all", "any", "apply_best", "argmax", "argmin", "asin", "assume", "atan",
     "atan2", "autoschedule", "autotune", "best", "build", "cast", "ceil", "comm_reducer", "compute",
     "const", "cos", "cosh", "cost", "create_schedule", "einsum", "erf", "errors", "evaluate", "exp",
-    "exp2", "explain", "expm1", "floor", "gradient", "graph", "if_then_else", "isfinite", "isinf",
-    "isnan", "log", "log10", "log1p", "log2", "logical_not", "lower", "max", "min", "named",
-    "next_steps", "pad", "placeholder", "plot", "popcount", "pow", "prod", "reduce_axis",
-    "reference", "round", "rsqrt", "saturating_cast", "scan", "scatter", "schedule", "select",
-    "sigmoid", "sin", "sinh", "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",
+    "exp2", "explain", "expm1", "floor", "fori_loop", "gradient", "graph", "if_then_else",
+    "isfinite", "isinf", "isnan", "jit", "log", "log10", "log1p", "log2", "logical_not", "lower",
+    "max", "min", "named", "next_steps", "pad", "placeholder", "plot", "popcount", "pow", "prod",
+    "reduce_axis", "reference", "round", "rsqrt", "saturating_cast", "scan", "scatter", "schedule",
+    "select", "sigmoid", "sin", "sinh", "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trace",
+    "trunc", "var",
 ]  # fmt: skip
 
 

@@ -92,6 +92,9 @@ from schedlang.schedule.schedule import schedule as schedule
 from schedlang.schedule.stage import StageView as StageView
 from schedlang.state.thread_axis import thread_axis as thread_axis
 from schedlang.target import Target as Target
+from schedlang.tracing.jit import jit as jit
+from schedlang.tracing.loops import fori_loop as fori_loop
+from schedlang.tracing.tensors import trace as trace
 from schedlang.version import __version__ as __version__
 
 create_schedule = schedule

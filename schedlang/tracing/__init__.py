@@ -1,0 +1,1 @@
+"""Traced functions: ``sl.jit``, ``sl.trace`` and ``sl.fori_loop``."""

@@ -1,0 +1,138 @@
+"""The arguments of a traced function: which are arrays, which are numbers, and which are fixed.
+
+Arrays and floating-point numbers may change from call to call. Python integers, bools and other
+values that have a hash decide what the function does, so each value is traced on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import Parameter, Signature
+from typing import Any
+
+import numpy as np
+
+from schedlang.compute.arrays import as_numpy
+from schedlang.compute.torch_tensors import is_tensor
+from schedlang.errors import CallTypeError, explain
+from schedlang.expr import dtypes
+from schedlang.tracing.leaves import Form, flattened
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """An array or number of a call: its dtype and shape, and whether it is a Python float."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...] | None
+    weak: bool = False
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """An argument whose value is part of what is traced."""
+
+    value: Any
+    kind: type
+
+
+@dataclass(frozen=True)
+class Given:
+    """The arguments of a call: ``key`` tells calls apart that need traces of their own.
+
+    ``arrays`` are the leaves of all arguments that may change, in order, as NumPy arrays and
+    numbers; ``originals`` are the same as they were given, and ``leaves`` describe them.
+    """
+
+    key: Hashable
+    arrays: tuple[Any, ...]
+    originals: tuple[Any, ...]
+    leaves: tuple[Leaf, ...]
+
+    @property
+    def first(self) -> Any:
+        """The first array as it was given, or ``None``."""
+        arrays = (o for o, leaf in zip(self.originals, self.leaves) if leaf.shape is not None)
+        return next(arrays, None)
+
+
+def bound(
+    signature: Signature, title: str, static: frozenset[str], args: Sequence[Any],
+    named: Mapping[str, Any],
+) -> Given:  # fmt: skip
+    """Return the arguments of a call, classified.
+
+    Raises :class:`~schedlang.errors.CallTypeError` if they do not fit ``signature``, or for one
+    that is neither an array, a number nor a value with a hash.
+    """
+    try:
+        call = signature.bind(*args, **named)
+    except TypeError as error:
+        raise CallTypeError(f"{title}{signature}: {error}") from None
+    call.apply_defaults()
+    key: list[Any] = []
+    arrays: list[Any] = []
+    originals: list[Any] = []
+    leaves: list[Leaf] = []
+    for name, value in call.arguments.items():
+        if name in static:
+            key.append(_fixed(title, name, value, static))
+            continue
+        found, form = flattened(_unpacked(signature.parameters[name], value))
+        parts: list[Any] = [form]
+        for k, leaf in enumerate(found):
+            label = name if len(found) == 1 else f"{name}_{k}"
+            array, described = _leaf(title, label, leaf)
+            if described is None:
+                parts.append(_fixed(title, label, leaf, static))
+                continue
+            arrays.append(array)
+            originals.append(leaf)
+            leaves.append(described)
+            parts.append(described)
+        key.append(tuple(parts))
+    return Given(tuple(key), tuple(arrays), tuple(originals), tuple(leaves))
+
+
+def _unpacked(parameter: Parameter, value: Any) -> Any:
+    return dict(value) if parameter.kind is Parameter.VAR_KEYWORD else value
+
+
+def _leaf(title: str, name: str, value: Any) -> tuple[Any, Leaf | None]:
+    """Return an argument as an array or number, and what it is; ``None`` if its value is fixed."""
+    if isinstance(value, np.generic):
+        return value, Leaf(name, dtypes.canonical(value.dtype), None)
+    if isinstance(value, float):
+        return value, Leaf(name, "float64", None, weak=True)
+    if isinstance(value, (bool, int, str, bytes, type, np.dtype)) or not _is_array(value):
+        return value, None
+    array = as_numpy(value, f"{title}: argument {name}")
+    return array, Leaf(name, dtypes.canonical(array.dtype), array.shape)
+
+
+def _is_array(value: Any) -> bool:
+    protocols = ("__array_interface__", "__dlpack__", "__array__")
+    return is_tensor(value) or any(hasattr(value, p) for p in protocols)
+
+
+def _fixed(title: str, name: str, value: Any, static: frozenset[str]) -> Fixed:
+    try:
+        hash(value)
+    except TypeError:
+        how = "static arguments are compared" if name in static else (
+            "it is neither an array nor a number, so that each value is traced on its own"
+        )
+        raise CallTypeError(
+            explain(
+                f"{title}({name}={type(value).__name__})",
+                f"{how}, which needs a hash, and {type(value).__name__} has none",
+                "Pass arrays, numbers, strings, or tuples, lists and dicts of arrays; give a class "
+                "of your own __hash__ and __eq__.",
+            )
+        ) from None
+    return Fixed(value, type(value))
+
+
+__all__ = ["Fixed", "Form", "Given", "Leaf", "bound"]

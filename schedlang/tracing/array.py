@@ -1,0 +1,392 @@
+"""The arrays that a traced function sees: NumPy's operations on them make stages.
+
+A traced array is a name for storage, or a view of one, as in NumPy: assignments to its elements
+replace the value of the storage, and every view sees the new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, Optional
+
+import numpy as np
+
+from schedlang.arrays.stages import each
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import ComputeError, ComputeTypeError, MissingNameError, explain, nearest
+from schedlang.expr.nodes import Expr
+from schedlang.language.construct import as_expr, const
+from schedlang.tracing.indexing import assigned, assigned_under, masked, selected
+from schedlang.tracing.masked import MaskedElements
+from schedlang.tracing.trace import Storage, Value, current
+
+# NumPy's functions on tensors, of which its types know nothing
+numpy: Any = np
+
+# a view's value from that of its base, and the base's new value from its old one and the view's
+Read = Callable[[Value], Value]
+Write = Callable[[Value, Any], Value]
+
+
+class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
+    """An array of a traced function, of known shape and dtype, whose elements are unknown."""
+
+    __slots__ = ("_storage", "_base", "_read", "_write", "_seen", "_item")
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._base: Optional[TracedArray] = None
+        self._read: Optional[Read] = None
+        self._write: Optional[Write] = None
+        self._seen: Optional[tuple[Value, Value]] = None
+        self._item: Any = None
+
+    @property
+    def storage(self) -> Storage:
+        return self._storage
+
+    @property
+    def is_view(self) -> bool:
+        return self._base is not None
+
+    @property
+    def value(self) -> Value:
+        """The present value, a tensor or, of a 0-d array, an expression."""
+        if self._base is None:
+            return current().read(self._storage)
+        assert self._read is not None
+        base = self._base.value
+        if self._seen is None or self._seen[0] is not base:
+            self._seen = (base, self._read(base))
+        return self._seen[1]
+
+    def assign(self, value: Value) -> None:
+        """Replace the value, and with it that of the array of which this is a view."""
+        if self._base is None:
+            current().write(self._storage, value)
+            return
+        if self._write is None:
+            raise ComputeError(
+                explain(
+                    "an assignment to elements of a reshaped or broadcast array",
+                    "it may be a view of another array, which a trace does not follow",
+                    "Assign to the array itself, or to a copy: np.copy(x).",
+                )
+            )
+        self._base.assign(self._write(self._base.value, value))
+
+    def view(self, read: Read, write: Write | None = None) -> TracedArray:
+        """Return a view of this array."""
+        made = TracedArray(self._storage)
+        made._base, made._read, made._write = self, read, write
+        return made
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        value = self.value
+        return value.shape if isinstance(value, Tensor) else ()
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(self.value.dtype)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+    @property
+    def T(self) -> TracedArray:  # noqa: N802
+        return self.transpose()
+
+    def transpose(self, *axes: Any) -> TracedArray:
+        """Return a view with permuted axes, all of them reversed by default."""
+        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        order = [int(k) for k in (range(self.ndim)[::-1] if given is None else given)]
+        back = [int(k) for k in np.argsort([k % max(self.ndim, 1) for k in order])]
+        return self.view(
+            lambda base: _computed(np.transpose, (base, order), {}),
+            lambda base, value: numpy.transpose(value, back),
+        )
+
+    def __getitem__(self, item: Any) -> Any:
+        picked = plain(item)
+        if isinstance(picked, Tensor) and picked.dtype == "bool":
+            return MaskedElements(masked(self.value, picked), picked, wrapped)
+        made = self.view(
+            lambda base: _computed(selected, (base, picked), {}),
+            lambda base, value: assigned(base, picked, value),
+        )
+        made._item = _key(picked)
+        return made
+
+    def __setitem__(self, item: Any, value: Any) -> None:
+        if isinstance(value, TracedArray) and value._base is self:
+            if value._item == _key(plain(item)):
+                # x[i] += y assigns to the view x[i], then that view to x[i]
+                return
+        picked = plain(item)
+        if isinstance(value, MaskedElements):
+            if picked is not value.mask:
+                value.refuse("an assignment to other elements than those")
+            self.assign(assigned_under(self.value, picked, value.whole))
+            return
+        self.assign(assigned(self.value, picked, plain(value)))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ComputeTypeError("len() of a 0-d array: it has one element and no length")
+        return int(self.shape[0])
+
+    def __iter__(self) -> Iterator[TracedArray]:
+        return (self[k] for k in range(len(self)))
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        out = kwargs.pop("out", None)
+        made = _computed(getattr(ufunc, method), tuple(map(plain, inputs)), plain(kwargs))
+        return _into(out, made)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if function in _CREATED:
+            given = {k: v for k, v in kwargs.items() if k != "like"}
+            return wrapped(created(function, *args, **given))
+        if function in _ATTRIBUTES:
+            return _ATTRIBUTES[function](*args, **kwargs)
+        if function in _VIEWS and not isinstance(args[0], np.ndarray):
+            return _view_by(function, args, kwargs)
+        given = dict(kwargs)
+        out = given.pop("out", None)
+        return _into(out, _computed(function, plain(tuple(args)), plain(given)))
+
+    def copy(self, order: str = "C") -> TracedArray:
+        """Return an array of its own with this value."""
+        return wrapped(self.value)
+
+    def astype(self, dtype: Any, **_: Any) -> TracedArray:
+        """Return the elements converted to ``dtype``."""
+        return wrapped(self.value.astype(dtype))
+
+    def flatten(self) -> TracedArray:
+        """Return a 1-d copy."""
+        return wrapped(numpy.ravel(self.value))
+
+    def reshape(self, *shape: Any, order: str = "C") -> Any:
+        """Return the elements in row-major order in another shape."""
+        return numpy.reshape(self, shape[0] if len(shape) == 1 else shape, order=order)
+
+    def fill(self, value: Any) -> None:
+        """Assign ``value`` to every element."""
+        self[...] = value
+
+    def __bool__(self) -> NoReturn:
+        self._refuse("the truth value", "Choose with np.where(condition, a, b) instead of if; an "
+                     "argument that decides what the function does is a Python number or is named "
+                     "in static_argnames.")  # fmt: skip
+
+    def __float__(self) -> NoReturn:
+        self._refuse("float()", "Convert with .astype(np.float32); use np.sqrt for math.sqrt.")
+
+    def __int__(self) -> NoReturn:
+        self._refuse("int()", "Convert with .astype(np.int64).")
+
+    def __index__(self) -> NoReturn:
+        self._refuse("an integer", "A shape, a range or a step must be known when the function is "
+                     "traced: pass it as a Python int, or name it in static_argnames.")  # fmt: skip
+
+    def item(self, *_: Any) -> NoReturn:
+        self._refuse(".item()", "Leave .item() out: a 0-d array is used like a number.")
+
+    def tolist(self) -> NoReturn:
+        self._refuse(".tolist()", "Return the array, and convert what the function returned.")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        self._refuse(
+            "a NumPy array", "Assign to an array of the trace: make it with np.zeros_like(x), or "
+            "with np.zeros(shape, dtype, like=x), where x is an argument."
+        )  # fmt: skip
+
+    def _refuse(self, what: str, hint: str) -> NoReturn:
+        trace = current()
+        place = trace.place()
+        where = "" if place is None else f" at line {place.line}, `{place.text}`"
+        raise ComputeTypeError(
+            explain(
+                f"{what} of an array of shape {self.shape} in {trace.title}{where}",
+                "its elements are unknown while the function is traced",
+                hint,
+            )
+        )
+
+    def __repr__(self) -> str:
+        return f"TracedArray(shape={self.shape}, dtype={self.dtype})"
+
+    def __getattr__(self, name: str) -> Any:
+        close = nearest(name, (n for n in dir(type(self)) if not n.startswith("_")))
+        raise MissingNameError(
+            f"an array of a traced function has no attribute {name!r}{close}; the functions that "
+            "take one are those of NumPy that docs/from-numpy.md lists"
+        )
+
+
+def wrapped(value: Any) -> Any:
+    """Return values as new arrays of the trace; containers element by element."""
+    if isinstance(value, (Tensor, Expr)):
+        return TracedArray(current().new(value))
+    if isinstance(value, (tuple, list)):
+        return type(value)(wrapped(v) for v in value)
+    return value
+
+
+def plain(value: Any) -> Any:
+    """Return the values of traced arrays, and placeholders for NumPy's; others as they are."""
+    if isinstance(value, TracedArray):
+        return value.value
+    if isinstance(value, np.ndarray):
+        return current().constant(value) if value.ndim else value[()]
+    if type(value) in (tuple, list):
+        return type(value)(plain(v) for v in value)
+    if type(value) is dict:
+        return {key: plain(v) for key, v in value.items()}
+    return value
+
+
+def value_of(leaf: Any, title: str) -> Value:
+    """Return the value of a leaf of what a function returns; raise for what has none."""
+    if isinstance(leaf, MaskedElements):
+        leaf.refuse(f"{title} returns the elements")
+    found = plain(leaf)
+    if isinstance(found, (Tensor, Expr)):
+        return found
+    try:
+        return as_expr(found)
+    except ComputeTypeError:
+        raise ComputeTypeError(
+            f"{title} returns {type(leaf).__name__}: a traced function returns arrays and numbers, "
+            "and tuples, lists and dicts of them"
+        ) from None
+
+
+def _computed(function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Return ``function(*args, **named)``; equal calls of a trace share one stage."""
+    key = (function, _key(args), _key(tuple(named.items())))
+    known = current().computed
+    try:
+        found = known.get(key)
+    except TypeError:
+        # an argument without a hash
+        return function(*args, **named)
+    if found is None:
+        # the arguments are kept too, since their ids are the key
+        found = known[key] = (function(*args, **named), args, named)
+    return found[0]
+
+
+def _key(value: Any) -> Any:
+    if isinstance(value, (Tensor, Expr)):
+        return id(value)
+    if isinstance(value, (tuple, list)):
+        return (type(value), *map(_key, value))
+    if isinstance(value, slice):
+        return (slice, _key(value.start), _key(value.stop), _key(value.step))
+    # 1, 1.0 and True are equal, and so are 0.0 and -0.0
+    return (type(value), repr(value), value)
+
+
+def _into(out: Any, made: Any) -> Any:
+    """Return ``made`` as an array of the trace, or write it into ``out=`` and return that."""
+    if out is None:
+        return wrapped(made)
+    target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
+    if not isinstance(target, TracedArray):
+        raise ComputeTypeError(
+            f"out={type(target).__name__}: in a traced function, a result goes into an array of "
+            "the trace, such as np.empty_like(x)"
+        )
+    kind = target.dtype
+    if not np.can_cast(np.dtype(made.dtype), kind, "same_kind"):
+        raise ComputeTypeError(
+            f"a result of {made.dtype} into an array of {kind}: NumPy does not convert it in place;"
+            f" write x = ..., or convert it with .astype({str(kind)!r})"
+        )
+    shape = made.shape if isinstance(made, Tensor) else ()
+    if len(shape) > target.ndim:
+        raise ComputeError(
+            f"a result of shape {shape} into an array of shape {target.shape}: it has more "
+            "dimensions; write x = ..."
+        )
+    target[...] = made
+    return target
+
+
+def _view_by(function: Any, args: Any, kwargs: Any) -> TracedArray:
+    """Return a view by a function whose result NumPy may or may not copy; it is not written."""
+    first, *rest = args
+    if not isinstance(first, TracedArray):
+        return wrapped(function(*plain(args), **plain(kwargs)))
+    others, named = plain(tuple(rest)), plain(dict(kwargs))
+    made = first.view(lambda base: function(base, *others, **named))
+    # a wrong shape is an error of this call
+    made.value  # noqa: B018
+    return made
+
+
+def created(function: Any, *args: Any, **named: Any) -> Tensor:
+    """Return the array that a function of NumPy creates; ``like=`` led here."""
+    elements = function(*args, **named)
+    first = elements.reshape(-1)[:1]
+    if function is np.empty:
+        first = np.zeros(1, elements.dtype)
+    elif not elements.size or not (elements == first).all():
+        return current().constant(elements)
+    value = const(first[0].item(), elements.dtype)
+    return each(function.__name__, elements.shape, lambda *_: value)
+
+
+_CREATED = (np.zeros, np.ones, np.full, np.empty, np.eye, np.identity, np.arange)
+_VIEWS = (
+    np.reshape, np.ravel, np.squeeze, np.expand_dims, np.swapaxes, np.moveaxis, np.broadcast_to,
+    np.diagonal,
+)  # fmt: skip
+_ATTRIBUTES: dict[Any, Callable[..., Any]] = {
+    np.shape: lambda a: a.shape,
+    np.ndim: lambda a: a.ndim,
+    np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
+    np.copy: lambda a, order="K", subok=False: a.copy(),
+    np.transpose: lambda a, axes=None: a.transpose() if axes is None else a.transpose(axes),
+    np.copyto: lambda a, src: a.__setitem__(Ellipsis, src),
+}
+
+_METHODS = (
+    "all", "any", "argmax", "argmin", "clip", "cumprod", "cumsum", "diagonal", "dot", "max", "mean",
+    "min", "prod", "ravel", "repeat", "round", "squeeze", "std", "sum", "swapaxes", "take", "trace",
+    "var",
+)  # fmt: skip
+
+
+def _method(name: str) -> Callable[..., Any]:
+    function = getattr(np, name)
+
+    def method(self: TracedArray, *args: Any, **kwargs: Any) -> Any:
+        return function(self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__doc__ = f"Return ``np.{name}`` of this array."
+    return method
+
+
+for _name in _METHODS:
+    setattr(TracedArray, _name, _method(_name))
+
+
+__all__ = ["TracedArray", "plain", "value_of", "wrapped"]

@@ -1,0 +1,273 @@
+"""Elements of an array by NumPy's indices, and an array in which some of them are replaced.
+
+A part of an index is a slice, an integer or, for an element that only the call knows, an integer
+expression without axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+import numpy as np
+
+from schedlang.arrays.stages import each
+from schedlang.compute.math import all as all_of
+from schedlang.compute.math import if_then_else
+from schedlang.compute.tensor import Tensor, shape_text
+from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, explain
+from schedlang.expr import dtypes
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.language.construct import as_expr, cast
+
+Extent = Union[int, Expr]
+# NumPy's functions on tensors, of which its types know nothing
+numpy: Any = np
+
+
+@dataclass(frozen=True)
+class Part:
+    """One dimension of an index: ``extent`` elements from ``start`` on, ``step`` apart.
+
+    ``extent`` is ``None`` for a single element, whose dimension the result lacks.
+    """
+
+    start: Any
+    step: int
+    extent: Extent | None
+    whole: bool = False
+
+
+def selected(base: Any, item: Any) -> Any:
+    """Return ``base[item]``, a tensor, or an expression if it is one element."""
+    items = item if isinstance(item, tuple) else (item,)
+    if any(isinstance(i, Tensor) for i in items):
+        return _gathered(base, items)
+    if not any(isinstance(i, Expr) for i in items):
+        return base[item]
+    parts = _parts(base, items)
+    shape = tuple(p.extent for p in parts if p.extent is not None)
+
+    def element(*axes: Axis) -> Any:
+        given = iter(axes)
+        return base[tuple(
+            as_expr(p.start) if p.extent is None else p.start + next(given) * p.step for p in parts
+        )]  # fmt: skip
+
+    return each("part", shape, element) if shape else element()
+
+
+def _gathered(base: Tensor, items: Sequence[Any]) -> Any:
+    first = items[0]
+    if len(items) > 1 or not isinstance(first, Tensor):
+        raise ComputeTypeError(
+            f"{base.name}[{_written(items)}]: one array of integers is an index, but not together "
+            "with others; write np.take(x, indices, axis=...)"
+        )
+    return numpy.take(base, first, axis=0)
+
+
+def masked(base: Any, mask: Tensor) -> Tensor:
+    """Return ``base``; raise unless ``mask`` has its shape."""
+    if not isinstance(base, Tensor) or mask.shape != base.shape:
+        shape = base.shape if isinstance(base, Tensor) else ()
+        raise ComputeError(
+            f"x[mask]: the mask has shape {shape_text(mask.shape)}, but must have that of the "
+            f"array, {shape_text(shape)}"
+        )
+    return base
+
+
+def assigned_under(base: Any, mask: Tensor, values: Any) -> Tensor:
+    """Return ``base`` with the elements of ``values`` where ``mask`` holds."""
+    kept = masked(base, mask)
+    return each(
+        "assigned", kept.shape,
+        lambda *i: if_then_else(mask[i], cast(values[i], kept.dtype), kept[i]),
+    )  # fmt: skip
+
+
+def assigned(base: Any, item: Any, value: Any) -> Any:
+    """Return ``base`` after ``base[item] = value``, in the dtype of ``base``.
+
+    Raises ``ComputeError`` if ``value`` does not broadcast to the elements.
+    """
+    items = item if isinstance(item, tuple) else (item,)
+    if any(isinstance(i, Tensor) for i in items):
+        return _masked(base, items, value)
+    if not isinstance(base, Tensor):
+        return cast(as_expr(value), base.dtype)
+    parts = _parts(base, items)
+    shape = tuple(p.extent for p in parts if p.extent is not None)
+    source = _source(value, shape, f"{base.name}[{_written(items)}] = ...")
+    if isinstance(value, Tensor) and (value.shape, value.dtype) == (base.shape, base.dtype):
+        if all(p.whole for p in parts):
+            return value
+
+    def element(*axes: Axis) -> Any:
+        tests, at = [], []
+        for p, i in zip(parts, axes):
+            inside, place = _place(p, i)
+            tests += inside
+            if p.extent is not None:
+                at.append(place)
+        new = cast(source(at), base.dtype)
+        return if_then_else(all_of(*tests), new, base[axes]) if tests else new
+
+    return each("assigned", base.shape, element)
+
+
+def _place(p: Part, i: Axis) -> tuple[list[Any], Any]:
+    """Return the tests that index ``i`` is in a part, and its place there."""
+    if p.whole:
+        return [], i
+    if p.extent is None:
+        return [i == p.start], 0
+    first, last = p.start, p.start + p.step * (p.extent - 1)
+    low, high = (first, last) if p.step > 0 else (last, first)
+    tests = []
+    if not isinstance(low, int) or low > 0:
+        tests.append(i >= low)
+    if not _reaches_end(high, i.extent):
+        tests.append(i <= high)
+    if p.step in (1, -1):
+        return tests, (i - first) * p.step
+    tests.append((i - low) % abs(p.step) == 0)
+    return tests, (i - first) // p.step if p.step > 0 else (first - i) // -p.step
+
+
+def _reaches_end(last: Any, extent: Any) -> bool:
+    return isinstance(last, int) and isinstance(extent, int) and last >= extent - 1
+
+
+def _masked(base: Tensor, items: Sequence[Any], value: Any) -> Tensor:
+    mask = items[0]
+    if len(items) > 1 or mask.dtype != "bool":
+        raise ComputeTypeError(
+            explain(
+                f"{base.name}[{_written(items)}] = ...",
+                "the places are elements of an array",
+                "Assign through a mask of the same shape, or to slices; sl.scatter writes to "
+                "computed places.",
+            )
+        )
+    masked(base, mask)
+    if isinstance(value, Tensor) and value.ndim:
+        raise ComputeTypeError(
+            f"{base.name}[mask] = an array of shape {shape_text(value.shape)}: how many elements "
+            "the mask selects depends on its values; assign a number, or write x = np.where(mask, "
+            "values, x)"
+        )
+    new = cast(as_expr(value), base.dtype)
+    return each("assigned", base.shape, lambda *i: if_then_else(mask[i], new, base[i]))
+
+
+def _source(value: Any, shape: tuple[Extent, ...], what: str) -> Any:
+    """Return a function from places in ``shape`` to the element of ``value`` there."""
+    if not isinstance(value, Tensor) or not value.ndim:
+        scalar = as_expr(value)
+        return lambda at: scalar
+    given = list(value.shape)
+    while len(given) > len(shape) and given[0] == 1:
+        del given[0]
+    dropped = value.ndim - len(given)
+    aligned = shape[len(shape) - len(given):] if len(given) <= len(shape) else ()
+    if len(given) > len(shape) or any(
+        not (_same(g, s) or g == 1) for g, s in zip(given, aligned)
+    ):
+        raise ComputeError(
+            f"{what}: an array of shape {shape_text(value.shape)} does not broadcast to "
+            f"{shape_text(shape)}, the shape of the elements"
+        )
+    stretched = [_same(g, 1) and not _same(s, 1) for g, s in zip(given, aligned)]
+
+    def element(at: Sequence[Any]) -> Any:
+        own = at[len(shape) - len(given):]
+        return value[(0,) * dropped + tuple(
+            as_expr(0 if wide else i) for i, wide in zip(own, stretched)
+        )]  # fmt: skip
+
+    return element
+
+
+def _same(a: Extent, b: Extent) -> bool:
+    return a is b if isinstance(a, Expr) or isinstance(b, Expr) else a == b
+
+
+def _parts(base: Tensor, items: Sequence[Any]) -> list[Part]:
+    """Return the parts of an index, one for each dimension of ``base``."""
+    count = sum(i is not Ellipsis for i in items)
+    if count > base.ndim or sum(i is Ellipsis for i in items) > 1:
+        raise BoundsError(
+            f"{base.name}[{_written(items)}]: {base.name} of shape {shape_text(base.shape)} has "
+            f"{base.ndim} dimensions"
+        )
+    if any(i is None for i in items):
+        raise ComputeTypeError(
+            f"{base.name}[{_written(items)}] = ...: None adds a dimension, which an assignment "
+            "does not need; leave it out"
+        )
+    full = [slice(None)] * (base.ndim - count)
+    spread: list[Any] = []
+    for i in items:
+        spread += full if i is Ellipsis else [i]
+    if not any(i is Ellipsis for i in items):
+        spread += full
+    return [_part(base, k, i, e) for k, (i, e) in enumerate(zip(spread, base.shape))]
+
+
+def _part(base: Tensor, dim: int, item: Any, extent: Extent) -> Part:
+    if isinstance(item, slice):
+        return _sliced(base, dim, item, extent)
+    if isinstance(item, Expr):
+        if item.dtype == "bool" or not dtypes.is_integer(item.dtype):
+            raise ComputeTypeError(
+                f"index {dim} of {base.name} is {item.dtype}, but must be an integer"
+            )
+        return Part(item, 1, None)
+    at = int(item)
+    if isinstance(extent, int) and not -extent <= at < extent:
+        raise BoundsError(
+            f"index {dim} of {base.name} is {at}, but the extent there is {extent}"
+        )
+    return Part(at if at >= 0 else extent + at, 1, None)
+
+
+def _sliced(base: Tensor, dim: int, item: slice, extent: Extent) -> Part:
+    for end in (item.start, item.stop, item.step):
+        if isinstance(end, Expr):
+            raise ComputeTypeError(
+                explain(
+                    f"a slice of dimension {dim} of {base.name} from {item.start} to {item.stop}",
+                    "the shape of the result must be known when the function is traced",
+                    "Take the whole dimension and choose with np.where, or pass the bound as a "
+                    "Python int.",
+                )
+            )
+    if item == slice(None):
+        return Part(0, 1, extent, whole=True)
+    if not isinstance(extent, int):
+        raise ComputeTypeError(
+            f"a slice of dimension {dim} of {base.name}, whose extent {extent} is symbolic, is not "
+            "assigned to: give the array a shape of numbers"
+        )
+    start, stop, step = item.indices(extent)
+    count = len(range(start, stop, step))
+    return Part(start, step, count, whole=(start, step, count) == (0, 1, extent))
+
+
+def _written(items: Sequence[Any]) -> str:
+    return ", ".join(_slice_text(i) if isinstance(i, slice) else _text(i) for i in items)
+
+
+def _text(item: Any) -> str:
+    return "..." if item is Ellipsis else item.name if isinstance(item, Tensor) else str(item)
+
+
+def _slice_text(item: slice) -> str:
+    ends = ["" if e is None else str(e) for e in (item.start, item.stop)]
+    return ":".join([*ends, *([] if item.step is None else [str(item.step)])])
+
+
+__all__ = ["assigned", "selected"]

@@ -1,0 +1,195 @@
+"""``jit``: a function over NumPy's operations becomes kernels, once for each kind of arguments."""
+
+from __future__ import annotations
+
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from functools import update_wrapper
+from threading import RLock
+from typing import Any, overload
+
+from schedlang.errors import CallError, ComputeTypeError
+from schedlang.runtime.kernel import Kernel
+from schedlang.schedule.schedule import Schedule
+from schedlang.target import Target, or_emulator
+from schedlang.tracing.arguments import Given, bound
+from schedlang.tracing.specialization import Specialization, specialize
+
+
+class JitFunction:
+    """A traced function: call it as the function that it was made from.
+
+    ``specialized(*args)`` returns what a call with such arguments runs, a
+    :class:`~schedlang.tracing.specialization.Specialization`. ``source``, ``schedule`` and
+    ``kernels`` are those of the latest call.
+    """
+
+    __name__: str
+    __qualname__: str
+
+    def __init__(
+        self, function: Callable[..., Any], target: Target, static: frozenset[str], size: int
+    ) -> None:
+        update_wrapper(self, function)
+        self.function = function
+        self.target = target
+        self._signature = inspect.signature(function)
+        self._static = static
+        self._size = size
+        self._lock = RLock()
+        self._known: OrderedDict[Any, Specialization] = OrderedDict()
+        self._latest: Specialization | None = None
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        given = self._given(args, named)
+        return self._for(given)(given)
+
+    def specialized(self, *args: Any, **named: Any) -> Specialization:
+        """Return what a call with such arguments runs; nothing runs now."""
+        return self._for(self._given(args, named))
+
+    @property
+    def source(self) -> str:
+        """The emitted source of the latest call's kernels."""
+        return self._last().source
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule of the latest call's kernel, if it has one kernel."""
+        return self._last().schedule
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The kernels of the latest call, in the order of their first calls."""
+        return self._last().kernels
+
+    @property
+    def specializations(self) -> list[Specialization]:
+        """What the calls so far made, the least recently used one first."""
+        return list(self._known.values())
+
+    def _given(self, args: tuple[Any, ...], named: dict[str, Any]) -> Given:
+        return bound(self._signature, self.__name__, self._static, args, named)
+
+    def _for(self, given: Given) -> Specialization:
+        with self._lock:
+            found = self._known.get(given.key)
+            if found is None:
+                found = specialize(self.function, self._signature, given, self.target)
+                self._known[given.key] = found
+                if len(self._known) > self._size:
+                    self._known.popitem(last=False)
+            self._known.move_to_end(given.key)
+            self._latest = found
+        return found
+
+    def _last(self) -> Specialization:
+        if self._latest is None:
+            raise CallError(
+                f"{self.__name__} was not called yet, so it has no kernels: call it, or write "
+                f"{self.__name__}.specialized(...) with arguments of a call"
+            )
+        return self._latest
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        raise ComputeTypeError(
+            f"{self.__name__} is a method under @sl.jit: its first argument would be {instance!r}, "
+            "which is no array; make it a function, or a staticmethod"
+        )
+
+    def __repr__(self) -> str:
+        return f"<sl.jit of {self.__qualname__}, {len(self._known)} specializations>"
+
+    def __reduce__(self) -> str:
+        # by name, as functions are pickled
+        return self.__qualname__
+
+
+@overload
+def jit(
+    function: Callable[..., Any], *, target: Target | str | None = ...,
+    static_argnames: str | Iterable[str] = ..., static_argnums: int | Iterable[int] = ...,
+    cache_size: int = ...,
+) -> JitFunction: ...  # fmt: skip
+@overload
+def jit(
+    function: None = ..., *, target: Target | str | None = ...,
+    static_argnames: str | Iterable[str] = ..., static_argnums: int | Iterable[int] = ...,
+    cache_size: int = ...,
+) -> Callable[[Callable[..., Any]], JitFunction]: ...  # fmt: skip
+def jit(
+    function: Callable[..., Any] | None = None, *, target: Target | str | None = None,
+    static_argnames: str | Iterable[str] = (), static_argnums: int | Iterable[int] = (),
+    cache_size: int = 64,
+) -> Any:  # fmt: skip
+    """Return a function that runs as kernels what ``function`` computes with NumPy.
+
+    The first call with arrays of some shapes and dtypes traces ``function``: it runs once, on
+    arrays whose elements are unknown, and each operation of NumPy becomes a stage. These stages
+    are scheduled without a search, by a schedule of the tuning database where it has one, and built
+    for ``target`` (the CPU by default). Further calls with such arrays run the kernels at once.
+
+    Arguments are arrays of any library that a kernel takes, floats and NumPy's scalars, and tuples,
+    lists and dicts of them. Python integers, bools and strings are fixed: each value is traced
+    anew, as are all arguments in ``static_argnames`` and ``static_argnums``. At most ``cache_size``
+    traces are kept, the latest ones.
+
+    As in NumPy, slices are views, and assignments to elements of an argument change the caller's
+    array. An ``if`` or ``while`` on the elements of an array is refused, at its line. Loops over
+    Python's ``range`` are unrolled; :func:`~schedlang.fori_loop` keeps a loop.
+
+    Raises :class:`~schedlang.errors.ComputeTypeError` for a function that is none, or static
+    arguments that it does not have.
+
+    >>> import numpy as np, schedlang as sl
+    >>> @sl.jit(target="python")
+    ... def smooth(x):
+    ...     y = np.copy(x)
+    ...     y[1:-1] = (x[:-2] + x[1:-1] + x[2:]) / 3
+    ...     return y
+    >>> smooth(np.array([0, 3, 3, 9], "float32"))
+    array([0., 2., 5., 9.], dtype=float32)
+    """
+    if function is None:
+        return lambda given: jit(
+            given, target=target, static_argnames=static_argnames, static_argnums=static_argnums,
+            cache_size=cache_size,
+        )  # fmt: skip
+    if not callable(function):
+        raise ComputeTypeError(
+            f"sl.jit({function!r}): the argument must be a function, as in @sl.jit above a def"
+        )
+    if isinstance(cache_size, bool) or not isinstance(cache_size, int) or cache_size < 1:
+        raise ComputeTypeError(
+            f"sl.jit(..., cache_size={cache_size!r}): give the number of traces to keep, 1 or more"
+        )
+    static = _static(function, static_argnames, static_argnums)
+    return JitFunction(function, or_emulator(Target.of(target)), static, cache_size)
+
+
+def _static(
+    function: Callable[..., Any], names: str | Iterable[str], numbers: int | Iterable[int]
+) -> frozenset[str]:
+    """Return the names of the static parameters."""
+    known = list(inspect.signature(function).parameters)
+    title = getattr(function, "__name__", "the function")
+    found = [names] if isinstance(names, str) else list(names)
+    for name in found:
+        if name not in known:
+            raise ComputeTypeError(
+                f"sl.jit(..., static_argnames={name!r}): {title} has no such parameter; it has "
+                f"{', '.join(known) or 'none'}"
+            )
+    for number in [numbers] if isinstance(numbers, int) else numbers:
+        if not -len(known) <= number < len(known):
+            raise ComputeTypeError(
+                f"sl.jit(..., static_argnums={number}): {title} has {len(known)} parameters"
+            )
+        found.append(known[number])
+    return frozenset(found)
+
+
+__all__ = ["JitFunction", "jit"]

@@ -1,0 +1,69 @@
+"""Nested tuples, lists and dicts of arrays, as a flat list and its form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Form:
+    """The form of nested containers: ``kind`` is tuple, list, dict, ``None`` or ``"leaf"``."""
+
+    kind: Any
+    parts: tuple[Form, ...] = ()
+    keys: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        if self.kind == "leaf":
+            return "array"
+        if self.kind is None:
+            return "None"
+        inner = ", ".join(map(str, self.parts))
+        if self.kind is dict:
+            inner = ", ".join(f"{k!r}: {p}" for k, p in zip(self.keys, self.parts))
+            return f"{{{inner}}}"
+        return f"({inner})" if self.kind is tuple else f"[{inner}]"
+
+
+LEAF = Form("leaf")
+
+
+def flattened(value: Any) -> tuple[list[Any], Form]:
+    """Return the leaves of nested tuples, lists and dicts, and their form.
+
+    >>> leaves, form = flattened((1, {"a": [2, 3]}))
+    >>> leaves, str(form), rebuilt(form, leaves)
+    ([1, 2, 3], "(array, {'a': [array, array]})", (1, {'a': [2, 3]}))
+    """
+    leaves: list[Any] = []
+    return leaves, _form(value, leaves)
+
+
+def _form(value: Any, leaves: list[Any]) -> Form:
+    if value is None:
+        return Form(None)
+    if type(value) in (tuple, list):
+        return Form(type(value), tuple(_form(v, leaves) for v in value))
+    if type(value) is dict:
+        return Form(dict, tuple(_form(v, leaves) for v in value.values()), tuple(value))
+    leaves.append(value)
+    return LEAF
+
+
+def rebuilt(form: Form, leaves: Sequence[Any]) -> Any:
+    """Return nested containers of a ``form`` with these leaves."""
+    return _built(form, iter(leaves))
+
+
+def _built(form: Form, leaves: Iterator[Any]) -> Any:
+    if form.kind is None:
+        return None
+    if form.kind == "leaf":
+        return next(leaves)
+    parts = [_built(p, leaves) for p in form.parts]
+    return dict(zip(form.keys, parts)) if form.kind is dict else form.kind(parts)
+
+
+__all__ = ["LEAF", "Form", "flattened", "rebuilt"]

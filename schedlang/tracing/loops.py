@@ -1,0 +1,160 @@
+"""``fori_loop``: a loop whose body is traced once, and which runs on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from schedlang.compute.tensor import Tensor, shape_text
+from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.expr.nodes import Expr, Var
+from schedlang.language.construct import as_expr, cast, settled
+from schedlang.tracing.array import plain, wrapped
+from schedlang.tracing.leaves import Form, flattened, rebuilt
+from schedlang.tracing.trace import Carry, HostLoop, Trace, Value, entered, running, stand_in
+
+
+def fori_loop(
+    lo: int, hi: int, body: Callable[..., Any] | None = None, init: Any = None
+) -> Any:
+    """Run ``body`` for each integer from ``lo`` to ``hi``, ``hi`` excluded.
+
+    With ``init``, an array or a tuple, list or dict of them, ``body(i, carry)`` returns the next
+    carry, of the same shapes and dtypes, and the last one is returned. Without it, ``body(i)``
+    returns nothing and assigns to elements of arrays that were made before the loop:
+    ``x[1:-1] = ...``.
+
+    Above a function, ``@sl.fori_loop(lo, hi)`` runs the loop where it stands.
+
+    In a function under :func:`~schedlang.jit` the body is traced once and becomes kernels of its
+    own, which run in a loop; ``i`` may be used in arithmetic and as an index. Anywhere else this is
+    Python's ``for``.
+
+    Raises :class:`~schedlang.errors.ComputeTypeError` for bounds that are no Python integers, and
+    :class:`~schedlang.errors.ComputeError` for a carry whose shapes or dtypes change.
+
+    Source: JAX's ``fori_loop``, with NumPy's assignments.
+
+    >>> import schedlang as sl
+    >>> fori_loop(1, 4, lambda i, x: x * i, 1)
+    6
+    """
+    if body is None:
+        return lambda given: fori_loop(lo, hi, given, init)
+    trace = running()
+    if trace is None:
+        for i in range(lo, hi):
+            if init is None:
+                body(i)
+            else:
+                init = body(i, init)
+        return init
+    lo, hi = _bound(lo, "lo"), _bound(hi, "hi")
+    if not callable(body):
+        raise ComputeTypeError(
+            f"sl.fori_loop({lo}, {hi}, {body!r}): the body must be a function of i, or of i and "
+            "the carry"
+        )
+    leaves, form = flattened(init)
+    starts = [_value(leaf) for leaf in leaves]
+    loop = _traced(trace, lo, hi, body, starts, form)
+    widened = [
+        cast(v, c.leaving.dtype) if isinstance(v, Expr) and v.weak else v
+        for v, c in zip(starts, loop.carries)
+    ]
+    if any(v is not w for v, w in zip(starts, widened)):
+        # a Python number takes the dtype of the value that follows it
+        loop = _traced(trace, lo, hi, body, widened, form)
+    for k, carry in enumerate(loop.carries[: len(starts)]):
+        _check_fits(carry, k, loop.body.title)
+    trace.loops.append(loop)
+    for storage, carry in zip(loop.storages, loop.carries[len(starts) :]):
+        trace.write(storage, _element(carry.result))
+    return rebuilt(form, [wrapped(_element(c.result)) for c in loop.carries[: len(starts)]])
+
+
+def _traced(
+    trace: Trace, lo: int, hi: int, body: Callable[..., Any], starts: list[Value], form: Form
+) -> HostLoop:
+    """Return the loop over ``body``, whose carry begins with ``starts``.
+
+    What the body assigns to arrays around it are further carries.
+    """
+    code = getattr(body, "__code__", None)
+    title = f"the body of sl.fori_loop in {trace.title}"
+    inner = Trace(title, code, trace, statements=trace.statements)
+    index = Var("i" if code is None or not code.co_argcount else code.co_varnames[0])
+    with entered(inner):
+        at = wrapped(index if lo >= 0 else index + lo)
+        stands = [stand_in(v, f"carry{k}") for k, v in enumerate(starts)]
+        given = rebuilt(form, [wrapped(value) for _, value in stands])
+        returned = body(at) if form.kind is None else body(at, given)
+        left, left_form = flattened(returned)
+        if form.kind is None and returned is not None:
+            raise ComputeError(
+                explain(
+                    title,
+                    "it returns a value, but the loop has no init, so nothing takes it",
+                    "Return nothing and assign to arrays in place, or give init= and let the body "
+                    "take and return the carry.",
+                )
+            )
+        if left_form != form:
+            raise ComputeError(
+                explain(
+                    title,
+                    f"it takes a carry {form} and returns {left_form}",
+                    "Return as many arrays as the body takes, in the same tuple, list or dict.",
+                )
+            )
+        leaving = [_value(new) for new in left]
+    carries = [
+        Carry(start, entering, value, stand_in(start, f"after{k}")[0])
+        for k, (start, (entering, _), value) in enumerate(zip(starts, stands, leaving))
+    ]
+    changed = tuple(s for s in inner.outer if s in inner.written)
+    for storage in changed:
+        before = trace.read(storage)
+        result, _ = stand_in(before, f"after{len(carries)}")
+        carries.append(Carry(before, inner.outer[storage], inner.values[storage], result))
+    read = tuple((trace.read(s), t) for s, t in inner.outer.items() if s not in inner.written)
+    return HostLoop(lo, hi, index, inner, tuple(carries), read, changed)
+
+
+def _element(tensor: Tensor) -> Value:
+    return tensor if tensor.ndim else tensor[()]
+
+
+def _bound(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ComputeTypeError(
+            f"sl.fori_loop: {name} is {value!r}, but the bounds must be Python integers"
+        )
+    return int(value)
+
+
+def _value(leaf: Any) -> Value:
+    found = plain(leaf)
+    return found if isinstance(found, (Tensor, Expr)) else as_expr(found)
+
+
+def _dtype(value: Value) -> str:
+    return value.dtype if isinstance(value, Tensor) else settled(value).dtype
+
+
+def _check_fits(carry: Carry, k: int, title: str) -> None:
+    """Raise unless the value after an iteration may follow that before it."""
+    shapes = [v.shape if isinstance(v, Tensor) else () for v in (carry.entering, carry.leaving)]
+    kinds = carry.entering.dtype, _dtype(carry.leaving)
+    if shapes[0] != shapes[1] or kinds[0] != kinds[1]:
+        before, after = (f"{t} of shape {shape_text(s)}" for t, s in zip(kinds, shapes))
+        raise ComputeError(
+            explain(
+                title,
+                f"part {k} of the carry is {before} before an iteration and {after} after it",
+                "Keep the shape, and convert with .astype(...), so that one array can hold both.",
+            )
+        )
+
+
+__all__ = ["fori_loop"]

@@ -1,0 +1,91 @@
+"""The elements of an array that a mask selects: ``x[x > 0]``, whose number only the values tell.
+
+Elementwise operations on them work on all elements, of which those under the mask count. So
+``x[mask] = x[mask] ** 2`` and ``x[mask].mean()`` have a form, while their shape has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import ComputeTypeError, explain
+from schedlang.tracing.trace import Value
+
+# NumPy's functions on tensors, of which its types know nothing
+numpy: Any = np
+
+
+class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
+    """Elements of ``whole`` where ``mask`` holds, in row-major order."""
+
+    __slots__ = ("whole", "mask", "wrapped")
+
+    def __init__(self, whole: Value, mask: Tensor, wrapped: Callable[[Any], Any]) -> None:
+        self.whole = whole
+        self.mask = mask
+        self.wrapped = wrapped
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(self.whole.dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method != "__call__" or kwargs:
+            self.refuse(f"np.{ufunc.__name__}.{method}")
+        given = []
+        for value in inputs:
+            if isinstance(value, MaskedElements):
+                if value.mask is not self.mask:
+                    self.refuse(f"np.{ufunc.__name__} of elements under two masks")
+                given.append(value.whole)
+                continue
+            value = getattr(value, "value", value)
+            if np.ndim(value):
+                self.refuse(f"np.{ufunc.__name__} with an array of shape {np.shape(value)}")
+            given.append(value)
+        return MaskedElements(ufunc(*given), self.mask, self.wrapped)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if args and args[0] is self and function in (np.sum, np.mean) and len(args) == 1:
+            if not kwargs:
+                return self.sum() if function is np.sum else self.mean()
+        self.refuse(f"np.{function.__name__}")
+
+    def sum(self) -> Any:
+        """Return the sum of the elements."""
+        return self.wrapped(numpy.sum(self.whole, where=self.mask))
+
+    def mean(self) -> Any:
+        """Return the mean of the elements; NaN if there are none."""
+        count = numpy.sum(self.mask)
+        total = numpy.sum(self.whole, where=self.mask)
+        made = total / count
+        return self.wrapped(made if made.dtype == self.whole.dtype else made.astype(self.dtype))
+
+    def refuse(self, what: str) -> NoReturn:
+        """Raise ``ComputeTypeError`` for what needs their number."""
+        raise ComputeTypeError(
+            explain(
+                f"{what} of x[mask]",
+                "how many elements a mask selects depends on its values, and shapes must be known "
+                "when the function is traced",
+                "Keep the shape, with np.where(mask, x, other), or reduce under it, as in "
+                "np.sum(x, where=mask); x[mask] = value, x[mask].sum() and .mean() work.",
+            )
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        self.refuse(f".{name}")
+
+    def __iter__(self) -> NoReturn:
+        self.refuse("iterating over the elements")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        self.refuse("a NumPy array")
+
+
+__all__ = ["MaskedElements"]

@@ -1,0 +1,217 @@
+"""What a traced function runs: kernels, and loops over programs, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+import numpy as np
+
+from schedlang.arrays.stages import tensor_of
+from schedlang.compute.graph import placeholders, variables
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Var
+from schedlang.runtime.kernel import Kernel
+from schedlang.tracing.trace import HostLoop, Trace, Value
+
+Key = Union[Tensor, Var]
+# returns the kernel of outputs, with these inputs first
+Build = Callable[[Sequence[Key], Sequence[Tensor], str], Kernel]
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """A call of a kernel: positions of its inputs and of what it makes, among the values."""
+
+    kernel: Kernel
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LoopCall:
+    """A loop over ``body``, whose inputs are the index, then what it reads, then the carries.
+
+    ``read`` and ``starts`` are positions among the values around it, and ``results`` those that the
+    last carries get.
+    """
+
+    lo: int
+    hi: int
+    body: Program
+    read: tuple[int, ...]
+    starts: tuple[int, ...]
+    results: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """Steps over numbered values: first the inputs, then ``constants``, then what steps make.
+
+    ``returned`` are the positions of the results.
+    """
+
+    inputs: int
+    constants: tuple[np.ndarray, ...]
+    steps: tuple[Union[KernelCall, LoopCall], ...]
+    returned: tuple[int, ...]
+    count: int
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The kernels, in the order of their first calls."""
+        return list(_kernels(self))
+
+    def may_write(self, argument: int, place: int) -> bool:
+        """Return whether the result at ``place`` may be written into the memory of an argument.
+
+        No step may read the argument afterwards, and the kernel that makes the result only element
+        by element before it writes the same one.
+        """
+        if place in range(self.inputs + len(self.constants)) or argument in self.returned:
+            return False
+        maker = next(k for k, step in enumerate(self.steps) if place in _made_by(step))
+        step = self.steps[maker]
+        if not isinstance(step, KernelCall):
+            return False
+        if any(argument in _read_by(later) for later in self.steps[maker + 1 :]):
+            return False
+        if argument not in step.inputs:
+            return True
+        pair = len(step.inputs) + step.outputs.index(place), step.inputs.index(argument)
+        return pair in step.kernel.signature.in_place
+
+    def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[Any]:
+        """Return the results for ``inputs``, written into ``outputs`` where one is given."""
+        values: list[Any] = [*inputs, *self.constants]
+        values += [None] * (self.count - len(values))
+        given = {} if outputs is None else dict(zip(self.returned, outputs))
+        for step in self.steps:
+            if isinstance(step, KernelCall):
+                _run_kernel(step, values, given)
+            else:
+                _run_loop(step, values)
+        return [values[k] for k in self.returned]
+
+
+def _made_by(step: Union[KernelCall, LoopCall]) -> tuple[int, ...]:
+    return step.outputs if isinstance(step, KernelCall) else step.results
+
+
+def _read_by(step: Union[KernelCall, LoopCall]) -> tuple[int, ...]:
+    return step.inputs if isinstance(step, KernelCall) else (*step.read, *step.starts)
+
+
+def _kernels(program: Program) -> Iterator[Kernel]:
+    for step in program.steps:
+        if isinstance(step, KernelCall):
+            yield step.kernel
+        else:
+            yield from _kernels(step.body)
+
+
+def _run_kernel(step: KernelCall, values: list[Any], given: dict[int, Any]) -> None:
+    arguments = [values[k] for k in step.inputs]
+    if any(given.get(k) is not None for k in step.outputs):
+        shapes = step.kernel.signature.outputs
+        arguments += [
+            given[k] if given.get(k) is not None else np.empty(p.shape, p.dtype)
+            for k, p in zip(step.outputs, shapes)
+        ]
+    made = step.kernel(*arguments)
+    for k, value in zip(step.outputs, made if len(step.outputs) > 1 else (made,)):
+        values[k] = value
+
+
+def _run_loop(step: LoopCall, values: list[Any]) -> None:
+    """Run the body, which writes into arrays that an earlier iteration made and none reads now."""
+    read = [values[k] for k in step.read]
+    carries = [values[k] for k in step.starts]
+    free: list[list[Any]] = [[] for _ in carries]
+    # the place in the carry for which an array was made; the first ones are the caller's
+    made_for: dict[int, int] = {}
+    first = min(step.lo, 0)
+    for i in range(step.lo, step.hi):
+        spare = [arrays.pop() if arrays else None for arrays in free]
+        made = step.body([i - first, *read, *carries], spare)
+        kept = {id(array) for array in made}
+        for array in carries:
+            if id(array) in made_for and id(array) not in kept:
+                free[made_for[id(array)]].append(array)
+        known = {id(array) for array in carries}
+        for k, array in enumerate(made):
+            if id(array) not in known:
+                made_for.setdefault(id(array), k)
+        carries = made
+    for k, value in zip(step.results, carries):
+        values[k] = value
+
+
+@dataclass
+class Planner:
+    """The steps of a program so far, and the position of each value."""
+
+    build: Build
+    name: str
+    places: dict[Key, int] = field(default_factory=dict)
+    steps: list[Union[KernelCall, LoopCall]] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, key: Key) -> int:
+        """Return the position of a new value."""
+        self.places[key] = self.count
+        self.count += 1
+        return self.count - 1
+
+    def need(self, values: Sequence[Value]) -> list[int]:
+        """Return the positions of ``values``, after a kernel that computes those without one."""
+        tensors = [_stored(v) for v in values]
+        wanted = list(dict.fromkeys(t for t in tensors if t not in self.places))
+        if wanted:
+            inputs: list[Key] = [*placeholders(wanted), *variables(wanted)]
+            kernel = self.build(inputs, wanted, self.name)
+            places = tuple(self.places[key] for key in inputs)
+            self.steps.append(KernelCall(kernel, places, tuple(self.add(t) for t in wanted)))
+        return [self.places[t] for t in tensors]
+
+
+def _stored(value: Value) -> Tensor:
+    """Return a tensor of ``value``; an expression becomes a 0-d one."""
+    read = getattr(value, "tensor", None)
+    if isinstance(read, Tensor) and not read.ndim:
+        return read
+    return tensor_of(value, "a result of a traced function")
+
+
+def plan(
+    trace: Trace, inputs: Sequence[Key], results: Sequence[Value], build: Build, name: str
+) -> Program:
+    """Return the program that computes ``results`` of a trace from ``inputs``."""
+    planner = Planner(build, name)
+    for key in inputs:
+        planner.add(key)
+    constants = trace.constants if trace.around is None else []
+    for made, _ in constants:
+        planner.add(made)
+    for loop in trace.loops:
+        planner.steps.append(_loop(loop, planner))
+    returned = tuple(planner.need(results))
+    arrays = tuple(np.ascontiguousarray(a) for _, a in constants)
+    return Program(len(inputs), arrays, tuple(planner.steps), returned, planner.count)
+
+
+def _loop(loop: HostLoop, planner: Planner) -> LoopCall:
+    scalars = [key for key in planner.places if isinstance(key, Var)]
+    read = planner.need([*(value for value, _ in loop.read)])
+    starts = planner.need([c.start for c in loop.carries])
+    entering: list[Key] = [c.entering for c in loop.carries]
+    inside: list[Key] = [loop.index, *scalars, *(t for _, t in loop.read), *entering]
+    leaving = [c.leaving for c in loop.carries]
+    body = plan(loop.body, inside, leaving, planner.build, f"{planner.name}_loop")
+    places = tuple(planner.places[v] for v in scalars)
+    results = tuple(planner.add(c.result) for c in loop.carries)
+    return LoopCall(loop.lo, loop.hi, body, (*places, *read), tuple(starts), results)
+
+
+__all__ = ["Build", "Key", "KernelCall", "LoopCall", "Program", "plan"]

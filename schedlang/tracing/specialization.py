@@ -1,0 +1,197 @@
+"""A traced function for arguments of some shapes and dtypes: its program, and a call of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from inspect import Parameter, Signature
+from typing import Any, Optional
+
+import numpy as np
+
+from schedlang.compute.tensor import Tensor, placeholder
+from schedlang.errors import CallError, explain
+from schedlang.expr.nodes import Cast, Var
+from schedlang.runtime.arrays import empty_like_library
+from schedlang.runtime.build import build
+from schedlang.runtime.kernel import Kernel
+from schedlang.schedule.schedule import Schedule
+from schedlang.target import Target
+from schedlang.tracing.arguments import Fixed, Given, Leaf
+from schedlang.tracing.array import TracedArray, value_of, wrapped
+from schedlang.tracing.leaves import Form, flattened, rebuilt
+from schedlang.tracing.naming import name_stages
+from schedlang.tracing.program import Key, Program, plan
+from schedlang.tracing.scheduling import scheduled
+from schedlang.tracing.trace import Storage, Trace, called, entered
+
+
+@dataclass(frozen=True)
+class Specialization:
+    """What a traced function runs for arguments of one kind.
+
+    ``written`` pairs results of the program with the arguments that they replace, and says whether
+    the kernel may write there itself. The results before them are the leaves of what the function
+    returns, in ``form``. ``returns`` says for each of those which argument it is, if it is one.
+    """
+
+    name: str
+    program: Program
+    form: Form
+    returns: tuple[Optional[int], ...]
+    written: tuple[tuple[int, int, bool], ...]
+
+    def __call__(self, given: Given) -> Any:
+        outputs: list[Any] = [None] * len(self.program.returned)
+        for k, argument, direct in self.written:
+            self._check_apart(given, argument)
+            if direct and given.arrays[argument].flags.c_contiguous:
+                outputs[k] = given.arrays[argument]
+        results = self.program(given.arrays, outputs)
+        for k, argument, _ in self.written:
+            if results[k] is not given.arrays[argument]:
+                np.copyto(given.arrays[argument], results[k])
+        leaves = [
+            _returned(results[k], given.first) if argument is None else given.originals[argument]
+            for k, argument in enumerate(self.returns)
+        ]
+        return rebuilt(self.form, leaves)
+
+    def _check_apart(self, given: Given, written: int) -> None:
+        """Raise if an argument that the function writes shares memory with another one."""
+        leaf, array = given.leaves[written], given.arrays[written]
+        if not array.flags.writeable:
+            raise CallError(f"{self.name} writes {leaf.name}, but this array is read-only")
+        for k, other in enumerate(given.arrays):
+            if k != written and isinstance(other, np.ndarray) and np.may_share_memory(array, other):
+                raise CallError(
+                    explain(
+                        f"{self.name} writes {leaf.name}",
+                        f"{leaf.name} and {given.leaves[k].name} share memory in this call, but "
+                        "were traced as two arrays",
+                        f"Pass a copy: {leaf.name}.copy().",
+                    )
+                )
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The kernels, in the order of their first calls."""
+        return self.program.kernels
+
+    @property
+    def source(self) -> str:
+        """The emitted source; if there are several kernels, one file after the other."""
+        return "\n\n".join(kernel.source for kernel in self.kernels)
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule of the kernel; raise if there are several."""
+        if len(self.kernels) != 1:
+            raise CallError(
+                f"{self.name} runs {len(self.kernels)} kernels, one for each part between loops: "
+                ".kernels lists them, and each has a .schedule"
+            )
+        return self.kernels[0].schedule
+
+
+def _returned(value: Any, first: Any) -> Any:
+    """Return a result in the library of the ``first`` array of the call."""
+    if not isinstance(value, np.ndarray):
+        return value
+    if not value.ndim:
+        return value[()]
+    made = empty_like_library(first, value.shape, str(value.dtype))
+    if type(made) is np.ndarray:
+        return value
+    import torch
+
+    return torch.from_numpy(value)
+
+
+def specialize(
+    function: Callable[..., Any], signature: Signature, given: Given, target: Target
+) -> Specialization:
+    """Trace ``function`` for arguments as in ``given``, and build its kernels."""
+    name = getattr(function, "__name__", "traced")
+    trace = Trace(name, getattr(function, "__code__", None))
+    with entered(trace):
+        keys, storages, args, named = _arguments(signature, given, trace)
+        before = [None if s is None else trace.values[s] for s in storages]
+        returned = called(function, args, named)
+        leaves, form = flattened(returned)
+        values = [value_of(leaf, name) for leaf in leaves]
+    after = [None if s is None else trace.values[s] for s in storages]
+    written = [(k, v) for k, v in enumerate(after) if v is not None and v is not before[k]]
+    returns = [_argument(leaf, storages) for leaf in leaves]
+    name_stages(trace)
+    results = [*values, *(v for _, v in written)]
+    title = name if name.isidentifier() else "traced"
+    program = plan(trace, keys, results, _builder(target), title)
+    # a result that the function also returns by itself needs memory of its own
+    own = {program.returned[k] for k, argument in enumerate(returns) if argument is None}
+    replaced = tuple(
+        (k, argument, (p := program.returned[k]) not in own and program.may_write(argument, p))
+        for k, (argument, _) in enumerate(written, len(values))
+    )
+    return Specialization(name, program, form, tuple(returns), replaced)
+
+
+def _argument(leaf: Any, storages: Sequence[Storage | None]) -> int | None:
+    """Return which argument a returned array is; ``None`` if it is none, or a view."""
+    if not isinstance(leaf, TracedArray) or leaf.is_view or leaf.storage not in storages:
+        return None
+    return storages.index(leaf.storage)
+
+
+def _builder(target: Target) -> Callable[[Sequence[Key], Sequence[Tensor], str], Kernel]:
+    def made(inputs: Sequence[Key], outputs: Sequence[Tensor], name: str) -> Kernel:
+        schedule = scheduled(outputs, target)
+        return build(schedule, [*inputs, *outputs], target, name)
+
+    return made
+
+
+def _arguments(
+    signature: Signature, given: Given, trace: Trace
+) -> tuple[list[Key], list[Storage | None], list[Any], dict[str, Any]]:
+    """Return the inputs, the storages of those that are arrays, and the arguments of the trace."""
+    keys: list[Key] = []
+    storages: list[Storage | None] = []
+    args: list[Any] = []
+    named: dict[str, Any] = {}
+    for parameter, part in zip(signature.parameters.values(), given.key):  # type: ignore[call-overload]
+        if isinstance(part, Fixed):
+            value = part.value
+        else:
+            form, *described = part
+            made = []
+            for leaf in described:
+                if isinstance(leaf, Fixed):
+                    made.append(leaf.value)
+                    continue
+                key, array = _stands_for(leaf, trace)
+                keys.append(key)
+                storages.append(array.storage if leaf.shape is not None else None)
+                made.append(array)
+            value = rebuilt(form, made)
+        if parameter.kind is Parameter.VAR_POSITIONAL:
+            args += value
+        elif parameter.kind is Parameter.VAR_KEYWORD:
+            named |= value
+        elif parameter.kind is Parameter.KEYWORD_ONLY:
+            named[parameter.name] = value
+        else:
+            args.append(value)
+    return keys, storages, args, named
+
+
+def _stands_for(leaf: Leaf, trace: Trace) -> tuple[Key, TracedArray]:
+    if leaf.shape is None:
+        scalar = Var(leaf.name, leaf.dtype, weak=False)
+        return scalar, wrapped(Cast(scalar, leaf.dtype, weak=True) if leaf.weak else scalar)
+    made = placeholder(leaf.shape, leaf.dtype, name=leaf.name)
+    array = wrapped(made if leaf.shape else made[()])
+    return made, array
+
+
+__all__ = ["Specialization", "specialize"]

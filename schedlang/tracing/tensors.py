@@ -1,0 +1,91 @@
+"""``trace``: the tensors that a function over NumPy's operations computes, to schedule by hand."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from schedlang.arrays.stages import tensor_of
+from schedlang.compute.tensor import Tensor, placeholder
+from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.expr import dtypes
+from schedlang.expr.nodes import Expr
+from schedlang.tracing.array import value_of, wrapped
+from schedlang.tracing.leaves import flattened, rebuilt
+from schedlang.tracing.naming import name_stages
+from schedlang.tracing.trace import Storage, Trace, Value, called, entered
+
+
+def trace(function: Callable[..., Any], *specs: Any, **named: Any) -> Any:
+    """Return the tensors that ``function`` computes from arrays like ``specs``.
+
+    Each of ``specs`` stands for an argument: a tensor, such as a placeholder with symbolic sizes; a
+    scalar argument (``sl.var``); or anything with a ``shape`` and a ``dtype``, of which a
+    placeholder is made that is named after the parameter. Numbers, strings and ``None`` are passed
+    as they are, and so are tuples, lists and dicts of all these.
+
+    The tensors come in the tuples, lists and dicts that ``function`` returns. If it returns
+    ``None``, they are the new values of the arguments that it assigns to, one or a tuple.
+
+    Raises :class:`~schedlang.errors.ComputeError` for a function with an ``sl.fori_loop``, whose
+    loops run on the host, and what :func:`~schedlang.jit` raises.
+
+    >>> import numpy as np, schedlang as sl
+    >>> def normalized(x):
+    ...     high = x.max(axis=1, keepdims=True)
+    ...     return np.exp(x - high)
+    >>> E = trace(normalized, sl.placeholder((sl.var("n"), 8), name="X"))
+    >>> E.shape, E.dtype
+    ((n, 8), 'float32')
+    """
+    if not callable(function):
+        raise ComputeTypeError(f"sl.trace({function!r}, ...): the first argument is a function")
+    given = getattr(function, "function", function)
+    title = getattr(given, "__name__", "the function")
+    running = Trace(title, getattr(given, "__code__", None))
+    with entered(running):
+        storages: list[Storage] = []
+        names = list(inspect.signature(given).parameters)
+        args = [_stand_in(spec, name, storages) for spec, name in zip(specs, [*names, *specs])]
+        others = {name: _stand_in(spec, name, storages) for name, spec in named.items()}
+        before = [running.values[s] for s in storages]
+        leaves, form = flattened(called(given, args, others))
+        values = [value_of(leaf, title) for leaf in leaves]
+    if running.loops:
+        raise ComputeError(
+            explain(
+                f"sl.trace({title}, ...)",
+                "sl.fori_loop runs its body as kernels in a loop on the host, which is no tensor",
+                f"Trace the body alone, write a recurrence as sl.scan, or take the kernels of "
+                f"sl.jit({title}).",
+            )
+        )
+    name_stages(running)
+    if form.kind is not None:
+        return rebuilt(form, [tensor_of(v, "a result of sl.trace") for v in values])
+    after = [running.values[s] for s in storages]
+    changed = [v for v, old in zip(after, before) if v is not old]
+    written = tuple(tensor_of(v, "a result of sl.trace") for v in changed)
+    return written[0] if len(written) == 1 else written or None
+
+
+def _stand_in(spec: Any, name: str, storages: list[Storage]) -> Any:
+    leaves, form = flattened(spec)
+    made = []
+    for k, leaf in enumerate(leaves):
+        label = name if len(leaves) == 1 else f"{name}_{k}"
+        if not isinstance(leaf, (Tensor, Expr)) and hasattr(leaf, "shape"):
+            kind = dtypes.canonical(leaf.dtype)
+            leaf = placeholder(tuple(leaf.shape), kind, name=label)
+        if isinstance(leaf, (Tensor, Expr)):
+            value: Value = leaf[()] if isinstance(leaf, Tensor) and not leaf.ndim else leaf
+            array = wrapped(value)
+            storages.append(array.storage)
+            made.append(array)
+        else:
+            made.append(leaf)
+    return rebuilt(form, made)
+
+
+__all__ = ["trace"]

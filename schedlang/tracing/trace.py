@@ -1,0 +1,284 @@
+"""A trace: the values of arrays while a function runs once on arrays that stand for any values."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any, Union
+
+import numpy as np
+
+from schedlang.compute.read import reads
+from schedlang.compute.tensor import Tensor, placeholder
+from schedlang.errors import ComputeError, ComputeTypeError, explain, user_location
+from schedlang.expr.nodes import Expr, Var
+from schedlang.language.construct import settled
+from schedlang.tracing.statements import Statement, Statements
+
+Value = Union[Tensor, Expr]
+
+# the most stages that one statement makes, before a loop around it is refused
+MOST_COPIES = 200
+
+_CURRENT: ContextVar[Trace | None] = ContextVar("trace", default=None)
+
+
+class Storage:
+    """The memory of an array in a traced function; the traces hold its values.
+
+    ``home`` is the trace that made it. ``line`` is where: text for messages.
+    """
+
+    __slots__ = ("home", "line")
+
+    def __init__(self, home: Trace, line: str) -> None:
+        self.home = home
+        self.line = line
+
+
+@dataclass(frozen=True, eq=False)
+class Carry:
+    """An array that each iteration of a loop replaces.
+
+    ``start`` is its value before the loop, ``entering`` stands for the value before an iteration,
+    ``leaving`` is the value after it, and ``result`` stands for the value after the loop.
+    """
+
+    start: Value
+    entering: Tensor
+    leaving: Value
+    result: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class HostLoop:
+    """A loop whose body is a program of its own: ``index`` runs over ``lo..hi``.
+
+    ``read`` pairs values around the loop with the placeholders that stand for them in the body.
+    The last carries are the values of ``storages`` around the loop.
+    """
+
+    lo: int
+    hi: int
+    index: Var
+    body: Trace
+    carries: tuple[Carry, ...]
+    read: tuple[tuple[Value, Tensor], ...]
+    storages: tuple[Storage, ...] = ()
+
+
+@dataclass(eq=False)
+class Trace:
+    """What a function, or the body of a loop in it, computed so far.
+
+    * ``title`` names the function in messages, and ``code`` is its code.
+    * ``values`` has the present value of each storage.
+    * ``outer`` has the storages of traces around that this one reads, with the placeholders for
+      their values; ``written`` are those of them that it changes.
+    * ``constants`` are the arrays with known elements that it reads, each with its placeholder.
+    * ``made`` has what each statement of the function made, ``targets`` the names that they assign,
+      and ``counts`` how many stages each line made, also in functions that it calls.
+    * ``computed`` has the results of calls so far, which equal calls share.
+    """
+
+    title: str
+    code: CodeType | None
+    around: Trace | None = None
+    values: dict[Storage, Value] = field(default_factory=dict)
+    outer: dict[Storage, Tensor] = field(default_factory=dict)
+    written: set[Storage] = field(default_factory=set)
+    constants: list[tuple[Tensor, np.ndarray]] = field(default_factory=list)
+    loops: list[HostLoop] = field(default_factory=list)
+    made: dict[tuple[str, int], list[Tensor]] = field(default_factory=dict)
+    targets: dict[tuple[str, int], str] = field(default_factory=dict)
+    counts: dict[tuple[str, int], int] = field(default_factory=dict)
+    statements: Statements = field(default_factory=Statements)
+    computed: dict[Any, Any] = field(default_factory=dict)
+
+    def new(self, value: Value) -> Storage:
+        """Return a storage with ``value``."""
+        place = self.place()
+        made = Storage(self, "" if place is None else f"line {place.line}")
+        self.values[made] = value
+        self._note(value, place)
+        return made
+
+    def read(self, storage: Storage) -> Value:
+        """Return the present value of ``storage``.
+
+        In the body of a loop, a placeholder stands for the value from around. Raises
+        ``ComputeError`` for an array of a trace that has ended.
+        """
+        found = self.values.get(storage)
+        if found is not None:
+            return found
+        if self.around is None or not self._encloses(storage):
+            raise ComputeError(
+                explain(
+                    f"reading an array made at {storage.line} of {storage.home.title} in "
+                    f"{self.title}",
+                    f"the trace of {storage.home.title} has ended, so its arrays have no value "
+                    "here",
+                    "Return it from the body of the loop as part of the carry, or write it into an "
+                    "array made before the loop: x[...] = value.",
+                )
+            )
+        value = self.around.read(storage)
+        if known_everywhere(value):
+            return value
+        return self.captured(storage, value)
+
+    def captured(self, storage: Storage, value: Value) -> Value:
+        """Return what stands for the ``value`` of a storage of a trace around this one."""
+        self.outer[storage], made = stand_in(value, f"x{len(self.outer)}")
+        self.values[storage] = made
+        return made
+
+    def write(self, storage: Storage, value: Value) -> None:
+        """Replace the value of ``storage``."""
+        if storage.home is not self:
+            before = self.read(storage)
+            if storage not in self.outer:
+                self.captured(storage, before)
+            self.written.add(storage)
+        self.values[storage] = value
+        self._note(value, self.place())
+
+    def constant(self, array: np.ndarray) -> Tensor:
+        """Return a placeholder for an array with known elements, which becomes an input."""
+        for known, elements in self.constants:
+            if elements is array:
+                return known
+        if self.around is not None:
+            # the outermost trace holds it, so that a loop does not pass it in each iteration
+            outer = self.around.constant(array)
+            storage = Storage(self.around, "a constant")
+            self.around.values[storage] = outer
+            value = self.read(storage)
+            assert isinstance(value, Tensor)
+            self.constants.append((value, array))
+            return value
+        made = placeholder(array.shape, str(array.dtype), name=f"constant{len(self.constants)}")
+        self.constants.append((made, array))
+        return made
+
+    def place(self) -> Statement | None:
+        """Return the user's statement that runs, innermost; ``None`` outside of the function."""
+        for frame in self._frames():
+            if str(frame.f_globals.get("__name__")).partition(".")[0] not in ("schedlang", "numpy"):
+                return self.statements.at(frame.f_code.co_filename, frame.f_lineno)
+        return None
+
+    def _own_place(self) -> Statement | None:
+        """Return the statement of the traced function itself that runs."""
+        own = (f for f in self._frames() if f.f_code is self.code)
+        frame = next(own, None)
+        if frame is None:
+            return None
+        return self.statements.at(frame.f_code.co_filename, frame.f_lineno)
+
+    def _frames(self) -> Iterator[FrameType]:
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None:
+            yield frame
+            if frame.f_code is self.code:
+                return
+            frame = frame.f_back
+
+    def _encloses(self, storage: Storage) -> bool:
+        trace = self.around
+        while trace is not None:
+            if trace is storage.home:
+                return True
+            trace = trace.around
+        return False
+
+    def _note(self, value: Value, place: Statement | None) -> None:
+        """Note which statement made ``value``; refuse a loop that is unrolled too often."""
+        if not isinstance(value, Tensor) or place is None:
+            return
+        own = self._own_place()
+        if own is not None:
+            self.made.setdefault(own.key, []).append(value)
+            self.targets[own.key] = own.target
+        count = self.counts[place.key] = self.counts.get(place.key, 0) + 1
+        if count > MOST_COPIES and place.loops:
+            loop = place.loops[0]
+            head = self.statements.at(place.path, loop).text
+            raise ComputeError(
+                explain(
+                    f"tracing {self.title}",
+                    f"the loop at line {loop}, `{head}`, is unrolled, and its line {place.line} "
+                    f"has made more than {MOST_COPIES} stages",
+                    "Make the body a function and write sl.fori_loop(lo, hi, body): it is traced "
+                    "once and runs as a loop.",
+                )
+            )
+
+
+def stand_in(value: Value, name: str) -> tuple[Tensor, Value]:
+    """Return a placeholder of the shape and dtype of ``value``, and the value it has in a trace."""
+    if isinstance(value, Tensor):
+        made = placeholder(value.shape, value.dtype, name=name)
+        return made, made
+    made = placeholder((), settled(value).dtype, name=name)
+    return made, made[()]
+
+
+def known_everywhere(value: Value) -> bool:
+    """Return whether a value consists of scalar arguments and constants alone."""
+    return isinstance(value, Expr) and not any(True for _ in reads([value]))
+
+
+def current() -> Trace:
+    """Return the trace that runs; raise if an array of a trace is used outside of any."""
+    found = _CURRENT.get()
+    if found is None:
+        raise ComputeError(
+            "an array of a traced function is used after the function returned: return it from the "
+            "function, or pass it on as an argument"
+        )
+    return found
+
+
+def running() -> Trace | None:
+    """Return the trace that runs, or ``None``."""
+    return _CURRENT.get()
+
+
+def called(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """Return what a traced function returns; explain what NumPy says of arrays without values."""
+    try:
+        return function(*args, **named)
+    except ValueError as error:
+        if not str(error).startswith("setting an array element with a sequence"):
+            raise
+        title, place = current().title, user_location(error)
+        raise ComputeTypeError(
+            explain(
+                f"an assignment into a NumPy array in {title} ({place})",
+                "its elements would be values that are unknown while the function is traced",
+                "Make the array part of the trace: np.zeros_like(x), or np.zeros(shape, dtype, "
+                "like=x), where x is an argument.",
+            )
+        ) from error
+
+
+@contextmanager
+def entered(trace: Trace) -> Iterator[None]:
+    """Make ``trace`` the current one."""
+    token = _CURRENT.set(trace)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+__all__ = [
+    "Carry", "HostLoop", "Storage", "Trace", "Value", "called", "current", "entered", "running",
+    "stand_in",
+]  # fmt: skip
