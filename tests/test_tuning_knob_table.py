@@ -41,7 +41,16 @@ def outputs() -> list[sl.Tensor]:
     packed = sl.compute((8, 512), lambda i, j: sl.sum(made[i, k] * B[k, j], axis=k), name="P")
     C, r = sl.placeholder((4096, 16), name="C"), sl.reduce_axis(4096, name="r")
     columns = sl.compute((16,), lambda i: sl.sum(C[r, i], axis=r), name="T")
-    return [*kinds.values(), few, packed, columns, product(512, 512, 512)[-1]]
+    starts = sl.assume(sl.placeholder((257,), "int32", name="starts"), within=(0, 1 << 17),
+                       monotonic=True)  # fmt: skip
+    X = sl.placeholder((1 << 17,), name="X")
+
+    def segment(i: sl.Axis) -> object:
+        k = sl.reduce_axis((starts[i], starts[i + 1]), name="k")
+        return sl.sum(X[k], axis=k)
+
+    segments = sl.compute((256,), segment, name="R")
+    return [*kinds.values(), few, packed, columns, segments, product(512, 512, 512)[-1]]
 
 
 @cache

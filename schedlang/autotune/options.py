@@ -12,12 +12,13 @@ import numpy as np
 
 from schedlang.autotune.runner.task import Limits
 from schedlang.autotune.text import whole
+from schedlang.compute.facts import Facts, check_facts, facts_of
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.precision import warn_of_float64
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import TuningError, first_line
+from schedlang.errors import CallError, TuningError, first_line
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.nodes import Expr
+from schedlang.expr.nodes import Expr, Var
 from schedlang.schedule.schedule import Schedule, empty_schedule
 
 # bounds on the seconds of Limits.build and Limits.run
@@ -125,7 +126,22 @@ def checked_inputs(
                 f"autotune(inputs=...): {tensor.name} must be {tensor.dtype} of shape {shape}, "
                 f"not {array.dtype} of shape {array.shape}"
             )
+        facts = facts_of(tensor)
+        if facts is not None:
+            _check_facts(tensor, facts, array, known)
     return given
+
+
+def _check_facts(
+    tensor: Tensor, facts: Facts, array: np.ndarray[Any, Any], known: Mapping[Var, int]
+) -> None:
+    def value_of(end: Any) -> int:
+        return int(evaluate(end, known)) if isinstance(end, Expr) else end
+
+    try:
+        check_facts(tensor.name, facts, array, value_of)
+    except CallError as error:
+        raise TuningError(f"autotune(inputs=...): {error}") from None
 
 
 def _array(name: str, item: Any) -> np.ndarray[Any, Any]:

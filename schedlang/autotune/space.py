@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 from time import monotonic
 
+from schedlang.autotune.costs.averages import averaged
 from schedlang.autotune.costs.estimate import Estimate, estimate
 from schedlang.autotune.costs.estimate_gpu import estimate_gpu, registers
 from schedlang.autotune.knobs import (
@@ -179,7 +180,7 @@ class Space:
         return Candidate(decisions, s, nest, self._estimate(*self._at_sizes(nest)), origin)
 
     def _at_sizes(self, nest: Nest) -> tuple[Nest, Program | None]:
-        """Return ``nest`` at the sizes to tune for, and its GPU kernels.
+        """Return ``nest`` at the sizes to tune for, and its GPU kernels, for estimates.
 
         Raises :class:`~schedlang.errors.BuildError` if the nest cannot run on the GPU.
         """
@@ -187,6 +188,7 @@ class Space:
         if nest.sizes or self.sizes:
             # no shape tells a size that is an argument
             known = at_sizes(nest, {v.name: n for v, n in self.sizes.items()})
+        known = averaged(known, self.sizes)
         if not self.target.is_gpu:
             return known, None
         program = device_program(nest, self.target)

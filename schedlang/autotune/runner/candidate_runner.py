@@ -23,6 +23,8 @@ from schedlang.autotune.runner.noise import (
 )
 from schedlang.autotune.runner.outputs import Guarded, unequal
 from schedlang.autotune.runner.task import Task
+from schedlang.compute.chunks import extent_of
+from schedlang.compute.facts import facts_of
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import Tensor
@@ -261,6 +263,14 @@ class CandidateRunner:
         shape, dtype = self.task.shape(tensor), np.dtype(tensor.dtype)
         if dtype.kind == "b":
             return rng.random(shape) < 0.5
+        facts = facts_of(tensor)
+        if facts is not None and facts.within is not None:
+            low, high = (extent_of(end, self._sizes) for end in facts.within)
+            found = rng.integers(low, max(low, high) + 1, shape)
+            if facts.monotonic and found.size:
+                found.sort(axis=-1)
+                found[..., 0], found[..., -1] = low, max(low, high)
+            return found.astype(dtype)
         if dtype.kind in "iu":
             low = 0 if dtype.kind == "u" else -8
             return rng.integers(low, 9, shape).astype(dtype)

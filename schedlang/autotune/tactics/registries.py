@@ -6,6 +6,7 @@ from schedlang.autotune.tactics.cpu import (
     blocked_reduction,
     elementwise,
     parallel_reduction,
+    ragged_rows,
     register_tile,
     vectorized_reduction,
 )
@@ -28,6 +29,7 @@ CPU = Registry(
         blocked_reduction.TACTIC,
         vectorized_reduction.TACTIC,
         parallel_reduction.TACTIC,
+        ragged_rows.TACTIC,
         elementwise.TACTIC,
     ),
     cpu_fused_tile.FUSION,

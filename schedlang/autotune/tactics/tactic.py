@@ -26,6 +26,7 @@ class Tactic:
     * ``knobs``: those that it asks for.
     * ``weight``: how many times it is among the options.
     * ``implied``: it is taken without the knob ``C.how`` if no other tactic applies.
+    * ``alone``: no other tactic is an option where it applies.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Tactic:
     knobs: tuple[Knob, ...] = ()
     weight: Callable[[StageFacts, Applicable], int] = lambda stage, others: 1
     implied: bool = False
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,9 @@ class Registry:
     def options(self, stage: StageFacts) -> list[Tactic]:
         """Return the tactics that apply to a stage, each as often as its weight says."""
         known = Applicable(self.tactics, stage)
+        alone = [t for t in self.tactics if t.alone and t.name in known]
         return [
-            tactic for tactic in self.tactics if tactic.name in known
+            tactic for tactic in alone or self.tactics if tactic.name in known
             for _ in range(tactic.weight(stage, known))
         ]  # fmt: skip
 

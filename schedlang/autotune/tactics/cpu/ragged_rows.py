@@ -1,0 +1,101 @@
+"""A reduction whose ranges are read from a tensor, such as the rows of a sparse matrix.
+
+Each range has a loop of its own. So results of several ranges are never computed together, as their
+loops would run over the whole box. Lanes go along other results, or along the steps of long ranges.
+"""
+
+from __future__ import annotations
+
+from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.tactics.cpu import nest as outer_loops
+from schedlang.autotune.tactics.cpu.lanes import LANES, in_lanes, lanes_along, partial_in_lanes
+from schedlang.autotune.tactics.cpu.nest import blocks, in_threads, split_tile
+from schedlang.autotune.tactics.facts import StageFacts
+from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.loops import first, in_order
+from schedlang.autotune.tactics.scheduled import OuterLoops, Placement, Scheduled
+from schedlang.autotune.tactics.tactic import Applicable, Tactic
+from schedlang.compute.read import Read
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.visit import postorder
+from schedlang.schedule.schedule import Schedule
+
+# the most vectors of other results side by side
+ROW = 4
+STEPS = Knob(
+    "C.row_vectors", (0, 1, 2, 4),
+    "the number of vectors of partial sums of a range; 0 adds one step after the other",
+)  # fmt: skip
+
+
+def applies(stage: StageFacts, others: Applicable) -> bool:
+    """Return whether elements are the ends of a range."""
+    if not stage.is_reduction or stage.is_scan_step:
+        return False
+    return any(isinstance(node, Read) for node in postorder(_ends(stage)))
+
+
+def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
+    """Compute each range by loops of its own, in threads and with lanes if possible."""
+    tensor, op, width = stage.tensor, stage.op, stage.width
+    found = Scheduled(frozenset({tensor}))
+    if len(op.axis) == stage.time_axes:
+        return found
+    work = min(stage.evaluations, stage.problem.least)
+    last = stage.last
+    lanes = 0
+    if op.axis[last] not in set(postorder(_ends(stage))):
+        whole = isinstance(op.axis[last].extent, int)
+        length = stage.extents([op.axis[last]])[0]
+        if length > 1 and (whole or stage.little_padding(length, width)):
+            lanes = knobs.choice(f"{stage.name}.lanes", lanes_along(length, width, ROW, whole))
+    if stage.attached is not None:
+        if lanes:
+            in_lanes(s, stage, lanes)
+        return found
+    partial = None if lanes else _partial(s, stage, knobs)
+    combined = stage if partial is None else stage.after(s)
+    outer, inner = split_tile(s, combined, {last: lanes} if lanes else {})
+    loops = blocks(s, combined, outer, knobs)
+    steps = combined.op.reduce_axis
+    in_order(s, tensor, [*(x.axis for x in loops), *steps, *inner.values()])
+    levels = in_threads(s, combined, loops, work, knobs) if loops else []
+    if lanes:
+        s[tensor].vectorize(inner[last])
+    nest = OuterLoops(tensor, tuple(levels))
+    made = {tensor: Placement(nest, dict(enumerate(combined.op.axis)))}
+    if partial is not None:
+        if levels:
+            s[partial.tensor].compute_at(s[tensor], levels[-1].loop)
+        partial_in_lanes(s, partial)
+        made[partial.tensor] = Placement(nest, dict(enumerate(partial.op.axis[:-1])))
+        found = Scheduled(frozenset({tensor, partial.tensor}))
+    return found.joined(Scheduled(placements=made))
+
+
+def _partial(s: Schedule, stage: StageFacts, knobs: Knobs) -> StageFacts | None:
+    """Factor the last reduction axis into lanes, if a knob asks for it."""
+    vectors = knobs.choice(f"{stage.name}.row_vectors", [0, 1, 2, 4])
+    if not vectors:
+        return None
+    *_, along = stage.op.reduce_axis
+    _, lane = s[stage.tensor].split(along, factor=vectors * stage.width)
+    made = stage.after(s, first(s.rfactor(stage.tensor, lane, factor_axis=len(stage.op.axis))))
+    s[made.tensor].set_scope("local")
+    return made
+
+
+def _ends(stage: StageFacts) -> list[Expr]:
+    """Return the ends of the ranges of the reduction axes."""
+    bounds = [end for axis in stage.op.reduce_axis for end in axis.bounds or ()]
+    return [end for end in bounds if isinstance(end, Expr) and not isinstance(end, Axis)]
+
+
+TACTIC = Tactic(
+    "ragged",
+    "compute each range that is read from a tensor by a loop of its own, with other results or "
+    "partial sums in lanes",
+    applies, apply,
+    knobs=(LANES, STEPS, *outer_loops.KNOBS),
+    alone=True,
+)  # fmt: skip
