@@ -106,6 +106,8 @@ def times(a: Expr, b: Expr) -> Expr:
 
 def divided(a: Expr, b: Expr) -> Expr:
     """Return ``a / b``."""
+    if isinstance(a, Const) and isinstance(b, Const) and b.value:
+        return number(a.value / b.value, a.dtype)
     if is_number(a, 0) or is_number(b, 1):
         return a
     if isinstance(a, Unary) and a.op == "-":

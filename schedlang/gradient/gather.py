@@ -18,7 +18,7 @@ from schedlang.compute.boundary import pad
 from schedlang.compute.define import defined
 from schedlang.compute.read import Read, reads
 from schedlang.compute.reduce import sum as reduce_sum
-from schedlang.compute.tensor import ComputeOp, Shape, Tensor
+from schedlang.compute.tensor import ScanOp, Shape, Tensor
 from schedlang.errors import ComputeError, explain
 from schedlang.expr.lazy import both
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Var
@@ -140,11 +140,8 @@ def _axis_names(tensor: Tensor, batch: Sequence[Axis], sites: Sequence[Site]) ->
     """Return names for the axes of an adjoint: its tensor's own, or those of the axes that read it.
     """
     rest = [axis.name for axis in batch]
-    op = tensor.op
-    names: list[str] = []
-    if isinstance(op, ComputeOp):
-        names = [axis.name for axis in op.axis]
-    elif sites:
+    names = [axis.name for axis in _own_axes(tensor)]
+    if not names and sites:
         for index in sites[0].indices[: tensor.ndim]:
             axes = [n for n in postorder([index]) if isinstance(n, Axis)]
             # of the axes of an index, a data axis has the name of a dimension
@@ -155,6 +152,14 @@ def _axis_names(tensor: Tensor, batch: Sequence[Axis], sites: Sequence[Site]) ->
     for k, name in enumerate([*names, *rest]):
         made.append(_unused(name or f"i{k}", made))
     return made
+
+
+def _own_axes(tensor: Tensor) -> tuple[Axis, ...]:
+    """Return the axes over which a tensor is computed; none for an input."""
+    op = tensor.op
+    if isinstance(op, ScanOp):
+        op = op.update[tensor.value_index].op
+    return op.axis
 
 
 def _unused(name: str, used: Sequence[str]) -> str:

@@ -81,9 +81,11 @@ class Piece:
 
     @property
     def label(self) -> str:
-        """The residues and points of the piece, for the name of its stage."""
+        """What the piece is, for the name of its stage: its residues and points; "" if all."""
         starts = [part.start.const for part in self.parts if part.axis is None or part.step > 1]
-        return "at" + "_".join(map(str, starts)) if starts and None not in starts else ""
+        if starts and None not in starts:
+            return "at" + "_".join(map(str, starts))
+        return "" if self.is_whole else "part"
 
     def position(self, indices: Sequence[Expr]) -> list[Expr]:
         """Return the values of the axes of the piece at the element at ``indices``."""
