@@ -346,7 +346,6 @@ def test_assert_allclose() -> None:
         (lambda: te.decl_tensor_intrin, "vectorize"),
         (lambda: te.hybrid.script, r"te\.scan"),
         (lambda: te.create_prim_func, r"te\.create_schedule"),
-        (lambda: te.gradient, r"te\.compute"),
         (lambda: tvm.topi.nn.relu, r"tvm\.topi: .*\n.*te\.compute"),
         (lambda: tvm.relay, "models"),
         (lambda: tvm.runtime.load_module("x.so"), r"load_module: .*\n.*f\.save\('k\.py'\)"),

@@ -33,6 +33,7 @@ def is_number(value: Expr, wanted: float | None = None) -> bool:
 def plus(a: Expr, b: Expr) -> Expr:
     """Return ``a + b``, with two choices on one condition as one.
 
+    >>> from schedlang.expr.nodes import Var
     >>> x = Var("x", "float32", weak=False)
     >>> plus(x, number(0, "float32")) is x, plus(x, negative(x * 2)), plus(x, x)
     (True, x - x * 2, x * 2)
@@ -70,9 +71,12 @@ def negative(a: Expr) -> Expr:
 def times(a: Expr, b: Expr) -> Expr:
     """Return ``a * b``.
 
+    >>> from schedlang.expr.nodes import Var
     >>> x = Var("x", "float32", weak=False)
     >>> times(x, number(1, "float32")) is x, times(x, number(0, "float32")), times(negative(x), x)
     (True, 0, -(x * x))
+    >>> times(x, divided(number(1, "float32"), x + 1))
+    x / (x + 1)
     """
     for one, other in ((a, b), (b, a)):
         if isinstance(one, Const):
@@ -93,6 +97,8 @@ def times(a: Expr, b: Expr) -> Expr:
                 times(*((side, other) if one is a else (other, side))) for side in (one.a, one.b)
             )
             return chosen(one.cond, first, second, one.lazy)
+        if isinstance(one, Binary) and one.op == "/" and isinstance(one.a, Const):
+            return divided(times(other, one.a), one.b)
     if isinstance(a, Binary) and a.op == "*" and isinstance(a.b, Const) and isinstance(b, Const):
         return times(a.a, times(a.b, b))
     return Binary("*", a, b, a.dtype)
@@ -100,6 +106,8 @@ def times(a: Expr, b: Expr) -> Expr:
 
 def divided(a: Expr, b: Expr) -> Expr:
     """Return ``a / b``."""
+    if isinstance(a, Const) and isinstance(b, Const) and b.value:
+        return number(a.value / b.value, a.dtype)
     if is_number(a, 0) or is_number(b, 1):
         return a
     if isinstance(a, Unary) and a.op == "-":
@@ -136,6 +144,7 @@ def conjunction(conditions: Iterable[Expr]) -> Expr | None:
 def unguarded(value: Expr) -> tuple[tuple[Expr, ...], Expr]:
     """Return the conditions outside of which ``value`` is 0, and its value where they hold.
 
+    >>> from schedlang.expr.nodes import Var
     >>> x = Var("x", "float32", weak=False)
     >>> unguarded(guarded([x > 0, x < 9], x + 1))
     (((x > 0) & (x < 9),), x + 1)
@@ -172,6 +181,7 @@ def converted(value: Expr, dtype: str) -> Expr:
 def same(a: Expr, b: Expr) -> bool:
     """Return whether two expressions are equal, node by node, and not too long to compare.
 
+    >>> from schedlang.expr.nodes import Axis
     >>> i = Axis("i", 4)
     >>> same((i + 1) * 2, i * 2 + 2), same(i + 1, i + 2)
     (True, False)

@@ -73,7 +73,9 @@ class Backward:
             seed = self._seeds.get(tensor)
             if found:
                 own = [] if seed is None else [_seed_site(self.walk, tensor, seed)]
-                head = gathered(self.walk, tensor, [*own, *found], f"{tensor.name}_grad")
+                # with batch axes, the last stage of a gradient puts these first
+                name = f"{tensor.name}_{'adjoint' if self.walk.batch else 'grad'}"
+                head = gathered(self.walk, tensor, [*own, *found], name)
             self._adjoints[tensor] = head if seed is None or found else seed
         return self._adjoints[tensor]
 

@@ -18,26 +18,27 @@ from schedlang.compute.boundary import pad
 from schedlang.compute.define import defined
 from schedlang.compute.read import Read, reads
 from schedlang.compute.reduce import sum as reduce_sum
-from schedlang.compute.tensor import ComputeOp, Shape, Tensor
+from schedlang.compute.tensor import ScanOp, Shape, Tensor
 from schedlang.errors import ComputeError, explain
 from schedlang.expr.lazy import both
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Var
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.gradient.adjoint import Adjoint
-from schedlang.gradient.algebra import guarded, number, plus, times
+from schedlang.gradient.algebra import guarded, number, plus, same, times
 from schedlang.gradient.invert import Inverse, NotInvertible, invert
 from schedlang.gradient.pieces import Piece, assembled, cut, whole
-from schedlang.gradient.simplify import scope, substituted
+from schedlang.gradient.simplify import index_of, scope, substituted
 from schedlang.gradient.site import Site, cases
 from schedlang.gradient.stages import Walk
-from schedlang.index.linear import Lin, to_expr
+from schedlang.index.conjunctions import narrowed
+from schedlang.index.linear import Extreme, Lin, Opaque, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.relax import lower, upper
 from schedlang.index.simplify import to_lin
-from schedlang.language.construct import cast
+from schedlang.language.construct import binary, cast
 
 # the most iterations of a quotient or remainder that become terms of a sum
-_MOST_TERMS = 4
+_MOST_TERMS = 9
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +77,7 @@ def gathered(walk: Walk, tensor: Tensor, sites: Sequence[Site], name: str) -> Ad
     every = [(site, drafts) for site, drafts in every if drafts]
     pads = _paddings([draft for _, drafts in every for draft in drafts])
     element = whole(names, shape)
-    at = list(element.own_axes)
+    at = list(element.axes)
     zero = number(0, tensor.dtype)
     total: Expr = zero
     labels = _Labels(name, only=len(every) == 1)
@@ -89,7 +90,7 @@ def gathered(walk: Walk, tensor: Tensor, sites: Sequence[Site], name: str) -> Ad
                     return Adjoint(tensor=made)
                 value = made[tuple(draft.piece.position(at))]
             else:
-                moved = dict(zip(draft.piece.own_axes, map(to_lin, draft.piece.position(at))))
+                moved = dict(zip(draft.piece.axes, map(to_lin, draft.piece.position(at))))
                 value = substituted(_guarded(draft.conditions, draft.value), moved, scope(at))
             parts.append((draft.piece, value))
         if drafts[0].piece.is_whole:
@@ -139,11 +140,8 @@ def _axis_names(tensor: Tensor, batch: Sequence[Axis], sites: Sequence[Site]) ->
     """Return names for the axes of an adjoint: its tensor's own, or those of the axes that read it.
     """
     rest = [axis.name for axis in batch]
-    op = tensor.op
-    names: list[str] = []
-    if isinstance(op, ComputeOp):
-        names = [axis.name for axis in op.axis]
-    elif sites:
+    names = [axis.name for axis in _own_axes(tensor)]
+    if not names and sites:
         for index in sites[0].indices[: tensor.ndim]:
             axes = [n for n in postorder([index]) if isinstance(n, Axis)]
             # of the axes of an index, a data axis has the name of a dimension
@@ -154,6 +152,14 @@ def _axis_names(tensor: Tensor, batch: Sequence[Axis], sites: Sequence[Site]) ->
     for k, name in enumerate([*names, *rest]):
         made.append(_unused(name or f"i{k}", made))
     return made
+
+
+def _own_axes(tensor: Tensor) -> tuple[Axis, ...]:
+    """Return the axes over which a tensor is computed; none for an input."""
+    op = tensor.op
+    if isinstance(op, ScanOp):
+        op = op.update[tensor.value_index].op
+    return op.axis
 
 
 def _unused(name: str, used: Sequence[str]) -> str:
@@ -180,19 +186,40 @@ def _drafts(site: Site, names: Sequence[str], shape: Shape) -> list[_Draft]:
     own = set(site.axes)
     points = {
         dim: lin for dim, lin in enumerate(to_lin(index) for index in site.indices)
-        if not any(leaf in own for leaf in lin.leaves()) and to_lin(shape[dim]).const != 1
+        if not lin.depends_on(own) and to_lin(shape[dim]).const != 1
+        and not any(isinstance(leaf, Opaque) for leaf in lin.leaves())
     }  # fmt: skip
-    if not points and not first.inverse.splits:
+    spans = _spans(first)
+    if not points and not first.inverse.splits and not spans:
         return [first]
-    found = [_draft(site, part) for part in cut(names, shape, first.inverse.splits, points)]
+    pieces = cut(names, shape, first.inverse.splits, points, spans)
+    found = [_draft(site, part) for part in pieces]
     return [draft for draft in found if draft is not None]
+
+
+def _spans(draft: _Draft) -> dict[int, tuple[Lin, Lin]]:
+    """Return the dimensions in which only some elements have iterations, with their ranges."""
+    held = [(cond, True) for cond in draft.conditions if not any(True for _ in reads([cond]))]
+    inside = narrowed(Ranges(), held)
+    spans: dict[int, tuple[Lin, Lin]] = {}
+    for dim, axis in enumerate(draft.piece.axes):
+        if inside is None or dim in draft.inverse.splits:
+            continue
+        low, high = inside.of(axis)
+        whole_range = Ranges().of(axis)
+        simple = high is not None and not any(
+            isinstance(atom, Extreme) for lin in (low, high) for atom in lin.atoms()
+        )
+        if simple and high is not None and (low, high) != whole_range:
+            spans[dim] = low, high + 1
+    return spans
 
 
 def _draft(site: Site, piece: Piece) -> _Draft | None:
     inverse = invert(site.axes, site.indices, piece.element, site.held)
     if inverse is None:
         return None
-    taken = [axis.name for axis in piece.own_axes]
+    taken = [axis.name for axis in piece.axes]
     renamed: dict[Axis | Var, Lin] = {}
     free: list[Axis] = []
     for axis in inverse.free:
@@ -200,7 +227,7 @@ def _draft(site: Site, piece: Piece) -> _Draft | None:
         taken.append(made.name)
         renamed[axis] = Lin.of(made)
         free.append(made)
-    points = scope((*piece.own_axes, *free))
+    points = scope((*piece.axes, *free))
     values = {axis: lin.substitute(renamed) for axis, lin in inverse.values.items()}
     moved = [(cond, substituted(cond, values, points)) for cond in site.held]
     conditions = [now for _, now in moved]
@@ -211,9 +238,13 @@ def _draft(site: Site, piece: Piece) -> _Draft | None:
         cond for axis in inverse.bounds if axis not in padded
         for cond in _in_range(axis, values[axis], points)
     ]  # fmt: skip
-    kept = [cond for cond in conditions if not (isinstance(cond, Const) and cond.value)]
-    if any(isinstance(cond, Const) for cond in kept):
-        return None
+    kept: list[Expr] = []
+    for cond in conditions:
+        if isinstance(cond, Const):
+            if not cond.value:
+                return None
+        elif not any(same(cond, known) for known in kept):
+            kept.append(cond)
     value = substituted(site.value, values, points)
     used = {node for node in postorder([value, *kept]) if isinstance(node, Axis)}
     for axis in free:
@@ -229,10 +260,12 @@ def _in_range(axis: Axis, value: Lin, points: Ranges) -> Iterator[Expr]:
     """Yield the conditions under which ``value`` is in the range of ``axis``."""
     low = to_lin(axis.lo)
     high = low + to_lin(axis.extent)
+    # the constant goes to the right: i >= 3, and not i - 3 >= 0
+    varying = index_of(value - value.offset)
     if not points.le(low, value):
-        yield Binary(">=", to_expr(value), to_expr(low), "bool")
+        yield binary(">=", varying, index_of(low - value.offset))
     if not points.nonneg(high - value - 1):
-        yield Binary("<", to_expr(value), to_expr(high), "bool")
+        yield binary("<", varying, index_of(high - value.offset))
 
 
 def _shifts(
@@ -309,7 +342,7 @@ def _unrolled(draft: _Draft) -> list[_Draft] | None:
     counts = [axis.extent for axis in draft.free if isinstance(axis.extent, int)]
     if len(counts) < len(draft.free) or prod(counts) > _MOST_TERMS:
         return None
-    points = scope(draft.piece.own_axes)
+    points = scope(draft.piece.axes)
     made: list[_Draft] = []
     for values in product(*(range(n) for n in counts)):
         at = {axis: to_lin(axis.lo) + k for axis, k in zip(draft.free, values)}
@@ -324,7 +357,7 @@ def _unrolled(draft: _Draft) -> list[_Draft] | None:
 
 def _all_conditions(draft: _Draft) -> list[Expr]:
     """Return the conditions of a draft, those for which it would need zeros included."""
-    points = scope((*draft.piece.own_axes, *draft.free))
+    points = scope((*draft.piece.axes, *draft.free))
     bounds = draft.inverse.bounds if draft.shifts else ()
     values = draft.inverse.values
     extra = (cond for axis in bounds for cond in _in_range(axis, values[axis], points))
@@ -374,7 +407,7 @@ def _reduction(draft: _Draft, pads: Paddings, name: str) -> Tensor:
         value = rewrite(value, shifted)
     where = _joined(draft.conditions)
     made = reduce_sum(value, axis=draft.free, where=where)
-    return defined(name, draft.piece.own_axes, made)
+    return defined(name, draft.piece.axes, made)
 
 
 def _joined(conditions: Sequence[Expr]) -> Expr | None:

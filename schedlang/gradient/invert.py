@@ -18,7 +18,7 @@ from math import gcd, prod
 
 from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.gradient.simplify import equal
-from schedlang.index.conditions import compares_indices, occupied
+from schedlang.index.conditions import occupied
 from schedlang.index.conjunctions import narrowed
 from schedlang.index.digits import coefficient
 from schedlang.index.linear import ONE, ZERO, Div, Lin, Mod, Opaque, to_expr
@@ -70,7 +70,7 @@ def invert(
     >>> y, i, e = Axis("y", 30), Axis("i", 3), Axis("e", 63)
     >>> found = invert([y, i], [y * 2 + i], [Lin.of(e)])
     >>> found.values[y], found.values[i], found.free[0].extent, found.splits
-    (e//2 - i, e % 2 + i*2, 2, {0: 2})
+    (e//2 - i, i*2 + e%2, 2, {0: 2})
     """
     solver = _Solver(axes, held)
     if solver.empty:
@@ -79,10 +79,9 @@ def invert(
     for dim, (index, wanted) in enumerate(zip(indices, element)):
         solver.equations.append((dim, to_lin(index, ranges=solver.ranges) - wanted))
     for cond in _conjuncts(held):
-        if isinstance(cond, Binary) and cond.op == "==" and compares_indices(cond):
-            solver.equations.append(
-                (None, to_lin(cond.a, ranges=solver.ranges) - to_lin(cond.b, ranges=solver.ranges))
-            )
+        if isinstance(cond, Binary) and cond.op == "==" and cond.a.dtype == cond.b.dtype == "int64":
+            sides = [to_lin(side, ranges=solver.ranges) for side in cond.children]
+            solver.equations.append((_HELD, sides[0] - sides[1]))
     solver.run()
     found = None if solver.empty else solver.inverse()
     return None if solver.empty else found
@@ -100,7 +99,10 @@ def _conjuncts(held: Sequence[Expr]) -> list[Expr]:
     return found
 
 
+# an equation comes with the dimension of its index, or None
 Equation = tuple["int | None", Lin]
+# the dimension of an equation that a condition gives, which need not be solved
+_HELD = -1
 
 
 @dataclass
@@ -155,8 +157,10 @@ class _Solver:
             plans = [self._plan(lin) for _, lin in self.equations]
             known = [k for k, plan in enumerate(plans) if plan is not None]
             if not known:
-                dim = next((d for d, _ in self.equations if d is not None), None)
-                raise NotInvertible(dim)
+                dims = [d for d, _ in self.equations if d != _HELD]
+                if dims:
+                    raise NotInvertible(next((d for d in dims if d is not None), None))
+                return
             best = min(known, key=lambda k: (plans[k] or _DONE).cost)
             dim, lin = self.equations.pop(best)
             self._solve(dim, lin, plans[best] or _DONE)
@@ -261,7 +265,7 @@ class _Solver:
 
     def _differs(self, dim: int | None, by: int, left: Lin) -> None:
         """Note that a remainder by ``by`` decides the iterations, if the element alone gives it."""
-        if dim is not None and left.const is None and not self._unknown_in(left):
+        if dim is not None and dim >= 0 and left.const is None and not self._unknown_in(left):
             before = self.splits.get(dim, 1)
             self.splits[dim] = before * by // gcd(before, by)
 
@@ -385,8 +389,12 @@ class _Solver:
             low, high = lower(num, self.ranges), upper(num, self.ranges)
             axes = self._unknown_in(num)
             if low is None or high is None or not self.ranges.nonneg(den - 1):
-                raise NotInvertible(next((d for d, lin in self.equations
-                                          if any(a == atom for a in self._innermost(lin))), None))
+                dims = [d for d, lin in self.equations if atom in self._innermost(lin)]
+                if any(d != _HELD for d in dims):
+                    raise NotInvertible(next((d for d in dims if d is not None), None))
+                self.equations = [(d, lin) for d, lin in self.equations
+                                  if atom not in self._innermost(lin)]  # fmt: skip
+                continue
             first, last = (floordiv(end, den, self.ranges) for end in (low, high))
             name = axes[0].name
             quotient = self._new(name, first, last, digit=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from schedlang.compute.tensor import Shape
+from schedlang.compute.tensor import Extent, Shape
 from schedlang.expr.nodes import Axis, Binary, Expr
-from schedlang.gradient.algebra import chosen
-from schedlang.index.linear import Lin, to_expr
+from schedlang.gradient.algebra import chosen, conjunction
+from schedlang.index.linear import ZERO, Lin, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import floordiv, mod
 from schedlang.index.simplify import ceildiv, to_lin
@@ -20,62 +20,96 @@ MOST_PIECES = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
-    """The elements whose index along dimension ``k`` is ``steps[k]*axes[k] + starts[k]``.
+class Part:
+    """The indices ``step*axis + start`` along one dimension; ``start`` alone without an axis.
 
-    There is no axis along a dimension in which the piece is a single point; its step is 0.
+    A ``lower`` or ``upper`` end says that elements below or above are not in the part.
     """
 
-    axes: tuple[Axis | None, ...]
-    steps: tuple[int, ...]
-    starts: tuple[Lin, ...]
+    axis: Axis | None
+    step: int = 1
+    start: Lin = ZERO
+    lower: Lin | None = None
+    upper: Lin | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        return self.axis is not None and self.step == 1 and self.lower is self.upper is None
+
+    @property
+    def index(self) -> Lin:
+        return self.start if self.axis is None else Lin.of(self.axis) * self.step + self.start
+
+    def contains(self, index: Expr) -> Expr | None:
+        """Return the condition under which ``index`` is in the part; ``None`` if it always is."""
+        start = to_expr(self.start)
+        if self.axis is None:
+            return Binary("==", index, start, "bool")
+        if self.step > 1:
+            left = to_expr(mod(to_lin(index), Lin.of(self.step), Ranges()))
+            return Binary("==", left, start, "bool")
+        ends = [] if self.lower is None else [Binary(">=", index, to_expr(self.lower), "bool")]
+        if self.upper is not None:
+            ends.append(Binary("<", index, to_expr(self.upper), "bool"))
+        return conjunction(ends)
+
+    def position(self, index: Expr) -> Expr:
+        """Return the value of the axis at an ``index`` in the part."""
+        if self.step > 1:
+            return to_expr(floordiv(to_lin(index), Lin.of(self.step), Ranges()))
+        return to_expr(to_lin(index) - self.start)
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """The elements whose index along each dimension is in a part of it."""
+
+    parts: tuple[Part, ...]
 
     @property
     def element(self) -> list[Lin]:
         """The indices of an element of the piece."""
-        return [start if axis is None else Lin.of(axis) * step + start
-                for axis, step, start in zip(self.axes, self.steps, self.starts)]  # fmt: skip
+        return [part.index for part in self.parts]
 
     @property
-    def own_axes(self) -> tuple[Axis, ...]:
-        return tuple(axis for axis in self.axes if axis is not None)
+    def axes(self) -> tuple[Axis, ...]:
+        return tuple(part.axis for part in self.parts if part.axis is not None)
 
     @property
     def is_whole(self) -> bool:
-        return all(step == 1 for step in self.steps)
+        return all(part.is_whole for part in self.parts)
 
     @property
     def label(self) -> str:
-        """The residues and points of the piece, for the name of its stage; "" for a whole one."""
-        cut = [f"{to_expr(start)}" for step, start in zip(self.steps, self.starts) if step != 1]
-        return "at" + "_".join(cut) if cut and all(c.isalnum() for c in cut) else "part" * bool(cut)
-
-    def condition(self, dim: int, index: Expr) -> Expr:
-        """Return whether ``index`` along a dimension is that of an element of the piece."""
-        step, start = self.steps[dim], to_expr(self.starts[dim])
-        left = index if step == 0 else to_expr(mod(to_lin(index), Lin.of(step), Ranges()))
-        return Binary("==", left, start, "bool")
+        """What the piece is, for the name of its stage: its residues and points; "" if all."""
+        starts = [part.start.const for part in self.parts if part.axis is None or part.step > 1]
+        if starts and None not in starts:
+            return "at" + "_".join(map(str, starts))
+        return "" if self.is_whole else "part"
 
     def position(self, indices: Sequence[Expr]) -> list[Expr]:
         """Return the values of the axes of the piece at the element at ``indices``."""
-        return [to_expr(floordiv(to_lin(index), Lin.of(step), Ranges()))
-                for index, step in zip(indices, self.steps) if step]  # fmt: skip
+        return [part.position(index) for part, index in zip(self.parts, indices)
+                if part.axis is not None]  # fmt: skip
 
 
 def whole(names: Sequence[str], shape: Shape) -> Piece:
     """Return the piece of all elements."""
-    axes = tuple(Axis(name, extent) for name, extent in zip(names, shape))
-    return Piece(axes, (1,) * len(axes), (Lin.of(0),) * len(axes))
+    return Piece(tuple(Part(Axis(name, extent)) for name, extent in zip(names, shape)))
 
 
 def cut(
-    names: Sequence[str], shape: Shape, moduli: Mapping[int, int], points: Mapping[int, Lin]
+    names: Sequence[str],
+    shape: Shape,
+    moduli: Mapping[int, int],
+    points: Mapping[int, Lin],
+    spans: Mapping[int, tuple[Lin, Lin]],
 ) -> Iterator[Piece]:
-    """Yield the pieces of equal residues by ``moduli``, at ``points`` along some dimensions.
+    """Yield pieces by dimension: those of equal residues, at a point, or between two ends.
 
     If the residues were too many, those of the last dimensions are not told apart.
 
-    >>> pieces = list(cut(["y", "x"], (5, 4), {0: 2}, {}))
+    >>> pieces = list(cut(["y", "x"], (5, 4), {0: 2}, {}, {}))
     >>> [(piece.element, piece.axes[0].extent) for piece in pieces]
     [([y*2, x], 3), ([y*2 + 1, x], 2)]
     """
@@ -84,50 +118,62 @@ def cut(
         if dim not in points and prod(used.values()) * modulus <= MOST_PIECES:
             used[dim] = modulus
     for residues in product(*(range(modulus) for modulus in used.values())):
-        start = dict(zip(used, residues))
-        axes: list[Axis | None] = []
+        residue = dict(zip(used, residues))
+        parts: list[Part] = []
         for dim, (name, extent) in enumerate(zip(names, shape)):
             if dim in points:
-                axes.append(None)
+                parts.append(Part(None, 0, points[dim]))
             elif dim in used:
-                count = ceildiv(to_lin(extent) - start[dim], Lin.of(used[dim]))
-                axes.append(Axis(name, to_expr(count) if count.const is None else count.const))
+                step, start = used[dim], residue[dim]
+                count = ceildiv(to_lin(extent) - start, Lin.of(step))
+                parts.append(Part(Axis(name, _extent(count)), step, Lin.of(start)))
+            elif dim in spans:
+                parts.append(_between(name, to_lin(extent), *spans[dim]))
             else:
-                axes.append(Axis(name, extent))
-        if any(axis is not None and axis.extent == 0 for axis in axes):
-            continue
-        dims = range(len(shape))
-        yield Piece(
-            tuple(axes), tuple(0 if d in points else used.get(d, 1) for d in dims),
-            tuple(points.get(d, Lin.of(start.get(d, 0))) for d in dims),
-        )  # fmt: skip
+                parts.append(Part(Axis(name, extent)))
+        extents = [part.axis.extent for part in parts if part.axis is not None]
+        if not any(isinstance(extent, int) and extent == 0 for extent in extents):
+            yield Piece(tuple(parts))
 
 
-def assembled(parts: Sequence[tuple[Piece, Expr]], indices: Sequence[Expr], zero: Expr) -> Expr:
-    """Return the value at ``indices`` of the parts of one cut; ``zero`` in pieces without a part.
+def _between(name: str, extent: Lin, low: Lin, high: Lin) -> Part:
+    """Return the part of a dimension from ``low`` up to ``high``, which is excluded."""
+    axis = Axis(name, _extent(high - low))
+    upper = None if high == extent else high
+    return Part(axis, 1, low, low if low.terms else None, upper)
 
-    Each part comes with its value there, which only its own elements have.
+
+def _extent(lin: Lin) -> Extent:
+    return lin.const if lin.const is not None else to_expr(lin)
+
+
+def assembled(pieces: Sequence[tuple[Piece, Expr]], indices: Sequence[Expr], zero: Expr) -> Expr:
+    """Return the value at ``indices`` of the pieces of one cut; ``zero`` where there is none.
+
+    Each piece comes with its value there, which only its own elements have.
     """
-    return _assembled(list(parts), indices, zero, 0)
+    return _assembled(list(pieces), indices, zero, 0)
 
 
 def _assembled(
-    parts: list[tuple[Piece, Expr]], indices: Sequence[Expr], zero: Expr, dim: int
+    pieces: list[tuple[Piece, Expr]], indices: Sequence[Expr], zero: Expr, dim: int
 ) -> Expr:
-    if not parts:
+    if not pieces:
         return zero
     if dim == len(indices):
-        ((_, value),) = parts
+        ((_, value),) = pieces
         return value
-    step = parts[0][0].steps[dim]
-    if step == 1:
-        return _assembled(parts, indices, zero, dim + 1)
     groups: dict[Lin, list[tuple[Piece, Expr]]] = {}
-    for piece, value in parts:
-        groups.setdefault(piece.starts[dim], []).append((piece, value))
-    made = [(group[0][0], _assembled(group, indices, zero, dim + 1)) for group in groups.values()]
-    covered = step > 1 and len(groups) == step
+    for piece, value in pieces:
+        groups.setdefault(piece.parts[dim].start, []).append((piece, value))
+    made = [
+        (group[0][0].parts[dim], _assembled(group, indices, zero, dim + 1))
+        for group in groups.values()
+    ]
+    # the last of all residues needs no test
+    covered = made[0][0].step > 1 and len(made) == made[0][0].step
     total = made.pop()[1] if covered else zero
-    for piece, value in reversed(made):
-        total = chosen(piece.condition(dim, indices[dim]), value, total, True)
+    for part, value in reversed(made):
+        cond = part.contains(indices[dim])
+        total = value if cond is None else chosen(cond, value, total, True)
     return total

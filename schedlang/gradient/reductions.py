@@ -16,10 +16,10 @@ from schedlang.compute.reduce import sum as reduce_sum
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.errors import ComputeError, explain
 from schedlang.expr.nodes import Axis, Binary, Call, Expr
-from schedlang.expr.visit import postorder, rewrite
+from schedlang.expr.visit import rewrite
 from schedlang.gradient.adjoint import Adjoint
 from schedlang.gradient.algebra import chosen, divided, guarded, number, times
-from schedlang.gradient.derivative import TRACED, Flow, Traced
+from schedlang.gradient.derivative import TRACED, Flow, Traced, value_children
 from schedlang.gradient.folds import fold_sites
 from schedlang.gradient.stages import Found, Head, Walk, sites, sites_of
 from schedlang.index.linear import to_expr
@@ -175,12 +175,15 @@ def _is_exact(body: Expr) -> bool:
 
     A product in a sum may be contracted, and a math function may have a vector version.
     """
-    for node in postorder([body]):
+    stack = [body]
+    while stack:
+        node = stack.pop()
         if isinstance(node, Binary) and node.op in ("+", "-"):
             if any(isinstance(c, Binary) and c.op == "*" for c in node.children):
                 return False
         elif isinstance(node, Call) and node.fn not in ("min", "max", "abs", "sqrt"):
             return False
+        stack += value_children(node)
     return True
 
 

@@ -9,7 +9,7 @@ else, such as the gradients of weights, is computed for all rows at once afterwa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from schedlang.compute.define import defined
@@ -158,9 +158,24 @@ def _through_steps(
     def is_active(tensor: Tensor) -> bool:
         return tensor in active or walk.active(tensor)
 
+    stored = {rows.tensors[update]: state for update, state in zip(op.update, op.outputs)}
+
+    def in_state(node: Expr) -> Expr | None:
+        """Return the row of a state that holds what an update computes."""
+        if not isinstance(node, Read) or node.tensor not in stored:
+            return None
+        row, *rest = node.indices
+        return stored[node.tensor](to_expr(to_lin(row) + rows.start), *rest)
+
     def sites_of(inner: Walk, step: Operation, heads: Sequence[Head]) -> Found:
         assert isinstance(step, ComputeOp)
-        return compute_sites(inner, step, heads)
+        found: Found = []
+        for source, site in compute_sites(inner, step, heads):
+            if isinstance(site, Site):
+                held = tuple(rewrite(cond, in_state) for cond in site.held)
+                site = replace(site, held=held, value=rewrite(site.value, in_state))
+            found.append((source, site))
+        return found
 
     backward = Backward(Walk(is_active, walk.batch, walk.padded), seeds, sites_of)
     backward.run(rows.order)
@@ -235,7 +250,7 @@ class _Reverse:
     def first(self, k: int, head: Adjoint | None) -> Tensor:
         """Return the first row: the adjoint of the last row of the state."""
         state = self.states[k]
-        axes = (Axis("t", 1), *(Axis(f"i{n}", e) for n, e in enumerate(state.shape[1:])))
+        axes = (Axis("t", 1), *self._data_axes(k))
         last = to_expr(self.length - 1)
         value = (head or Adjoint.zero(state.dtype)).at((last, *axes[1:]))
         return defined(f"{state.name}.first", axes, value)
@@ -243,18 +258,31 @@ class _Reverse:
     def update(self, k: int, head: Adjoint | None, back: Adjoint | None) -> Tensor:
         """Return the other rows: the adjoint of a row, and what the rows after it add."""
         state = self.states[k]
-        rest = tuple(Axis(f"i{n}", e) for n, e in enumerate(state.shape[1:]))
+        rest = self._data_axes(k)
         time = Axis("t", state.shape[0])
         row = self.length - 1 - Lin.of(time)
         value = (head or Adjoint.zero(state.dtype)).at((to_expr(row), *rest))
         if back is not None:
-            added = back.at((to_expr(row), *rest))
+            added = self._added(back, row, rest, time)
             moved = rewrite(
                 added,
                 lambda n: self._moved(n, n.indices, time) if isinstance(n, Read) else None,
             )
             value = plus(value, moved)
         return defined(f"{state.name}.step", (time, *rest), value)
+
+    def _data_axes(self, k: int) -> tuple[Axis, ...]:
+        own = self.op.update[k].op.axis[1:]
+        return tuple(Axis(axis.name, axis.extent) for axis in (*own, *self.batch))
+
+    def _added(self, back: Adjoint, row: Lin, rest: Sequence[Axis], time: Axis) -> Expr:
+        """Return what later rows add to ``row``; a stage that only collects is not kept."""
+        op = None if back.tensor is None else back.tensor.op
+        if not isinstance(op, ComputeOp) or op.reducer is not None or len(op.outputs) > 1:
+            return back.at((to_expr(row), *rest))
+        ranges = Ranges({time: (Lin.of(1), self.length - 1)})
+        at = dict(zip(op.axis, (row, *map(Lin.of, rest))))
+        return substituted(op.body[0], at, ranges)
 
     def _moved(self, read: Read, indices: tuple[Expr, ...], time: Axis) -> Expr:
         """Return what a stage of the step reads in place of ``read``, in row ``time``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import gcd
 from typing import Any
 
 from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Select, Unary
@@ -25,7 +26,7 @@ def substituted(value: Expr, values: Mapping[Any, Lin], ranges: Ranges) -> Expr:
 
     >>> i, j = Axis("i", 8), Axis("j", 4)
     >>> substituted((i // 2 < 4) & (i < 5), {i: Lin.of(j) * 2}, Ranges())
-    j*2 < 5
+    j < 3
     """
 
     def index(node: Expr) -> Expr | None:
@@ -84,5 +85,34 @@ def _decided(node: Expr, ranges: Ranges) -> Expr:
                 return other if bool(one.value) == (node.op == "&") else one
     if isinstance(node, Binary) and compares_indices(node):
         known = truth(node, ranges)
-        return node if known is None else Const(known, "bool")
+        return _compared(node) if known is None else Const(known, "bool")
     return node
+
+
+_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+
+
+def _compared(node: Binary) -> Expr:
+    """Return a comparison of indices with positive terms on both sides and without a common factor.
+
+    >>> i, j = Axis("i", 8), Axis("j", 8)
+    >>> _compared(i < 6 - i), _compared(2 - i <= j * 2), _compared(0 > i - 3)
+    (i < 3, j*2 + i >= 2, i < 3)
+    """
+    lin = to_lin(node.a) - to_lin(node.b)
+    terms = {product: coef for product, coef in lin.terms.items() if product}
+    if any(isinstance(leaf, Opaque) for leaf in lin.leaves()) or not terms:
+        return node
+    op, sign = node.op, 1
+    if all(coef < 0 for coef in terms.values()):
+        op, sign = _FLIPPED[op], -1
+    common = gcd(*terms.values())
+    # sign*lin is common*x + offset, which is compared with 0
+    offset = lin.offset * sign
+    if offset % common and op in ("==", "!="):
+        return Const(op == "!=", "bool")
+    up = op in ("<", ">=")
+    limit = -(offset // common) if up else -offset // common
+    left = Lin({p: c * sign // common for p, c in terms.items() if c * sign > 0})
+    right = Lin({p: -c * sign // common for p, c in terms.items() if c * sign < 0})
+    return Binary(op, to_expr(left), to_expr(right + limit), "bool")

@@ -10,6 +10,8 @@ from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.gradient.invert import NotInvertible, invert
 from schedlang.gradient.simplify import scope, substituted
 from schedlang.index.linear import Extreme, Lin, to_expr
+from schedlang.index.ranges import Ranges
+from schedlang.index.rules import extreme
 from schedlang.index.simplify import to_lin
 
 # the most cases into which the min and max in the indices of a read are split
@@ -67,14 +69,14 @@ def cases(site: Site) -> Iterator[Site]:
     >>> i = Axis("i", 8)
     >>> site = Site("B", "A[...]", (i,), (sl.max(i - 2, 0),), (), sl.const(1.0, "float32"))
     >>> [(case.indices, case.held) for case in cases(site)]
-    [((i - 2,), (i - 2 >= 0,)), ((0,), (0 > i - 2,))]
+    [((i - 2,), (i >= 2,)), ((0,), (i < 2,))]
     """
     waiting, count = [site], 0
     while waiting:
         current = waiting.pop()
         points = scope(current.axes)
         lins = [to_lin(index, ranges=points) for index in current.indices]
-        found = next((a for lin in lins for a in lin.atoms() if isinstance(a, Extreme)), None)
+        found = next((a for lin in lins for a in _innermost(lin)), None)
         if found is None:
             yield current
             continue
@@ -84,23 +86,35 @@ def cases(site: Site) -> Iterator[Site]:
         for k in reversed(range(len(found.args))):
             held = tuple(_wins(found, k, other) for other in range(len(found.args)) if other != k)
             kept = tuple(substituted(cond, {}, points) for cond in held)
-            indices = tuple(to_expr(_replaced(lin, found, found.args[k])) for lin in lins)
+            indices = tuple(to_expr(_replaced(lin, found, found.args[k], points)) for lin in lins)
             waiting.append(replace(current, indices=indices, held=(*current.held, *kept)))
 
 
-def _wins(extreme: Extreme, k: int, other: int) -> Expr:
+def _wins(found: Extreme, k: int, other: int) -> Expr:
     """Return the condition that argument ``k`` is chosen before ``other``: the first on ties."""
-    op = ">" if extreme.op == "max" else "<"
-    a, b = to_expr(extreme.args[k]), to_expr(extreme.args[other])
+    op = ">" if found.op == "max" else "<"
+    a, b = to_expr(found.args[k]), to_expr(found.args[other])
     return Binary(op if other < k else f"{op}=", a, b, "bool")
 
 
-def _replaced(lin: Lin, extreme: Extreme, by: Lin) -> Lin:
+def _innermost(lin: Lin) -> Iterator[Extreme]:
+    """Yield the ``min`` and ``max`` in a polynomial, those inside of others first."""
+    for atom in lin.atoms():
+        if isinstance(atom, Extreme):
+            for arg in atom.args:
+                yield from _innermost(arg)
+            yield atom
+
+
+def _replaced(lin: Lin, found: Extreme, by: Lin, ranges: Ranges) -> Lin:
     total = Lin({})
     for product, coef in lin.terms.items():
         term = Lin.of(coef)
         for atom in product:
-            same = isinstance(atom, Extreme) and atom == extreme
-            term = term * (by if same else Lin.of(atom))
+            value = Lin.of(atom)
+            if isinstance(atom, Extreme):
+                args = [_replaced(arg, found, by, ranges) for arg in atom.args]
+                value = by if atom == found else extreme(atom.op, args, ranges)
+            term = term * value
         total = total + term
     return total

@@ -172,6 +172,27 @@ def tag_scope(tag: str) -> Iterator[None]:
     yield
 
 
+def gradient(output: Tensor, inputs: Any, head: Tensor | None = None) -> list[Tensor]:
+    """Return the gradients of ``output`` by each of ``inputs``, a tensor or a list of them.
+
+    ``head`` has the shape ``(prefix..., output.shape...)``, and a gradient the shape
+    ``(prefix..., input.shape...)``: the sum of products of the head and the Jacobian. Without a
+    head, it is the Jacobian itself, of shape ``(output.shape..., input.shape...)``. ``sl.gradient``
+    is the form without a prefix.
+
+    >>> import numpy as np, schedlang as sl
+    >>> A = sl.placeholder((3,), name="A")
+    >>> C = sl.compute((3,), lambda i: A[i] * A[i], name="C")
+    >>> sl.reference(gradient(C, [A]))(np.array([1, 2, 3], "float32"))
+    array([[2., 0., 0.],
+           [0., 4., 0.],
+           [0., 0., 6.]], dtype=float32)
+    """
+    from schedlang.gradient.jacobian import jacobian
+
+    return jacobian(output, inputs, head)
+
+
 _EXTERN = "Write the values with te.compute, or call the library on arrays between two kernels."
 _TENSORIZE = (
     "schedlang has no user-defined hardware intrinsics",
@@ -191,7 +212,6 @@ REFUSED = {
     "hybrid": ("hybrid scripts are not supported", "Write te.compute, te.scan, and a schedule."),
     "create_prim_func": _TENSORIR,
     "create_relax_prim_func": _TENSORIR,
-    "gradient": ("derivatives are not supported", "Write the gradient as a te.compute of its own."),
     "schedule": (
         "the compiler's functions over schedules are not part of schedlang",
         "te.create_schedule(C.op) makes a schedule, sl.graph(C) the graph of reads, and "
@@ -214,10 +234,10 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "Axis", "Expr", "Schedule", "Tensor", "abs", "acos", "all", "any", "asin", "atan", "atan2",
     "ceil", "clz", "comm_reducer", "compute", "const", "cos", "cosh", "create_schedule", "div",
-    "erf", "exp", "exp2", "floor", "floordiv", "floormod", "fmod", "if_then_else", "indexdiv",
-    "indexmod", "infinity", "isfinite", "isinf", "isnan", "likely", "log", "log1p", "log2",
-    "log10", "max", "max_value", "min", "min_value", "nearbyint", "placeholder", "popcount",
-    "power", "prod", "reduce_axis", "reinterpret", "round", "rsqrt", "scan", "shift_left",
-    "shift_right", "sigmoid", "sin", "sinh", "size_var", "sqrt", "sum", "tag_scope", "tan", "tanh",
-    "thread_axis", "trunc", "truncdiv", "truncmod", "var",
+    "erf", "exp", "exp2", "floor", "floordiv", "floormod", "fmod", "gradient", "if_then_else",
+    "indexdiv", "indexmod", "infinity", "isfinite", "isinf", "isnan", "likely", "log", "log1p",
+    "log2", "log10", "max", "max_value", "min", "min_value", "nearbyint", "placeholder",
+    "popcount", "power", "prod", "reduce_axis", "reinterpret", "round", "rsqrt", "scan",
+    "shift_left", "shift_right", "sigmoid", "sin", "sinh", "size_var", "sqrt", "sum",
+    "tag_scope", "tan", "tanh", "thread_axis", "trunc", "truncdiv", "truncmod", "var",
 ]  # fmt: skip
