@@ -17,6 +17,9 @@ from schedlang.schedule import trace
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
+# threads must save so many times what their start costs, as a busy machine starts them late
+MARGIN = 2.0
+
 
 def without_useless_threads(s: Schedule, nest: Nest, target: Target, threads: int) -> Schedule:
     """Return ``s`` without the ``parallel`` steps of loops that one thread runs as fast.
@@ -42,9 +45,8 @@ def _useless(nest: Nest, target: Target, threads: int) -> set[str]:
         alone = joined(cost.compute, sum(cost.traffic))
         saved[loop.stage] += alone * (1 - slowest_share(loop, threads))
         starts[loop.stage][loop.axis] = times
-    return {
-        stage for stage, gain in saved.items() if gain <= LAUNCH * sum(starts[stage].values())
-    }
+    least = {stage: MARGIN * LAUNCH * sum(times.values()) for stage, times in starts.items()}
+    return {stage for stage, gain in saved.items() if gain <= least[stage]}
 
 
 __all__ = ["without_useless_threads"]

@@ -79,7 +79,15 @@ def _check(
     again = made.draw(None, found.decisions)
     if str(again.nest) != str(nest):
         raise Mismatch("the same decisions make another nest")
-    replayed = sl.Schedule.from_json(found.schedule.to_json(), outputs)
+    check_schedule(rng, g, outputs, target, found.schedule, nest, counts)
+
+
+def check_schedule(
+    rng: Random, g: Any, outputs: list[Any], target: sl.Target, s: sl.Schedule, nest: Any,
+    counts: Counter[str],
+) -> None:  # fmt: skip
+    """Raise :class:`Mismatch` unless a schedule replays, and gives the results of the oracle."""
+    replayed = sl.Schedule.from_json(s.to_json(), outputs)
     if str(sl.lower(replayed)) != str(nest):
         raise Mismatch("the steps as JSON make another nest")
     counts[f"{target.kind}: valid"] += 1
