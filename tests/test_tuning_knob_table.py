@@ -41,7 +41,11 @@ def outputs() -> list[sl.Tensor]:
     packed = sl.compute((8, 512), lambda i, j: sl.sum(made[i, k] * B[k, j], axis=k), name="P")
     C, r = sl.placeholder((4096, 16), name="C"), sl.reduce_axis(4096, name="r")
     columns = sl.compute((16,), lambda i: sl.sum(C[r, i], axis=r), name="T")
-    return [*kinds.values(), few, packed, columns, product(512, 512, 512)[-1]]
+    X, Y = sl.placeholder((65536,), "uint8", name="X"), sl.placeholder((65536, 64), name="Y")
+    counts = sl.scatter((64,), (65536,), lambda t: (X[t], sl.const(1, "int32")), name="H")
+    rows = sl.scatter((64, 64), Y.shape, lambda t, j: ((X[t], j), Y[t, j]), name="D")
+    scatters = [counts, rows]
+    return [*kinds.values(), few, packed, columns, product(512, 512, 512)[-1], *scatters]
 
 
 @cache

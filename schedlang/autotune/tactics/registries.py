@@ -7,10 +7,13 @@ from schedlang.autotune.tactics.cpu import (
     elementwise,
     parallel_reduction,
     register_tile,
+    scatter_copies,
+    scatter_updates,
     vectorized_reduction,
 )
 from schedlang.autotune.tactics.cpu import fused_tile as cpu_fused_tile
 from schedlang.autotune.tactics.cuda import (
+    atomics,
     block_tile,
     cross_thread,
     elements,
@@ -29,6 +32,8 @@ CPU = Registry(
         vectorized_reduction.TACTIC,
         parallel_reduction.TACTIC,
         elementwise.TACTIC,
+        scatter_copies.TACTIC,
+        scatter_updates.TACTIC,
     ),
     cpu_fused_tile.FUSION,
 )
@@ -40,6 +45,7 @@ CUDA = Registry(
         thread_reduction.TACTIC,
         split_reduction.TACTIC,
         elements.TACTIC,
+        atomics.TACTIC,
     ),
     cuda_fused_tile.FUSION,
 )

@@ -26,6 +26,7 @@ class Tactic:
     * ``knobs``: those that it asks for.
     * ``weight``: how many times it is among the options.
     * ``implied``: it is taken without the knob ``C.how`` if no other tactic applies.
+    * ``scatters``: it is for scatters, for which no other tactic is.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Tactic:
     knobs: tuple[Knob, ...] = ()
     weight: Callable[[StageFacts, Applicable], int] = lambda stage, others: 1
     implied: bool = False
+    scatters: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ class Applicable:
         if name not in self._known:
             tactic = self._tactics.get(name)
             self._known[name] = None
-            self._known[name] = tactic is not None and tactic.applies(self._stage, self)
+            fits = tactic is not None and tactic.scatters == self._stage.is_scatter
+            self._known[name] = fits and tactic.applies(self._stage, self)
         answer = self._known[name]
         assert answer is not None, f"tactic {name} depends on itself through another one"
         return answer
