@@ -43,14 +43,18 @@ def outputs() -> list[sl.Tensor]:
     columns = sl.compute((16,), lambda i: sl.sum(C[r, i], axis=r), name="T")
     starts = sl.assume(sl.placeholder((257,), "int32", name="starts"), within=(0, 1 << 17),
                        monotonic=True)  # fmt: skip
-    X = sl.placeholder((1 << 17,), name="X")
+    V = sl.placeholder((1 << 17,), name="V")
 
     def segment(i: sl.Axis) -> object:
         k = sl.reduce_axis((starts[i], starts[i + 1]), name="k")
-        return sl.sum(X[k], axis=k)
+        return sl.sum(V[k], axis=k)
 
     segments = sl.compute((256,), segment, name="R")
-    return [*kinds.values(), few, packed, columns, segments, product(512, 512, 512)[-1]]
+    X, Y = sl.placeholder((65536,), "uint8", name="X"), sl.placeholder((65536, 64), name="Y")
+    counts = sl.scatter((64,), (65536,), lambda t: (X[t], sl.const(1, "int32")), name="H")
+    rows = sl.scatter((64, 64), Y.shape, lambda t, j: ((X[t], j), Y[t, j]), name="D")
+    scatters = [counts, rows]
+    return [*kinds.values(), few, packed, columns, segments, product(512, 512, 512)[-1], *scatters]
 
 
 @cache

@@ -41,7 +41,7 @@ from schedlang.lowering.region import (
 )
 from schedlang.lowering.rounded_tiles import rounded_up
 from schedlang.lowering.scan_rows import rows_so_far
-from schedlang.lowering.scattered import scattered_whole, scatters
+from schedlang.lowering.scattered import blocks_in_kernel, scattered_whole, scatters
 from schedlang.lowering.sliding_windows import Slide, find_slides
 from schedlang.lowering.statement import statement
 from schedlang.lowering.storage import box_scope, scope_of
@@ -82,6 +82,8 @@ def _level(n: Nesting, depth: int, scope: Scope) -> Task:
         if depth == len(n.leaf):
             return statement(n, scope)
         return (yield _cut_or_loop(n, depth, n.leaf[depth], scope))
+    if why := blocks_in_kernel(n.stage, scope.threads):
+        n.job.problems.append(Problem(why, n.stage.name))
     data = tuple(a for a in n.leaf[depth:] if not a.is_reduce)
     start, ahead = yield _level(replace(n, leaf=data, init=True), 0, scope)
     rest = tuple(a for a in n.leaf if a not in scattered)

@@ -32,7 +32,7 @@ def attach_point(stage: StageFacts, knobs: Knobs) -> Scheduled:
     readers, placed = stage.consumers, stage.flow.decided.placements
     places = [placed[r] for r in readers if r in placed]
     nests = {id(place.nest) for place in places}
-    if stage.is_output or len(places) < len(readers) or len(nests) != 1:
+    if stage.is_output or stage.is_scatter or len(places) < len(readers) or len(nests) != 1:
         return Scheduled()
     if not places[0].nest.levels:
         return Scheduled()

@@ -30,7 +30,9 @@ def fusible(
         if tensor not in flow.stages or tensor in flow.decided.stages:
             continue
         stage = flow.stage(tensor)
-        if not stage.is_reduction or len(stage.op.outputs) > 1 or stage.is_output:
+        if not stage.is_reduction or stage.is_scatter:
+            continue
+        if len(stage.op.outputs) > 1 or stage.is_output:
             continue
         if stage.consumers != [reader.tensor]:
             continue

@@ -130,6 +130,11 @@ class StageFacts:
         return self.op.reducer is not None
 
     @property
+    def is_scatter(self) -> bool:
+        """True if updates compute the places of the elements."""
+        return self.op.destination is not None
+
+    @property
     def is_output(self) -> bool:
         """True if the stage computes a result, which is at root."""
         return self.flow.state.is_output(self.stage)
@@ -190,7 +195,7 @@ class StageFacts:
     @property
     def evaluations(self) -> int:
         """The number of evaluations of the body."""
-        return self.results * self.reduction_steps
+        return math.prod(self.extents(self.op.domain))
 
     @cached_property
     def reads(self) -> list[Access]:

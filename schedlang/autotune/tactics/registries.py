@@ -8,10 +8,13 @@ from schedlang.autotune.tactics.cpu import (
     parallel_reduction,
     ragged_rows,
     register_tile,
+    scatter_copies,
+    scatter_updates,
     vectorized_reduction,
 )
 from schedlang.autotune.tactics.cpu import fused_tile as cpu_fused_tile
 from schedlang.autotune.tactics.cuda import (
+    atomics,
     block_tile,
     cross_thread,
     elements,
@@ -31,6 +34,8 @@ CPU = Registry(
         parallel_reduction.TACTIC,
         ragged_rows.TACTIC,
         elementwise.TACTIC,
+        scatter_copies.TACTIC,
+        scatter_updates.TACTIC,
     ),
     cpu_fused_tile.FUSION,
 )
@@ -42,6 +47,7 @@ CUDA = Registry(
         thread_reduction.TACTIC,
         split_reduction.TACTIC,
         elements.TACTIC,
+        atomics.TACTIC,
     ),
     cuda_fused_tile.FUSION,
 )

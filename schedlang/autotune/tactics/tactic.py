@@ -27,6 +27,7 @@ class Tactic:
     * ``weight``: how many times it is among the options.
     * ``implied``: it is taken without the knob ``C.how`` if no other tactic applies.
     * ``alone``: no other tactic is an option where it applies.
+    * ``scatters``: it is for scatters, for which no other tactic is.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Tactic:
     weight: Callable[[StageFacts, Applicable], int] = lambda stage, others: 1
     implied: bool = False
     alone: bool = False
+    scatters: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,8 @@ class Applicable:
         if name not in self._known:
             tactic = self._tactics.get(name)
             self._known[name] = None
-            self._known[name] = tactic is not None and tactic.applies(self._stage, self)
+            fits = tactic is not None and tactic.scatters == self._stage.is_scatter
+            self._known[name] = fits and tactic.applies(self._stage, self)
         answer = self._known[name]
         assert answer is not None, f"tactic {name} depends on itself through another one"
         return answer

@@ -9,7 +9,7 @@ from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
 from schedlang.ir.aliasing import unaliased_arrays
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, Buffer, For, walk
+from schedlang.ir.nodes import Block, Buffer, For, Stmt, Store, walk
 from schedlang.machine import nodes as machine
 from schedlang.machine.loops.functions import becomes_function
 from schedlang.machine.loops.plain_loops import VECTORIZABLE
@@ -46,6 +46,17 @@ def select_cpu(
     return entry, builder.function_name, builder.evaluator.printer.known
 
 
+def _gains_without_aliases(stmt: Stmt) -> bool:
+    """Return whether LLVM makes better code of a statement if it knows the arrays to be apart.
+
+    That is a loop that it may vectorize, and an update at a computed place: it must not delay the
+    loads of the next places.
+    """
+    if isinstance(stmt, For):
+        return VECTORIZABLE in dict(stmt.pragmas)
+    return isinstance(stmt, Store) and stmt.scatters
+
+
 class _Entry(Statements):
     """Builder of a CPU kernel as one function."""
 
@@ -62,8 +73,7 @@ class _Entry(Statements):
     def task(self, body: Block, context: Context) -> None:
         """Build the statements of a function: the whole kernel, or the body of a parallel loop."""
         unfenced, self.stores.unfenced = self.stores.unfenced, False
-        loops = (stmt for stmt, _ in walk(body) if isinstance(stmt, For) and stmt.pragmas)
-        if any(VECTORIZABLE in dict(loop.pragmas) for loop in loops):
+        if any(map(_gains_without_aliases, (stmt for stmt, _ in walk(body)))):
             alone = unaliased_arrays(self.nest)
             apart = [self.evaluator.array(b) for b in self.nest.buffers if b in alone]
             if apart:

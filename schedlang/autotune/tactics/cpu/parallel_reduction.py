@@ -108,7 +108,7 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
         lanes = 0
     else:
         lanes = _results_in_lanes(s, stage, partial, rounds, knobs)
-    _combine(s, stage.after(s), count, lanes)
+    combine(s, stage.after(s), count, lanes)
     s[partial.tensor].parallel(nest.levels[0].loop)
     return found
 
@@ -198,7 +198,7 @@ def _results_in_lanes(
     return lanes if fixed else 0
 
 
-def _combine(s: Schedule, stage: StageFacts, count: int, lanes: int) -> None:
+def combine(s: Schedule, stage: StageFacts, count: int, lanes: int) -> None:
     """Schedule the sum of ``count`` parts: in lanes, and in threads if it is much work."""
     much = stage.results * count >= LEAST_STEPS
     axes = stage.op.axis
