@@ -27,6 +27,7 @@ from schedlang.machine.nodes import (
     Store,
     Type,
 )
+from schedlang.machine.passes.equal import repeated
 from schedlang.machine.passes.job import Job
 from schedlang.machine.passes.outline import outline
 from schedlang.machine.passes.rows import name_rows
@@ -132,11 +133,11 @@ def test_storage_that_shares_a_name_with_storage_inside() -> None:
 
 
 def chain(length: int, last: str) -> sl.Schedule:
-    """Return stages that each copy the previous one, with a pragma on the last."""
+    """Return stages that each add a number to the previous one, with a pragma on the last."""
     tensor = sl.placeholder((64,), name="A")
     for k in range(length):
         source = tensor
-        tensor = sl.compute((64,), lambda i, source=source: source[i] + 1, name=f"T{k}")
+        tensor = sl.compute((64,), lambda i, a=source, b=k: a[i] + b, name=f"T{k}")
     s = sl.schedule(tensor)
     if last:
         outer, lanes = s[tensor].split(tensor.op.axis[0], factor=16)
@@ -161,6 +162,41 @@ def test_a_hint_stays_behind_its_loop() -> None:
         lines = [line for line in function.splitlines() if line.strip()]
         for before, line in zip(lines, lines[1:]):
             assert "    rolled(" not in line or "store(" in before
+
+
+def test_equal_loops_of_a_long_function_are_functions() -> None:
+    tensor = sl.placeholder((64,), name="A")
+    for k in range(30):
+        # a third of the loops add numbers of their own
+        step, source = 2 if k % 3 else 2 * k, tensor
+        tensor = sl.compute((64,), lambda i, a=source, b=step: a[i] + b, name=f"T{k}")
+    f = sl.build(sl.schedule(tensor), target="python")
+    names = [function.name for function in f.machine_nest.functions]
+    assert "T1_i" in names and "T2_i" in names and "T3_i" not in names
+    a = np.arange(64, dtype="float32")
+    np.testing.assert_array_equal(f(a), a + 2 * 20 + 2 * sum(range(0, 30, 3)))
+
+
+def filled(name: str, number: float) -> For:
+    """Return a loop that stores a number in each element of an array."""
+    array = Array(name, Buffer(name, "float32", (8,)))
+    index = Reg(f"{name}_i")
+    return For(index, Num(8), (Store("store", array, index, Num(number, FLOAT)),))
+
+
+def test_loops_are_equal_only_if_their_numbers_are() -> None:
+    nan = float("nan")
+    numbers = (0.0, -0.0, nan, nan, 1.0, 1, 0.0)
+    found = repeated([filled(f"A{k}", number) for k, number in enumerate(numbers)])
+    assert found == [True, False, True, True, False, False, True]
+
+
+def test_loops_that_use_one_array_twice_equal_no_others() -> None:
+    def copied(source: str, target: str) -> For:
+        a, b = (Array(name, Buffer(name, "float32", (8,))) for name in (source, target))
+        return For(Reg("i"), Num(8), (Store("store", b, Reg("i"), Load("load", a, Reg("i"), FLOAT)),))
+
+    assert repeated([copied("A", "B"), copied("B", "A"), copied("A", "A")]) == [True, True, False]
 
 
 def test_a_serial_nest_has_no_parallel_loop() -> None:

@@ -81,7 +81,7 @@ def pointer(
     context: Any, builder: ir.IRBuilder, array: types.Array, value: ir.Value, off: ir.Value
 ) -> ir.Value:
     """Emit the address of the element at `off`."""
-    data = context.make_array(array)(context, builder, value).data
+    data = context.data_model_manager[array].get(builder, value, "data")
     return builder.gep(data, [off], inbounds=True)
 
 
@@ -235,7 +235,7 @@ def prefetch_intrinsic(array: types.Type, emit: Callable[[ir.IRBuilder, ir.Value
         return None
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-        data = context.make_array(array)(context, builder, args[0]).data
+        data = context.data_model_manager[array].get(builder, args[0], "data")
         emit(builder, builder.bitcast(builder.gep(data, [args[1]]), cgutils.voidptr_t))
         return context.get_dummy_value()
 

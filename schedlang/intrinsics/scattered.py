@@ -43,14 +43,14 @@ def base_pointer(
 
     Unlike that of `pointer` it may be outside the array, as where every lane is off.
     """
-    return builder.gep(context.make_array(array)(context, builder, value).data, [off])
+    return builder.gep(context.data_model_manager[array].get(builder, value, "data"), [off])
 
 
 def pointers(
     context: Any, builder: ir.IRBuilder, array: types.Array, value: ir.Value, offs: ir.Value
 ) -> ir.Value:
     """Emit the addresses of the elements at a vector of offsets."""
-    data = context.make_array(array)(context, builder, value).data
+    data = context.data_model_manager[array].get(builder, value, "data")
     ptrs = builder.gep(data, [offs], source_etype=data.type.pointee)
     # llvmlite gives this instruction the type of one pointer
     ptrs.type = ir.VectorType(data.type, offs.type.count)

@@ -12,6 +12,7 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block
+from schedlang.machine.loops.blocks import block_unrolls
 from schedlang.machine.loops.conditions import settle_conditions
 from schedlang.machine.loops.functions import mark_functions
 from schedlang.machine.loops.job import LoopJob, LoopPass
@@ -35,8 +36,8 @@ from schedlang.target import Target
 
 Pass = Callable[[MachineNest, Job], MachineNest]
 CPU_LOOP_PASSES: tuple[LoopPass, ...] = (
-    mark_functions, mark_plain_loops, stream_stores, keep_sums, round_products, strip_mine, unroll,
-    settle_conditions, transpose_loads,
+    block_unrolls, mark_functions, mark_plain_loops, stream_stores, keep_sums, round_products,
+    strip_mine, unroll, settle_conditions, transpose_loads,
 )  # fmt: skip
 GPU_LOOP_PASSES: tuple[LoopPass, ...] = (keep_sums, strip_mine, unroll, settle_conditions)
 CPU_PASSES: tuple[Pass, ...] = (outline, name_rows, place_storage)

@@ -160,7 +160,8 @@ def _run(
     """Run the instrumented kernel: it fills ``tally`` and ``model``."""
     module = files.load(files.write(probe_source(probe), probe)).__name__ if probe else ""
     path = files.write(counting_source(made, module), f"{call.name}_counted")
-    function = getattr(files.load(path), made.nest.entry.name)
+    entry = made.nest.entry.name
+    function = getattr(files.load_kernel(path, entry), entry)
     function(*call.flat, tally, *([] if model is None else [model]))
 
 

@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -80,8 +81,24 @@ def write(text: str, name: str, suffix: str = ".py") -> Path:
     return path
 
 
-def load(path: Path) -> ModuleType:
-    """Return the module at ``path``.
+def load_kernel(path: Path, entry: str) -> ModuleType:
+    """Return the module of the CPU kernel at ``path``, whose functions numba compiles quickly.
+
+    ``entry`` is the name of the function that the kernel calls.
+    """
+
+    def prepare(module: ModuleType) -> None:
+        # target="python" has a twin of njit, and does without numba
+        if getattr(module, "njit", load_kernel).__module__.startswith("numba."):
+            from schedlang.runtime.numba_compiler import quicken
+
+            quicken(module, entry)
+
+    return load(path, prepare)
+
+
+def load(path: Path, prepare: Callable[[ModuleType], None] | None = None) -> ModuleType:
+    """Return the module at ``path``; ``prepare`` changes it when its code has run.
 
     It is in ``sys.modules`` before its code runs, as numba's cache requires.
     """
@@ -96,6 +113,8 @@ def load(path: Path) -> ModuleType:
         sys.modules[name] = module
         try:
             spec.loader.exec_module(module)
+            if prepare is not None:
+                prepare(module)
         except BaseException:
             del sys.modules[name]
             raise

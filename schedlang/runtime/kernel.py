@@ -133,7 +133,8 @@ class Kernel(Levels, TeModule, Countable):
 
     def _loaded(self, path: Path) -> Any:
         """Return the function of the file at ``path``."""
-        return getattr(files.load(path), self._built.entry)
+        entry = self._built.entry
+        return getattr(files.load_kernel(path, entry), entry)
 
     @property
     def unchecked(self) -> Callable[..., None]:
@@ -344,7 +345,8 @@ class Kernel(Levels, TeModule, Countable):
         source = source_of(nest, nest.entry.name)
         text = render_functions(source, head, self._built.fastmath, compiled)
         path = files.write(text, f"{nest.entry.name}_times")
-        return self._started(getattr(files.load(path), nest.entry.name), str(path))
+        module = files.load_kernel(path, nest.entry.name)
+        return self._started(getattr(module, nest.entry.name), str(path))
 
     def forget_function(self) -> None:
         """Make the next call load the function again: after a fork it may be another one."""

@@ -33,6 +33,7 @@ from schedlang.machine.nodes import (
     values,
     walk,
 )
+from schedlang.machine.passes.equal import repeated
 from schedlang.machine.passes.job import Job
 
 MOST_NESTS = 25
@@ -91,13 +92,16 @@ class _Outliner:
         return stmt if body is stmt.body else replace(stmt, body=body)
 
     def called(
-        self, wanted: str, body: Body, first: Sequence[Named], number: int | None = None
-    ) -> Run:
+        self, wanted: str, body: Body, first: Sequence[Named], number: int | None = None,
+        as_used: bool = False,
+    ) -> Run:  # fmt: skip
         """Make a function of ``body``, whose parameters begin with ``first``; return a call.
 
-        ``number`` is that of the loop of the body, for a function of one.
+        ``number`` is that of the loop of the body, for a function of one. The other parameters are
+        in the order of the kernel's, or ``as_used``.
         """
-        used = [p for p in _in_order(free(body), self.order) if p not in first]
+        named = free(body) if as_used else _in_order(free(body), self.order)
+        used = [p for p in named if p not in first]
         parameters = (*first, *used)
         name = self.fresh(wanted)
         self.function(Function(name, parameters, body, number=number))
@@ -106,8 +110,10 @@ class _Outliner:
     def in_parts(self, body: Sequence[Stmt], known: set[str]) -> Body:
         """Return a long block as calls of functions of ``MOST_NESTS`` loops and branches each.
 
-        A part defines no register that is used after it, and assigns none of ``known``.
+        A part defines no register that is used after it, and assigns none of ``known``. Loops that
+        are equal but for their names are functions of their own, of which numba compiles one.
         """
+        alone = repeated(body)
         result: list[Stmt] = []
         part: list[Stmt] = []
         # the registers that each of both assigns, and the loops and branches of the part
@@ -146,6 +152,9 @@ class _Outliner:
                 flush(position)
                 result.append(stmt)
                 outside |= _defined([stmt])
+            elif alone[position] and isinstance(stmt, For) and closes(position):
+                flush(position)
+                result.append(self.called(stmt.label, (stmt,), [], stmt.number, as_used=True))
             else:
                 part.append(stmt)
                 inside |= _defined([stmt])

@@ -1,0 +1,219 @@
+"""numba's compiler, quicker on the functions of an emitted file.
+
+The file of a kernel says nothing of this: compiled by ``numba.njit`` alone it computes the same, as
+a saved kernel does. Most of numba's time goes into many small calls, and into code that it compiles
+several times. So here
+
+* the signature of each kind of call is looked up once, not twice for each call;
+* of functions that differ in names alone, one is compiled for all;
+* a function that only others of the file call gets no machine code of its own: LLVM optimizes it in
+  its callers;
+* passes without work in a kernel are left out, as are counts of references in a function that
+  allocates nothing, and wrappers for calls from C.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+from types import ModuleType
+from typing import Any
+
+from numba import jit, njit
+from numba.core import types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
+from numba.core.lowering import Lower
+from numba.core.registry import CPUDispatcher
+from numba.core.typed_passes import InlineOverloads, NativeLowering
+from numba.core.untyped_passes import (
+    InlineClosureLikes,
+    InlineInlinables,
+    LiteralUnroll,
+    WithLifting,
+)
+
+# passes for what no kernel has: with blocks, closures, functions to inline, loops over tuples
+WITHOUT = frozenset(
+    {InlineClosureLikes, InlineInlinables, InlineOverloads, LiteralUnroll, WithLifting}
+)
+# what allocates memory, whose references numba counts
+ALLOCATING = "heap_array"
+
+
+class _Remembering:
+    """numba's typing context, which looks up the signature of each kind of call once."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self._found: dict[Any, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        """Return the signature of a call of ``func``, a type of numba, with arguments of types."""
+        if kws or not isinstance(func, (types.Function, types.Dispatcher)):
+            return self._context.resolve_function_type(func, args, kws)
+        key = func, _without_values(func, args)
+        found = self._found.get(key)
+        if found is None:
+            found = self._context.resolve_function_type(func, args, kws)
+            self._found[key] = found
+        return found
+
+
+def _without_values(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return ``args`` without the values of literals where the result cannot depend on them."""
+    if isinstance(func, types.Dispatcher) or any(t.prefer_literal for t in func.templates):
+        return args
+    plain = tuple(types.unliteral(a) for a in args)
+    # a vector and a literal have an operator that a vector and an integer lack
+    return plain if all(isinstance(a, types.Number) for a in plain) else args
+
+
+class KernelCompiler(CompilerBase):
+    """numba's compiler for the function of an emitted file that a kernel calls."""
+
+    def __init__(
+        self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any,
+        flags: Any, locals: Any,  # noqa: A002
+    ) -> None:  # fmt: skip
+        flags = flags.copy()
+        flags.no_cfunc_wrapper = flags.no_rewrites = True
+        known = _Remembering(typingctx)
+        super().__init__(known, targetctx, library, args, return_type, flags, locals)
+
+    def compile_extra(self, func: Any) -> Any:
+        """Compile a Python function, as numba's own method does."""
+        flags = self.state.flags
+        flags.nrt = flags.auto_parallel.enabled or ALLOCATING in func.__code__.co_names
+        return super().compile_extra(func)
+
+    def define_pipelines(self) -> list[Any]:
+        """Return numba's pipeline without the passes that have no work in a kernel."""
+        manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        if not self.state.flags.auto_parallel.enabled:
+            manager.passes = [made for made in manager.passes if made[0] not in WITHOUT]
+            manager.finalize()
+        return [manager]
+
+
+class PartCompiler(KernelCompiler):
+    """The compiler for a function that others of its file call, which they are compiled with."""
+
+    def __init__(
+        self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any,
+        flags: Any, locals: Any,  # noqa: A002
+    ) -> None:  # fmt: skip
+        flags = flags.copy()
+        flags.no_cpython_wrapper = True
+        super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
+        self.state.targetctx = _WithoutExecutable(self.state.targetctx)
+
+    def compile_extra(self, func: Any) -> Any:
+        """Compile a Python function to LLVM's code alone."""
+        self.state.library = _Part(self.state.targetctx.codegen(), func.__qualname__)
+        return super().compile_extra(func)
+
+
+class _Part(JITCodeLibrary):
+    """LLVM's code of a function, which is optimized when it is linked into that of its callers."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+class _WithoutExecutable:
+    """numba's target context for functions that Python does not call."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def get_executable(self, library: Any, fndesc: Any, env: Any) -> Any:
+        """Return what a call from Python runs: it raises, since there is no machine code."""
+        return _refusal().overloads[()].entry_point
+
+
+@lru_cache(maxsize=1)
+def _refusal() -> Any:
+    """Return a compiled function that refuses to be called."""
+
+    @njit("()")
+    def refused() -> None:
+        raise TypeError("only the kernel of this file can call its other functions")
+
+    return refused
+
+
+class _CalledLower(Lower):
+    """numba's generation of LLVM's code, for a function that no caller inlines."""
+
+    def setup_function(self, fndesc: Any) -> None:
+        super().setup_function(fndesc)
+        self.function.attributes.add("noinline")
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _CalledLowering(NativeLowering):
+    """The pass that generates code by ``_CalledLower``."""
+
+    _name = "native_lowering_of_called_functions"
+    lowering_class = _CalledLower
+
+
+class SharedCompiler(PartCompiler):
+    """The compiler for a function that stands for several: LLVM compiles it once, too."""
+
+    def define_pipelines(self) -> list[Any]:
+        """Return the pipeline of kernels, which lets no caller inline the function."""
+        (manager,) = super().define_pipelines()
+        manager.passes = [
+            (_CalledLowering, text) if made is NativeLowering else (made, text)
+            for made, text in manager.passes
+        ]
+        return [manager]
+
+
+def quicken(module: ModuleType, entry: str) -> None:
+    """Give the compiled functions of an emitted file, as loaded, these compilers.
+
+    ``entry`` is the name of the function that its kernel calls.
+    """
+    functions = {
+        name: function for name, function in vars(module).items()
+        if isinstance(function, CPUDispatcher) and function.__module__ == module.__name__
+    }  # fmt: skip
+    texts = {name: _text(function) for name, function in functions.items()}
+    times = Counter(texts.values())
+    made: dict[Any, Any] = {}
+    for name, function in functions.items():
+        text = texts[name]
+        if name == entry:
+            made[text] = _compiled_by(KernelCompiler, function)
+        elif text not in made:
+            made[text] = _compiled_by(SharedCompiler if times[text] > 1 else PartCompiler, function)
+        setattr(module, name, made[text])
+
+
+def _compiled_by(compiler: type[KernelCompiler], function: Any) -> Any:
+    """Return ``function`` of numba with another compiler; that of a kernel keeps its results."""
+    options = {**function.targetoptions, "pipeline_class": compiler}
+    return jit(cache=compiler is KernelCompiler, **options)(function.py_func)
+
+
+def _text(function: Any) -> Any:
+    """Return what Python runs of a function, without the names of its local variables."""
+    code, options = function.py_func.__code__, sorted(function.targetoptions.items())
+    return code.co_code, repr(code.co_consts), code.co_names, code.co_argcount, repr(options)
+
+
+__all__ = ["KernelCompiler", "PartCompiler", "SharedCompiler", "quicken"]
