@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
 from dataclasses import dataclass
+from textwrap import dedent
+from types import CodeType
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement of a file.
+    """A statement of a function.
 
     ``target`` is the name that it assigns, to the whole array or to a part of it, or ``""``.
     ``loops`` are the first lines of the loops around it, innermost first.
@@ -27,37 +30,41 @@ class Statement:
 
 
 class Statements:
-    """The statements of files, each parsed once."""
+    """The statements of functions, each parsed once."""
 
     def __init__(self) -> None:
-        self._trees: dict[str, list[ast.stmt]] = {}
+        self._known: dict[CodeType, list[ast.stmt]] = {}
 
-    def at(self, path: str, line: int) -> Statement:
-        """Return the statement at a line; one without a target if the file cannot be read."""
-        text = linecache.getline(path, line).strip()
-        around = [s for s in self._all(path) if s.lineno <= line <= (s.end_lineno or s.lineno)]
+    def at(self, code: CodeType, line: int) -> Statement:
+        """Return the statement of a function at a line of its file.
+
+        It has no target if the source of the function cannot be found.
+        """
+        path = code.co_filename
+        around = [s for s in self._all(code) if s.lineno <= line <= (s.end_lineno or s.lineno)]
         if not around:
-            return Statement(path, line, text)
+            return Statement(path, line, linecache.getline(path, line).strip())
         around.sort(key=lambda s: (s.end_lineno or s.lineno) - s.lineno)
         loops = tuple(
             s.lineno for s in around[: _function(around)]
             if isinstance(s, (ast.For, ast.While)) and line >= s.body[0].lineno
         )  # fmt: skip
         first = around[0].lineno
-        return Statement(
-            path, first, linecache.getline(path, first).strip(), _target(around[0]), loops
-        )
+        text = linecache.getline(path, first).strip()
+        return Statement(path, first, text, _target(around[0]), loops)
 
-    def _all(self, path: str) -> list[ast.stmt]:
-        found = self._trees.get(path)
+    def _all(self, code: CodeType) -> list[ast.stmt]:
+        found = self._known.get(code)
         if found is None:
             try:
-                tree = ast.parse("".join(linecache.getlines(path)))
-            except SyntaxError:
-                # a cell with commands of IPython, or a file that changed since
-                tree = ast.Module([], [])
+                lines, first = inspect.getsourcelines(code)
+                tree = ast.parse(dedent("".join(lines)))
+            except (OSError, SyntaxError):
+                # typed at a prompt, or a lambda in the middle of a statement
+                tree, first = ast.Module([], []), 1
+            ast.increment_lineno(tree, first - 1)
             found = [n for n in ast.walk(tree) if isinstance(n, ast.stmt)]
-            self._trees[path] = found
+            self._known[code] = found
         return found
 
 

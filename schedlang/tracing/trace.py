@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -170,7 +171,7 @@ class Trace:
         """Return the user's statement that runs, innermost; ``None`` outside of the function."""
         for frame in self._frames():
             if str(frame.f_globals.get("__name__")).partition(".")[0] not in ("schedlang", "numpy"):
-                return self.statements.at(frame.f_code.co_filename, frame.f_lineno)
+                return self.statements.at(frame.f_code, frame.f_lineno)
         return None
 
     def _own_place(self) -> Statement | None:
@@ -179,7 +180,7 @@ class Trace:
         frame = next(own, None)
         if frame is None:
             return None
-        return self.statements.at(frame.f_code.co_filename, frame.f_lineno)
+        return self.statements.at(frame.f_code, frame.f_lineno)
 
     def _frames(self) -> Iterator[FrameType]:
         frame: FrameType | None = sys._getframe(2)
@@ -208,7 +209,7 @@ class Trace:
         count = self.counts[place.key] = self.counts.get(place.key, 0) + 1
         if count > MOST_COPIES and place.loops:
             loop = place.loops[0]
-            head = self.statements.at(place.path, loop).text
+            head = linecache.getline(place.path, loop).strip()
             raise ComputeError(
                 explain(
                     f"tracing {self.title}",
