@@ -17,7 +17,8 @@ RNG = np.random.default_rng(4)
 
 
 def at_sizes(
-    function: Callable[..., Any], *shapes: tuple[Any, ...], sizes: tuple[int, ...] = (0, 1, 2, 3, 7),
+    function: Callable[..., Any], *shapes: tuple[Any, ...], sizes: tuple[int, ...] = (0, 1, 2, 3,
+    7),
     target: str | None = None, least: int = 0,
 ) -> sl.Tensor:  # fmt: skip
     """Assert that ``function`` agrees with NumPy for all ``sizes`` of the sizes in ``shapes``.
