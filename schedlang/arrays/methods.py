@@ -119,6 +119,9 @@ METHODS: dict[str, Callable[..., Any]] = {
     **{name: _same(name) for name in SAME},
     **OPERATORS,
     "__getitem__": indexing.get,
+    "_elementwise": lambda self, word, function, *values: array(
+        word, function, *values, asked=f"sl.{word}"
+    ),
     "__array_ufunc__": _array_ufunc,
     "__array_function__": _array_function,
     "astype": _astype,

@@ -149,7 +149,8 @@ def index_of(name: str, a: Any, axis: Any = None, keepdims: bool = False) -> Ten
     source = tensor_of(a, asked)
     axes = tuple(range(source.ndim))
     if axis is not None:
-        axes = (axis_number(axis, source.ndim or 1, asked),) if source.ndim else ()
+        number = axis_number(axis, source.ndim or 1, asked)
+        axes = (number,) if source.ndim else ()
     _refuse_empty(asked, source, axes)
     make = reduce.argmax if name == "argmax" else reduce.argmin
     return fold(name, [source], axes, lambda k, c, x: make(x, k, c), keepdims)

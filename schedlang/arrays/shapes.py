@@ -70,7 +70,7 @@ def broadcast(shapes: Sequence[Shape], asked: str) -> Shape:
     """
     ndim = max((len(s) for s in shapes), default=0)
     result: list[Extent] = []
-    for position in range(ndim):
+    for position in reversed(range(ndim)):
         found: Extent = 1
         for shape in shapes:
             at = position - ndim + len(shape)
@@ -81,7 +81,7 @@ def broadcast(shapes: Sequence[Shape], asked: str) -> Shape:
                 raise _unfit(shapes, found, shape[at], asked)
             found = joined
         result.append(found)
-    return tuple(result)
+    return tuple(reversed(result))
 
 
 def _joined(a: Extent, b: Extent) -> Extent | None:
