@@ -21,7 +21,8 @@ INDEX = RNG.integers(-4, 4, size=(2, 3))
 NANS = np.array([1, np.nan, -np.inf, np.inf, 0, -0.0, 3e38], "float32")
 
 MATRIX: dict[str, Callable[[Any], Any]] = {
-    "where": lambda x: np.where(x > 0, x, 0), "where of numbers": lambda x: np.where(x > 0, 1.0, 0.0),
+    "where": lambda x: np.where(x > 0, x, 0), "where of numbers": lambda x: np.where(x > 0, 1.0,
+    0.0),
     "where of integers": lambda x: np.where(x > 0, 1, 0), "where of a number":
     lambda x: np.where(x, 1.5, x), "clip": lambda x: np.clip(x, -0.5, 0.5), "clip above":
     lambda x: x.clip(max=0.5), "clip by arrays": lambda x: np.clip(x, x[0], x[1] + 1),
@@ -41,7 +42,8 @@ MATRIX: dict[str, Callable[[Any], Any]] = {
     lambda x: np.column_stack([x, x[:, 0]]), "append": lambda x: np.append(x, x[:1], axis=0),
     "stack of elements": lambda x: np.stack([x[0, 0], x[1, 1] * 2]),
     "take": lambda x: np.take(x, [0, 3, 1], axis=1), "take evenly": lambda x: x.take([0, 2, 4], 1),
-    "take one": lambda x: np.take(x, 2, axis=0), "take of all": lambda x: np.take(x, [[1, -1], [9, 4]]),
+    "take one": lambda x: np.take(x, 2, axis=0), "take of all": lambda x: np.take(x, [[1, -1], [9,
+    4]]),
     "take, clipped": lambda x: np.take(x, [-9, 1, 99], axis=0, mode="clip"), "take, wrapped":
     lambda x: np.take(x, [-9, 1, 99], axis=0, mode="wrap"),
     "repeat": lambda x: np.repeat(x, 3, axis=1), "repeat all": lambda x: np.repeat(x, 2),
@@ -56,11 +58,14 @@ MATRIX: dict[str, Callable[[Any], Any]] = {
     lambda x: np.pad(x, (1, 2), mode="edge"), "pad reflected":
     lambda x: np.pad(x, ((0, 0), (2, 2)), "reflect"), "pad wrapped": lambda x: np.pad(x, 2, "wrap"),
     "diff": np.diff, "diff twice": lambda x: np.diff(x, 2, axis=0), "diff with ends":
-    lambda x: np.diff(x, prepend=0, append=x[:, :1]), "triu": np.triu, "tril": lambda x: np.tril(x, -1),
-    "triu of a vector": lambda x: np.triu(x[0], 1), "diag": lambda x: np.diag(x[0], 1), "diag below":
+    lambda x: np.diff(x, prepend=0, append=x[:, :1]), "triu": np.triu, "tril":
+    lambda x: np.tril(x, -1),
+    "triu of a vector": lambda x: np.triu(x[0], 1), "diag": lambda x: np.diag(x[0], 1),
+    "diag below":
     lambda x: np.diag(x[0], -2), "diag of a matrix": lambda x: np.diag(x, -1),
     "zeros_like": np.zeros_like, "ones_like": lambda x: np.ones_like(x, dtype=int), "full_like":
-    lambda x: np.full_like(x, 2.5), "zeros_like of a shape": lambda x: np.zeros_like(x, shape=(2, 2)),
+    lambda x: np.full_like(x, 2.5), "zeros_like of a shape": lambda x: np.zeros_like(x, shape=(2,
+    2)),
     "nansum": lambda x: np.nansum(np.where(x > 0, np.nan, x), axis=0), "nanprod":
     lambda x: np.nanprod(np.where(x > 0, np.nan, x), axis=1),
     "norm": np.linalg.norm, "norm of rows": lambda x: np.linalg.norm(x, axis=1, keepdims=True),
@@ -78,7 +83,8 @@ MATRIX: dict[str, Callable[[Any], Any]] = {
     lambda x: np.rollaxis(x, 1), "swapaxes": lambda x: x.swapaxes(0, 1), "std":
     lambda x: np.std(x, axis=0, correction=1), "sum where":
     lambda x: np.sum(x, axis=1, where=x > 0, initial=1), "mean where":
-    lambda x: np.mean(x, axis=0, where=x < 1), "var where": lambda x: np.var(x, where=x < 1, axis=1),
+    lambda x: np.mean(x, axis=0, where=x < 1), "var where": lambda x: np.var(x, where=x < 1,
+    axis=1),
     "max where": lambda x: np.max(x, axis=1, where=x < 0, initial=-9), "min, keepdims":
     lambda x: np.min(x, axis=(0, 1), keepdims=True), "sum of no axis": lambda x: np.sum(x, axis=()),
     "all, keepdims": lambda x: np.all(x > -1, axis=0, keepdims=True), "outer of ufunc":
@@ -104,7 +110,8 @@ def test_a_function_of_a_matrix(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["sign", "reciprocal", "signbit", "fabs", "positive", "conjugate", "deg2rad", "rad2deg", "square",
+    ["sign", "reciprocal", "signbit", "fabs", "positive", "conjugate", "deg2rad", "rad2deg",
+    "square",
      "isnan", "isfinite", "logical_not", "rint", "exp", "arctan", "tanh", "nan_to_num"],
 )  # fmt: skip
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
@@ -166,12 +173,15 @@ def test_created_like_another() -> None:
 
 
 def test_functions_of_integers() -> None:
-    for function in (np.sum, np.prod, np.mean, np.var, np.max, np.argmin, np.ptp, np.cumsum, np.sign,
+    for function in (np.sum, np.prod, np.mean, np.var, np.max, np.argmin, np.ptp, np.cumsum,
+    np.sign,
                      np.diff, np.linalg.norm, np.any, np.count_nonzero, np.fabs, np.round, np.floor,
                      lambda x: x // 3 + x % 5, lambda x: np.fmod(x, 3), lambda x: x @ x.T,
-                     lambda x: np.average(x, axis=0), lambda x: -x >> 1, lambda x: np.dot(x[0], x[1]),
+                     lambda x: np.average(x, axis=0), lambda x: -x >> 1, lambda x: np.dot(x[0],
+                     x[1]),
                      lambda x: x / 2, lambda x: x * 2.5, lambda x: 300 > x, lambda x: np.exp(x / 9),
-                     lambda x: np.divmod(x, 7), lambda x: np.sinc(x), lambda x: x.mean(dtype="float32"),
+                     lambda x: np.divmod(x, 7), lambda x: np.sinc(x),
+                     lambda x: x.mean(dtype="float32"),
                      lambda x: x.sum(dtype="int16"), lambda x: np.isclose(x, 3)):  # fmt: skip
         agree(function, WHOLE)
         agree(function, np.abs(WHOLE).astype("uint8"))

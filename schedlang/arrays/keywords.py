@@ -24,7 +24,7 @@ _ADVICE = {
 REFUSED = frozenset(_ADVICE)
 # values that ask for nothing
 _DEFAULTS: dict[str, tuple[Any, ...]] = {
-    "out": (None, (None,)), "order": (None, "C", "K", "A"), "casting": ("same_kind",),
+    "out": (None,), "order": (None, "C", "K", "A"), "casting": ("same_kind",),
     "where": (True,), "subok": (True, False), "device": (None, "cpu"),
     "overwrite_input": (False,),
 }  # fmt: skip
@@ -33,10 +33,16 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
 def refuse_keywords(asked: str, options: Mapping[str, Any]) -> None:
     """Raise for the first of ``options`` that asks for something."""
     for name, value in options.items():
-        if name in _DEFAULTS and any(value is v or (type(value) is type(v) and value == v)
-                                     for v in _DEFAULTS[name]):  # fmt: skip
-            continue
-        refuse_keyword(asked, name)
+        if not _asks_nothing(name, value):
+            refuse_keyword(asked, name)
+
+
+def _asks_nothing(name: str, value: Any) -> bool:
+    if isinstance(value, tuple):
+        # the form in which NumPy passes out= of a ufunc
+        return all(v is None for v in value)
+    simple = isinstance(value, (bool, str, type(None)))
+    return simple and value in _DEFAULTS.get(name, ())
 
 
 def refuse_keyword(asked: str, name: str) -> NoReturn:

@@ -27,6 +27,10 @@ SAME = (
 )  # fmt: skip
 
 
+# what NumPy's functions say of the shape of a scalar
+_OF_SCALARS: dict[str, Any] = {"shape": (), "ndim": 0, "size": 1}
+
+
 def _same(name: str) -> Callable[..., Any]:
     form = FORMS[name]
 
@@ -79,9 +83,19 @@ def _array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any
     return _function_of(f"tensor {self.name}", function, args, kwargs)
 
 
+def _ufunc_of_expr(self: Expr, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """Call ``ufunc`` of an element of a computation, or of a 0-d array."""
+    plain = method == "__call__" and not kwargs
+    if plain or any(isinstance(v, Expr) and axis_in(v) is not None for v in inputs):
+        return _plain_ufunc(self, ufunc, method, *inputs, **kwargs)
+    return apply(ufunc, method, inputs, kwargs)
+
+
 def _function_of_expr(self: Expr, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """Call NumPy's ``function`` of an expression: of an element, or of a 0-d array."""
     what, name = f"the expression {self}", name_of(function)
+    if name in _OF_SCALARS:
+        return _OF_SCALARS[name]
     if axis_in(self) is not None and name not in ELEMENTWISE:
         note = f"Outside of sl.compute, np.{name} takes whole tensors." if name in FORMS else ""
         refuse_numpy(name, what, note)
@@ -105,6 +119,9 @@ METHODS: dict[str, Callable[..., Any]] = {
     **{name: _same(name) for name in SAME},
     **OPERATORS,
     "__getitem__": indexing.get,
+    "_elementwise": lambda self, word, function, *values: array(
+        word, function, *values, asked=f"sl.{word}"
+    ),
     "__array_ufunc__": _array_ufunc,
     "__array_function__": _array_function,
     "astype": _astype,
@@ -126,4 +143,6 @@ for _name, _method in METHODS.items():
     setattr(Tensor, _name, _method)
 for _name, _method in PROPERTIES.items():
     setattr(Tensor, _name, property(_method))
+_plain_ufunc = Expr.__array_ufunc__  # type: ignore[attr-defined]
+Expr.__array_ufunc__ = _ufunc_of_expr  # type: ignore[attr-defined]
 Expr.__array_function__ = _function_of_expr  # type: ignore[attr-defined]

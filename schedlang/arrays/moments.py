@@ -9,7 +9,7 @@ import numpy as np
 
 from schedlang.arrays.elementwise import array
 from schedlang.arrays.reductions import fold
-from schedlang.arrays.shapes import axis_numbers, size_of
+from schedlang.arrays.shapes import reduced_axes, size_of
 from schedlang.arrays.shaping import broadcast_to, reshape
 from schedlang.arrays.stages import tensor_of
 from schedlang.compute import reduce
@@ -30,7 +30,7 @@ def mean(
     """
     source = tensor_of(a, "np.mean")
     result, wide = _dtypes(source.dtype, dtype, "np.mean")
-    axes = axis_numbers(axis, source.ndim, "np.mean")
+    axes = reduced_axes(axis, source.ndim, "np.mean")
     return _mean(source, axes, wide, result, keepdims, where, "np.mean")
 
 
@@ -93,7 +93,7 @@ def var(
         ddof = correction
     source = tensor_of(a, asked)
     result, wide = _dtypes(source.dtype, dtype, asked)
-    axes = axis_numbers(axis, source.ndim, asked)
+    axes = reduced_axes(axis, source.ndim, asked)
     middle = _mean(source, axes, wide, wide, True, where, asked)
     squares = fold(
         "squares", [source, middle], axes,
@@ -138,7 +138,7 @@ def average(
     if weights is None:
         return mean(source, axis, keepdims=keepdims)
     scale = tensor_of(weights, "np.average")
-    axes = axis_numbers(axis, source.ndim, "np.average")
+    axes = reduced_axes(axis, source.ndim, "np.average")
     if scale.ndim != source.ndim:
         if scale.ndim != 1 or len(axes) != 1:
             raise ComputeError(

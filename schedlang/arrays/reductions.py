@@ -7,7 +7,7 @@ from typing import Any
 
 from schedlang.arrays.elementwise import array
 from schedlang.arrays.operands import Operand, operand, shape_of
-from schedlang.arrays.shapes import axis_number, axis_numbers, broadcast, same
+from schedlang.arrays.shapes import axis_number, broadcast, reduced_axes, same
 from schedlang.arrays.stages import axis_names, element, stage, tensor_of
 from schedlang.compute import math, reduce
 from schedlang.compute.reduce import Reduction
@@ -89,7 +89,7 @@ def total(
     wide = "float32" if kind == "float16" and name == "sum" else kind
     make = reduce.sum if name == "sum" else reduce.prod
     found = fold(
-        name, [source], axis_numbers(axis, source.ndim, asked),
+        name, [source], reduced_axes(axis, source.ndim, asked),
         lambda k, c, x: make(cast(x, wide), k, c, _initial(initial, asked)),
         keepdims, where, asked,
     )  # fmt: skip
@@ -112,7 +112,7 @@ def extreme(
     """Return ``np.max`` or ``np.min``; NaN propagates."""
     asked = f"np.{name}"
     source = tensor_of(a, asked)
-    axes = axis_numbers(axis, source.ndim, asked)
+    axes = reduced_axes(axis, source.ndim, asked)
     if initial is None:
         if where is not None:
             raise ComputeError(
@@ -149,7 +149,8 @@ def index_of(name: str, a: Any, axis: Any = None, keepdims: bool = False) -> Ten
     source = tensor_of(a, asked)
     axes = tuple(range(source.ndim))
     if axis is not None:
-        axes = (axis_number(axis, source.ndim, asked),) if source.ndim else ()
+        number = axis_number(axis, source.ndim or 1, asked)
+        axes = (number,) if source.ndim else ()
     _refuse_empty(asked, source, axes)
     make = reduce.argmax if name == "argmax" else reduce.argmin
     return fold(name, [source], axes, lambda k, c, x: make(x, k, c), keepdims)
@@ -162,7 +163,7 @@ def truth(
     asked = f"np.{name}"
     source = tensor_of(a, asked)
     make = math.any if name == "any" else math.all
-    axes = axis_numbers(axis, source.ndim, asked)
+    axes = reduced_axes(axis, source.ndim, asked)
     return fold(
         name, [source], axes, lambda k, c, x: make(x, axis=k, where=c), keepdims, where, asked
     )  # fmt: skip
@@ -178,7 +179,7 @@ def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Return ``np.count_nonzero`` as int64."""
     source = tensor_of(a, "np.count_nonzero")
     return fold(
-        "count", [source], axis_numbers(axis, source.ndim, "np.count_nonzero"),
+        "count", [source], reduced_axes(axis, source.ndim, "np.count_nonzero"),
         lambda k, c, x: reduce.sum(cast(cast(x, "bool"), "int64"), k, c), keepdims,
     )  # fmt: skip
 

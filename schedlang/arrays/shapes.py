@@ -39,7 +39,7 @@ def smallest(a: Extent, b: Extent) -> Extent:
         return a
     if Ranges().le(right, left):
         return b
-    return extent(call("min", a, b))
+    return extent(call("min", *sorted((a, b), key=str)))
 
 
 def same(a: Extent, b: Extent) -> bool:
@@ -70,7 +70,7 @@ def broadcast(shapes: Sequence[Shape], asked: str) -> Shape:
     """
     ndim = max((len(s) for s in shapes), default=0)
     result: list[Extent] = []
-    for position in range(ndim):
+    for position in reversed(range(ndim)):
         found: Extent = 1
         for shape in shapes:
             at = position - ndim + len(shape)
@@ -81,7 +81,7 @@ def broadcast(shapes: Sequence[Shape], asked: str) -> Shape:
                 raise _unfit(shapes, found, shape[at], asked)
             found = joined
         result.append(found)
-    return tuple(result)
+    return tuple(reversed(result))
 
 
 def _joined(a: Extent, b: Extent) -> Extent | None:
@@ -135,6 +135,17 @@ def axis_numbers(axis: Any, ndim: int, asked: str, name: str = "axis") -> tuple[
             f"{asked}: {name}={axis} names a dimension twice; give each dimension once"
         )
     return found
+
+
+def reduced_axes(axis: Any, ndim: int, asked: str) -> tuple[int, ...]:
+    """Return the dimensions that a reduction over ``axis`` is over; a scalar takes 0 and -1, too.
+
+    >>> reduced_axes(0, 0, "sum")
+    ()
+    """
+    if ndim == 0 and isinstance(axis, int) and axis in (0, -1):
+        return ()
+    return axis_numbers(axis, ndim, asked)
 
 
 def axis_number(axis: Any, ndim: int, asked: str, name: str = "axis") -> int:

@@ -129,8 +129,9 @@ def _downward(start: Extent | None, stop: Extent | None, step: int, size: Extent
         before = extent(call("max", as_expr(size) + stop, -1))
     else:
         before = stop
-    length = extent(as_expr(first) - before)
-    return Taken(first, -step, _steps(length, step), False)
+    length = _steps(extent(as_expr(first) - before), step)
+    # min(0, n - 1) is 0 where there is an element
+    return Taken(0 if isinstance(start, int) and start == 0 else first, -step, length, False)
 
 
 def _from_start(stop: Extent, size: Extent) -> Extent:

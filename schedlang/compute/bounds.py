@@ -189,6 +189,9 @@ def _values_outside(
     opaque = any(isinstance(leaf, Opaque) for leaf in lin.leaves())
     if not (below or above or opaque):
         return None
+    if size.const is None and any(isinstance(leaf, Var) for leaf in lin.leaves()):
+        # only some sizes leave the dimension, such as n = 0 for the index n - 1
+        return None
     uncertain = opaque or (conditional and not _certain(lin, size, ranges))
     if uncertain or not _linear(lin):
         last = size.const

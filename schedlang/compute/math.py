@@ -6,22 +6,24 @@ from collections.abc import Callable
 from typing import Any
 
 from schedlang.compute.reduce import Reduction, is_reduction, truth
+from schedlang.compute.whole import mapped
 from schedlang.errors import ComputeTypeError
 from schedlang.expr import dtypes
 from schedlang.expr.functions import SATURATED
 from schedlang.expr.nodes import Expr, ExprLike
 from schedlang.language import construct
 from schedlang.language.calls import call
-from schedlang.language.construct import as_expr, binary, cast, const, unary
+from schedlang.language.construct import as_expr, binary, const, unary
 
 
-def _function(name: str, doc: str) -> Callable[[ExprLike], Expr]:
-    def function(x: ExprLike) -> Expr:
-        return call(name, x)
+def _function(name: str, doc: str) -> Callable[[Any], Any]:
+    def function(x: Any) -> Any:
+        return mapped(name, lambda v: call(name, v), x)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
-        f"{doc}\n\n    Integers are computed in the float dtype NumPy would use.\n    "
+        f"{doc}\n\n    Integers are computed in the float dtype NumPy would use. Of a whole\n"
+        "    tensor, return a tensor.\n    "
     )
     return function
 
@@ -56,7 +58,7 @@ isinf = _function("isinf", "Return whether ``x`` is infinite.")
 isfinite = _function("isfinite", "Return whether ``x`` is neither infinite nor NaN.")
 
 
-def popcount(x: ExprLike) -> Expr:
+def popcount(x: Any) -> Any:
     """Return the number of 1 bits of ``|x|`` as uint8, as NumPy's ``bitwise_count``.
 
     To count the bits of a negative number in two's complement, cast it to an unsigned dtype first.
@@ -70,10 +72,10 @@ def popcount(x: ExprLike) -> Expr:
     >>> sl.reference(C)(np.array([0, 7, -7], "int32"))
     array([0, 3, 3], dtype=uint8)
     """
-    return call("popcount", x)
+    return mapped("popcount", lambda v: call("popcount", v), x)
 
 
-def saturating_cast(x: ExprLike, dtype: object) -> Expr:
+def saturating_cast(x: Any, dtype: object) -> Any:
     """Return ``x`` as the integer dtype, values outside its range as the nearest limit.
 
     Floats are truncated toward zero; ``sl.saturating_cast(sl.round(x), dtype)`` rounds them to the
@@ -91,38 +93,51 @@ def saturating_cast(x: ExprLike, dtype: object) -> Expr:
     name = dtypes.canonical(dtype)
     if name == "bool":
         raise ComputeTypeError(
-            f"sl.saturating_cast({as_expr(x)}, 'bool'): a bool has no range of numbers; compare "
-            f"instead, e.g. {as_expr(x)} != 0"
+            f"sl.saturating_cast({x}, 'bool'): a bool has no range of numbers; compare instead, "
+            f"e.g. {x} != 0"
         )
-    return call(f"{SATURATED}{name}", x) if dtypes.is_integer(name) else cast(x, name)
+    if not dtypes.is_integer(name):
+        return cast(x, name)
+    return mapped("saturating_cast", lambda v: call(f"{SATURATED}{name}", v), x)
 
 
-def pow(x: ExprLike, y: ExprLike) -> Expr:  # noqa: A001
+def pow(x: Any, y: Any) -> Any:  # noqa: A001
     """Return ``x`` to the power ``y``, as ``x ** y``."""
-    return binary("**", x, y)
+    return mapped("power", lambda a, b: binary("**", a, b), x, y)
 
 
-def atan2(y: ExprLike, x: ExprLike) -> Expr:
+def atan2(y: Any, x: Any) -> Any:
     """Return the angle of the point ``(x, y)``."""
-    return call("atan2", y, x)
+    return mapped("atan2", lambda a, b: call("atan2", a, b), y, x)
 
 
-def select(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
+def cast(value: Any, dtype: object) -> Any:
+    """Return ``value`` converted to ``dtype`` as NumPy's ``astype`` does.
+
+    Integers wrap, floats truncate toward zero, anything but zero is ``True``.
+
+    >>> cast(3, "float32").dtype
+    'float32'
+    """
+    return mapped("astype", lambda v: construct.cast(v, dtype), value)
+
+
+def select(cond: Any, a: Any, b: Any) -> Any:
     """Return ``a`` where ``cond`` holds, else ``b``.
 
     Both are evaluated, so the reads of both must be in bounds.
     """
-    return construct.select(cond, a, b)
+    return mapped("select", construct.select, cond, a, b)
 
 
-def if_then_else(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
+def if_then_else(cond: Any, a: Any, b: Any) -> Any:
     """Return ``a`` where ``cond`` holds, else ``b``; only the chosen one is evaluated.
 
     The condition may guard reads that would be out of bounds::
 
         sl.if_then_else(i >= 1, A[i - 1], 0)
     """
-    return construct.select(cond, a, b, lazy=True)
+    return mapped("select", lambda c, x, y: construct.select(c, x, y, lazy=True), cond, a, b)
 
 
 def all(*conditions: Any, axis: Any = None, where: Any = None) -> Any:  # noqa: A001
@@ -137,13 +152,17 @@ def all(*conditions: Any, axis: Any = None, where: Any = None) -> Any:  # noqa: 
     array([ True, False])
     """
     found = _reduced("all", conditions, axis, where)
-    return _joined("&", "all", conditions) if found is None else found
+    if found is not None:
+        return found
+    return mapped("all", lambda *given: _joined("&", "all", given), *conditions)
 
 
 def any(*conditions: Any, axis: Any = None, where: Any = None) -> Any:  # noqa: A001
     """Return whether a condition holds; with ``axis``, a reduction, as in :func:`all`."""
     found = _reduced("any", conditions, axis, where)
-    return _joined("|", "any", conditions) if found is None else found
+    if found is not None:
+        return found
+    return mapped("any", lambda *given: _joined("|", "any", given), *conditions)
 
 
 def _reduced(name: str, given: tuple[Any, ...], axis: Any, where: Any) -> Reduction | None:
@@ -177,8 +196,12 @@ def _joined(op: str, name: str, conditions: tuple[Any, ...]) -> Expr:
     return result
 
 
-def logical_not(cond: ExprLike) -> Expr:
+def logical_not(cond: Any) -> Any:
     """Return whether ``cond`` does not hold."""
+    return mapped("logical_not", _not, cond)
+
+
+def _not(cond: ExprLike) -> Expr:
     value = as_expr(cond)
     if value.dtype != "bool":
         raise ComputeTypeError(

@@ -10,6 +10,7 @@ import numpy as np
 from schedlang.compute.ragged import boxed, is_ragged, moved, ragged_axis, with_ranges
 from schedlang.compute.reducer import Reducer
 from schedlang.compute.tensor import Extent, check_extent, check_name
+from schedlang.compute.whole import mapped
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Const, Expr, ExprLike, Var
@@ -135,7 +136,8 @@ def _axes(axis: Any, name: str) -> tuple[Axis, ...]:
                     "a reduction needs an axis made by sl.reduce_axis",
                     "Make the reduction axis and index with it:\n"
                     '    k = sl.reduce_axis(n, name="k")\n'
-                    f"    C = sl.compute(shape, lambda i: sl.{name}(A[i, k], axis=k))",
+                    f"    C = sl.compute(shape, lambda i: sl.{name}(A[i, k], axis=k))\n"
+                    f"Of a whole tensor, write np.{name}(A, axis=0).",
                 )
             )
         if not a.is_reduce:
@@ -290,10 +292,7 @@ def _extreme(
                 f"sl.{name}(a, b) of two expressions takes no where= or init=; only a reduction "
                 f"does: sl.{name}(expr, axis=k, where=...)"
             )
-        found = call(name, expr, axis)
-        for value in values:
-            found = call(name, found, value)
-        return found
+        return mapped(f"{name}imum", lambda *v: _extreme_of(name, v), expr, axis, *values)
     # te passes where and init by position after the axis
     for given, known in zip(values, (where, init)):
         if known is not None or len(values) > 2:
@@ -306,6 +305,14 @@ def _extreme(
     if init is None:
         _refuse_empty(name, axes)
     return reduction(simple(name, source.dtype), (source,), axes, where, init, 1)
+
+
+def _extreme_of(name: str, values: tuple[ExprLike, ...]) -> Expr:
+    """Return the extreme ``name`` of several expressions."""
+    found = as_expr(values[0])
+    for value in values[1:]:
+        found = call(name, found, value)
+    return found
 
 
 def _refuse_empty(name: str, axes: tuple[Axis, ...]) -> None:

@@ -18,6 +18,7 @@ from schedlang.errors import (
     ComputeError,
     ComputeTypeError,
     MissingNameError,
+    explain,
     nearest,
 )
 from schedlang.expr import dtypes
@@ -36,6 +37,24 @@ Shape = tuple[Extent, ...]
 
 # functions of schedlang that take a tensor
 FUNCTIONS = ("autoschedule", "autotune", "best", "cost", "graph", "reference", "schedule")
+# methods of NumPy's arrays that tensors lack, and what to write instead
+_NO_VALUES = "a tensor has no values yet; call a kernel and use the array that it returns"
+_NOT_WRITTEN = "a tensor is not written to; make a new one, np.where(cond, value, A)"
+_UNSORTED = "sort with NumPy, and pass the sorted array to the kernel"
+_DATA_SHAPE = "the shape of the result would depend on data; choose with np.where(cond, A, 0)"
+NUMPY_METHODS = {
+    **dict.fromkeys(("item", "tolist", "tobytes", "dump", "dumps", "tofile", "data", "flat",
+                     "strides", "ctypes", "flags", "base"), _NO_VALUES),
+    **dict.fromkeys(("fill", "put", "itemset", "setfield", "resize"), _NOT_WRITTEN),
+    **dict.fromkeys(("sort", "argsort", "partition", "argpartition", "searchsorted"), _UNSORTED),
+    **dict.fromkeys(("nonzero", "compress"), _DATA_SHAPE),
+    "view": "to reinterpret bits is not supported; convert with .astype(dtype)",
+    "ptp": "write np.ptp(A)",
+    "real": "no dtype is complex, so that the real part is the tensor itself",
+    "imag": "no dtype is complex; np.imag(A) is zeros",
+    "choose": "write np.select(conditions, values), or np.where(cond, a, b)",
+    "byteswap": "arrays have the byte order of the machine",
+}  # fmt: skip
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -148,6 +167,8 @@ class Tensor(_Methods):
 
         def __getattr__(self, name: str) -> NoReturn:
             message = f"tensor {self.name} has no attribute {name!r}"
+            if name in NUMPY_METHODS:
+                raise MissingNameError(f"{message}, unlike NumPy's arrays: {NUMPY_METHODS[name]}")
             if name in FUNCTIONS:
                 raise MissingNameError(f"{message}: write sl.{name}({self.name})")
             if name.startswith("_") or name == "op":
@@ -186,8 +207,13 @@ class Tensor(_Methods):
 
     def __iter__(self) -> Any:
         raise ComputeTypeError(
-            f"tensor {self.name} cannot be iterated over: index it in sl.compute, and reduce it "
-            "with, e.g., sl.sum(..., axis=k), where k = sl.reduce_axis(extent)"
+            explain(
+                f"tensor {self.name} cannot be iterated over",
+                "a loop in Python would unroll it",
+                f"Work on the whole tensor: {self.name}.sum(), np.exp({self.name}); take rows by "
+                f"index, {self.name}[0]; or inside of sl.compute, reduce with sl.sum(..., axis=k), "
+                "where k = sl.reduce_axis(extent).",
+            )
         )
 
     def __bool__(self) -> bool:
@@ -199,9 +225,14 @@ class Tensor(_Methods):
 
     def __setitem__(self, indices: Any, value: Any) -> NoReturn:
         raise ComputeTypeError(
-            f"{self.name}[...] = ...: a tensor is not assigned to; the function that sl.compute "
-            "takes returns the element at its indices. To update elements at computed places, as a "
-            "histogram does, write sl.scatter(shape, domain, lambda k: (index, value))"
+            explain(
+                f"{self.name}[...] = ...",
+                "a tensor describes a computation and is not written to",
+                f"Make a new tensor: np.where(cond, value, {self.name}), or np.concatenate of its "
+                "parts. Inside a function under @sl.jit, slice writes work. To update elements at "
+                "computed places, as a histogram does, write sl.scatter(shape, domain, lambda k: "
+                "(index, value)).",
+            )
         )
 
     def __float__(self) -> float:

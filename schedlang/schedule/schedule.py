@@ -106,6 +106,14 @@ class Schedule:
             name = self.state.defined.get(key)
             if name is not None:
                 return StageView(self, name)
+            if isinstance(key.op, ComputeOp) and key.op.view:
+                (source,) = key.op.input_tensors
+                refuse(
+                    f"s[{key.name}]",
+                    f"{key.name} is a view, and operations on arrays read {source.name} instead",
+                    "Name the view before you use it, which gives it a stage: "
+                    f'sl.named("{key.name}", ...).',
+                )  # fmt: skip
             key = key.name
         elif isinstance(key, (ComputeOp, ScanOp)):
             for output in key.outputs:
