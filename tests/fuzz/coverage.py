@@ -14,6 +14,7 @@ EXPECTED = (
     "select", "if_then_else", "gather", "stencil", "tuple", "padding by a condition",
     "pad constant", "pad edge", "pad reflect", "pad wrap", "sum", "prod", "max", "min", "argmax",
     "argmin", "custom", "pair reducer", "ties", "where=", "init=", "init= of a tensor",
+    "triangular range", "range of lengths", "range of starts and stops",
     "scan", "scan of two states", "scan of other earlier rows",
     "symbolic size", "several sizes", "size 0", "size 1", "size 0 at the call",
     "size 1 at the call", "NaN and infinities", "integer limits", "scalar argument",
