@@ -475,6 +475,21 @@ def test_an_unsigned_or_bounded_length_is_a_box() -> None:
     assert (k.lo, k.extent) == (-1, 10)
 
 
+def test_an_element_may_be_negative_until_a_fact_says_otherwise() -> None:
+    starts = sl.assume(sl.placeholder((3,), "int8", name="starts"), within=(-2, 4))
+    X = sl.placeholder((3, 4), name="X")
+
+    def row(i: Any) -> Any:
+        k = sl.reduce_axis((sl.max(starts[i], 0), 4), name="k")
+        return sl.sum(X[i, k], axis=k)
+
+    R = sl.compute((3,), row, name="R")
+    (k,) = R.op.reduce_axis
+    assert (k.lo, k.extent) == (0, 4)
+    x, given = np.ones((3, 4), "float32"), np.array([-2, 1, 4], "int8")
+    agrees(sl.schedule(R), np.array([4, 3, 0]), X=x, starts=given)
+
+
 # the computation as text and data -------------------------------------------------------------
 
 

@@ -99,7 +99,7 @@ def execute_ragged(
         place = {**dict(zip(layout.rows, rows)), **{a: spans[a] for a in layout.columns}}
         where = tuple(slice(*place[a]) for a in op.axis)
         for out, total in zip(outs, totals):
-            grid = total.reshape(*shape, *total.shape[1:])
+            grid = total.reshape((*shape, *total.shape[1:]))
             out[where] = grid.transpose([order.index(a) for a in op.axis])
 
 
@@ -146,10 +146,11 @@ class _Runner:
 
     def rows(self, rows: Box, columns: Box) -> list[np.ndarray]:
         """Return the values of each part, one row for each point of ``rows``."""
-        grid = np.indices([stop - start for start, stop in rows]).reshape(len(rows), -1)
-        count = prod(stop - start for start, stop in rows)
+        widths = [stop - start for start, stop in rows]
+        count = prod(widths)
         points: dict[Any, np.ndarray] = {
-            a: at + start for a, at, (start, _) in zip(self.layout.rows, grid, rows)
+            a: at.reshape(-1) + start
+            for a, at, (start, _) in zip(self.layout.rows, np.indices(widths), rows)
         }
         totals = self.starts(points, count, columns)
         row = np.arange(count)

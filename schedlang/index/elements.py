@@ -18,7 +18,8 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 
 # the bounds of an element of which nothing is known
-LEAST, MOST = Lin.of(-(2**62)), Lin.of(2**62)
+LARGEST = 2**62
+LEAST, MOST = Lin.of(-LARGEST), Lin.of(LARGEST)
 
 Ends = tuple[Optional[Lin], Optional[Lin]]
 _ARITHMETIC = ("+", "-", "*", "//", "%")
@@ -104,7 +105,9 @@ class Elements:
             # the indices of a read were swapped, too
             read = rewrite(node, lambda n: self.reads.get(n) if isinstance(n, Axis) else None)
             read = read if read.dtype == dtypes.INDEX else Cast(read, dtypes.INDEX)
-            found = self._variables[key] = Axis(f"element{len(self.reads)}", 2**62)
+            # simplification relies on the declared range, which a negative element must not leave
+            name = f"element{len(self.reads)}"
+            found = self._variables[key] = Axis(name, 2 * LARGEST, lo=-LARGEST)
             self.reads[found] = read
             self.known[found] = (LEAST if low is None else low, MOST if high is None else high)
         return found

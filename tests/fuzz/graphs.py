@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import schedlang as sl
+from tests.fuzz.ragged import ragged_range
 from tests.fuzz.scans import random_scan
 from tests.fuzz.values import (
     INTEGERS,
@@ -245,8 +246,11 @@ def _continued(g: Graph) -> None:
     g.kinds.add(f"pad {mode}")
 
 
-def _reduced(g: Graph) -> tuple[Made, list[Ax], list[Ax]] | None:
-    """Return a tensor, data axes and newly declared reduction axes, or ``None`` if too large."""
+def _reduced(g: Graph) -> tuple[Made, list[Ax], list[Ax], list[str]] | None:
+    """Return a tensor, data axes and new reduction axes, or ``None`` if too large.
+
+    The last part has the text that makes the ragged axes, for the function of an element.
+    """
     lead = lead_of(g)
     data, reduce = [], []
     for letter, text, size in zip("ijkl", lead.shape, lead.size):
@@ -261,16 +265,25 @@ def _reduced(g: Graph) -> tuple[Made, list[Ax], list[Ax]] | None:
         data.append(Ax("l", text, size))
     if g.chance(0.3) and data and data[0].text.isdigit() and data[0].size > 3:
         data[0] = Ax(data[0].name, str(data[0].size - 2), data[0].size - 2)
-    axes = []
+    axes: list[Ax] = []
+    inside: list[str] = []
     for text, size in reduce:
         name = g.name("r")
-        if text.isdigit() and size > 2 and g.chance(0.2):
+        ends = ragged_range(g, data, axes, text, size) if g.chance(0.22) else ""
+        if ends:
+            inside.append(f'{name} := sl.reduce_axis(({ends}), name="{name}")')
+        elif text.isdigit() and size > 2 and g.chance(0.2):
             g.lines.append(f'{name} = sl.reduce_axis((1, {size}), name="{name}")')
         else:
             g.lines.append(f'{name} = sl.reduce_axis({text}, name="{name}")')
         axes.append(Ax(name, text, size))
     points = np.prod([a.size for a in (*data, *axes)])
-    return None if points > 4 * MOST_POINTS else (lead, data, axes)
+    return None if points > 4 * MOST_POINTS else (lead, data, axes, inside)
+
+
+def _with_axes(inside: list[str], body: str) -> str:
+    """Return the element ``body`` after the statements that make its ragged axes."""
+    return f"({', '.join(inside)}, {body})[-1]" if inside else body
 
 
 def _terms(reduce: list[Ax]) -> int:
@@ -282,7 +295,7 @@ def _reduction(g: Graph) -> None:
     parts = _reduced(g)
     if parts is None:
         return
-    lead, data, reduce = parts
+    lead, data, reduce, inside = parts
     axes = [*data, *reduce]
     dtype = _dtype(g, lead)
     # with special values prefer max and min, which show where NaN and infinities are
@@ -307,7 +320,7 @@ def _reduction(g: Graph) -> None:
             return
         body, dtype = f"sl.{kind}({a}, axis=[{', '.join(r.name for r in reduce)}])", "int64"
         g.kinds.add(kind)
-        _emit(g, "G", data, body, dtype, False)
+        _emit(g, "G", data, _with_axes(inside, body), dtype, False)
         return
     if kind in ("max", "min") and any(r.text == "0" for r in reduce):
         return
@@ -342,7 +355,7 @@ def _reduction(g: Graph) -> None:
         call = f"sl.{kind}({a}"
     body = f"{call}, axis=[{', '.join(r.name for r in reduce)}]{more})"
     g.kinds.add(kind)
-    _emit(g, "R", data, body, dtype, whole)
+    _emit(g, "R", data, _with_axes(inside, body), dtype, whole)
 
 
 def _pair_reduction(g: Graph) -> None:
@@ -350,7 +363,7 @@ def _pair_reduction(g: Graph) -> None:
     parts = _reduced(g)
     if parts is None:
         return
-    lead, data, reduce = parts
+    lead, data, reduce, inside = parts
     axes = [*data, *reduce]
     allowed = set(g.dtypes)
     first = g.rng.choice([t for t in ("float32", "int32", "float64", "int8") if t in allowed])
@@ -389,7 +402,7 @@ def _pair_reduction(g: Graph) -> None:
             exact_a = False
         body = f"({', '.join(pair)})"
     whole = [exact_a and first[0] == "i", exact_b and second[0] == "i"]
-    _several(g, data, body, [first, second], whole)
+    _several(g, data, _with_axes(inside, body), [first, second], whole)
 
 
 def build(g: Graph) -> dict[str, Any]:
