@@ -82,7 +82,8 @@ def answers(net: dict[str, sl.Tensor]) -> sl.Kernel:
     """Compile the digits that the network sees in a batch."""
     c = sl.reduce_axis(CLASSES, name="c")
     Z = net["Z"]
-    return sl.build(sl.schedule(sl.compute((BATCH,), lambda i: sl.argmax(Z[i, c], axis=c), "digit")))
+    digit = sl.compute((BATCH,), lambda i: sl.argmax(Z[i, c], axis=c), name="digit")
+    return sl.build(sl.schedule(digit))
 
 
 def by_hand(x: np.ndarray, y: np.ndarray, weights: list[np.ndarray]) -> list[np.ndarray]:

@@ -36,15 +36,15 @@ def test_gradients_are_the_limits_of_differences(name: str) -> None:
     for x, by in zip(case.xs, found):
         assert by.shape == x.shape and by.dtype == x.dtype
     step = 1e-3 if name == "half_precision_inside" else STEP
-    for _ in range(3):
-        ways = [rng.normal(size=x.shape) for x in case.xs]
-        ends = []
-        for sign in (1, -1):
-            moved = {x.name: arrays[x.name] + sign * step * w for x, w in zip(case.xs, ways)}
-            ends.append(values([case.y], {**arrays, **moved})[0])
-        expected = ((ends[0] - ends[1]) * head).sum() / (2 * step)
-        got = sum((by * w).sum() for by, w in zip(found, ways))
-        np.testing.assert_allclose(got, expected, rtol=1e-3 if step > STEP else 1e-6, atol=1e-7)
+    # one direction of all inputs at once, in which no derivative is 0
+    ways = [rng.normal(size=x.shape) for x in case.xs]
+    ends = []
+    for sign in (1, -1):
+        moved = {x.name: arrays[x.name] + sign * step * w for x, w in zip(case.xs, ways)}
+        ends.append(values([case.y], {**arrays, **moved})[0])
+    expected = ((ends[0] - ends[1]) * head).sum() / (2 * step)
+    got = sum((by * w).sum() for by, w in zip(found, ways))
+    np.testing.assert_allclose(got, expected, rtol=1e-3 if step > STEP else 1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("name", ["lstm", "strided_convolution", "softmax", "attention"])

@@ -7,12 +7,19 @@ import pytest
 
 import schedlang as sl
 from tests.gradient_cases import CASES
+from tests.marks import slow_but
 from tests.test_gradient import values, with_head
 
 torch = pytest.importorskip("torch")
 
 
-@pytest.mark.parametrize("name", CASES)
+# one of each family
+QUICK = ("gelu", "padded_by_reflection", "product_with_zeros", "variance_by_welford", "gram_matrix",
+         "strided_convolution", "grouped_convolution", "max_pooling", "causal_attention",
+         "cross_entropy", "lstm")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", slow_but(QUICK, CASES))
 def test_gradients_are_those_of_autograd(name: str) -> None:
     case = CASES[name]()
     made, _ = with_head(case)

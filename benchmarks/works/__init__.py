@@ -1,9 +1,10 @@
-"""The works to time: the rows of ``benchmarks/cpu.py``, and the operator families."""
+"""The works to time: the rows of ``benchmarks/cpu.py``, operator families, and gradients."""
 
 from __future__ import annotations
 
 from benchmarks.works import convolution, linear, memory
 from benchmarks.works.families import FAMILIES
+from benchmarks.works.gradients import GRADIENTS
 from benchmarks.works.work import Arrays, Work, aligned
 
 # the rows of benchmarks/cpu.py
@@ -14,6 +15,6 @@ TABLE: dict[str, Work] = {
     )
 }  # fmt: skip
 # all works that a worker knows, by name
-ALL: dict[str, Work] = TABLE | {w.name: w for w in FAMILIES}
+ALL: dict[str, Work] = TABLE | {w.name: w for w in (*FAMILIES, *GRADIENTS)}
 
-__all__ = ["ALL", "FAMILIES", "TABLE", "Arrays", "Work", "aligned"]
+__all__ = ["ALL", "FAMILIES", "GRADIENTS", "TABLE", "Arrays", "Work", "aligned"]
