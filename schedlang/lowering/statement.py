@@ -71,7 +71,8 @@ def _point(n: Nesting, scope: Scope) -> Made:
         DraftStore(op.outputs, indices, parts, reducer, stage.name, computed, is_atomic(stage))
     ]
     for asked, note in reversed(tests):
-        drafts = [If(asked, block(drafts), note, where=True)]
+        # the condition of a scatter may keep its index in bounds, so no lane may access without it
+        drafts = [If(asked, block(drafts), note, where=not computed)]
     return _predicated(n, scope, drafts), pending
 
 

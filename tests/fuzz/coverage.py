@@ -15,6 +15,8 @@ EXPECTED = (
     "pad constant", "pad edge", "pad reflect", "pad wrap", "sum", "prod", "max", "min", "argmax",
     "argmin", "custom", "pair reducer", "ties", "where=", "init=", "init= of a tensor",
     "scan", "scan of two states", "scan of other earlier rows",
+    "scatter", "scatter by sum", "scatter by max", "scatter by last", "scatter by argmax",
+    "init= of a scatter", "dropped updates",
     "symbolic size", "several sizes", "size 0", "size 1", "size 0 at the call",
     "size 1 at the call", "NaN and infinities", "integer limits", "scalar argument",
     "several outputs", "guard", "cut tail", "sliding window", "masked lanes", "attached stage",
