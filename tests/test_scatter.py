@@ -121,6 +121,14 @@ def test_the_initial_elements() -> None:
         np.testing.assert_allclose(made, wanted)
 
 
+def test_initial_elements_of_two_dimensions() -> None:
+    """Elements that depend on one axis are added to in place, not in a copy."""
+    D = sl.scatter((3, 4), (5,), lambda k: ((k % 3, k % 4), 10), init=lambda i, j: j, name="D")
+    wanted = np.tile(np.arange(4), (3, 1))
+    np.add.at(wanted, (np.arange(5) % 3, np.arange(5) % 4), 10)
+    np.testing.assert_array_equal(sl.reference(D)(), wanted)
+
+
 def test_where_and_drop_leave_updates_out() -> None:
     P, V = inputs()
     D = sl.scatter((5,), (n,), lambda t: (P[t] - 1, V[t]), where=lambda t: V[t] > 0, mode="drop",

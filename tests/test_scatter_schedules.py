@@ -124,6 +124,16 @@ def test_sizes_that_make_places_meet(target: str) -> None:
         np.testing.assert_array_equal(f(w), wanted)
 
 
+def test_dropped_updates_in_lanes() -> None:
+    """A lane whose update is dropped touches no element, before the loop and after it, either."""
+    X = sl.placeholder((4, 13), name="X")
+    D = sl.scatter((3,), (4, 13), lambda i, j: (j - 1, X[i, j]), mode="drop", name="D")
+    s = sl.schedule(D)
+    s[D].vectorize(D.op.reduce_axis[1])
+    x = rng.normal(size=(4, 13)).astype("float32")
+    check(s, [x], x[:, 1:4].sum(0), "cpu")
+
+
 def test_strided_places_never_meet() -> None:
     """Updates of ``2*k + 1`` may run in vectors, in parallel and in any order, last or not."""
     Y = sl.placeholder((16,), name="Y")

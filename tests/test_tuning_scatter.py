@@ -18,7 +18,8 @@ from tests.cpu_candidates import drawn, shared
 rng = np.random.default_rng(0)
 SIZE, ROWS, WORDS, WIDTH = 16384, 600, 40, 64
 x = rng.integers(0, 32, SIZE).astype("uint8")
-p, g = rng.integers(0, WORDS, ROWS).astype("int32"), rng.normal(size=(ROWS, WIDTH)).astype("float32")
+p = rng.integers(0, WORDS, ROWS).astype("int32")
+g = rng.normal(size=(ROWS, WIDTH)).astype("float32")
 r = rng.integers(0, 8, (40, 300)).astype("uint8")
 
 

@@ -252,7 +252,7 @@ def _scatter(stage: Prepared, arrays: Arrays, outs: Sequence[np.ndarray], spans:
     if not all(stop > start for start, stop in whole):
         totals = tuple(np.zeros([stop - start for start, stop in whole], o.dtype) for o in outs)
     else:
-        totals = tuple(np.array(v) for v in _start(stage, arrays, whole))
+        totals = tuple(np.array(v, order="C") for v in _start(stage, arrays, whole))
     if all(lengths):
         places = Places(op, tuple(start for start, _ in whole), totals[0].shape)
         steps = _row_major(lengths, stage.folded, _budget(stage.program))

@@ -72,7 +72,8 @@ def _point(n: Nesting, scope: Scope) -> Made:
         DraftStore(op.outputs, indices, parts, reducer, stage.name, computed, is_atomic(stage))
     ]
     for asked, note, limit in reversed(tests):
-        drafts = [If(asked, block(drafts), note, where=True, limit=limit)]
+        # the condition of a scatter may keep its index in bounds, so no lane may access without it
+        drafts = [If(asked, block(drafts), note, where=not computed, limit=limit)]
     return _predicated(n, scope, drafts), pending
 
 

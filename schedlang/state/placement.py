@@ -156,9 +156,11 @@ def enclosing(state: State, attach: Mapping[str, Attach], loop: At) -> Iterator[
     """Yield ``(stage, axis)`` of the loops around a stage computed at ``loop``, inner to outer."""
     current: Attach = loop
     while isinstance(current, At):
-        leaf = state.stages[current.stage].leaf
-        for axis in reversed(leaf[: position(leaf, current.axis) + 1]):
-            yield current.stage, axis
+        stage = state.stages[current.stage]
+        apart = stage.scattered_leaves
+        for axis in reversed(stage.leaf[: position(stage.leaf, current.axis) + 1]):
+            if axis not in apart:
+                yield current.stage, axis
         current = attach[current.stage]
 
 
@@ -176,8 +178,10 @@ def encloses(state: State, outer: At, inner: At) -> bool | None:
         fixed = state.is_output(stage) or stage.is_scan or isinstance(stage.attach, Inline)
         later = not fixed and state.dependences.depends(outer.stage, stage.name)
         return None if later else False
-    leaf = state.stages[loop.stage].leaf
-    return position(leaf, outer.axis) <= position(leaf, loop.axis)
+    stage = state.stages[loop.stage]
+    if outer.axis in stage.scattered_leaves:
+        return outer.axis is loop.axis
+    return position(stage.leaf, outer.axis) <= position(stage.leaf, loop.axis)
 
 
 def _scans(state: State) -> list[Stage]:

@@ -19,6 +19,9 @@ def fetches(state: State, stage: Stage, hint: Prefetch) -> bool:
     """
     if any(t is hint.tensor for t in stage.outputs):
         return True
+    if hint.axis in stage.scattered_leaves:
+        # the loop only initializes a scatter
+        return False
     attach = {name: other.attach for name, other in state.stages.items()}
 
     def is_within(loop: object) -> bool:

@@ -16,6 +16,8 @@ EXPECTED = (
     "argmin", "custom", "pair reducer", "reductions together", "ties", "where=", "init=",
     "init= of a tensor", "triangular range", "range of lengths", "range of starts and stops",
     "scan", "scan of two states", "scan of other earlier rows",
+    "scatter", "scatter by sum", "scatter by max", "scatter by last", "scatter by argmax",
+    "init= of a scatter", "dropped updates",
     "symbolic size", "several sizes", "size 0", "size 1", "size 0 at the call",
     "size 1 at the call", "NaN and infinities", "integer limits", "scalar argument",
     "several outputs", "guard", "cut tail", "sliding window", "masked lanes", "attached stage",

@@ -10,6 +10,7 @@ import numpy as np
 import schedlang as sl
 from tests.fuzz.ragged import ragged_range
 from tests.fuzz.scans import random_scan
+from tests.fuzz.scatters import random_scatter
 from tests.fuzz.values import (
     INTEGERS,
     MOST_POINTS,
@@ -53,8 +54,10 @@ def random_graph(rng: Random, symbolic: float = 0.18) -> Graph:
             _continued(g)
         elif kind < 0.96:
             _pair_reduction(g)
-        else:
+        elif kind < 0.98:
             random_scan(g)
+        else:
+            random_scatter(g)
     made = [t for t in g.tensors if t not in g.inputs and not t.inner]
     g.outputs = [made[-1].name]
     for t in made[:-1]:

@@ -79,7 +79,7 @@ def _tile(rng: Random, s: Any) -> None:
 
 def _vectorize(rng: Random, s: Any) -> None:
     view = _stage(rng, s)
-    data = [a for a in view.leaf_axes if not a.is_reduce]
+    data = [a for a in view.leaf_axes if not a.is_reduce or _scatters(view)]
     if "vectorize" in s.state.stages[view.name].kinds.values() and rng.random() < 0.9:
         raise Impossible
     view.vectorize(pick(rng, data[-1:] * 4 + data))
@@ -92,13 +92,18 @@ def _unroll(rng: Random, s: Any) -> None:
 
 def _parallel(rng: Random, s: Any) -> None:
     view = _stage(rng, s)
-    data = [a for a in view.leaf_axes if not a.is_reduce]
+    data = [a for a in view.leaf_axes if not a.is_reduce or _scatters(view)]
     view.parallel(pick(rng, data[:1] * 3 + data))
 
 
 def _bind(rng: Random, s: Any) -> None:
     view = _stage(rng, s)
-    view.bind(_axis(rng, view, reduce=False), rng.choice(THREADS))
+    view.bind(_axis(rng, view, None if _scatters(view) else False), rng.choice(THREADS))
+
+
+def _scatters(view: Any) -> bool:
+    """Return whether concurrent iterations over the domain of a stage may be legal."""
+    return isinstance(view.op, ComputeOp) and view.op.destination is not None
 
 
 def _producers(s: Any) -> list[Any]:

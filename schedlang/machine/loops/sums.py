@@ -131,6 +131,8 @@ def kept_buffers(
     buffers = frozenset(b for s in updates for b in s.buffers)
     if not updates or any(s.atomic or (s.scatters and _may_meet(s)) for s in updates):
         return none
+    # a test around computed indices may keep them in bounds, whatever it depends on
+    computed = any(s.scatters for s in updates)
     held = 0
     stack: list[tuple[Stmt, tuple[For, ...]]] = [(loop.body, (*outside, loop))]
     while stack:
@@ -138,7 +140,7 @@ def kept_buffers(
         if isinstance(stmt, Block):
             stack.extend((s, around) for s in stmt.stmts)
         elif isinstance(stmt, If):
-            if stmt.where or skips_iterations(stmt, steps, around):
+            if not computed and (stmt.where or skips_iterations(stmt, steps, around)):
                 stack.append((stmt.body, around))
             elif any(isinstance(s, Store) and buffers & set(s.buffers) for s, _ in walk(stmt)):
                 return none
