@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from schedlang.codegen.listing import Line
 from schedlang.codegen.numba_file import HELPERS
 from schedlang.codegen.numba_source import INDENT, StatementPrinter
-from schedlang.expr.dtypes import itemsize
+from schedlang.expr.dtypes import itemsize, stored
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
 from schedlang.index.linear import Lin
@@ -55,8 +55,8 @@ class GpuSource:
 
 
 def memory_dtype(dtype: str) -> str:
-    """Return NumPy's name for the dtype of an array in memory: float16 is stored as uint16."""
-    return {"float16": "uint16", "bool": "bool_"}.get(dtype, dtype)
+    """Return NumPy's name for the dtype of an array in memory: short floats are uint16."""
+    return "bool_" if dtype == "bool" else stored(dtype)
 
 
 def emit_program(program: Program, target: Target, public: str) -> GpuSource:

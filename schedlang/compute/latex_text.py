@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Union
 
-import numpy as np
-
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor
+from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, to_expr
@@ -180,8 +179,8 @@ def _number(node: Const) -> Piece:
 def _is_exact(node: Cast) -> bool:
     """Return whether a conversion keeps every value, or makes an index."""
     if node.a.weak or node.dtype == "int64":
-        return np.dtype(node.a.dtype).kind in "iub" or node.a.weak
-    return bool(np.can_cast(node.a.dtype, node.dtype, "safe"))
+        return dtypes.kind(node.a.dtype) in "iub" or node.a.weak
+    return dtypes.can_cast(node.a.dtype, node.dtype, "safe")
 
 
 def _binary(node: Binary, a: Piece, b: Piece) -> Piece:

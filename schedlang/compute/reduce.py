@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from schedlang.compute.reducer import Reducer
 from schedlang.compute.tensor import check_extent, check_name
 from schedlang.errors import ComputeError, ComputeTypeError, explain
@@ -165,7 +163,7 @@ def _start(name: str, value: ExprLike, dtype: str) -> Expr:
     if isinstance(start, Const):
         return const(start.value, dtype)
     indices = start.weak and dtypes.is_integer(start.dtype)
-    if not indices and not np.can_cast(start.dtype, dtype, "same_kind"):
+    if not indices and not dtypes.can_cast(start.dtype, dtype, "same_kind"):
         raise ComputeTypeError(
             f"sl.{name}(..., init={start}): init is {start.dtype}, but the reduction is {dtype}; "
             f"cast it with sl.cast({start}, {dtype!r})"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from schedlang.expr.dtypes import itemsize
+from schedlang.expr.dtypes import SHORT_FLOATS, itemsize
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.index.digits import step
@@ -88,7 +88,7 @@ def most_at_once(dtype: str) -> int:
 
     Source: PTX ISA 9.0, "Vectors": four elements and 16 bytes at most.
     """
-    pairs = 2 if dtype == "float16" else 1
+    pairs = 2 if dtype in SHORT_FLOATS else 1
     return min(WIDEST // itemsize(dtype), MOST_AT_ONCE * pairs)
 
 

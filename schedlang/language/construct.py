@@ -11,6 +11,7 @@ import numpy as np
 
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr import dtypes
+from schedlang.expr.bfloat import as_float32
 from schedlang.expr.nodes import (
     COMPARISONS,
     Binary,
@@ -35,7 +36,7 @@ def const(value: ExprLike, dtype: object = None) -> Const:
             raise ComputeTypeError(f"const({value}): {value} is an expression; give a number")
         return Const(_checked(value, name), name)
     if isinstance(value, np.generic):
-        return Const(value.item(), dtypes.canonical(value.dtype))
+        return Const(as_float32(value).item(), dtypes.canonical(value.dtype))
     if isinstance(value, bool):
         return Const(value, "bool")
     if isinstance(value, int):
@@ -70,7 +71,7 @@ def _checked(value: Any, dtype: str) -> Any:
         try:
             return float(number)
         except OverflowError:
-            most = np.finfo(dtype).max
+            most = dtypes.largest(dtype)
             raise ComputeTypeError(
                 f"{_shown(number)} does not fit {dtype}, whose largest number is {most}"
             ) from None

@@ -25,12 +25,12 @@ def device_fast_call(
     """Return a function that binds all arguments of a call, outputs too.
 
     It reads the ``__cuda_array_interface__`` of each once. It returns ``None`` for arguments that
-    need the full checks, right or wrong, as the CPU's fast path does. A signature with sizes or
-    scalars has no fast path, and ``None`` is returned for it. Each array must start at a multiple
-    of as many bytes as ``alignment`` says.
+    need the full checks, right or wrong, as the CPU's fast path does. A signature with sizes,
+    scalars or bfloat16 has no fast path, and ``None`` is returned for it. Each array must start at
+    a multiple of as many bytes as ``alignment`` says.
     """
     parameters = signature.parameters
-    if signature.sizes or any(p.is_scalar for p in parameters):
+    if signature.sizes or any(p.is_scalar or p.dtype == "bfloat16" for p in parameters):
         return None
     wanted = [
         (tuple(p.shape), np.dtype(p.dtype).str, prod(map(int, p.shape)), np.dtype(p.dtype).itemsize)

@@ -15,7 +15,7 @@ from schedlang.codegen.numba_cpu import source_of
 from schedlang.codegen.numba_file import render_functions
 from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BuildError, CallError, CallTypeError, MissingNameError, VerifyError
-from schedlang.expr.dtypes import LARGEST_BYTES
+from schedlang.expr.dtypes import LARGEST_BYTES, SHORT_FLOATS
 from schedlang.ir.nest import Nest
 from schedlang.ir.specialize import at_sizes, largest_storage
 from schedlang.ir.verify import verify
@@ -140,8 +140,8 @@ class Kernel(Levels, TeModule, Countable):
         """The function that a call runs, without the checks of a call: for inner loops.
 
         It takes all parameters in order, outputs too, then ``signature.sizes`` as integers. Arrays
-        are NumPy's, flat (``a.reshape(-1)``), C-contiguous and of the parameter's dtype. A float16
-        array is passed as its bits (``a.view("uint16")``), a float16 scalar as float32.
+        are NumPy's, flat (``a.reshape(-1)``), C-contiguous and of the parameter's dtype. An array
+        of float16 or bfloat16 is passed as its bits (``a.view("uint16")``), a scalar as float32.
 
         Nothing is checked, not even overlap and reads that depend on sizes: a wrong argument reads
         or writes other memory. There is no lock: call a parallel kernel from one thread at a time,
@@ -269,7 +269,7 @@ class Kernel(Levels, TeModule, Countable):
         for value, p in zip(arrays, self._built.signature.parameters):
             if p.is_scalar:
                 flat.append(value)
-            elif p.dtype == "float16":
+            elif p.dtype in SHORT_FLOATS:
                 flat.append(value.reshape(-1).view(np.uint16))
             else:
                 flat.append(value.reshape(-1))
