@@ -13,9 +13,10 @@ from typing import Any
 from schedlang import compute, errors, schedule
 from schedlang.compute.boundary import pad
 from schedlang.compute.math import (
-    abs, acos, all, any, asin, atan, atan2, cast, ceil, const, cos, cosh, erf, exp, exp2, expm1,
-    floor, if_then_else, isfinite, isinf, isnan, log, log10, log1p, log2, logical_not, popcount,
-    pow, round, rsqrt, saturating_cast, select, sigmoid, sin, sinh, sqrt, tan, tanh, trunc,
+    abs, acos, all, any, asin, atan, atan2, cast, ceil, conj, const, cos, cosh, erf, exp, exp2,
+    expm1, floor, if_then_else, imag, isfinite, isinf, isnan, log, log10, log1p, log2, logical_not,
+    popcount, pow, real, round, rsqrt, saturating_cast, select, sigmoid, sin, sinh, sqrt, tan, tanh,
+    trunc,
 )  # fmt: skip
 from schedlang.compute.custom_reducer import comm_reducer
 from schedlang.compute.reduce import argmax, argmin, max, min, prod, reduce_axis, sum
@@ -55,13 +56,13 @@ __all__ = [
     "abs", "acos", "all", "any",
     "apply_best", "argmax", "argmin", "asin", "atan", "atan2", "autotune", "best",
     "build", "cast", "ceil", "comm_reducer",
-    "compute", "const", "cos", "cosh", "cost", "create_schedule", "erf", "errors", "evaluate",
-    "exp", "exp2", "explain", "expm1", "floor", "graph", "if_then_else", "isfinite", "isinf",
-    "isnan",
+    "compute", "conj", "const", "cos", "cosh", "cost", "create_schedule", "erf", "errors",
+    "evaluate", "exp", "exp2", "explain", "expm1", "floor", "graph", "if_then_else", "imag",
+    "isfinite", "isinf", "isnan",
     "log", "log10",
     "log1p", "log2", "logical_not", "lower", "max", "min", "next_steps", "pad", "placeholder",
     "plot", "popcount", "pow", "prod",
-    "reduce_axis", "reference", "round", "rsqrt", "saturating_cast", "scan", "schedule",
+    "real", "reduce_axis", "reference", "round", "rsqrt", "saturating_cast", "scan", "schedule",
     "select", "sigmoid", "sin", "sinh", "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trunc",
     "var",
 ]  # fmt: skip

@@ -16,8 +16,8 @@ from schedlang.expr import dtypes
 from schedlang.ir.interpret import interpret
 from tests.marks import slow_but
 
-# NumPy has no bfloat16, which tests/test_bfloat16.py tests
-DTYPES = tuple(d for d in dtypes.DTYPES if d != "bfloat16")
+# tests/test_bfloat16.py and tests/test_complex.py test the others
+DTYPES = tuple(d for d in dtypes.DTYPES if d != "bfloat16" and not dtypes.is_complex(d))
 
 INTEGERS = tuple(d for d in DTYPES if "int" in d)
 

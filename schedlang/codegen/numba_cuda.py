@@ -11,6 +11,7 @@ from schedlang.codegen.numba_file import HELPERS
 from schedlang.codegen.numba_source import INDENT, StatementPrinter
 from schedlang.expr.dtypes import itemsize, stored
 from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.gpu_lowering.complex_storage import split_program
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
@@ -61,6 +62,7 @@ def memory_dtype(dtype: str) -> str:
 
 def emit_program(program: Program, target: Target, public: str) -> GpuSource:
     """Return the kernels of ``program`` and the function ``launch`` that runs them in order."""
+    program = split_program(program)
     nest = program.nest
     taken = [*GPU_NAMES, *HELPERS, "cuda", "stream", "launch", "grid"]
     names = kernel_names(program, taken)

@@ -8,7 +8,7 @@ from textwrap import wrap
 from schedlang.codegen.listing import Listing, apart, plain
 from schedlang.codegen.numba_cpu import Source
 from schedlang.diagnostics.order_hint import order_hints
-from schedlang.expr.dtypes import SHORT_FLOATS
+from schedlang.expr.dtypes import SHORT_FLOATS, stored
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.printer import text
 from schedlang.index.linear import Lin, to_expr
@@ -190,7 +190,8 @@ def _public(nest: Nest, source: Source) -> str:
         written = ", written=True" if arg in nest.outputs else ""
         checked = f"{arg.name!r}, {_dtype(arg)}, {_shape(arg, sizes)}{written}"
         lines.append(f"    {names[arg]} = _array({names[arg]}, {checked})")
-        given.append(names[arg] + ('.view("uint16")' if arg.dtype in SHORT_FLOATS else ""))
+        flat = stored(arg.dtype)
+        given.append(names[arg] + (f'.view("{flat}")' if flat != arg.dtype else ""))
     lines += _overlap_checks(nest, names)
     given += [size_names[v] for v in nest.sizes]
     lines += [f"    {source.entry}({', '.join(given)})", "    return result"]

@@ -15,7 +15,10 @@ from schedlang.expr.evaluate import plan
 from schedlang.expr.nodes import Binary, Call
 
 # sums and products of shorter floats accumulate in float64 and are rounded once
-ACCUMULATORS = {"float16": "float64", "bfloat16": "float64", "float32": "float64"}
+ACCUMULATORS = {
+    "float16": "float64", "bfloat16": "float64", "float32": "float64",
+    "complex64": "complex128",
+}
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
+from schedlang.expr.printer import complex_number
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
@@ -168,6 +169,8 @@ def _number(node: Const) -> Piece:
         if value in (float("inf"), float("-inf")):
             return (r"\infty", Written.ATOM) if value > 0 else (r"-\infty", Written.SUM)
         text = repr(int(value)) if value.is_integer() and abs(value) < 1e6 else repr(value)
+    elif isinstance(value, complex):
+        return complex_number(value), Written.SIGNED
     else:
         text = repr(int(value))
     digits, _, power = text.partition("e")

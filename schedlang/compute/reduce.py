@@ -180,6 +180,16 @@ def extreme_value(dtype: str, largest: bool) -> Const:
     return Const(bool(value) if dtype == "bool" else value, dtype)
 
 
+def _refuse_complex(name: str, dtype: str) -> None:
+    if dtypes.is_complex(dtype):
+        raise ComputeTypeError(
+            explain(
+                f"sl.{name} of {dtype}", "complex numbers have no order",
+                f"Reduce a part or the magnitude: sl.{name}(sl.abs(z), axis=k).",
+            )
+        )  # fmt: skip
+
+
 def source_of(expr: ExprLike, dtype: object) -> Expr:
     value = as_expr(expr)
     return settled(value) if dtype is None else cast(value, dtype)
@@ -198,6 +208,7 @@ def simple(name: str, dtype: str) -> Reducer:
         return Reducer(name, (x,), (y,), (binary("+", x, y),), (const(0, dtype),))
     if name == "prod":
         return Reducer(name, (x,), (y,), (binary("*", x, y),), (const(1, dtype),))
+    _refuse_complex(name, dtype)
     identity = extreme_value(dtype, largest=name == "min")
     return Reducer(name, (x,), (y,), (call(name, x, y),), (identity,))
 
@@ -305,6 +316,7 @@ def _arg(name: str, expr: ExprLike, axis: Any, where: Any) -> Reduction:
                 "indices of the reads"
             )
     value = source_of(expr, None)
+    _refuse_complex(name, value.dtype)
     position: Expr = axes[0]
     for a in axes[1:]:
         position = position * a.extent + a

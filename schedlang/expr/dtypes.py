@@ -10,19 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.errors import ComputeTypeError, explain, missing_extra
+from schedlang.errors import ComputeTypeError, missing_extra
 
 DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-    "float16", "bfloat16", "float32", "float64",
+    "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
 )  # fmt: skip
 INDEX = "int64"
-_COMPLEX = ("complex64", "complex128", "clongdouble", "complex256")
-# what to write instead of complex arithmetic
-PARTS = (
-    "Compute the real and the imaginary part apart, as two real expressions: "
-    "(a + b*1j)*(c + d*1j) is a*c - b*d and a*d + b*c."
-)
 # offsets are signed 64-bit numbers
 LARGEST_BYTES = 2**63
 
@@ -30,7 +24,8 @@ LARGEST_BYTES = 2**63
 SHORT_FLOATS = ("float16", "bfloat16")
 _KIND = {name: "f" if name == "bfloat16" else np.dtype(name).kind for name in DTYPES}
 _LARGEST_BFLOAT = float.fromhex("0x1.fep127")
-_RANK = {"b": 0, "u": 1, "i": 1, "f": 2}
+_RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+_PART = {"complex64": "float32", "complex128": "float64"}
 
 
 def canonical(dtype: object) -> str:
@@ -47,8 +42,6 @@ def canonical(dtype: object) -> str:
         name = np.dtype(dtype).name  # type: ignore[call-overload]
     except TypeError:
         name = str(dtype)
-    if name in _COMPLEX:
-        raise ComputeTypeError(explain(f"dtype {name!r}", "no dtype holds complex numbers", PARTS))
     if name not in _KIND:
         raise ComputeTypeError(
             f"dtype {name!r} is not supported: choose one of {', '.join(DTYPES)}"
@@ -60,6 +53,19 @@ def is_float(dtype: str) -> bool:
     return _KIND[dtype] == "f"
 
 
+def is_complex(dtype: str) -> bool:
+    return dtype in _PART
+
+
+def part_of(dtype: str) -> str:
+    """Return the dtype of the real and the imaginary part of a complex dtype.
+
+    >>> part_of("complex64")
+    'float32'
+    """
+    return _PART[dtype]
+
+
 def is_integer(dtype: str) -> bool:
     return _KIND[dtype] in "iu"
 
@@ -69,12 +75,12 @@ def itemsize(dtype: str) -> int:
 
 
 def kind(dtype: str) -> str:
-    """Return NumPy's letter for the kind of ``dtype``: ``b``, ``i``, ``u`` or ``f``."""
+    """Return NumPy's letter for the kind of ``dtype``: ``b``, ``i``, ``u``, ``f`` or ``c``."""
     return _KIND[dtype]
 
 
 def largest(dtype: str) -> float:
-    """Return the largest finite value of a float dtype.
+    """Return the largest finite value of a float dtype, or of a part of a complex one.
 
     >>> largest("float16"), f"{largest('bfloat16'):.3g}"
     (65504.0, '3.39e+38')
@@ -88,8 +94,11 @@ def computed(dtype: str) -> str:
 
 
 def stored(dtype: str) -> str:
-    """Return the dtype of the elements of arrays in kernels: uint16, the bits, of short floats."""
-    return "uint16" if dtype in SHORT_FLOATS else dtype
+    """Return the dtype of the elements of arrays in kernels.
+
+    Those of short floats are their bits, uint16, and those of complex numbers are their parts.
+    """
+    return "uint16" if dtype in SHORT_FLOATS else _PART.get(dtype, dtype)
 
 
 def array_dtype(dtype: str) -> Any:
@@ -131,6 +140,8 @@ def _common(a: str, b: str) -> str:
     other = b if a == "bfloat16" else a
     if other in ("bool", "int8", "uint8"):
         return "bfloat16"
+    if other in _PART:
+        return other
     return "float32" if other in ("float16", "int16", "uint16", "float32") else "float64"
 
 
@@ -160,6 +171,9 @@ def promote(a: str, weak_a: bool, b: str, weak_b: bool) -> tuple[str, bool]:
         strong, weak = (b, a) if weak_a else (a, b)
         if _RANK[_KIND[weak]] <= _RANK[_KIND[strong]]:
             return strong, False
+        if weak in _PART:
+            single = is_float(strong) and computed(strong) == "float32"
+            return "complex64" if single else "complex128", False
         return weak, False
     return _common(a, b), False
 
@@ -170,7 +184,7 @@ def float_of(dtype: str, weak: bool) -> str:
     >>> float_of("float32", False), float_of("int8", False), float_of("int64", True)
     ('float32', 'float16', 'float64')
     """
-    if is_float(dtype):
+    if is_float(dtype) or is_complex(dtype):
         return dtype
     if weak:
         return "float64"

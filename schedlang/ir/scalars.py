@@ -87,7 +87,7 @@ def caster(dtype: str) -> Callable[[Any], Any]:
     if dtype == "bfloat16":
         return rounded
     kind = np.dtype(dtype)
-    if kind.kind == "f":
+    if kind.kind in "fc":
         return kind.type
 
     def integer(value: Any) -> Any:

@@ -57,7 +57,14 @@ def _round(x: Any, decimals: int = 0) -> Expr:
     return call("round", x)
 
 
+def _angle(z: Any, deg: bool = False) -> Expr:
+    if deg:
+        raise ComputeTypeError(f"np.angle({z}, deg=True): only radians are supported; scale them")
+    return call("atan2", call("imag", z), call("real", z))
+
+
 _FORMS: dict[str, Callable[..., Expr]] = {
+    "real": lambda z: call("real", z), "imag": lambda z: call("imag", z), "angle": _angle,
     "where": _where, "clip": _clip, "round": _round, "around": _round,
 }  # fmt: skip
 

@@ -110,8 +110,10 @@ class CKernel(Kernel):
         """Return the C types of the parameters: pointers, scalars and sizes."""
         found: list[Any] = []
         for p in self._built.signature.parameters:
-            kind = np.ctypeslib.as_ctypes_type(computed(p.dtype))
-            found.append(kind if p.is_scalar else ctypes.c_void_p)
+            if p.is_scalar:
+                found.append(np.ctypeslib.as_ctypes_type(computed(p.dtype)))
+            else:
+                found.append(ctypes.c_void_p)
         return found + [ctypes.c_int64] * len(self._built.signature.sizes)
 
     def save(self, path: str | Path) -> Path:

@@ -12,7 +12,7 @@ import numpy as np
 from schedlang.compute.arrays import as_numpy
 from schedlang.compute.torch_tensors import detached, is_tensor
 from schedlang.errors import BuildError, CallError, CallTypeError, explain
-from schedlang.expr.dtypes import SHORT_FLOATS, array_dtype
+from schedlang.expr.dtypes import array_dtype, stored
 from schedlang.gpu_lowering.limits import check_limits
 from schedlang.ir.nest import Nest
 from schedlang.runtime import files, nvidia
@@ -198,7 +198,7 @@ class CudaKernel(GpuKernel):
                 given.append(value)
                 continue
             flat = value.reshape(-1)
-            flat = flat.view(np.uint16) if p.dtype in SHORT_FLOATS else flat
+            flat = flat.view(stored(p.dtype)) if stored(p.dtype) != p.dtype else flat
             if isinstance(value, Described):
                 address = address_of(flat, p.name, alignment)
                 given.append(Memory(address, flat.size, flat.itemsize))

@@ -27,7 +27,7 @@ from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
-from schedlang.expr.dtypes import array_dtype, is_integer
+from schedlang.expr.dtypes import array_dtype, is_complex, is_integer
 from schedlang.runtime import nvidia
 from schedlang.runtime.build import build
 from schedlang.runtime.emulated import GpuKernel
@@ -265,6 +265,8 @@ class CandidateRunner:
         if is_integer(tensor.dtype):
             low = 0 if dtype.kind == "u" else -8
             return rng.integers(low, 9, shape).astype(dtype)
+        if is_complex(tensor.dtype):
+            return (rng.uniform(-1, 1, shape) + 1j * rng.uniform(-1, 1, shape)).astype(dtype)
         return rng.uniform(-1, 1, shape).astype(dtype)
 
 

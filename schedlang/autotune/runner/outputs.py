@@ -62,9 +62,10 @@ def unequal(
         return ""
     with np.errstate(all="ignore"):
         finite = np.isfinite(want)
-        size = np.abs(want.astype("float64"))
+        wide = "complex128" if want.dtype.kind == "c" else "float64"
+        size = np.abs(want.astype(wide))
         typical = float(np.sqrt(np.mean(np.square(size[finite])))) if finite.any() else 0.0
-        apart = np.abs(got.astype("float64") - want.astype("float64"))
+        apart = np.abs(got.astype(wide) - want.astype(wide))
         far = apart > tolerance * (size + typical)
         # with tolerance 0 compare exactly: distinct int64 values may be equal in float64
         off = ~same & (far | ~np.isfinite(got) | ~finite | (tolerance == 0))

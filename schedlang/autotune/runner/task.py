@@ -23,7 +23,10 @@ from schedlang.expr.nodes import Cast, Expr, Var
 from schedlang.expr.visit import preorder
 from schedlang.target import Cache, Target
 
-EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+EPSILON = {
+    "float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52,
+    "complex64": 2.0**-22, "complex128": 2.0**-51,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
