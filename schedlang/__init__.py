@@ -14,9 +14,10 @@ from schedlang import compute, errors, schedule
 from schedlang.arrays import einsum, named
 from schedlang.compute.boundary import pad
 from schedlang.compute.math import (
-    abs, acos, all, any, asin, atan, atan2, cast, ceil, const, cos, cosh, erf, exp, exp2, expm1,
-    floor, if_then_else, isfinite, isinf, isnan, log, log10, log1p, log2, logical_not, popcount,
-    pow, round, rsqrt, saturating_cast, select, sigmoid, sin, sinh, sqrt, tan, tanh, trunc,
+    abs, acos, all, any, asin, atan, atan2, cast, ceil, conj, const, cos, cosh, erf, exp, exp2,
+    expm1, floor, if_then_else, imag, isfinite, isinf, isnan, log, log10, log1p, log2, logical_not,
+    popcount, pow, real, round, rsqrt, saturating_cast, select, sigmoid, sin, sinh, sqrt, tan, tanh,
+    trunc,
 )  # fmt: skip
 from schedlang.compute.custom_reducer import comm_reducer
 from schedlang.compute.facts import assume
@@ -62,13 +63,13 @@ __all__ = [
     "Axis", "Expr", "Kernel", "Nest", "Schedule", "StageView", "Target", "Tensor", "__version__",
     "abs", "acos", "all", "any", "apply_best", "argmax", "argmin", "asin", "assume", "atan",
     "atan2", "autoschedule", "autotune", "best", "build", "cast", "ceil", "comm_reducer", "compute",
-    "const", "cos", "cosh", "cost", "create_schedule", "einsum", "erf", "errors", "evaluate", "exp",
-    "exp2", "explain", "expm1", "floor", "fori_loop", "gradient", "graph", "if_then_else",
-    "isfinite", "isinf", "isnan", "jit", "log", "log10", "log1p", "log2", "logical_not", "lower",
-    "max", "min", "named", "next_steps", "pad", "placeholder", "plot", "popcount", "pow", "prod",
-    "reduce_axis", "reference", "round", "rsqrt", "saturating_cast", "scan", "scatter", "schedule",
-    "select", "sigmoid", "sin", "sinh", "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trace",
-    "trunc", "var",
+    "conj", "const", "cos", "cosh", "cost", "create_schedule", "einsum", "erf", "errors",
+    "evaluate", "exp", "exp2", "explain", "expm1", "floor", "fori_loop", "gradient", "graph",
+    "if_then_else", "imag", "isfinite", "isinf", "isnan", "jit", "log", "log10", "log1p", "log2",
+    "logical_not", "lower", "max", "min", "named", "next_steps", "pad", "placeholder", "plot",
+    "popcount", "pow", "prod", "real", "reduce_axis", "reference", "round", "rsqrt",
+    "saturating_cast", "scan", "scatter", "schedule", "select", "sigmoid", "sin", "sinh", "sqrt",
+    "sum", "tan", "tanh", "te", "thread_axis", "trace", "trunc", "var",
 ]  # fmt: skip
 
 

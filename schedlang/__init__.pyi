@@ -28,6 +28,7 @@ from schedlang.compute.math import atan as atan
 from schedlang.compute.math import atan2 as atan2
 from schedlang.compute.math import cast as cast
 from schedlang.compute.math import ceil as ceil
+from schedlang.compute.math import conj as conj
 from schedlang.compute.math import const as const
 from schedlang.compute.math import cos as cos
 from schedlang.compute.math import cosh as cosh
@@ -37,6 +38,7 @@ from schedlang.compute.math import exp2 as exp2
 from schedlang.compute.math import expm1 as expm1
 from schedlang.compute.math import floor as floor
 from schedlang.compute.math import if_then_else as if_then_else
+from schedlang.compute.math import imag as imag
 from schedlang.compute.math import isfinite as isfinite
 from schedlang.compute.math import isinf as isinf
 from schedlang.compute.math import isnan as isnan
@@ -47,6 +49,7 @@ from schedlang.compute.math import log2 as log2
 from schedlang.compute.math import logical_not as logical_not
 from schedlang.compute.math import popcount as popcount
 from schedlang.compute.math import pow as pow
+from schedlang.compute.math import real as real
 from schedlang.compute.math import round as round
 from schedlang.compute.math import rsqrt as rsqrt
 from schedlang.compute.math import saturating_cast as saturating_cast

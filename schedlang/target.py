@@ -217,7 +217,7 @@ class Target:
 
         Half precision counts as float32, in which it is computed.
         """
-        held = "float32" if dtype == "float16" else dtype
+        held = "float32" if dtype in ("float16", "bfloat16") else dtype
         return max(1, self.vector_bytes // np.dtype(held).itemsize)
 
     @property

@@ -164,7 +164,8 @@ def test_names_of_variables_become_names_of_stages():
     layer(numbers(2, 3), numbers(3, 4), numbers(4))
     names = list(layer.schedule.state.stages)
     assert "h" in names and "y" in names
-    assert "y[" in str(layer.schedule) and "def y_kernel" in layer.source or "def layer" in layer.source
+    assert "y[" in str(layer.schedule)
+    assert "def layer" in layer.source
 
 
 def test_a_loop_with_a_carry():

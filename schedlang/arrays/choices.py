@@ -158,19 +158,32 @@ def copy(a: Any) -> Tensor:
 
 
 def real(val: Any) -> Any:
-    """Return ``np.real``: real numbers as they are."""
-    return val
+    """Return ``np.real``: the real parts; real numbers as they are."""
+    if not dtypes.is_complex(operand(val, "np.real").dtype):
+        return val
+    return elementwise("real", lambda z: call("real", z), val)
 
 
-def imag(val: Any) -> Tensor:
-    """Return ``np.imag``: zeros."""
-    source = tensor_of(val, "np.imag")
-    return each("imag", source.shape, lambda *at: const(0, source.dtype))
+def imag(val: Any) -> Any:
+    """Return ``np.imag``: the imaginary parts, zeros for real numbers."""
+    return elementwise("imag", lambda z: call("imag", z), val)
 
 
-def isreal(x: Any) -> Tensor:
-    """Return ``np.isreal``: true for every element."""
-    return each("isreal", tensor_of(x, "np.isreal").shape, lambda *at: const(True, "bool"))
+def angle(z: Any, deg: bool = False) -> Any:
+    """Return ``np.angle``: the angle of complex numbers, in radians or degrees."""
+
+    def value(v: Expr) -> Expr:
+        parts = [call(part, v) for part in ("imag", "real")]
+        sides = [p if dtypes.is_float(p.dtype) else cast(p, "float64") for p in parts]
+        made = call("atan2", *sides)
+        return binary("*", made, 180 / math.pi) if deg else made
+
+    return elementwise("angle", value, z)
+
+
+def isreal(x: Any) -> Any:
+    """Return ``np.isreal``: whether the imaginary part is 0."""
+    return elementwise("isreal", lambda v: binary("==", call("imag", v), 0), x)
 
 
 def sinc(x: Any) -> Any:

@@ -120,8 +120,6 @@ _REARRANGED = {
     "diag": Form(rearranging.diag, "v k"),
     "copy": Form(choices.copy, "a order subok"),
     "astype": Form(choices.astype, "x dtype copy device"),
-    "isreal": Form(choices.isreal, "x"),
-    "imag": Form(choices.imag, "val"),
     "meshgrid": Form(shaping.meshgrid, "*xi copy sparse indexing"),
     "array_equal": Form(choices.array_equal, "a1 a2 equal_nan"),
 }  # fmt: skip
@@ -136,6 +134,9 @@ ELEMENTWISE = {
     "nan_to_num": Form(choices.nan_to_num, "x copy nan posinf neginf"),
     "isclose": Form(choices.isclose, "a b rtol atol equal_nan"),
     "real": Form(choices.real, "val"),
+    "imag": Form(choices.imag, "val"),
+    "angle": Form(choices.angle, "z deg"),
+    "isreal": Form(choices.isreal, "x"),
     "sinc": Form(choices.sinc, "x"),
 }  # fmt: skip
 _CREATED = {

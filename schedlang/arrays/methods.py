@@ -7,7 +7,7 @@ from typing import Any
 
 from schedlang.arrays import choices, indexing, shaping
 from schedlang.arrays.calls import call_form
-from schedlang.arrays.elementwise import array
+from schedlang.arrays.elementwise import array, elementwise
 from schedlang.arrays.functions import ELEMENTWISE, FORMS
 from schedlang.arrays.operands import axis_in
 from schedlang.arrays.operators import OPERATORS
@@ -15,7 +15,9 @@ from schedlang.arrays.refused import refuse_function
 from schedlang.arrays.shapes import size_of
 from schedlang.arrays.ufuncs import apply
 from schedlang.compute.tensor import Extent, Tensor
+from schedlang.expr.dtypes import is_complex
 from schedlang.expr.nodes import Expr
+from schedlang.language.calls import call
 from schedlang.language.construct import binary
 from schedlang.language.numpy_functions import name_of, refuse_numpy
 
@@ -65,6 +67,13 @@ def _astype(self: Tensor, dtype: Any, copy: bool = True) -> Tensor:
     Without ``copy``, a tensor that has this dtype is returned as it is.
     """
     return choices.astype(self, dtype, copy)
+
+
+def _conj(self: Tensor) -> Any:
+    """Return ``np.conjugate`` of this tensor; a real one as it is."""
+    if not is_complex(self.dtype):
+        return self
+    return elementwise("conjugate", lambda z: call("conj", z), self)
 
 
 def _equal(self: Tensor, other: Any) -> Any:
@@ -125,7 +134,8 @@ METHODS: dict[str, Callable[..., Any]] = {
     "__array_ufunc__": _array_ufunc,
     "__array_function__": _array_function,
     "astype": _astype,
-    "conj": lambda self: self,
+    "conj": _conj,
+    "conjugate": _conj,
     "equal": _equal,
     "flatten": _flatten,
     "reshape": _reshape,
@@ -135,6 +145,8 @@ PROPERTIES: dict[str, Callable[[Tensor], Any]] = {
     "T": shaping.transpose,
     "mT": shaping.matrix_transpose,
     "size": _size,
+    "real": choices.real,
+    "imag": choices.imag,
 }
 
 for _name, _method in METHODS.items():

@@ -17,6 +17,7 @@ from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.precision import warn_of_float64
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import CallError, TuningError, first_line
+from schedlang.expr.dtypes import array_dtype
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
 from schedlang.schedule.schedule import Schedule, empty_schedule
@@ -121,7 +122,7 @@ def checked_inputs(
     given = tuple(_array(tensor.name, item) for tensor, item in zip(needed, items))
     for tensor, array in zip(needed, given):
         shape = tuple(int(evaluate(e, known)) if isinstance(e, Expr) else e for e in tensor.shape)
-        if array.dtype != np.dtype(tensor.dtype) or array.shape != shape:
+        if array.dtype != array_dtype(tensor.dtype) or array.shape != shape:
             raise TuningError(
                 f"autotune(inputs=...): {tensor.name} must be {tensor.dtype} of shape {shape}, "
                 f"not {array.dtype} of shape {array.shape}"

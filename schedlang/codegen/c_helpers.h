@@ -1,6 +1,6 @@
 /* What the C source of a kernel needs: vectors, half precision, NumPy's arithmetic.
 
-   A value has a dtype, by a tag: f32, i8, b8 (a bool), ... A f16 is held as a float. A vector of N
+   A value has a dtype, by a tag: f32, i8, b8 (a bool), ... A f16 or bf16 is held as a float. A vector of N
    lanes has the type sl_f32_N. The kernel makes the types and functions of the vectors that it uses
    by the macros in capitals. GCC and Clang compile it, with -fwrapv. */
 
@@ -12,7 +12,7 @@
 
 #define SL static inline __attribute__((always_inline, unused))
 
-typedef float sl_f32; typedef double sl_f64; typedef float sl_f16;
+typedef float sl_f32; typedef double sl_f64; typedef float sl_f16; typedef float sl_bf16;
 typedef int8_t sl_i8; typedef int16_t sl_i16; typedef int32_t sl_i32; typedef int64_t sl_i64;
 typedef uint8_t sl_u8; typedef uint16_t sl_u16; typedef uint32_t sl_u32; typedef uint64_t sl_u64;
 typedef uint8_t sl_b8;
@@ -82,6 +82,47 @@ SL uint16_t sl_half_put(float x) {
   uint16_t bits;
   memcpy(&bits, &h, 2);
   return bits;
+}
+
+/* bfloat16: the upper half of a float. Rounded to nearest, ties to even; a NaN stays one. */
+
+SL sl_bf16 sl_bfloat(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, 4);
+  bits = x == x ? bits + 0x7fff + (bits >> 16 & 1) : bits | 0x400000;
+  bits &= 0xffff0000;
+  memcpy(&x, &bits, 4);
+  return x;
+}
+/* the bits that a float drops only decide ties: one bit stands for them */
+SL sl_bf16 sl_bfloat_from_f64(double x) {
+  float f = (float)x;
+  double back = f;
+  uint32_t bits;
+  memcpy(&bits, &f, 4);
+  bits -= fabs(back) > fabs(x);
+  bits |= back < x || back > x;
+  memcpy(&f, &bits, 4);
+  return sl_bfloat(f);
+}
+SL sl_bf16 sl_bfloat_from_i64(sl_i64 x) {
+  sl_i64 odd = (x & ~(sl_i64)0xffff) | (x & 0xffff ? 0x8000 : 0);
+  return sl_bfloat_from_f64((double)(x >= 1LL << 40 || x <= -(1LL << 40) ? odd : x));
+}
+SL sl_bf16 sl_bfloat_from_u64(sl_u64 x) {
+  sl_u64 odd = (x & ~(sl_u64)0xffff) | (x & 0xffff ? 0x8000 : 0);
+  return sl_bfloat_from_f64((double)(x >= 1ULL << 40 ? odd : x));
+}
+SL sl_bf16 sl_bfloat_get(uint16_t bits) {
+  uint32_t wide = (uint32_t)bits << 16;
+  float x;
+  memcpy(&x, &wide, 4);
+  return x;
+}
+SL uint16_t sl_bfloat_put(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, 4);
+  return (uint16_t)(bits >> 16);
 }
 
 /* Casts from floats to integers, by way of a wider signed type. */

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from importlib.resources import files
 
-from schedlang.codegen.c_values import ValuePrinter, memory
+from schedlang.codegen.c_values import ValuePrinter, memory, short
 from schedlang.codegen.listing import Line, Listing, apart, plain
 from schedlang.machine import nodes as m
 from schedlang.machine.nest import MachineNest
@@ -154,8 +154,8 @@ class _Printer(ValuePrinter):
     def _store(self, stmt: m.Store) -> str:
         value, lanes, name = self.text(stmt.value), stmt.value.type.lanes, stmt.array.name
         if not lanes:
-            half = stmt.array.dtype == "float16"
-            return f"{name}[{self.text(stmt.at)}] = {f'sl_half_put({value})' if half else value}"
+            put = short(stmt.array.dtype)
+            return f"{name}[{self.text(stmt.at)}] = {f'{put}_put({value})' if put else value}"
         how = {"vstore_stream": "vstore"}.get(stmt.how, stmt.how)
         scattered = "scatter" in how
         place = f"{name}, {self.text(wide(stmt.at, lanes))}" if scattered else (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schedlang.expr.dtypes import SHORT_FLOATS, computed, is_float
 from schedlang.expr.functions import SATURATED
 from schedlang.expr.printer import number, paren
 from schedlang.machine import nodes as m
@@ -9,8 +10,8 @@ from schedlang.machine.nodes import Num, Op, Reg, Type, Value, wide
 from schedlang.machine.text import CALLED
 
 TAGS = {
-    "bool": "b8", "float16": "f16", "float32": "f32", "float64": "f64", "int8": "i8",
-    "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16",
+    "bool": "b8", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
+    "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16",
     "uint32": "u32", "uint64": "u64",
 }  # fmt: skip
 _LEVELS = {
@@ -48,7 +49,9 @@ class ValuePrinter:
         """Return the name of a vector load or store."""
         type_ = access.type if isinstance(access, m.Load) else access.value.type
         kind, dtype = TAGS[access.array.dtype], access.array.dtype
-        get, put = ("sl_half_get", "sl_half_put") if dtype == "float16" else ("SL_SAME",) * 2
+        get, put = f"{short(dtype)}_get", f"{short(dtype)}_put"
+        if not short(dtype):
+            get = put = "SL_SAME"
         self.type(type_)
         self.made[f"SL_MEMORY({kind}, {memory(dtype)}, {type_.lanes}, {get}, {put})"] = None
         return f"sl_{how}_{kind}_{type_.lanes}"
@@ -138,14 +141,16 @@ class ValuePrinter:
 
     def _cast(self, value: m.Cast) -> Printed:
         source, dtype, lanes = value.a.type.dtype, value.type.dtype, value.type.lanes
-        if source == "float16" and dtype == "float32":
+        if source in SHORT_FLOATS and dtype == "float32":
             return self.value(value.a)
         how = f"(sl_{TAGS[dtype]})"
         if dtype == "bool":
             how = "0 != "
-        elif dtype == "float16":
-            how = "sl_half" if source == "float32" else "sl_half_from_f64"
-        elif source.startswith("float") and not dtype.startswith("float"):
+        elif dtype == "bfloat16" and source in ("int64", "uint64"):
+            how = f"sl_bfloat_from_{TAGS[source]}"
+        elif dtype in SHORT_FLOATS:
+            how = short(dtype) if computed(source) == "float32" else f"{short(dtype)}_from_f64"
+        elif is_float(source) and not is_float(dtype):
             how = f"sl_{TAGS[dtype]}_of_float"
         if not lanes:
             return f"{how}({self.text(value.a)})", _UNARY if dtype != "bool" else _LEVELS["=="]
@@ -164,7 +169,7 @@ class ValuePrinter:
     def _function(self, name: str, type_: Type, args: tuple[Value, ...]) -> str:
         """Return a call of a function of the helpers, lane by lane for vectors."""
         lanes, kind = type_.lanes, TAGS[args[-1].type.dtype]
-        scalar = "f32" if kind == "f16" else kind
+        scalar = TAGS[computed(args[-1].type.dtype)]
         if name.startswith("bits_"):
             name, scalar = "bits", TAGS[type_.dtype]
         listed = ", ".join(self.text(a) for a in args)
@@ -186,7 +191,8 @@ class ValuePrinter:
     def _load(self, value: m.Load) -> str:
         if value.how == "load":
             text = f"{value.array.name}[{self.text(value.at)}]"
-            return f"sl_half_get({text})" if value.array.dtype == "float16" else text
+            get = short(value.array.dtype)
+            return f"{get}_get({text})" if get else text
         args = [self.place(value)]
         if value.how == "vload_if":
             assert value.mask is not None and value.other is not None
@@ -205,7 +211,12 @@ class ValuePrinter:
 
 def memory(dtype: str) -> str:
     """Return the C type of an element of an array."""
-    return "uint16_t" if dtype == "float16" else f"sl_{TAGS[dtype]}"
+    return "uint16_t" if dtype in SHORT_FLOATS else f"sl_{TAGS[dtype]}"
 
 
-__all__ = ["Printed", "ValuePrinter", "memory"]
+def short(dtype: str) -> str:
+    """Return the function that rounds to a short float, after which others are named; or ``""``."""
+    return {"float16": "sl_half", "bfloat16": "sl_bfloat"}.get(dtype, "")
+
+
+__all__ = ["Printed", "ValuePrinter", "memory", "short"]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from schedlang.codegen.listing import Line
 from schedlang.codegen.numba_source import StatementPrinter, split_names
+from schedlang.expr.dtypes import stored
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Alloc
 
@@ -42,7 +43,7 @@ class _Printer(StatementPrinter):
     """Printer of statements for numba.njit."""
 
     def allocation(self, stmt: Alloc) -> str:
-        dtype = "uint16" if stmt.array.dtype == "float16" else stmt.array.dtype
+        dtype = stored(stmt.array.dtype)
         kind = self.use("boolean" if dtype == "bool" else dtype)
         return f"{self.use(f'{stmt.place}_array')}({self(stmt.count)}, {kind})"
 

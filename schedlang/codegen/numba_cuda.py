@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from schedlang.codegen.listing import Line
 from schedlang.codegen.numba_file import HELPERS
 from schedlang.codegen.numba_source import INDENT, StatementPrinter
-from schedlang.expr.dtypes import itemsize
+from schedlang.expr.dtypes import itemsize, stored
 from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.gpu_lowering.complex_storage import split_program
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
@@ -55,12 +56,13 @@ class GpuSource:
 
 
 def memory_dtype(dtype: str) -> str:
-    """Return NumPy's name for the dtype of an array in memory: float16 is stored as uint16."""
-    return {"float16": "uint16", "bool": "bool_"}.get(dtype, dtype)
+    """Return NumPy's name for the dtype of an array in memory: short floats are uint16."""
+    return "bool_" if dtype == "bool" else stored(dtype)
 
 
 def emit_program(program: Program, target: Target, public: str) -> GpuSource:
     """Return the kernels of ``program`` and the function ``launch`` that runs them in order."""
+    program = split_program(program)
     nest = program.nest
     taken = [*GPU_NAMES, *HELPERS, "cuda", "stream", "launch", "grid"]
     names = kernel_names(program, taken)

@@ -9,6 +9,7 @@ from schedlang.codegen.listing import Listing, apart, plain
 from schedlang.codegen.numba_cpu import Source
 from schedlang.compute.facts import facts_of
 from schedlang.diagnostics.order_hint import order_hints
+from schedlang.expr.dtypes import SHORT_FLOATS, stored
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.printer import text
 from schedlang.index.linear import Lin, to_expr
@@ -74,7 +75,8 @@ def render(
     ``shown`` is the loop nest that its header shows.
     """
     head = header_lines(nest, steps, shown, order_hints(nest))
-    parts = [head, imports(source, compiled), "", _options(fastmath, compiled)]
+    extra = any(arg.dtype == "bfloat16" for arg in nest.args)
+    parts = [head, imports(source, compiled, extra), "", _options(fastmath, compiled)]
     public = _public(nest, source)
     helpers = [_ARRAY.strip(), *([_ROOT.strip()] if "_root(" in public else [])]
     helpers += [_HOLDS.strip()] if "_holds(" in public else []
@@ -111,8 +113,10 @@ def header_lines(
     return "\n".join(f"{mark} {line}".rstrip() for line in lines) + "\n"
 
 
-def imports(source: Source, compiled: bool) -> str:
+def imports(source: Source, compiled: bool, ml_dtypes: bool = False) -> str:
+    """Return the import statements; ``ml_dtypes`` has the bfloat16 of NumPy's arrays."""
     lines = [f"from math import {', '.join(source.math)}", ""] if source.math else []
+    lines += ["import ml_dtypes  # NumPy's bfloat16"] if ml_dtypes else []
     lines.append("import numpy as np")
     names = list(source.intrinsics)
     if compiled:
@@ -192,12 +196,15 @@ def _public(nest: Nest, source: Source) -> str:
                 lines += _not_negative(names[arg])
             kind = "bool_" if arg.dtype == "bool" else arg.dtype
             scalar = f"np.{kind}({names[arg]})"
-            given.append(f"np.float32({scalar})" if kind == "float16" else scalar)
+            if kind == "bfloat16":
+                scalar = f"ml_dtypes.bfloat16({names[arg]})"
+            given.append(f"np.float32({scalar})" if kind in SHORT_FLOATS else scalar)
             continue
         written = ", written=True" if arg in nest.outputs else ""
         checked = f"{arg.name!r}, {_dtype(arg)}, {_shape(arg, sizes)}{written}"
         lines.append(f"    {names[arg]} = _array({names[arg]}, {checked})")
-        given.append(names[arg] + ('.view("uint16")' if arg.dtype == "float16" else ""))
+        flat = stored(arg.dtype)
+        given.append(names[arg] + (f'.view("{flat}")' if flat != arg.dtype else ""))
     lines += [*_fact_checks(nest, names, sizes), *_overlap_checks(nest, names)]
     given += [size_names[v] for v in nest.sizes]
     lines += [f"    {source.entry}({', '.join(given)})", "    return result"]

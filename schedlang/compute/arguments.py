@@ -12,6 +12,7 @@ from schedlang.compute.arrays import as_numpy
 from schedlang.compute.tensor import Extent, Tensor, declared, shape_text
 from schedlang.errors import CallError, CallTypeError
 from schedlang.expr import dtypes
+from schedlang.expr.bfloat import as_float32, converted
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
 from schedlang.index.linear import Lin, to_expr
@@ -93,7 +94,7 @@ def _array(tensor: Tensor, value: Any) -> np.ndarray:
     # the reference takes lists and numbers, too
     listed = isinstance(value, (list, tuple, int, float))
     array = np.asarray(value) if listed else as_numpy(value, tensor.name)
-    if array.dtype != np.dtype(tensor.dtype):
+    if array.dtype.name != tensor.dtype or not array.dtype.isnative:
         raise CallTypeError(
             f"{tensor.name} is {tensor.dtype}, got {array.dtype}: convert it with "
             f".astype({tensor.dtype!r})"
@@ -125,11 +126,11 @@ def _named_values(
 
 def _scalar(variable: Var, value: Any) -> Any:
     try:
-        number = np.asarray(value)[()]
+        number = np.asarray(as_float32(value))[()]
     except ValueError:
         number = np.zeros(2)
     kind = getattr(number, "dtype", np.dtype(object)).kind
-    wanted = np.dtype(variable.dtype).kind
+    wanted = dtypes.kind(variable.dtype)
     if np.ndim(number) or kind not in "biuf" or (kind == "f") > (wanted == "f"):
         raise CallTypeError(f"{variable.name} is a scalar of {variable.dtype}, got {value!r}")
     if wanted in "iu":
@@ -141,7 +142,7 @@ def _scalar(variable: Var, value: Any) -> Any:
             )
     if wanted == "b" and kind != "b":
         raise CallTypeError(f"{variable.name} is a bool, got {value!r}")
-    return np.asarray(number).astype(variable.dtype)[()]
+    return converted(number, variable.dtype)
 
 
 def _solve(

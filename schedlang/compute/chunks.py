@@ -23,6 +23,7 @@ from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Tensor, shape_text
 from schedlang.errors import BoundsError, explain
 from schedlang.expr import dtypes
+from schedlang.expr.bfloat import converted, held
 from schedlang.expr.evaluate import Program, evaluate, plan
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Select, Unary, Var
 from schedlang.expr.visit import postorder
@@ -193,7 +194,7 @@ def _reduce_by_ufunc(
             for piece in boxes(box, steps):
                 view = total[_slices(piece[stage.folded :], outer)]
                 stage.ufunc(view, _partial(stage, arrays, piece), out=view)
-        outs[0][_slices(outer)] = total
+        outs[0][_slices(outer)] = converted(total, stage.op.body[0].dtype)
 
 
 def _partial(stage: Prepared, arrays: Arrays, box: Box) -> np.ndarray:
@@ -201,7 +202,7 @@ def _partial(stage: Prepared, arrays: Arrays, box: Box) -> np.ndarray:
     if mask:
         assert stage.op.reducer is not None
         (unit,) = stage.op.reducer.identity
-        value = np.where(mask[0], value, np.array(unit.value, unit.dtype))
+        value = np.where(mask[0], value, converted(unit.value, unit.dtype))
     own = stage.op.body[0].dtype
     kind = None if stage.ufunc in (np.minimum, np.maximum) else ACCUMULATORS.get(own, own)
     return stage.ufunc.reduce(value, axis=tuple(range(stage.folded)), dtype=kind)
@@ -288,14 +289,14 @@ def _start(stage: Prepared, arrays: Arrays, outer: Box) -> tuple[np.ndarray, ...
     assert reducer is not None
     shape = [stop - start for start, stop in outer]
     unit = ((0, 1),) * stage.folded
-    first: Sequence[Any] = [np.array(c.value, c.dtype) for c in reducer.identity]
+    first: Sequence[Any] = [np.asarray(converted(c.value, c.dtype)) for c in reducer.identity]
     if stage.init is not None:
         first = [np.reshape(v, np.shape(v)[stage.folded :])
                  for v in _run(stage, stage.init, arrays, (*unit, *outer))]  # fmt: skip
     kinds = [s.dtype for s in stage.op.body]
     if stage.ufunc in (np.add, np.multiply):
         kinds = [ACCUMULATORS.get(k, k) for k in kinds]
-    return tuple(np.broadcast_to(v, shape).astype(k) for v, k in zip(first, kinds))
+    return tuple(np.broadcast_to(v, shape).astype(held(k)) for v, k in zip(first, kinds))
 
 
 def _sources(stage: Prepared, arrays: Arrays, box: Box) -> list[np.ndarray]:

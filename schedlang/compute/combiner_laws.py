@@ -9,6 +9,7 @@ are combined too, since a schedule may combine them before or after the identity
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -17,9 +18,10 @@ from schedlang.compute.read import Read
 from schedlang.compute.reducer import Reducer
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
+from schedlang.expr.bfloat import converted, held
 from schedlang.expr.evaluate import plan
 from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Const, Expr, Var
-from schedlang.expr.visit import postorder
+from schedlang.expr.visit import postorder, rewrite
 from schedlang.language.construct import const
 
 # the number of tested triples of states, and the most elements in a state
@@ -60,11 +62,12 @@ def exceptions_of(
         extreme = _elements(sources, where, rng, _around(reducer.identity), finite=False)
     else:
         elements = extreme = _drawn(reducer, samples, rng)
+    reducer = _in_float32(reducer)
     unit = tuple(np.full(TRIPLES, c.value, c.dtype) for c in reducer.identity)
     starts = []
     if init is not None:
         given = elements if samples is not None else _elements(init, None, rng)
-        fixed = [np.full(TRIPLES, v.value, v.dtype) if isinstance(v, Const) else g[-1]
+        fixed = [np.full(TRIPLES, v.value, held(v.dtype)) if isinstance(v, Const) else g[-1]
                  for v, g in zip(init, given)]  # fmt: skip
         starts = [tuple(fixed)]
     with np.errstate(all="ignore"):
@@ -76,6 +79,18 @@ def exceptions_of(
         restarts = next(filter(None, (_restarted(reducer, s, unit, _finite(extreme, elements))
                                       for s in starts)), "")  # fmt: skip
     return Exceptions(ties or identity_ties, identity_ties, restarts)
+
+
+def _in_float32(reducer: Reducer) -> Reducer:
+    """Return ``reducer`` with bfloat16 as float32, so that rounding does not hide the laws."""
+
+    def wider(node: Expr) -> Expr | None:
+        return replace(node, dtype="float32") if node.dtype == "bfloat16" else None  # type: ignore[type-var]
+
+    memo: dict[int, Expr] = {}
+    parts = (reducer.lhs, reducer.rhs, reducer.result, reducer.identity)
+    lhs, rhs, result, identity = (tuple(rewrite(v, wider, memo) for v in part) for part in parts)
+    return replace(reducer, lhs=lhs, rhs=rhs, result=result, identity=identity)  # type: ignore[arg-type]
 
 
 def _check_states(reducer: Reducer, unit: Parts, elements: Parts) -> str:
@@ -188,11 +203,11 @@ def _pool(dtype: str, more: Sequence[float] = ()) -> np.ndarray:
         return np.array([False, True])
     pool: list[float] = [0, 1, 2, 3, 5] if dtype[0] == "u" else [-3, -2, 0, 1, 2, 3, 5]
     if dtypes.is_float(dtype):
-        extra = [v for v in more if np.isinf(v) or abs(v) <= np.finfo(dtype).max]
+        extra = [v for v in more if np.isinf(v) or abs(v) <= dtypes.largest(dtype)]
     else:
         low, high = dtypes.limits(dtype)
         extra = [int(v) for v in more if np.isfinite(v) and low <= int(v) <= high]
-    return np.array([*pool, *extra], dtype)
+    return np.asarray(converted(np.array([*pool, *extra], held(dtype)), dtype))
 
 
 def _around(identity: Sequence[Const]) -> list[float]:
@@ -271,7 +286,7 @@ def _drawn(reducer: Reducer, samples: Any, rng: np.random.Generator) -> Parts:
     except ComputeTypeError as error:
         kinds = ", ".join(v.dtype for v in reducer.lhs)
         raise ComputeTypeError(f"{asked}: {error}; an element is of {kinds}") from None
-    return tuple(np.array(c, v.dtype)[drawn] for c, v in zip(columns, reducer.lhs))
+    return tuple(np.array(c, held(v.dtype))[drawn] for c, v in zip(columns, reducer.lhs))
 
 
 def _tied(reducer: Reducer, left: Parts, right: Parts) -> np.ndarray:

@@ -15,6 +15,7 @@ from schedlang.compute.reduce import Reduction, reduction, source_of
 from schedlang.compute.reducer import Reducer
 from schedlang.compute.tensor import check_name
 from schedlang.errors import ComputeError, ComputeTypeError, SchedlangError, explain
+from schedlang.expr import dtypes
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Const, Expr, Var
 from schedlang.expr.visit import postorder
@@ -97,6 +98,14 @@ def _check_functions(name: str, fcombine: Any, fidentity: Any) -> None:
 def _custom(
     name: str, fcombine: Callable[..., Any], fidentity: Callable[..., Any], kinds: Sequence[str]
 ) -> Reducer:
+    if any(dtypes.is_complex(t) for t in kinds):
+        raise ComputeTypeError(
+            explain(
+                f"reducer {name}",
+                "a reducer of the user's combines no complex numbers",
+                "Reduce the tuple (z.real, z.imag), or use sl.sum or sl.prod.",
+            )
+        )
     lhs = tuple(Var(f"x{k}", t, weak=False) for k, t in enumerate(kinds))
     rhs = tuple(Var(f"y{k}", t, weak=False) for k, t in enumerate(kinds))
     combined = _combined(name, fcombine, lhs, rhs)

@@ -189,8 +189,16 @@ def _var(_: _Reader, name: Any, dtype: Any, weak: Any) -> Var:
     return Var(name, as_dtype(dtype), weak)
 
 
-def _const(_: _Reader, dtype: Any, value: Any, weak: Any) -> Const:
+def _const(reader: _Reader, dtype: Any, value: Any, weak: Any) -> Const:
     kind = as_dtype(dtype)
+    if dtypes.is_complex(kind):
+        pair = as_list(value, "a complex constant")
+        if len(pair) != 2:
+            raise ComputeError(f"a complex constant has {len(pair)} parts, not 2")
+        parts = (_const(reader, dtypes.part_of(kind), part, False).value for part in pair)
+        if as_flag(weak) and kind != "complex128":
+            raise ComputeError(f"a weak constant is complex128, not {kind}")
+        return Const(complex(*parts), kind, weak)
     if dtypes.is_float(kind) and isinstance(value, str):
         if value not in ("inf", "-inf", "nan"):
             raise ComputeError(
@@ -229,8 +237,10 @@ def _unary(reader: _Reader, op: Any, a: Any, dtype: Any, weak: Any) -> Expr:
 
 def _cast(reader: _Reader, a: Any, dtype: Any, weak: Any) -> Cast:
     x, kind = reader.expr(a), as_dtype(dtype)
-    if as_flag(weak) and not (x.weak and kind == "float64"):
+    if as_flag(weak) and not (x.weak and kind in ("float64", "complex128")):
         raise ComputeError(f"a weak conversion goes from sizes to float64, not to {kind}")
+    if dtypes.is_complex(x.dtype) and not dtypes.is_complex(kind):
+        raise ComputeError(f"{x} is {x.dtype}, and a conversion to {kind} would drop a part")
     return Cast(x, kind, weak)
 
 

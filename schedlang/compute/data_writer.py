@@ -210,6 +210,8 @@ _LASTING = (Var, PlaceholderOp, ComputeOp, ScanOp)
 
 
 def _number(value: Any) -> Any:
+    if isinstance(value, complex):
+        return [_number(value.real), _number(value.imag)]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if isinstance(value, (bool, float)) else int(value)

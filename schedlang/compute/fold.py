@@ -10,11 +10,15 @@ from typing import Any
 import numpy as np
 
 from schedlang.compute.reduce import Reducer, extreme_value
+from schedlang.expr import dtypes
 from schedlang.expr.evaluate import plan
 from schedlang.expr.nodes import Binary, Call
 
 # sums and products of shorter floats accumulate in float64 and are rounded once
-ACCUMULATORS = {"float16": "float64", "float32": "float64"}
+ACCUMULATORS = {
+    "float16": "float64", "bfloat16": "float64", "float32": "float64",
+    "complex64": "complex128",
+}
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ def contraction(
     ``a`` and ``b`` broadcast to ``lengths``. Return ``None`` if a product could overflow ``dtype``
     or an operand is not finite, since the result then depends on the order of rounding and summing.
     """
-    if not _largest(a) * _largest(b) <= float(np.finfo(dtype).max):
+    if not _largest(a) * _largest(b) <= dtypes.largest(dtype):
         return None
     ndim = len(lengths)
     left, right = _wide(a, ndim), _wide(b, ndim)

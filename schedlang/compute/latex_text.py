@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Union
 
-import numpy as np
-
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor
+from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
+from schedlang.expr.printer import complex_number
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
@@ -181,6 +181,8 @@ def _number(node: Const) -> Piece:
         if value in (float("inf"), float("-inf")):
             return (r"\infty", Written.ATOM) if value > 0 else (r"-\infty", Written.SUM)
         text = repr(int(value)) if value.is_integer() and abs(value) < 1e6 else repr(value)
+    elif isinstance(value, complex):
+        return complex_number(value), Written.SIGNED
     else:
         text = repr(int(value))
     digits, _, power = text.partition("e")
@@ -192,8 +194,8 @@ def _number(node: Const) -> Piece:
 def _is_exact(node: Cast) -> bool:
     """Return whether a conversion keeps every value, or makes an index."""
     if node.a.weak or node.dtype == "int64":
-        return np.dtype(node.a.dtype).kind in "iub" or node.a.weak
-    return bool(np.can_cast(node.a.dtype, node.dtype, "safe"))
+        return dtypes.kind(node.a.dtype) in "iub" or node.a.weak
+    return dtypes.can_cast(node.a.dtype, node.dtype, "safe")
 
 
 def _binary(node: Binary, a: Piece, b: Piece) -> Piece:

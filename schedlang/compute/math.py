@@ -53,6 +53,9 @@ ceil = _function("ceil", "Return the smallest integer at least ``x``.")
 trunc = _function("trunc", "Return ``x`` rounded toward zero.")
 round = _function("round", "Return ``x`` rounded to an integer, ties to even.")  # noqa: A001
 abs = _function("abs", "Return the magnitude of ``x``.")  # noqa: A001
+real = _function("real", "Return the real part of ``x``.")
+imag = _function("imag", "Return the imaginary part of ``x``; that of a real number is 0.")
+conj = _function("conj", "Return the complex conjugate of ``x``.")
 isnan = _function("isnan", "Return whether ``x`` is NaN.")
 isinf = _function("isinf", "Return whether ``x`` is infinite.")
 isfinite = _function("isfinite", "Return whether ``x`` is neither infinite nor NaN.")
@@ -212,8 +215,8 @@ def _not(cond: ExprLike) -> Expr:
 
 
 __all__ = [
-    "abs", "acos", "all", "any", "asin", "atan", "atan2", "cast", "ceil", "const", "cos", "cosh",
-    "erf", "exp", "exp2", "expm1", "floor", "if_then_else", "isfinite", "isinf", "isnan", "log",
-    "log10", "log1p", "log2", "logical_not", "popcount", "pow", "round", "rsqrt",
-    "saturating_cast", "select", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+    "abs", "acos", "all", "any", "asin", "atan", "atan2", "cast", "ceil", "conj", "const", "cos",
+    "cosh", "erf", "exp", "exp2", "expm1", "floor", "if_then_else", "imag", "isfinite", "isinf",
+    "isnan", "log", "log10", "log1p", "log2", "logical_not", "popcount", "pow", "real", "round",
+    "rsqrt", "saturating_cast", "select", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
 ]  # fmt: skip

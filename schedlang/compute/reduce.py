@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from schedlang.compute.ragged import boxed, is_ragged, moved, ragged_axis, with_ranges
 from schedlang.compute.reducer import Reducer
 from schedlang.compute.tensor import Extent, check_extent, check_name
@@ -189,7 +187,7 @@ def _start(name: str, value: ExprLike, dtype: str) -> Expr:
     if isinstance(start, Const):
         return const(start.value, dtype)
     indices = start.weak and dtypes.is_integer(start.dtype)
-    if not indices and not np.can_cast(start.dtype, dtype, "same_kind"):
+    if not indices and not dtypes.can_cast(start.dtype, dtype, "same_kind"):
         raise ComputeTypeError(
             f"sl.{name}(..., init={start}): init is {start.dtype}, but the reduction is {dtype}; "
             f"cast it with sl.cast({start}, {dtype!r})"
@@ -204,6 +202,16 @@ def extreme_value(dtype: str, largest: bool) -> Const:
     low, high = dtypes.limits(dtype)
     value: Any = high if largest else low
     return Const(bool(value) if dtype == "bool" else value, dtype)
+
+
+def _refuse_complex(name: str, dtype: str) -> None:
+    if dtypes.is_complex(dtype):
+        raise ComputeTypeError(
+            explain(
+                f"sl.{name} of {dtype}", "complex numbers have no order",
+                f"Reduce a part or the magnitude: sl.{name}(sl.abs(z), axis=k).",
+            )
+        )  # fmt: skip
 
 
 def source_of(expr: ExprLike, dtype: object) -> Expr:
@@ -224,6 +232,7 @@ def simple(name: str, dtype: str) -> Reducer:
         return Reducer(name, (x,), (y,), (binary("+", x, y),), (const(0, dtype),))
     if name == "prod":
         return Reducer(name, (x,), (y,), (binary("*", x, y),), (const(1, dtype),))
+    _refuse_complex(name, dtype)
     identity = extreme_value(dtype, largest=name == "min")
     return Reducer(name, (x,), (y,), (call(name, x, y),), (identity,))
 
@@ -339,6 +348,7 @@ def _arg(name: str, expr: ExprLike, axis: Any, where: Any) -> Reduction:
                 "indices of the reads"
             )
     value = source_of(expr, None)
+    _refuse_complex(name, value.dtype)
     position: Expr = axes[0]
     for a in axes[1:]:
         position = position * a.extent + a

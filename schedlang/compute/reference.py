@@ -26,6 +26,7 @@ from schedlang.errors import (
     SchedlangError,
     explain,
 )
+from schedlang.expr.bfloat import as_array, held
 from schedlang.expr.nodes import Var
 from schedlang.index.simplify import to_lin
 from schedlang.signatures import refuses
@@ -125,7 +126,7 @@ def _evaluate(
     for producer, consumer in last.items():
         if producer not in kept and not isinstance(producer, PlaceholderOp):
             dead_after.setdefault(consumer, []).append(producer)
-    arrays: dict[Tensor, np.ndarray] = dict(given)
+    arrays = {t: a.astype(held(t.dtype), copy=False) for t, a in given.items()}
     for op in order:
         if isinstance(op, ComputeOp) and op not in inside:
             stage = prepare(op, sizes)
@@ -137,7 +138,9 @@ def _evaluate(
         for producer in dead_after.get(op, ()):
             for tensor in getattr(producer, "outputs", ()):
                 arrays.pop(tensor, None)
-    return tuple(arrays[t].copy() if t in given else arrays[t] for t in outputs)
+    return tuple(
+        given[t].copy() if t in given else as_array(arrays[t], t.dtype) for t in outputs
+    )
 
 
 def _execute(
@@ -167,7 +170,7 @@ def _empty(op: ComputeOp | ScanOp, sizes: Mapping[Var, Any]) -> list[np.ndarray]
                 "for these arguments, but an extent must be 0 or more; write it as "
                 f"sl.max({negative}, 0) to get an empty array there"
             )
-        results.append(np.empty(shape, tensor.dtype))
+        results.append(np.empty(shape, held(tensor.dtype)))
     return results
 
 

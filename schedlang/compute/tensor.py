@@ -50,8 +50,6 @@ NUMPY_METHODS = {
     **dict.fromkeys(("nonzero", "compress"), _DATA_SHAPE),
     "view": "to reinterpret bits is not supported; convert with .astype(dtype)",
     "ptp": "write np.ptp(A)",
-    "real": "no dtype is complex, so that the real part is the tensor itself",
-    "imag": "no dtype is complex; np.imag(A) is zeros",
     "choose": "write np.select(conditions, values), or np.where(cond, a, b)",
     "byteswap": "arrays have the byte order of the machine",
 }  # fmt: skip
@@ -369,7 +367,7 @@ def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder"
     """Return an input tensor.
 
     ``shape`` is a tuple of integers and sizes (``sl.var("n")``), or one of them for a 1-d tensor.
-    ``dtype`` is one of bool, int8–64, uint8–64 and float16/32/64.
+    ``dtype`` is one of bool, int8–64, uint8–64, float16/32/64, bfloat16 and complex64/128.
 
     Raises :class:`~schedlang.errors.ComputeError` for a negative extent or a name that is no
     identifier, :class:`~schedlang.errors.ComputeTypeError` for an extent or dtype of a wrong type.
@@ -408,4 +406,9 @@ def var(name: str = "n", dtype: object = "int64") -> Var:
     kind = dtypes.canonical(dtype)
     if kind in ("int32", "int64"):
         return Var(name)
+    if dtypes.is_complex(kind):
+        raise ComputeTypeError(
+            f"sl.var({name!r}, {kind!r}): a scalar argument is real; pass a 0-d array: "
+            f"{name} = sl.placeholder((), {kind!r}, name={name!r}), read as {name}[()]"
+        )
     return Var(name, kind, weak=False)

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.errors import CallTypeError, first_line
+from schedlang.errors import CallTypeError, MissingExtraError, first_line
+from schedlang.expr.dtypes import array_dtype
 
 # for each kind of tensor without dense memory, the method that makes a dense one
 _DENSE = (("is_sparse", ".to_dense()"), ("is_sparse_csr", ".to_dense()"),
@@ -83,12 +84,17 @@ def tensor_as_numpy(value: Any, what: str) -> np.ndarray:
             )
     plain = detached(value, what)
     try:
+        if plain.dtype is torch.bfloat16:
+            own = array_dtype("bfloat16")
+            return plain.view(torch.int16).numpy().view(own)
         found: np.ndarray = plain.numpy()
     except TypeError as error:
         raise CallTypeError(
             f"{what} has dtype {value.dtype}, which NumPy does not have ({first_line(error)}): "
             "convert it, e.g. with .float()"
         ) from None
+    except MissingExtraError as error:
+        raise CallTypeError(f"{what}: {error} Or convert it with .float()") from None
     except Exception as error:
         # subclasses, and modes that a library sets for all tensors, raise errors of any type
         raise CallTypeError(

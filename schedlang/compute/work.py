@@ -16,6 +16,7 @@ from schedlang.compute.read import Read
 from schedlang.compute.reduce import Reducer
 from schedlang.compute.segments import find_segments
 from schedlang.compute.tensor import ComputeOp, Extent, Tensor
+from schedlang.expr.dtypes import is_complex
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.functions import SATURATED
 from schedlang.expr.lazy import conditions
@@ -151,6 +152,9 @@ def of_step(reducer: Reducer) -> int:
 def operations_of(node: Expr) -> int:
     """Return the operations of one expression node, without its children: 0 or 1.
 
+    An operation on complex numbers counts those on its parts: an addition 2, a product 6, a
+    quotient 11.
+
     These count as one: arithmetic on elements (``+ - * / // % **`` and negation), bitwise
     operations and shifts of integers, comparisons of elements, and every math function, including
     ``min`` and ``max``. These do not count: reads, index arithmetic, comparisons of indices,
@@ -163,6 +167,8 @@ def operations_of(node: Expr) -> int:
     """
     if node.weak:
         return 0
+    if is_complex(node.dtype) and isinstance(node, (Binary, Unary)):
+        return {"*": 6, "/": 11}.get(node.op, 2)
     if isinstance(node, Call):
         return int(not node.fn.startswith(SATURATED))
     if isinstance(node, Unary):

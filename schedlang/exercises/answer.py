@@ -13,6 +13,7 @@ from schedlang.compute.reference import reference
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import CallError, explain
 from schedlang.exercises.inputs import in_order, input_names
+from schedlang.expr.dtypes import array_dtype, is_complex, is_integer
 from schedlang.runtime.build import build
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.runtime.kernel import Kernel
@@ -112,11 +113,13 @@ def arrays_for(outputs: Sequence[Tensor], seed: int = 0) -> list[np.ndarray[Any,
 
 
 def _array(tensor: Tensor, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    shape, dtype = [int(e) for e in tensor.shape], np.dtype(tensor.dtype)
-    if dtype.kind == "b":
+    shape, dtype = [int(e) for e in tensor.shape], array_dtype(tensor.dtype)
+    if tensor.dtype == "bool":
         return rng.random(shape) < 0.5
-    if dtype.kind in "iu":
+    if is_integer(tensor.dtype):
         return rng.integers(0 if dtype.kind == "u" else -8, 9, shape).astype(dtype)
+    if is_complex(tensor.dtype):
+        return (rng.uniform(-1, 1, shape) + 1j * rng.uniform(-1, 1, shape)).astype(dtype)
     return rng.uniform(-1, 1, shape).astype(dtype)
 
 

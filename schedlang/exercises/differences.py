@@ -54,6 +54,9 @@ _TRANSPOSED = "{} is the transpose of the expected result: exchange its two axes
 
 def _wrong(got: Array, want: Array, tolerance: float) -> Array:
     """Return where two arrays of one shape differ."""
+    if "c" in (got.dtype.kind, want.dtype.kind):
+        pairs = ((np.real(got), np.real(want)), (np.imag(got), np.imag(want)))
+        return np.asarray(np.logical_or(*(_wrong(a, b, tolerance) for a, b in pairs)))
     if got.dtype.kind not in "iufb" or want.dtype.kind not in "iufb":
         return np.asarray(got != want)
     if got.dtype.kind in "iub" and want.dtype.kind in "iub":

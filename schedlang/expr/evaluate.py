@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.expr.bfloat import converted, rounded
 from schedlang.expr.functions import FUNCTIONS, SATURATED
 from schedlang.expr.nodes import (
     ArrayRead,
@@ -124,25 +125,31 @@ def value_of(
     node: Expr, done: Mapping[int, Any], values: Mapping[Any, Any], read: Reader | None
 ) -> Any:
     if isinstance(node, (Axis, Var)):
-        return np.asarray(values[node]).astype(node.dtype, copy=False)[()]
+        return converted(values[node], node.dtype)
     if isinstance(node, Const):
-        return np.array(node.value, node.dtype)[()]
-    if isinstance(node, Binary):
-        a, b = done[id(node.a)], done[id(node.b)]
-        return _power(a, b) if node.op == "**" else _BINARY[node.op](a, b)
+        return converted(node.value, node.dtype)
+    if isinstance(node, (Binary, Call)) and node.dtype == "bfloat16":
+        return rounded(_operation(node, done))
+    if isinstance(node, (Binary, Call)):
+        return _operation(node, done)
     if isinstance(node, Unary):
         a = done[id(node.a)]
         return np.negative(a) if node.op == "-" else np.invert(a)
     if isinstance(node, Cast):
-        return np.asarray(done[id(node.a)]).astype(node.dtype)[()]
-    if isinstance(node, Call):
-        return apply_function(node.fn, *(done[id(a)] for a in node.args))
+        return converted(done[id(node.a)], node.dtype)
     if isinstance(node, Select):
         chosen: Any = np.where(*(done[id(c)] for c in node.children))
         return chosen[()]
     if isinstance(node, ArrayRead) and read is not None:
         return read(node, tuple(done.get(id(i)) for i in node.indices))
     raise TypeError(f"{type(node).__name__} has no value here")
+
+
+def _operation(node: Binary | Call, done: Mapping[int, Any]) -> Any:
+    if isinstance(node, Call):
+        return apply_function(node.fn, *(done[id(a)] for a in node.args))
+    a, b = done[id(node.a)], done[id(node.b)]
+    return _power(a, b) if node.op == "**" else _BINARY[node.op](a, b)
 
 
 def _power(a: Any, b: Any) -> Any:

@@ -11,7 +11,8 @@ class Function:
 
     ``rule`` says which dtype the result has: ``"float"`` a float dtype, ``"same"`` that of the
     operand, ``"common"`` the promoted dtype of two operands, ``"test"`` bool, ``"bits"`` and
-    ``"saturated"`` the dtype in the function's name, ``"count"`` uint8.
+    ``"saturated"`` the dtype in the function's name, ``"count"`` uint8, ``"part"`` that of a part
+    of a complex number.
     """
 
     name: str
@@ -47,6 +48,9 @@ FUNCTIONS = {
         # the nearest integer of a dtype, floats truncated toward zero and NaN as 0
         *(Function(f"{SATURATED}{t}", 1, "saturated", "") for t in (
             "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")),
+        Function("real", 1, "part", "real"),
+        Function("imag", 1, "part", "imag"),
+        Function("conj", 1, "same", "conjugate"),
         Function("popcount", 1, "count", "bitwise_count"),
         Function("min", 2, "common", "minimum"),
         Function("max", 2, "common", "maximum"),

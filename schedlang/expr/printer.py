@@ -53,7 +53,17 @@ def number(value: object) -> str:
             return "inf" if value > 0 else "-inf"
         short = repr(int(value)) if value.is_integer() and abs(value) < 1e6 else repr(value)
         return "-0.0" if value == 0 and str(value)[0] == "-" else short
+    if isinstance(value, complex):
+        return complex_number(value)
     return repr(value)
+
+
+def complex_number(value: complex) -> str:
+    """Return a complex literal, as ``1j`` or ``(1 + 2j)``."""
+    im = number(abs(value.imag)) + "j"
+    if value.real == 0:
+        return f"-{im}" if value.imag < 0 else im
+    return f"({number(value.real)} {'-' if value.imag < 0 else '+'} {im})"
 
 
 def is_index(node: Expr) -> bool:

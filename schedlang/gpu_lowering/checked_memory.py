@@ -10,6 +10,7 @@ import numpy as np
 from schedlang.compute.places import update
 from schedlang.compute.reducer import Reducer
 from schedlang.errors import RaceError, VerifyError
+from schedlang.expr.bfloat import as_array, held
 from schedlang.gpu_lowering.race import AROUND, Race
 from schedlang.gpu_lowering.race_grid import Access, Thread, named
 from schedlang.ir.nodes import Buffer
@@ -65,7 +66,7 @@ class Memory:
         self.strides = buffer.strides or packed
         last = sum((n - 1) * s for n, s in zip(shape, self.strides))
         self.size = last + 1 if all(shape) else 0
-        self.data = np.zeros((rows, self.size), buffer.dtype)
+        self.data = np.zeros((rows, self.size), held(buffer.dtype))
         self.written = np.zeros((rows, self.size), bool)
         self.watched = watched
         if watched:
@@ -236,4 +237,5 @@ class Memory:
     def array(self) -> np.ndarray:
         """Return the first row in the buffer's shape."""
         steps = tuple(s * self.data.itemsize for s in self.strides)
-        return np.lib.stride_tricks.as_strided(self.data[0], self.shape, steps).copy()
+        found = np.lib.stride_tricks.as_strided(self.data[0], self.shape, steps).copy()
+        return as_array(found, self.buffer.dtype)

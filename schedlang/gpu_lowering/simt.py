@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import CallError, VerifyError
+from schedlang.expr.bfloat import converted
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Expr, Var
@@ -75,7 +76,7 @@ def simulate(
         raise CallError(f"{nest.name} takes {len(inputs)} arguments, got {len(args)}")
     for arg, value in zip(inputs, args):
         if isinstance(arg, Var):
-            scalars[arg] = np.asarray(value).astype(arg.dtype)[()]
+            scalars[arg] = converted(value, arg.dtype)
     for arg in nest.args:
         if isinstance(arg, Buffer):
             memories[arg] = Memory(arg, _shape(arg, scalars), 1, watched)

@@ -17,6 +17,7 @@ import numpy as np
 
 from schedlang.compute.arguments import single_unknown
 from schedlang.errors import CallError, VerifyError
+from schedlang.expr.bfloat import as_array, converted, held
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
 from schedlang.ir.nest import Nest
@@ -97,7 +98,7 @@ def interpret(
         if isinstance(arg, Buffer):
             shapes += _extents(arg, np.asarray(value))
         else:
-            values[arg] = int(value) if arg.weak else np.asarray(value).astype(arg.dtype)[()]
+            values[arg] = int(value) if arg.weak else converted(value, arg.dtype)
     _solve(shapes, values)
     counts: dict[str, list[int]] = {}
     memories = {}
@@ -169,23 +170,22 @@ def _solve(extents: Sequence[tuple[int | Expr, int]], values: dict[Var, Any]) ->
 
 
 def _fill(memory: Memory, buffer: Buffer, array: np.ndarray) -> None:
-    if array.shape != memory.shape or array.dtype != np.dtype(buffer.dtype):
+    if array.shape != memory.shape or array.dtype.name != buffer.dtype:
         raise CallError(
             f"{buffer.name} is {buffer.dtype}{list(memory.shape)}, got "
             f"{array.dtype}{list(array.shape)}"
         )
-    memory.fill(array)
+    memory.fill(array.astype(held(buffer.dtype), copy=False))
 
 
 def _array(memory: Memory, buffer: Buffer, complete: bool) -> np.ndarray:
     if complete and None in memory.data:
         raise VerifyError(f"element {memory.data.index(None)} of {buffer.name} was never written")
-    kind = np.dtype(buffer.dtype)
-    result = np.zeros(len(memory.data), kind)
+    result = np.zeros(len(memory.data), held(buffer.dtype))
     for k, value in enumerate(memory.data):
         if value is not None:
             result[k] = value
-    return result.reshape(memory.shape)
+    return as_array(result.reshape(memory.shape), buffer.dtype)
 
 
 def _ordering(order: str, seed: int) -> Callable[[int], Iterable[int]]:

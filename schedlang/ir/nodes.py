@@ -30,7 +30,9 @@ class Buffer:
     """An array: an argument, or storage that an :class:`Alloc` allocates.
 
     ``strides`` count elements; ``storage_align`` makes them larger than packed ones. ``double``
-    asks for two copies, so that one is filled while the other is read.
+    asks for two copies, so that one is filled while the other is read. One with a ``whole`` is a
+    view of every other element of that array, from element ``part`` on: the real or the imaginary
+    parts of complex numbers.
     """
 
     name: str
@@ -40,6 +42,8 @@ class Buffer:
     tensor: Optional[Tensor] = None
     strides: Optional[tuple[int, ...]] = None
     double: bool = False
+    whole: Optional[Buffer] = None
+    part: int = 0
 
     @property
     def size(self) -> int | None:

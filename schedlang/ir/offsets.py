@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from schedlang.expr.dtypes import itemsize
+from schedlang.expr.dtypes import SHORT_FLOATS, itemsize
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.index.digits import step
-from schedlang.index.linear import ZERO, Lin, Opaque
+from schedlang.index.linear import Lin, Opaque
 from schedlang.index.simplify import has_mod, merge_div_mod, to_lin
 from schedlang.ir.nodes import Buffer, Load
 
@@ -25,10 +25,11 @@ MOST_AT_ONCE = 4
 @lru_cache(maxsize=256)
 def strides(buffer: Buffer) -> tuple[Lin, ...]:
     """Return the stride of each dimension, in elements."""
+    each = 1 if buffer.whole is None else 2
     if buffer.strides is not None:
-        return tuple(Lin.of(s) for s in buffer.strides)
+        return tuple(Lin.of(s * each) for s in buffer.strides)
     result: list[Lin] = []
-    step = Lin.of(1)
+    step = Lin.of(each)
     for extent in reversed(buffer.shape):
         result.insert(0, step)
         step = step * to_lin(extent)
@@ -37,7 +38,7 @@ def strides(buffer: Buffer) -> tuple[Lin, ...]:
 
 def flat(buffer: Buffer, indices: Sequence[Expr], values: Mapping[Any, Lin] | None = None) -> Lin:
     """Return the offset of ``buffer[indices]``, with axes replaced by their ``values``."""
-    total = ZERO
+    total = Lin.of(buffer.part)
     for index, stride in zip(indices, strides(buffer)):
         total = total + to_lin(index, values or {}) * stride
     return total
@@ -88,7 +89,7 @@ def most_at_once(dtype: str) -> int:
 
     Source: PTX ISA 9.0, "Vectors": four elements and 16 bytes at most.
     """
-    pairs = 2 if dtype == "float16" else 1
+    pairs = 2 if dtype in SHORT_FLOATS else 1
     return min(WIDEST // itemsize(dtype), MOST_AT_ONCE * pairs)
 
 

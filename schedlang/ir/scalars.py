@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import VerifyError
+from schedlang.expr.bfloat import rounded
 from schedlang.expr.evaluate import apply_function, evaluate
 from schedlang.expr.nodes import Binary, Var
 
@@ -81,10 +82,12 @@ def index_mod(a: int, b: int) -> int:
 @cache
 def caster(dtype: str) -> Callable[[Any], Any]:
     """Return a function that converts a scalar to ``dtype`` as ``astype`` does."""
-    kind = np.dtype(dtype)
     if dtype == "bool":
         return bool
-    if kind.kind == "f":
+    if dtype == "bfloat16":
+        return rounded
+    kind = np.dtype(dtype)
+    if kind.kind in "fc":
         return kind.type
 
     def integer(value: Any) -> Any:

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
 
-import numpy as np
-
 from schedlang.errors import VerifyError
+from schedlang.expr.bfloat import converted, rounded
 from schedlang.expr.choices import in_parts
 from schedlang.expr.lazy import regions_of
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
@@ -161,10 +160,16 @@ class _Writer:
             return str(bool(node.value))
         if node.weak and node.dtype == "int64":
             return f"({node.value})" if node.value < 0 else str(node.value)
-        value = np.array(node.value, node.dtype)[()]
+        value = converted(node.value, node.dtype)
         return self.constant(value, (node.dtype, value.tobytes()))
 
     def _operation(self, node: Expr, parts: Sequence[str]) -> str:
+        made = self._unrounded(node, parts)
+        if node.dtype != "bfloat16" or not isinstance(node, (Binary, Call)):
+            return made
+        return f"{self.constant(rounded, ('rounded',))}({made})"
+
+    def _unrounded(self, node: Expr, parts: Sequence[str]) -> str:
         if isinstance(node, Binary):
             return self._binary(node, *parts)
         if isinstance(node, Unary):

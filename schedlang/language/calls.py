@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedlang.errors import ComputeTypeError
+from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.functions import FUNCTIONS, SATURATED
 from schedlang.expr.nodes import Call, Cast, Const, Expr, ExprLike
@@ -24,6 +24,8 @@ def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:
     dtype, weak = args[0].dtype, args[0].weak
     if spec.arity == 2:
         dtype, weak = dtypes.promote(dtype, weak, args[1].dtype, args[1].weak)
+    if spec.rule == "part" or dtypes.is_complex(dtype):
+        return _complex_call(fn, args, dtype, weak)
     if spec.rule == "float":
         if spec.arity == 2 and not (args[0].weak or args[1].weak):
             floats = [dtypes.float_of(a.dtype, False) for a in args]
@@ -58,10 +60,43 @@ def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:
         elif dtypes.is_float(dtype):
             args = tuple(_float(a, dtype, weak) for a in args)
         return mark_widened(Call(fn, args, dtype, weak), given)
+    if fn == "conj":
+        return args[0]
     if not dtypes.is_float(dtype) and fn in ("floor", "ceil", "trunc", "round"):
         return args[0]
     if fn == "abs" and (dtype == "bool" or dtype.startswith("uint")):
         return args[0]
+    return Call(fn, args, dtype, weak)
+
+
+# the functions of complex numbers
+_OF_COMPLEX = ("exp", "abs", "conj", "real", "imag", "isnan", "isinf", "isfinite")
+
+
+def _complex_call(fn: str, args: tuple[Expr, ...], dtype: str, weak: bool) -> Expr:
+    """Return the call of a function of complex numbers, or of a part of a real one."""
+    (first,) = args[:1]
+    if not dtypes.is_complex(dtype):
+        # the parts of a real number
+        zero = 0.0 if dtypes.is_float(dtype) else False if dtype == "bool" else 0
+        return first if fn == "real" else Const(zero, dtype, weak)
+    if fn in ("min", "max"):
+        raise ComputeTypeError(
+            explain(
+                f"sl.{fn}({', '.join(map(str, args))})",
+                "complex numbers have no order",
+                "Compare parts or magnitudes: z.real, z.imag, sl.abs(z).",
+            )
+        )
+    if fn not in _OF_COMPLEX:
+        raise ComputeTypeError(
+            f"sl.{fn}({', '.join(map(str, args))}): it takes no complex numbers; those that do are "
+            f"{', '.join(_OF_COMPLEX)}, and of parts, z.real and z.imag, every function is known"
+        )
+    if fn in ("isnan", "isinf", "isfinite"):
+        return Call(fn, args, "bool")
+    if fn in ("real", "imag", "abs"):
+        return Call(fn, args, dtypes.part_of(dtype), weak)
     return Call(fn, args, dtype, weak)
 
 

@@ -134,7 +134,8 @@ def _rint(x: Any) -> Expr:
 
 
 COMPOSED: dict[str, Callable[..., Expr]] = {
-    "rint": _rint, "conjugate": as_expr, "positive": as_expr, "fabs": _fabs,
+    "rint": _rint, "conjugate": lambda z: call("conj", z), "positive": as_expr,
+    "fabs": _fabs,
     "sign": _sign, "reciprocal": _reciprocal, "fmax": _first_number("max"),
     "fmin": _first_number("min"), "fmod": _fmod, "hypot": _hypot, "logaddexp": _logaddexp,
     "logaddexp2": _logaddexp2, "signbit": _signbit, "copysign": _copysign,

@@ -11,6 +11,7 @@ import numpy as np
 
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr import dtypes
+from schedlang.expr.bfloat import as_float32
 from schedlang.expr.nodes import (
     COMPARISONS,
     Binary,
@@ -24,6 +25,8 @@ from schedlang.expr.nodes import (
 )  # fmt: skip
 from schedlang.index.ranges import weak_range
 
+# the largest power of a complex number that is written as products, as in NumPy
+MOST_POWER = 100
 SIGNED = {"int8", "int16", "int32", "int64"}
 
 
@@ -35,7 +38,7 @@ def const(value: ExprLike, dtype: object = None) -> Const:
             raise ComputeTypeError(f"const({value}): {value} is an expression; give a number")
         return Const(_checked(value, name), name)
     if isinstance(value, np.generic):
-        return Const(value.item(), dtypes.canonical(value.dtype))
+        return Const(as_float32(value).item(), dtypes.canonical(value.dtype))
     if isinstance(value, bool):
         return Const(value, "bool")
     if isinstance(value, int):
@@ -47,9 +50,7 @@ def const(value: ExprLike, dtype: object = None) -> Const:
     if isinstance(value, float):
         return Const(value, "float64", weak=True)
     if isinstance(value, complex):
-        raise ComputeTypeError(
-            explain(f"{value!r} in an expression", "no dtype holds complex numbers", dtypes.PARTS)
-        )
+        return Const(value, "complex128", weak=True)
     raise ComputeTypeError(
         f"{type(value).__name__} {value!r} cannot be used in an expression: use a number, an axis, "
         "or an element of a tensor such as A[i, j]"
@@ -58,6 +59,8 @@ def const(value: ExprLike, dtype: object = None) -> Const:
 
 def _checked(value: Any, dtype: str) -> Any:
     """Return ``value`` as a Python number of ``dtype``; raise for one that does not fit."""
+    if dtypes.is_complex(dtype) and isinstance(value, (complex, np.complexfloating)):
+        return complex(value)
     number = _number(value)
     if number is None:
         raise ComputeTypeError(
@@ -66,11 +69,11 @@ def _checked(value: Any, dtype: str) -> Any:
         )
     if dtype == "bool":
         return bool(number)
-    if dtypes.is_float(dtype):
+    if dtypes.is_float(dtype) or dtypes.is_complex(dtype):
         try:
-            return float(number)
+            return float(number) if dtypes.is_float(dtype) else complex(number)
         except OverflowError:
-            most = np.finfo(dtype).max
+            most = dtypes.largest(dtype)
             raise ComputeTypeError(
                 f"{_shown(number)} does not fit {dtype}, whose largest number is {most}"
             ) from None
@@ -141,6 +144,8 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
     """Return ``left op right``, with operands converted to their common dtype."""
     a, b = given = as_expr(left), as_expr(right)
     dtype, weak = dtypes.promote(a.dtype, a.weak, b.dtype, b.weak)
+    if dtypes.is_complex(dtype):
+        return complex_binary(op, a, b, dtype, weak)
     if op in ("<<", ">>", "&", "|", "^"):
         if dtypes.is_float(dtype):
             raise ComputeTypeError(
@@ -245,6 +250,57 @@ def _weak_float(value: Expr) -> Expr:
     return Cast(value, "float64", weak=True)
 
 
+def complex_binary(op: str, a: Expr, b: Expr, dtype: str, weak: bool) -> Expr:
+    """Return ``a op b`` in the complex ``dtype``; raise for what complex numbers do not have."""
+    if op in ("<", "<=", ">", ">="):
+        why = "complex numbers have no order"
+        raise ComputeTypeError(
+            explain(f"{a} {op} {b}", why, "Compare parts or magnitudes: z.real, z.imag, sl.abs(z).")
+        )
+    if op == "**":
+        return _complex_power(a, b)
+    if op not in ("+", "-", "*", "/", "==", "!="):
+        raise ComputeTypeError(
+            f"{a} {op} {b}: {op} takes no complex numbers; apply it to z.real and z.imag"
+        )
+    a, b = (_weak_complex(v) if weak else convert(v, dtype) for v in (a, b))
+    if op in COMPARISONS:
+        return Binary(op, a, b, "bool")
+    return Binary(op, a, b, dtype, weak)
+
+
+def _complex_power(a: Expr, b: Expr) -> Expr:
+    """Return ``a`` to a small integer power, by repeated squaring as in NumPy."""
+    power = b.value if isinstance(b, Const) else None
+    if not isinstance(power, int) or isinstance(power, bool) or abs(power) > MOST_POWER:
+        raise ComputeTypeError(
+            explain(
+                f"{a} ** {b}",
+                f"a complex power must be an integer of at most {MOST_POWER} in magnitude",
+                "Write the power by the magnitude and the angle: z**y is sl.pow(sl.abs(z), y) * "
+                "sl.exp(1j * y * sl.atan2(z.imag, z.real)) for a real y.",
+            )
+        )
+    found: Expr | None = None
+    square, left = a, abs(power)
+    while left:
+        if left % 2:
+            found = square if found is None else binary("*", found, square)
+        left //= 2
+        square = binary("*", square, square) if left else square
+    if found is None:
+        return binary("+", binary("*", a, 0), 1)
+    return found if power > 0 else binary("/", 1, found)
+
+
+def _weak_complex(value: Expr) -> Expr:
+    if value.dtype == "complex128":
+        return value
+    if isinstance(value, Const):
+        return Const(complex(value.value), "complex128", weak=True)
+    return Cast(value, "complex128", weak=True)
+
+
 def _fold(op: str, a: Expr, b: Expr) -> Const | None:
     """Return ``a op b`` of two weak integer constants as a constant; ``None`` for others."""
     if not (isinstance(a, Const) and isinstance(b, Const) and a.weak and b.weak):
@@ -262,7 +318,7 @@ def _fold(op: str, a: Expr, b: Expr) -> Const | None:
 
 def unary(op: str, value: ExprLike) -> Expr:
     a = as_expr(value)
-    if op == "~" and dtypes.is_float(a.dtype):
+    if op == "~" and (dtypes.is_float(a.dtype) or dtypes.is_complex(a.dtype)):
         raise ComputeTypeError(f"~{a}: ~ takes an integer or a bool, not {a.dtype}; cast it first")
     if op == "-":
         if a.dtype == "bool":
@@ -283,6 +339,17 @@ def cast(value: ExprLike, dtype: object) -> Expr:
     a, name = as_expr(value), dtypes.canonical(dtype)
     if a.dtype == name and not a.weak:
         return a
+    if dtypes.is_complex(a.dtype) and not dtypes.is_complex(name):
+        raise ComputeTypeError(
+            explain(
+                f"sl.cast({a}, {name!r})",
+                f"it would drop the imaginary part of a {a.dtype}",
+                "Take a part or the magnitude first: z.real, z.imag or sl.abs(z); for a test "
+                "write z != 0.",
+            )
+        )
+    if isinstance(a, Const) and dtypes.is_complex(name):
+        return Const(complex(a.value), name)
     if isinstance(a, Const) and dtypes.is_float(name):
         return Const(float(a.value), name)
     return Cast(a, name)
@@ -291,14 +358,19 @@ def cast(value: ExprLike, dtype: object) -> Expr:
 def settled(value: Expr, floats: str = "float32") -> Expr:
     """Return ``value`` with a dtype of its own, if it is weak.
 
-    A weak float becomes ``floats``, by default float32, as in te; a weak integer becomes int64.
+    A weak float becomes ``floats``, by default float32, as in te, and a weak complex number the
+    dtype with such parts; a weak integer becomes int64.
 
     >>> settled(const(0.5)).dtype, settled(const(2)).dtype
     ('float32', 'int64')
     """
     if not value.weak:
         return value
-    dtype = floats if dtypes.is_float(value.dtype) else value.dtype
+    dtype = value.dtype
+    if dtypes.is_float(dtype):
+        dtype = floats
+    elif dtypes.is_complex(dtype):
+        dtype = "complex64" if floats == "float32" else "complex128"
     if isinstance(value, Select):
         # convert both sides, which are numbers
         a, b = (cast(v, dtype) for v in (value.a, value.b))
@@ -319,4 +391,6 @@ def select(cond: ExprLike, a: ExprLike, b: ExprLike, lazy: bool = False) -> Expr
         x, y = convert(x, dtype), convert(y, dtype)
     elif dtypes.is_float(dtype):
         x, y = _weak_float(x), _weak_float(y)
+    elif dtypes.is_complex(dtype):
+        x, y = _weak_complex(x), _weak_complex(y)
     return mark_widened(Select(c, x, y, dtype, lazy, weak), given)

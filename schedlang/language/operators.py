@@ -27,7 +27,7 @@ BINARY = {
 COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 EQUAL = {"eq": "==", "ne": "!="}
 
-OPERANDS = (Expr, int, float, np.generic)
+OPERANDS = (Expr, int, float, complex, np.generic)
 Operator = Callable[[Expr, ExprLike], Expr]
 
 
@@ -105,7 +105,18 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 EQUALITIES: dict[str, Callable[..., Any]] = {
     f"__{name}__": _equality(op) for name, op in EQUAL.items()
 }
+def conj(self: Expr) -> Expr:
+    """Return the complex conjugate of this expression."""
+    return call("conj", self)
+
+
+PARTS = {
+    "real": property(lambda self: call("real", self), doc="The real part."),
+    "imag": property(lambda self: call("imag", self), doc="The imaginary part."),
+}
 OTHERS: dict[str, Callable[..., Any]] = {
+    "conj": conj,
+    "conjugate": conj,
     "astype": astype,
     "equal": equal,
     "__array_ufunc__": _array_ufunc,
@@ -118,3 +129,5 @@ for _name, _method in (OPERATORS | EQUALITIES | OTHERS).items():
     _method.__name__ = _name
     _method.__qualname__ = f"Expr.{_name}"
     setattr(Expr, _name, _method)
+for _name, _part in PARTS.items():
+    setattr(Expr, _name, _part)

@@ -107,13 +107,36 @@ def intrinsic(how: str, dtype: str) -> Callable[..., Any]:
     """Return the twin of a load or store of an array of ``dtype``."""
     name = f"{how}_half" if dtype == "float16" else how
     own = "_aligned" in how or how.startswith("atomic_")
-    return getattr(gpu_twins if own else twins, name)
+    found = getattr(gpu_twins if own else twins, name)
+    return _of_bfloats(how, found) if dtype == "bfloat16" else found
+
+
+def _of_bfloats(how: str, access: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a load or store of bits as one of bfloat16 values, which are held as float32."""
+    if "load" in how or "gather" in how:
+
+        def read(*args: Any) -> Any:
+            if how == "vload_if":
+                args = (*args[:-1], twins.bfloat_bits(args[-1]))
+            bits = access(*args)
+            several = how == "vload_columns"
+            return tuple(map(twins.bfloat_value, bits)) if several else twins.bfloat_value(bits)
+
+        return read
+    place = -2 if "masked" in how else -1
+
+    def write(*args: Any) -> None:
+        given = list(args)
+        given[place] = twins.bfloat_bits(given[place])
+        access(*given)
+
+    return write
 
 
 def cast(value: Any, dtype: str) -> Any:
-    """Return ``value`` as ``dtype``; a float16 is held as a float32."""
-    if dtype == "float16":
-        return twins.half(value)
+    """Return ``value`` as ``dtype``; short floats are held as float32."""
+    if dtype in dtypes.SHORT_FLOATS:
+        return twins.half_from(value) if dtype == "float16" else twins.bfloat_from(value)
     return getattr(twins, "boolean" if dtype == "bool" else dtype)(value)
 
 
@@ -121,7 +144,7 @@ def _number(value: Num) -> Any:
     dtype = value.type.dtype
     if dtype in ("int64", "bool"):
         return value.value
-    return cast(value.value, "float32" if dtype == "float16" else dtype)
+    return cast(value.value, dtypes.computed(dtype))
 
 
 def _operation(value: Op, a: Any, b: Any) -> Any:

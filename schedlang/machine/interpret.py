@@ -15,6 +15,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from schedlang.expr.dtypes import stored
 from schedlang.intrinsics import twins
 from schedlang.machine.evaluate import Evaluator, intrinsic
 from schedlang.machine.nest import MachineNest
@@ -117,8 +118,8 @@ class Machine:
         intrinsic(stmt.how, stmt.array.dtype)(array, at, *more, value, *after)
 
     def allocated(self, stmt: Alloc, space: dict[str, Any]) -> np.ndarray:
-        dtype = "uint16" if stmt.array.dtype == "float16" else stmt.array.dtype
-        made = twins.heap_array(int(self.evaluate(stmt.count, space)), dtype)
+        size = int(self.evaluate(stmt.count, space))
+        made = twins.heap_array(size, stored(stmt.array.dtype))
         if stmt.place == "shared" and self.shared is not None:
             return self.shared.setdefault(stmt.array.name, made)
         return made
@@ -129,8 +130,8 @@ def interpret_machine(
 ) -> Work:
     """Run the entry of ``nest`` on ``args``: flat arrays and scalars, in the order of parameters.
 
-    A float16 array is given as uint16. ``order`` shuffles the iterations of parallel loops.
-    Raises :class:`IndexError` for an access outside of an array.
+    An array of short floats is given as uint16. ``order`` shuffles the iterations of parallel
+    loops. Raises :class:`IndexError` for an access outside of an array.
     """
     machine = _machine(nest, order)
     with np.errstate(all="ignore"):

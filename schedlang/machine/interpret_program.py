@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.expr.dtypes import stored
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
@@ -24,8 +25,9 @@ def interpret_program(
 ) -> Work:
     """Run ``program`` with its machine ``kernels``; return the elements that all of them access.
 
-    ``given`` maps each argument and size of the nest to its value: flat arrays and numbers. A
-    float16 array is given as uint16. Raises :class:`IndexError` for an access outside of an array.
+    ``given`` maps each argument and size of the nest to its value: flat arrays and numbers.
+    An array of short floats is given as uint16. Raises :class:`IndexError` for an access outside of
+    an array.
     """
     work = Work()
     _run(program.steps, {kernel.launch: kernel for kernel in kernels}, dict(given), work)
@@ -63,7 +65,7 @@ def _scratch(buffer: Buffer, values: Mapping[Any, Any]) -> np.ndarray:
     for extent in buffer.shape:
         total = total * to_lin(extent)
     size = buffer.size if buffer.size is not None else _number(to_expr(total), values)
-    return twins.heap_array(size, "uint16" if buffer.dtype == "float16" else buffer.dtype)
+    return twins.heap_array(size, stored(buffer.dtype))
 
 
 def _number(extent: int | Expr, values: Mapping[Any, Any]) -> int:

@@ -12,6 +12,7 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block
+from schedlang.lowering.complex_storage import split_complex
 from schedlang.machine.loops.blocks import block_unrolls
 from schedlang.machine.loops.conditions import settle_conditions
 from schedlang.machine.loops.functions import mark_functions
@@ -52,6 +53,7 @@ def machine_nest(
     ``fastmath`` allows the compiler to reorder sums. Raises
     :class:`~schedlang.errors.BuildError` for what a CPU cannot run, such as thread loops.
     """
+    nest = split_complex(nest)
     arranged = arranged_nest(nest, target, fastmath)
     # the passes lengthen the life of storage, and no two buffers that live together share a name
     names = name_all(arranged, reserved)

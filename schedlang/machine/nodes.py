@@ -18,7 +18,7 @@ from schedlang.ir.nodes import Buffer
 class Type(NamedTuple):
     """A dtype, and the lanes of a vector; 0 lanes is a scalar.
 
-    A ``float16`` value is a ``float32`` that holds a ``float16``.
+    A ``float16`` or ``bfloat16`` value is a ``float32`` that holds one.
     """
 
     dtype: str

@@ -30,6 +30,8 @@ CALLED = {"//": "floordiv", "%": "mod", "**": "power", "<<": "left_shift", ">>":
 WRAPPING = {"+": "add", "-": "subtract", "*": "multiply"}
 # the integer dtypes whose scalars numba computes in a wider one
 _NARROW = frozenset(d for d in dtypes.DTYPES if dtypes.is_integer(d) and dtypes.itemsize(d) < 8)
+# the functions that round to short floats
+_SHORT = {"float16": "half", "bfloat16": "bfloat"}
 _TIGHT = ("*", "//", "%")
 _NOT, _AND = 2, 2
 _CONDITIONAL = LOWEST + 1
@@ -104,7 +106,7 @@ class Printer:
         if isinstance(value, Iota):
             return Text(f"{self.use('iota')}({value.type.lanes})")
         if isinstance(value, Column):
-            return Text(f"{value.columns.name}[{value.at}]")
+            return Text(self._value(f"{value.columns.name}[{value.at}]", value.type.dtype))
         if isinstance(value, Order):
             return Text(str(value.lanes))
         if isinstance(value, Both):
@@ -117,8 +119,8 @@ class Printer:
 
     def typed(self, dtype: str, inner: str) -> str:
         """Return ``inner`` converted to ``dtype``."""
-        if dtype == "float16":
-            return f"{self.use('half')}({inner})"
+        if dtype in _SHORT:
+            return f"{self.use(_SHORT[dtype])}({inner})"
         return f"{self.use('boolean' if dtype == 'bool' else dtype)}({inner})"
 
     def store(self, stmt: Store) -> str:
@@ -127,7 +129,7 @@ class Printer:
         args = [stmt.array.name, self(stmt.at)]
         if stmt.step != 1:
             args.append(str(stmt.step))
-        args.append(self(stmt.value))
+        args.append(self._bits(stmt.value, stmt.array.dtype))
         if stmt.mask is not None:
             args.append(self(stmt.mask))
         return f"{name}({', '.join(args)})"
@@ -143,7 +145,7 @@ class Printer:
             self.use(word)
         if dtype == "bool" or (dtype == "int64" and abs(value.value) < 2**63):
             return Text(literal, UNARY if literal.startswith("-") else ATOM)
-        return Text(self.typed("float32" if dtype == "float16" else dtype, literal))
+        return Text(self.typed(dtypes.computed(dtype), literal))
 
     def _binary(self, value: Op) -> Text:
         a, b, op, type_ = self.text(value.a), self.text(value.b), value.op, value.type
@@ -175,11 +177,12 @@ class Printer:
 
     def _cast(self, value: Cast) -> Text:
         a, source, dtype = self.text(value.a), value.a.type.dtype, value.type.dtype
-        if source == "float16" and dtype == "float32":
-            # float16 values are held as float32
+        if source in _SHORT and dtype == "float32":
+            # short floats are held as float32
             return a
-        if dtype == "float16":
-            name = self.use("half" if source == "float32" else "half_from")
+        if dtype in _SHORT:
+            exact = dtypes.computed(source) == "float32"
+            name = self.use(_SHORT[dtype] if exact else f"{_SHORT[dtype]}_from")
             return Text(f"{name}({a.text})", ATOM, a.depth)
         return Text(self.typed(dtype, a.text), ATOM, a.depth + 1)
 
@@ -188,7 +191,7 @@ class Printer:
         args = [value.array.name, self(value.at)]
         if value.how == "vload_if":
             assert value.mask is not None and value.other is not None
-            args = [self(value.mask), *args, self(value.other)]
+            args = [self(value.mask), *args, self._bits(value.other, value.array.dtype)]
         elif value.how == "vload_columns":
             args += [str(n) for n in (value.step, value.columns, value.type.lanes)]
         else:
@@ -201,4 +204,16 @@ class Printer:
             elif value.type.lanes and value.how != "vgather":
                 args.append(str(value.type.lanes))
         depth = 2 if "gather" in value.how else 1
-        return Text(f"{name}({', '.join(args)})", ATOM, depth)
+        text = f"{name}({', '.join(args)})"
+        # a tuple of vectors is converted where it is used
+        several = value.how == "vload_columns"
+        return Text(text if several else self._value(text, value.array.dtype), ATOM, depth)
+
+    def _value(self, bits: str, dtype: str) -> str:
+        """Return the text of a loaded value; a bfloat16 is loaded as its bits."""
+        return f"{self.use('bfloat_value')}({bits})" if dtype == "bfloat16" else bits
+
+    def _bits(self, value: Value, dtype: str) -> str:
+        """Return the text of a value to store; a bfloat16 is stored as its bits."""
+        text = self(value)
+        return f"{self.use('bfloat_bits')}({text})" if dtype == "bfloat16" else text

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from schedlang.errors import VerifyError
+from schedlang.expr.dtypes import computed
 from schedlang.intrinsics.dialect import GPU_NAMES, NAMES
 from schedlang.machine.accesses import fields_given, fields_needed
 from schedlang.machine.nest import MachineNest
@@ -225,16 +226,11 @@ def _operation(value: Op, stmt: Stmt) -> None:
         raise _broken(f"{_text(value)} has {lanes} lanes", stmt)
     if value.op in SHIFTS:
         return
-    a, b = _held(left.dtype), _held(right.dtype)
+    a, b = computed(left.dtype), computed(right.dtype)
     if a != b and "int64" not in (a, b):
         raise _broken(f"{_text(value)} has operands of {a} and {b}", stmt)
     if value.op not in COMPARISONS and value.type.dtype not in (a, b):
         raise _broken(f"{_text(value)} is {value.type.dtype}", stmt)
-
-
-def _held(dtype: str) -> str:
-    """Return the dtype in which a value is held: a float16 is a float32."""
-    return "float32" if dtype == "float16" else dtype
 
 
 def _operands(value: Choice | Cast | Fn, stmt: Stmt) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.compute.torch_tensors import is_tensor
+from schedlang.expr.dtypes import array_dtype
 
 
 def empty_like_library(first: Any, shape: tuple[int, ...], dtype: str) -> Any:
@@ -16,7 +17,7 @@ def empty_like_library(first: Any, shape: tuple[int, ...], dtype: str) -> Any:
 
         # PyTorch's default device may be another one
         return torch.empty(shape, dtype=getattr(torch, dtype), device="cpu")
-    return np.empty(shape, dtype)
+    return np.empty(shape, array_dtype(dtype))
 
 
 __all__ = ["empty_like_library"]

@@ -7,6 +7,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from schedlang.expr.dtypes import computed, stored
 from schedlang.machine.nest import MachineNest
 from schedlang.runtime.parameters import Signature
 from schedlang.target import Target
@@ -39,9 +40,7 @@ def numba_types(signature: Signature) -> list[Any]:
 
     kinds: list[Any] = []
     for p in signature.parameters:
-        flat = "uint16" if p.dtype == "float16" and not p.is_scalar else (
-            "float32" if p.dtype == "float16" else p.dtype)  # fmt: skip
-        scalar = from_dtype(np.dtype(flat))
+        scalar = from_dtype(np.dtype(computed(p.dtype) if p.is_scalar else stored(p.dtype)))
         kinds.append(scalar if p.is_scalar else types.Array(scalar, 1, "C"))
     return kinds + [types.int64] * len(signature.sizes)
 

@@ -19,8 +19,8 @@ from schedlang import intrinsics
 PACKAGE = "schedlang.intrinsics.cpu"
 # in order of dependence: each module imports only from the ones before it
 SHARED = (
-    "simd", "operators", "elementary", "predicates", "lanes", "half", "bits", "saturated", "memory",
-    "scattered", "transposed", "hints",
+    "simd", "operators", "elementary", "predicates", "lanes", "half", "bfloat", "bits", "saturated",
+    "memory", "scattered", "transposed", "hints",
 )  # fmt: skip
 MODULES = (*SHARED, "cpu/clock", "cpu/conditional", "cpu/libm", "cpu/vmath")
 DEVICE_PACKAGE = "schedlang.intrinsics.gpu"

@@ -18,6 +18,7 @@ import numpy as np
 
 from schedlang.codegen.c_source import c_source
 from schedlang.errors import BuildError, explain
+from schedlang.expr.dtypes import computed
 from schedlang.ir.nest import Nest
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, Reg
@@ -109,8 +110,10 @@ class CKernel(Kernel):
         """Return the C types of the parameters: pointers, scalars and sizes."""
         found: list[Any] = []
         for p in self._built.signature.parameters:
-            dtype = "float32" if p.dtype == "float16" else p.dtype
-            found.append(np.ctypeslib.as_ctypes_type(dtype) if p.is_scalar else ctypes.c_void_p)
+            if p.is_scalar:
+                found.append(np.ctypeslib.as_ctypes_type(computed(p.dtype)))
+            else:
+                found.append(ctypes.c_void_p)
         return found + [ctypes.c_int64] * len(self._built.signature.sizes)
 
     def save(self, path: str | Path) -> Path:
@@ -128,8 +131,7 @@ def _kind(parameter: Array | Reg) -> Any:
     """Return the C type of a parameter of a machine nest: a pointer or a scalar."""
     if isinstance(parameter, Array):
         return ctypes.c_void_p
-    dtype = "float32" if parameter.type.dtype == "float16" else parameter.type.dtype
-    return np.ctypeslib.as_ctypes_type(dtype)
+    return np.ctypeslib.as_ctypes_type(computed(parameter.type.dtype))
 
 
 def compiler() -> list[str]:

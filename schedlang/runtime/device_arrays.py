@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import CallError
+from schedlang.expr.dtypes import array_dtype
 from schedlang.runtime import nvidia
 
 # DLPack's codes for the memory of an NVIDIA GPU and for the default stream
@@ -166,8 +167,8 @@ def empty_on_device(first: Any, shape: tuple[int, ...], dtype: str) -> Any:
 
         return cupy.empty(shape, dtype)
     if is_on_device(first):
-        return nvidia.driver().device_array(shape, np.dtype(dtype))
-    return np.empty(shape, dtype)
+        return nvidia.driver().device_array(shape, array_dtype(dtype))
+    return np.empty(shape, array_dtype(dtype))
 
 
 __all__ = ["Described", "address_of", "streams_of", "described", "device_of",

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from schedlang.expr.dtypes import stored
 from schedlang.runtime.launch import Memory
 from schedlang.runtime.parameters import Signature
 
@@ -26,11 +27,13 @@ def device_fast_call(
 
     It reads the ``__cuda_array_interface__`` of each once. It returns ``None`` for arguments that
     need the full checks, right or wrong, as the CPU's fast path does. A signature with sizes,
-    scalars or declared facts has no fast path, and ``None`` is returned for it. Each array must
-    start at a multiple of as many bytes as ``alignment`` says.
+    scalars, short floats, complex numbers or declared facts has no fast path, and ``None`` is
+    returned for it. Each array must start at a multiple of as many bytes as ``alignment`` says.
     """
     parameters = signature.parameters
-    if signature.sizes or any(p.is_scalar or p.has_facts for p in parameters):
+    if signature.sizes or any(
+        p.is_scalar or p.has_facts or stored(p.dtype) != p.dtype for p in parameters
+    ):
         return None
     wanted = [
         (tuple(p.shape), np.dtype(p.dtype).str, prod(map(int, p.shape)), np.dtype(p.dtype).itemsize)

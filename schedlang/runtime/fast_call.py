@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from schedlang.expr.dtypes import stored
 from schedlang.runtime.parameters import Signature
 
 Bound = tuple[list[np.ndarray], Any]
@@ -28,11 +29,11 @@ def fast_call(signature: Signature) -> Bind | None:
     """Return a function that maps a call's arguments to flat arrays and the call's result.
 
     It returns ``None`` for arguments that need the full checks, right or wrong: these go through
-    :class:`~schedlang.runtime.parameters.Binder`. A signature with sizes, scalars, float16 or
-    declared facts has no fast path, and ``None`` is returned for it.
+    :class:`~schedlang.runtime.parameters.Binder`. A signature with sizes, scalars, short
+    floats, complex numbers or declared facts has no fast path, and ``None`` is returned for it.
     """
     parameters = signature.parameters
-    if signature.sizes or any(p.is_scalar or p.dtype == "float16" for p in parameters):
+    if signature.sizes or any(p.is_scalar or stored(p.dtype) != p.dtype for p in parameters):
         return None
     if any(p.has_facts for p in parameters):
         return None

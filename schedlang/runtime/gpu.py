@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ import numpy as np
 from schedlang.compute.arrays import as_numpy
 from schedlang.compute.torch_tensors import detached, is_tensor
 from schedlang.errors import BuildError, CallError, CallTypeError, explain
+from schedlang.expr.dtypes import array_dtype, stored
 from schedlang.gpu_lowering.limits import check_limits
 from schedlang.ir.nest import Nest
 from schedlang.runtime import files, nvidia
@@ -172,7 +174,12 @@ class CudaKernel(GpuKernel):
             if known is not None and known.get("mask") is not None:
                 raise CallTypeError(f"{what} is a masked array: pass only its data")
             running = RUNNING.get()
-            return described(value, 0 if running is None else running.stream)
+            stream = 0 if running is None else running.stream
+            if is_tensor(value) and str(value.dtype) == "torch.bfloat16":
+                # the protocol has no name for it
+                short = sys.modules["torch"].int16
+                return described(value.view(short), stream).view(array_dtype("bfloat16"))
+            return described(value, stream)
         return as_numpy(value, what, written)
 
     def _elements(self, value: Any) -> Any:
@@ -198,7 +205,7 @@ class CudaKernel(GpuKernel):
                 given.append(value)
                 continue
             flat = value.reshape(-1)
-            flat = flat.view(np.uint16) if p.dtype == "float16" else flat
+            flat = flat.view(stored(p.dtype)) if stored(p.dtype) != p.dtype else flat
             if isinstance(value, Described):
                 address = address_of(flat, p.name, alignment)
                 given.append(Memory(address, flat.size, flat.itemsize))

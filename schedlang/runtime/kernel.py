@@ -15,7 +15,7 @@ from schedlang.codegen.numba_cpu import source_of
 from schedlang.codegen.numba_file import render_functions
 from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BuildError, CallError, CallTypeError, MissingNameError, VerifyError
-from schedlang.expr.dtypes import LARGEST_BYTES
+from schedlang.expr.dtypes import LARGEST_BYTES, stored
 from schedlang.ir.nest import Nest
 from schedlang.ir.specialize import at_sizes, largest_storage
 from schedlang.ir.verify import verify
@@ -141,8 +141,9 @@ class Kernel(Levels, TeModule, Countable):
         """The function that a call runs, without the checks of a call: for inner loops.
 
         It takes all parameters in order, outputs too, then ``signature.sizes`` as integers. Arrays
-        are NumPy's, flat (``a.reshape(-1)``), C-contiguous and of the parameter's dtype. A float16
-        array is passed as its bits (``a.view("uint16")``), a float16 scalar as float32.
+        are NumPy's, flat (``a.reshape(-1)``), C-contiguous and of the parameter's dtype. An array
+        of float16 or bfloat16 is passed as its bits (``a.view("uint16")``), a scalar as float32. A
+        complex array is passed as its parts (``a.view("float32")``).
 
         Nothing is checked, not even overlap and reads that depend on sizes: a wrong argument reads
         or writes other memory. There is no lock: call a parallel kernel from one thread at a time,
@@ -276,8 +277,8 @@ class Kernel(Levels, TeModule, Countable):
         for value, p in zip(arrays, self._built.signature.parameters):
             if p.is_scalar:
                 flat.append(value)
-            elif p.dtype == "float16":
-                flat.append(value.reshape(-1).view(np.uint16))
+            elif stored(p.dtype) != p.dtype:
+                flat.append(value.reshape(-1).view(stored(p.dtype)))
             else:
                 flat.append(value.reshape(-1))
         return flat + [sizes[n] for n in self._built.signature.sizes]

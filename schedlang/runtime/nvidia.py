@@ -24,6 +24,7 @@ import numpy as np
 
 from schedlang.codegen.numba_cuda import KernelSource, memory_dtype
 from schedlang.errors import BuildError, MissingExtraError, explain, missing_extra
+from schedlang.expr.dtypes import computed
 from schedlang.expr.nodes import Axis, Var
 from schedlang.ir.nodes import Buffer
 from schedlang.target import Device
@@ -133,10 +134,10 @@ def signature(kernel: KernelSource) -> tuple[Any, ...]:
 
 
 def passed_dtype(parameter: Var | Axis) -> str:
-    """Return the dtype that a scalar is passed in: float32 for float16, int64 for sizes, time."""
+    """Return the dtype that a scalar is passed in: float32 for short floats, int64 for sizes."""
     if isinstance(parameter, Axis) or parameter.is_size:
         return "int64"
-    return "float32" if parameter.dtype == "float16" else parameter.dtype
+    return computed(parameter.dtype)
 
 
 def allow_shared(kernel: Any, dynamic_bytes: int) -> None:

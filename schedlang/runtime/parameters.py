@@ -5,13 +5,16 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Optional, Union
 
 import numpy as np
 
 from schedlang.compute.facts import Facts, check_facts, facts_of
 from schedlang.errors import CallError, CallTypeError
-from schedlang.expr.dtypes import limits
+from schedlang.expr import dtypes
+from schedlang.expr.bfloat import as_float32, rounded
+from schedlang.expr.dtypes import array_dtype
 from schedlang.expr.nodes import Expr, Var
 from schedlang.index.linear import Atom, Div, Extreme, Lin, Mod
 from schedlang.index.simplify import to_lin
@@ -158,7 +161,6 @@ class Binder:
 
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
-        self.dtypes = [np.dtype(p.dtype) for p in signature.parameters]
         self.fixed = [
             tuple(p.shape) if all(isinstance(e, int) for e in p.shape) else None
             for p in signature.parameters
@@ -177,6 +179,11 @@ class Binder:
             for k, q in enumerate(signature.parameters)
             if not q.is_scalar and k != i and not (q.is_output and k < i)
         ]  # fmt: skip
+
+    @cached_property
+    def dtypes(self) -> list[np.dtype]:
+        """The NumPy dtype of each parameter."""
+        return [array_dtype(p.dtype) for p in self.signature.parameters]
 
     def order(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         """Return all arguments in parameter order; outputs that are not given are ``None``."""
@@ -393,18 +400,18 @@ class Binder:
 
 
 def scalar(value: Any, dtype: str, what: str) -> Any:
-    """Return a scalar argument in its dtype; float16 as float32, rounded to float16."""
+    """Return a scalar argument in its dtype; short floats as float32, rounded to the dtype."""
     if getattr(value, "shape", ()) != ():
         raise CallTypeError(f"{what} is a scalar, got an array of shape {value.shape}")
-    number: Any = value.item() if isinstance(value, np.ndarray) else value
-    kind = np.dtype(dtype).kind
+    number: Any = value.item() if isinstance(value, np.ndarray) else as_float32(value)
+    kind = dtypes.kind(dtype)
     described, accepted = f"{what} is {_with_article(dtype)}", _accepted_values(dtype)
     if not isinstance(number, _ACCEPTED[kind]):
         raise CallTypeError(f"{described}, got {value!r}: pass {accepted}")
     too_large = CallTypeError(f"{described}, which cannot hold {value!r}: pass {accepted}")
     with np.errstate(over="ignore"):
         try:
-            converted: Any = np.dtype(dtype).type(number)
+            converted: Any = number_of(dtype, number)
             overflowed = kind == "f" and bool(np.isinf(converted)) and not np.isinf(float(number))
         except OverflowError:
             raise too_large from None
@@ -413,7 +420,12 @@ def scalar(value: Any, dtype: str, what: str) -> Any:
     # a NumPy integer that does not fit wraps silently
     if int(converted) != int(number) if kind in "iu" else overflowed:
         raise too_large
-    return np.float32(converted) if dtype == "float16" else converted
+    return np.float32(converted) if dtype in dtypes.SHORT_FLOATS else converted
+
+
+def number_of(dtype: str, number: Any) -> Any:
+    """Return a number as a NumPy scalar of ``dtype``; a bfloat16 as float32."""
+    return rounded(number) if dtype == "bfloat16" else np.dtype(dtype).type(number)
 
 
 _ACCEPTED: dict[str, Any] = {
@@ -430,7 +442,7 @@ def _accepted_values(dtype: str) -> str:
     """Return a phrase for the values that a scalar of ``dtype`` accepts."""
     if dtype == "bool":
         return "True or False"
-    if np.dtype(dtype).kind == "f":
-        return f"a number of at most {float(np.finfo(dtype).max):.6g} in magnitude"
-    low, high = limits(dtype)
+    if dtypes.is_float(dtype):
+        return f"a number of at most {dtypes.largest(dtype):.6g} in magnitude"
+    low, high = dtypes.limits(dtype)
     return f"an integer, {low}..{high}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from schedlang.compute.tensor import Tensor
 from schedlang.errors import ScheduleError, explain
 from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import For
@@ -22,6 +23,17 @@ def refuse(
     """Raise :class:`ScheduleError`; show the nest of ``state`` with ``axis`` marked, if given."""
     nest = "" if state is None or axis is None else marked_nest(state, axis)
     raise ScheduleError(explain(asked, why, hint, nest))
+
+
+def refuse_view(tensor: Tensor) -> NoReturn:
+    """Raise :class:`ScheduleError` for a view, which other operations on arrays read through."""
+    (source,) = tensor.op.input_tensors
+    refuse(
+        f"s[{tensor.name}]",
+        f"{tensor.name} is a view, and operations on arrays read {source.name} instead",
+        "Name the view before you use it, which gives it a stage: "
+        f'sl.named("{tensor.name}", ...).',
+    )
 
 
 def marked_nest(state: State, axis: Axis) -> str:

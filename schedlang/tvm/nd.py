@@ -120,7 +120,7 @@ def array(values: Any, device: Device | None = None) -> NDArray:
 
 def empty(shape: Any, dtype: Any = "float32", device: Device | None = None) -> NDArray:
     """Return an uninitialized array on ``device``."""
-    return NDArray(np.empty(shape, dtypes.canonical(dtype)), device or cpu())
+    return NDArray(np.empty(shape, dtypes.array_dtype(dtypes.canonical(dtype))), device or cpu())
 
 
 def from_dlpack(source: Any) -> NDArray:

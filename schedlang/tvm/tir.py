@@ -11,8 +11,6 @@ import math as _math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from schedlang.compute import custom_reducer, reduce
 from schedlang.compute.math import (
     abs,
@@ -117,8 +115,8 @@ def infinity(dtype: object = "float32") -> Const:
 
 def _limit(dtype: str, largest: bool) -> Const:
     if dtypes.is_float(dtype):
-        info = np.finfo(dtype)
-        return Const(float(info.max if largest else info.min), dtype)
+        most = dtypes.largest(dtype)
+        return Const(most if largest else -most, dtype)
     return reduce.extreme_value(dtype, largest)
 
 
@@ -220,7 +218,7 @@ def reinterpret(dtype: object, x: ExprLike) -> Expr:
     """Return the bits of ``x`` as a ``dtype`` of the same size.
 
     Raise :class:`~schedlang.errors.ComputeTypeError` for another size, for bools, and for
-    float16, which is computed in float32.
+    short floats, which are computed in float32.
 
     >>> reinterpret("int32", const(1, "float32")).dtype
     'int32'
@@ -233,7 +231,7 @@ def reinterpret(dtype: object, x: ExprLike) -> Expr:
     if kind == value.dtype:
         return value
     for side in (kind, value.dtype):
-        if side in ("bool", "float16"):
+        if side == "bool" or side in dtypes.SHORT_FLOATS:
             raise ComputeTypeError(
                 explain(
                     asked,

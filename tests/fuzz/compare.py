@@ -16,7 +16,7 @@ from schedlang.ir.nest import Nest
 from tests.fuzz.record import Mismatch
 
 MOST = 0.05
-EPS = {"float16": 2e-3, "float32": 3e-6, "float64": 1e-12}
+EPS = {"bfloat16": 1.6e-2, "float16": 2e-3, "float32": 3e-6, "float64": 1e-12}
 ALPHA = np.float32(0.5)
 
 
@@ -51,6 +51,8 @@ def compare(
             raise Mismatch(
                 f"{how}: {buffer.name} is {got.dtype}{got.shape}, not {want.dtype}{want.shape}"
             )
+        if want.dtype.name == "bfloat16":
+            got, want = got.astype("float32"), want.astype("float32")
         if not np.issubdtype(want.dtype, np.floating):
             same = np.asarray(got == want)
         else:
@@ -85,7 +87,7 @@ def keeps_signs(tensor: Tensor) -> bool:
         for node in postorder(op.roots):
             adds = isinstance(node, Binary) and node.op in ("+", "-")
             picks = isinstance(node, Call) and node.fn in ("min", "max")
-            if (adds or picks) and node.dtype.startswith("float"):
+            if (adds or picks) and "float" in node.dtype:
                 return False
     return True
 

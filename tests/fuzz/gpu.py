@@ -21,6 +21,7 @@ import numpy as np
 import schedlang as sl
 from schedlang.compute.tensor import ComputeOp, ScanOp
 from schedlang.errors import BuildError, LoweringError, SchedlangError
+from schedlang.expr.dtypes import stored
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.program import Program
 from schedlang.gpu_lowering.simt import ORDERS, simulate
@@ -287,7 +288,7 @@ def _in_machine_nests(
             value = next(inputs)
         if isinstance(arg, Buffer):
             flat = np.ascontiguousarray(value).reshape(-1)
-            values[arg] = flat.view("uint16") if arg.dtype == "float16" else flat
+            values[arg] = flat.view(stored(arg.dtype))
         else:
             values[arg] = np.dtype(arg.dtype).type(value)
     kernels = machine_kernels(program, TARGET, nest.name, names)

@@ -7,6 +7,8 @@ from random import Random
 
 import numpy as np
 
+from schedlang.expr.bfloat import held
+from schedlang.expr.dtypes import array_dtype
 from tests.fuzz.values import MOST_POINTS, Graph, Made
 
 SIZES = (0, 0, 1, 1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17)
@@ -41,7 +43,7 @@ def arrays(g: Graph, seed: int, sizes: Mapping[str, int]) -> dict[str, np.ndarra
             values = rng.integers(*g.ranges[t.name], size=shape)
         elif t.dtype == "bool":
             values = rng.integers(0, 2, size=shape)
-        elif t.dtype.startswith("float"):
+        elif "float" in t.dtype:
             values = rng.integers(-8, 9, size=shape) / 4
             if g.special:
                 values = _mixed(rng, values, _special_floats(g, t.dtype))
@@ -56,12 +58,13 @@ def arrays(g: Graph, seed: int, sizes: Mapping[str, int]) -> dict[str, np.ndarra
                 limits = [info.min, info.min + 1, info.max - 1, info.max, info.max // 2]
                 values = _mixed(rng, values.astype(t.dtype), np.array(limits, t.dtype))
         with np.errstate(invalid="ignore"):
-            made[t.name] = np.asarray(values).astype(t.dtype)
+            made[t.name] = np.asarray(values).astype(array_dtype(t.dtype))
     return made
 
 
 def _special_floats(g: Graph, dtype: str) -> np.ndarray:
-    info = np.finfo(dtype)
+    # bfloat16 has the exponents of float32
+    info = np.finfo(held(dtype))
     tiny = [info.smallest_subnormal, -info.smallest_subnormal, info.tiny / 2] if g.denormals else []
     return np.array([*SPECIAL, *tiny], "float64")
 

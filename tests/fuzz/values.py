@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from random import Random
 
 import numpy as np
@@ -12,6 +13,7 @@ SMALL = (0, 0, 1, 1, 1, 2, 3)
 INTEGERS = (
     "int32", "int32", "int64", "int8", "uint8", "int16", "uint16", "uint32", "uint64", "bool",
 )  # fmt: skip
+HAS_BFLOAT = find_spec("ml_dtypes") is not None
 DTYPES = ("float32",) * 7 + ("float64", "float16", *INTEGERS)
 MOST_POINTS = 700
 MOST_SIZE = 20

@@ -29,6 +29,7 @@ from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
+from schedlang.expr.dtypes import array_dtype, is_complex, is_integer
 from schedlang.runtime import nvidia
 from schedlang.runtime.build import build
 from schedlang.runtime.emulated import GpuKernel
@@ -260,8 +261,8 @@ class CandidateRunner:
     ) -> np.ndarray[Any, Any]:
         if self.task.inputs is not None:
             return np.array(self.task.inputs[position], order="C")
-        shape, dtype = self.task.shape(tensor), np.dtype(tensor.dtype)
-        if dtype.kind == "b":
+        shape, dtype = self.task.shape(tensor), array_dtype(tensor.dtype)
+        if tensor.dtype == "bool":
             return rng.random(shape) < 0.5
         facts = facts_of(tensor)
         if facts is not None and facts.within is not None:
@@ -271,9 +272,11 @@ class CandidateRunner:
                 found.sort(axis=-1)
                 found[..., 0], found[..., -1] = low, max(low, high)
             return found.astype(dtype)
-        if dtype.kind in "iu":
+        if is_integer(tensor.dtype):
             low = 0 if dtype.kind == "u" else -8
             return rng.integers(low, 9, shape).astype(dtype)
+        if is_complex(tensor.dtype):
+            return (rng.uniform(-1, 1, shape) + 1j * rng.uniform(-1, 1, shape)).astype(dtype)
         return rng.uniform(-1, 1, shape).astype(dtype)
 
 
@@ -293,8 +296,8 @@ def _digest(array: np.ndarray[Any, Any]) -> bytes:
 
 
 def _scalar(dtype: str, rng: np.random.Generator) -> Any:
-    kind = np.dtype(dtype)
-    return kind.type(rng.integers(1, 5)) if kind.kind in "iu" else kind.type(rng.uniform(0.5, 1.5))
+    kind = array_dtype(dtype).type
+    return kind(rng.integers(1, 5)) if is_integer(dtype) else kind(rng.uniform(0.5, 1.5))
 
 
 class GpuCopies:

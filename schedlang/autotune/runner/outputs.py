@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.expr.dtypes import itemsize
+
 # bytes on both sides of an output that a kernel must not write
 MARGIN = 4096
 FILL = 0xA5
@@ -19,7 +21,7 @@ class Guarded:
     """An output array with margins on both sides that show stray writes."""
 
     def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
-        size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        size = int(np.prod(shape, dtype=np.int64)) * itemsize(dtype)
         self._room = np.full(size + 2 * MARGIN, FILL, "uint8")
         self.array = self._room[MARGIN : MARGIN + size].view(dtype).reshape(shape)
 
@@ -60,9 +62,10 @@ def unequal(
         return ""
     with np.errstate(all="ignore"):
         finite = np.isfinite(want)
-        size = np.abs(want.astype("float64"))
+        wide = "complex128" if want.dtype.kind == "c" else "float64"
+        size = np.abs(want.astype(wide))
         typical = float(np.sqrt(np.mean(np.square(size[finite])))) if finite.any() else 0.0
-        apart = np.abs(got.astype("float64") - want.astype("float64"))
+        apart = np.abs(got.astype(wide) - want.astype(wide))
         far = apart > tolerance * (size + typical)
         # with tolerance 0 compare exactly: distinct int64 values may be equal in float64
         off = ~same & (far | ~np.isfinite(got) | ~finite | (tolerance == 0))

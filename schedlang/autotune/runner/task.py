@@ -17,12 +17,16 @@ from schedlang.autotune.record import checked_text
 from schedlang.compute.data import from_data, to_data
 from schedlang.compute.graph import operations, placeholders, variables
 from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Cast, Expr, Var
 from schedlang.expr.visit import preorder
 from schedlang.target import Cache, Target
 
-EPSILON = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
+EPSILON = {
+    "float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52,
+    "complex64": 2.0**-22, "complex128": 2.0**-51,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class Task:
     def bytes(self) -> int:
         """The bytes of all inputs and outputs."""
         tensors = [*placeholders(self.outputs), *self.outputs]
-        return sum(prod(self.shape(t)) * np.dtype(t.dtype).itemsize for t in tensors)
+        return sum(prod(self.shape(t)) * itemsize(t.dtype) for t in tensors)
 
     def shape(self, tensor: Tensor) -> tuple[int, ...]:
         """Return the extents of a tensor, as numbers."""

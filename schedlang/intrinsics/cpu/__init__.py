@@ -36,7 +36,9 @@ holds float16, the value is float32.
 
 **Values.**  A scalar has its dtype, a vector (`Vec`) a dtype and a number of lanes.  Casts have the
 meaning of NumPy's astype: `float32(x)`, `int8(x)`, ..., `boolean(x)`; `half(x)` rounds a float32 to
-float16 precision, `half_from(x)` any number, once.  `broadcast(x, lanes)` and `iota(lanes)` make
+float16 precision, `half_from(x)` any number, once.  bfloat16 has `bfloat(x)` and
+`bfloat_from(x)`; its arrays are uint16 too, of which `bfloat_value(bits)` makes float32 and
+`bfloat_bits(x)` the bits again.  `broadcast(x, lanes)` and `iota(lanes)` make
 vectors.  `lane(v, i)`, `with_lane(v, i, x)` and `reduce_add`, `reduce_mul`, `reduce_min`,
 `reduce_max`, `reduce_and`, `reduce_or` give scalars; a reduction combines halves of the vector.
 
@@ -61,6 +63,7 @@ int64.  Only kernels that `Kernel.profile` makes have them.
 
 from __future__ import annotations
 
+from schedlang.intrinsics.bfloat import bfloat, bfloat_bits, bfloat_from, bfloat_value
 from schedlang.intrinsics.bits import bits_float32, bits_float64, bits_int32, bits_int64
 from schedlang.intrinsics.cpu.clock import thread_number, ticks
 from schedlang.intrinsics.cpu.conditional import vload_if, vload_if_half
@@ -190,17 +193,18 @@ from schedlang.intrinsics.transposed import vload_columns, vload_columns_half
 # fmt: off
 __all__ = [
     "absolute", "acos", "acosh", "add", "apart", "asin", "asinh", "atan", "atan2", "atanh",
-    "bits_float32", "bits_float64", "bits_int32", "bits_int64", "boolean", "broadcast", "ceil",
-    "copysign", "cos", "cosh", "erf", "exp", "exp2", "expm1", "float32", "float64", "floor",
-    "floordiv", "fma", "half", "half_from", "heap_array", "int16", "int32", "int64", "int8",
-    "iota", "isfinite", "isinf", "isnan", "lane", "left_shift", "load", "load_half", "log",
-    "log10", "log1p", "log2", "maximum", "minimum", "mod", "multiply", "popcount", "power",
-    "prefetch", "reduce_add", "reduce_and", "reduce_max", "reduce_min", "reduce_mul",
-    "reduce_or", "right_shift", "rolled", "round_even", "rounded", "rsqrt", "saturated_int16",
-    "saturated_int32", "saturated_int64", "saturated_int8", "saturated_uint16",
-    "saturated_uint32", "saturated_uint64", "saturated_uint8", "select", "sigmoid", "sin",
-    "sinh", "sqrt", "stack_array", "store", "store_half", "stream_fence", "subtract", "tan",
-    "tanh", "thread_number", "ticks", "trunc", "uint16", "uint32", "uint64", "uint8", "vgather",
+    "bfloat", "bfloat_bits", "bfloat_from", "bfloat_value", "bits_float32", "bits_float64",
+    "bits_int32", "bits_int64", "boolean", "broadcast", "ceil", "copysign", "cos", "cosh",
+    "erf", "exp", "exp2", "expm1", "float32", "float64", "floor", "floordiv", "fma", "half",
+    "half_from", "heap_array", "int16", "int32", "int64", "int8", "iota", "isfinite", "isinf",
+    "isnan", "lane", "left_shift", "load", "load_half", "log", "log10", "log1p", "log2",
+    "maximum", "minimum", "mod", "multiply", "popcount", "power", "prefetch", "reduce_add",
+    "reduce_and", "reduce_max", "reduce_min", "reduce_mul", "reduce_or", "right_shift",
+    "rolled", "round_even", "rounded", "rsqrt", "saturated_int16", "saturated_int32",
+    "saturated_int64", "saturated_int8", "saturated_uint16", "saturated_uint32",
+    "saturated_uint64", "saturated_uint8", "select", "sigmoid", "sin", "sinh", "sqrt",
+    "stack_array", "store", "store_half", "stream_fence", "subtract", "tan", "tanh",
+    "thread_number", "ticks", "trunc", "uint16", "uint32", "uint64", "uint8", "vgather",
     "vgather_half", "vgather_masked", "vgather_masked_half", "vload", "vload_columns",
     "vload_columns_half", "vload_half", "vload_if", "vload_if_half", "vload_masked",
     "vload_masked_half", "vload_shuffled", "vload_shuffled_half", "vload_strided",

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.expr.bfloat import from_bits, to_bits
+from schedlang.expr.bfloat import rounded as rounded_bfloat
 from schedlang.expr.evaluate import saturated
 
 Array = np.ndarray
@@ -78,6 +80,24 @@ def half(x: Value) -> Value:
 
 def half_from(x: Value) -> Value:
     return cast(to_half(x), np.float32)
+
+
+@quiet
+def bfloat(x: Value) -> Value:
+    return rounded_bfloat(x)
+
+
+@quiet
+def bfloat_from(x: Value) -> Value:
+    return rounded_bfloat(x)
+
+
+def bfloat_value(bits: Value) -> Value:
+    return from_bits(bits)
+
+
+def bfloat_bits(x: Value) -> Value:
+    return to_bits(x)
 
 
 add, subtract, multiply = quiet(np.add), quiet(np.subtract), quiet(np.multiply)

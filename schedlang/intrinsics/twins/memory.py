@@ -14,12 +14,12 @@ import numpy as np
 
 from schedlang.intrinsics.twins.arithmetic import Array, Value, quiet
 
-# a float16 array is uint16: there the pattern is a NaN
+# arrays of float16 and of bfloat16 are uint16: in both the pattern is a NaN
 POISON: dict[str, Any] = {
     "float32": np.nan,
     "float64": np.nan,
     "bool": True,
-    "uint16": 0x7EA5,
+    "uint16": 0x7FA5,
     "int8": -0x5B,
     "int16": -0x5A5B,
     "int32": -0x5A5A5A5B,

@@ -47,7 +47,8 @@ class Builder:
             self.stmts = outer
 
     def array(self, buffer: Buffer) -> Array:
-        """Return the array of a buffer."""
+        """Return the array of a buffer, or the one that it is a view of."""
+        buffer = buffer if buffer.whole is None else buffer.whole
         return Array(self.names[buffer], self.storage.get(buffer, buffer))
 
     def text(self, value: Value) -> Text:

@@ -108,11 +108,11 @@ class Evaluator(Builder):
             values = {**context.values, **start}
             parts = [to_lin(i, values) for i in indices]
             steps = strides(buffer)
-            joined = Lin.of(0)
+            joined = Lin.of(buffer.part)
             for part, step in zip(parts, steps):
                 joined = joined + part * step
             if joined == lin:
-                return self._by_dimension(parts, steps, context.scalar)
+                return self._by_dimension(parts, steps, context.scalar, buffer.part)
         return self.value(to_expr(lin), context.scalar)
 
     def _base(
@@ -158,9 +158,11 @@ class Evaluator(Builder):
             sums.named[buffer, first, count, step] = found
         return found.reg
 
-    def _by_dimension(self, parts: Sequence[Lin], steps: Sequence[Lin], context: Context) -> Value:
+    def _by_dimension(
+        self, parts: Sequence[Lin], steps: Sequence[Lin], context: Context, first: int = 0
+    ) -> Value:
         """Return an offset as ``row*1024 + column``: a term a dimension, constants at the end."""
-        rest = Lin.of(0)
+        rest = Lin.of(first)
         total: Value | None = None
         for part, step in zip(parts, steps):
             if part.const is not None or step.const == 1:

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.expr import dtypes
+from schedlang.expr.bfloat import converted
 from schedlang.expr.choices import DEEPEST_CHOICES, in_parts
 from schedlang.expr.lazy import is_both, is_choice, regions_of
 from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Select, Unary, Var
@@ -200,7 +202,8 @@ class Evaluation:
         if isinstance(node, Var):
             return self.owner.reg(node)
         if isinstance(node, Const):
-            value = float(np.float16(node.value)) if node.dtype == "float16" else node.value
+            short = node.dtype in dtypes.SHORT_FLOATS
+            value = float(converted(node.value, node.dtype)) if short else node.value
             return Num(value, Type(node.dtype))
         if isinstance(node, LoadExpr):
             return self._load(node)
@@ -413,8 +416,8 @@ def _lanes(*operands: Value) -> int:
 
 
 def _computed(made: Type) -> Type:
-    """Return the type in which a value is computed: float16 arithmetic is that of float32."""
-    return Type("float32", made.lanes) if made.dtype == "float16" else made
+    """Return the type in which a value is computed: that of short floats is float32."""
+    return Type(dtypes.computed(made.dtype), made.lanes)
 
 
 def _rounded(value: Value, made: Type) -> Value:

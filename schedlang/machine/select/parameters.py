@@ -27,6 +27,8 @@ def used_keys(
         elif isinstance(stmt, Alloc):
             inside.add(stmt.buffer)
         for key in _mentioned(stmt, values):
+            if isinstance(key, Buffer) and key.whole is not None:
+                key = key.whole
             if key not in inside and key in named:
                 found.setdefault(key)
     return list(found)

@@ -1,0 +1,88 @@
+"""bfloat16 in NumPy, which has no such dtype: values are float32, rounded to 8 significant bits.
+
+A bfloat16 is the upper half of a float32. Its arrays have the dtype of ml_dtypes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from schedlang.expr import dtypes
+
+# half of the last bit that a bfloat16 keeps, the bits it keeps, and the bit of a quiet NaN
+_HALF, _KEPT, _QUIET = np.uint32(0x7FFF), np.uint32(0xFFFF0000), np.uint32(0x00400000)
+# integers below are exact as float64; of larger ones the low bits only decide ties
+_EXACT, _LOW = 2**40, 0xFFFF
+
+
+def held(dtype: str) -> str:
+    """Return the NumPy dtype that holds values of ``dtype``: float32 for bfloat16."""
+    return "float32" if dtype == "bfloat16" else dtype
+
+
+def converted(x: Any, dtype: str) -> Any:
+    """Return ``x`` as values of ``dtype``, as by ``astype``; those of bfloat16 are float32."""
+    if dtype == "bfloat16":
+        return rounded(x)
+    return np.asarray(x).astype(dtype, copy=False)[()]
+
+
+def rounded(x: Any) -> Any:
+    """Return numbers rounded once to the nearest bfloat16, ties to even, as float32.
+
+    >>> rounded(np.array([1.0, 1.00390625, 1.01171875, 3.4e38, np.nan], "float32"))
+    array([1.       , 1.       , 1.015625 ,       inf,       nan], dtype=float32)
+    """
+    single = _single(np.asarray(x))
+    bits = np.asarray(single).view(np.uint32)
+    with np.errstate(over="ignore"):
+        near = bits + (_HALF + ((bits >> np.uint32(16)) & np.uint32(1)))
+    near = np.where(single == single, near, bits | _QUIET) & _KEPT
+    return near.astype(np.uint32, copy=False).view(np.float32)[()]
+
+
+def _single(x: np.ndarray) -> np.ndarray:
+    """Return ``x`` as float32 from which rounding to bfloat16 is right: toward odd if inexact."""
+    if x.dtype in (np.float32, np.float16, np.bool_) or x.dtype.name == "bfloat16":
+        return x.astype(np.float32)
+    if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
+        low = (x & x.dtype.type(_LOW)) != 0
+        # set the bit below those of float64, if any bit that it drops is set
+        odd = (x & ~x.dtype.type(_LOW)) | np.where(low, x.dtype.type(0x8000), x.dtype.type(0))
+        large = (x >= _EXACT) | (x <= -_EXACT) if x.dtype.kind == "i" else x >= _EXACT
+        x = np.where(large, odd, x)
+    wide = x.astype(np.float64)
+    with np.errstate(all="ignore"):
+        near = wide.astype(np.float32)
+        back = near.astype(np.float64)
+        inexact = (wide == wide) & (back != wide)
+        far = inexact & (np.abs(back) > np.abs(wide))
+    bits = near.view(np.uint32) - far.astype(np.uint32)
+    return (bits | inexact.astype(np.uint32)).view(np.float32)
+
+
+def as_float32(x: Any) -> Any:
+    """Return a scalar of ml_dtypes' bfloat16 as float32, and any other value as it is."""
+    return np.float32(x) if isinstance(x, np.generic) and x.dtype.name == "bfloat16" else x
+
+
+def from_bits(bits: Any) -> Any:
+    """Return the bfloat16 values of 16-bit patterns, as float32."""
+    return (np.asarray(bits).astype(np.uint32) << np.uint32(16)).view(np.float32)[()]
+
+
+def to_bits(x: Any) -> Any:
+    """Return the 16-bit patterns of bfloat16 values, which are given as float32."""
+    return (np.asarray(x, np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)[()]
+
+
+def as_array(values: np.ndarray, dtype: str) -> np.ndarray:
+    """Return an array of ``dtype`` from one that holds its values (see :func:`held`)."""
+    if dtype != "bfloat16":
+        return values
+    return np.asarray(to_bits(values)).view(dtypes.array_dtype(dtype)).reshape(values.shape)
+
+
+__all__ = ["as_array", "as_float32", "converted", "from_bits", "held", "rounded", "to_bits"]

@@ -1,0 +1,41 @@
+"""The program of a GPU with each complex buffer as real ones, before its kernels are emitted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from schedlang.expr.dtypes import is_complex
+from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
+from schedlang.ir.nodes import Alloc, walk
+from schedlang.lowering.complex_storage import Splitter, split_with
+
+
+def split_program(program: Program) -> Program:
+    """Return ``program`` with real buffers; the same program if it has no complex ones.
+
+    See :func:`schedlang.lowering.complex_storage.split_complex`.
+    """
+    nest = program.nest
+    own = [s.buffer for launch in program.launches for s, _ in walk(launch.body)
+           if isinstance(s, Alloc)]  # fmt: skip
+    if not any(is_complex(b.dtype) for b in (*nest.buffers, *program.scratch, *own)):
+        return program
+    made = Splitter()
+    return replace(program, nest=split_with(made, nest), steps=_steps(program.steps, made))
+
+
+def _steps(steps: tuple[Step, ...], made: Splitter) -> tuple[Step, ...]:
+    found: list[Step] = []
+    for step in steps:
+        if isinstance(step, Launch):
+            found.append(replace(step, body=made.block(step.body)))
+        elif isinstance(step, Scratch):
+            found += [replace(step, buffer=b) for b in made.storage(step.buffer)]
+        elif isinstance(step, Repeat):
+            found.append(replace(step, body=_steps(step.body, made)))
+        else:
+            found.append(replace(step, body=_steps(step.body, made)))
+    return tuple(found)
+
+
+__all__ = ["split_program"]

@@ -1,0 +1,158 @@
+"""Complex buffers as pairs of real ones, after lowering and before the passes of a target.
+
+An argument is an array of NumPy, in which real and imaginary parts alternate: its parts are two
+views of one array of floats. Other storage has an array for each part, so that vectors of lanes
+are adjacent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Union
+
+from schedlang.compute.reducer import Reducer
+from schedlang.expr.complex_parts import Parts, Value, split, whole
+from schedlang.expr.dtypes import is_complex, part_of
+from schedlang.expr.nodes import ArrayRead, Const, Expr, Var
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Alloc, Block, Buffer, Exchange, Fetch, For, If, Load, Stmt, Store
+
+Pair = tuple[Buffer, Buffer]
+
+
+def split_complex(nest: Nest) -> Nest:
+    """Return ``nest`` with each complex buffer as real ones; the same nest if it has none.
+
+    A complex argument becomes one of floats, with a last dimension of 2.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((4,), "complex64", name="A")
+    >>> C = sl.compute((4,), lambda i: A[i] * 2 + 1j, name="C")
+    >>> print(split_complex(sl.lower(sl.schedule(C))))
+    C(A: float32[4, 2]) -> C: float32[4, 2]
+    <BLANKLINE>
+    for i in 0..4:
+      C.re[i], C.im[i] = A.re[i] * 2, A.im[i] * 2 + 1
+    """
+    if not any(is_complex(b.dtype) for b in nest.buffers):
+        return nest
+    return split_with(Splitter(), nest)
+
+
+def split_with(made: Splitter, nest: Nest) -> Nest:
+    """Return ``nest`` with the buffers that ``made`` makes."""
+    args = tuple(made.argument(a) for a in nest.args)
+    given = dict(zip(nest.args, args))
+    outputs: Any = tuple(given[b] for b in nest.outputs)
+    return replace(nest, args=args, outputs=outputs, body=made.block(nest.body))
+
+
+class Splitter:
+    """The parts of the buffers seen so far; they are made where they are first seen."""
+
+    def __init__(self) -> None:
+        self.pairs: dict[Buffer, Pair] = {}
+
+    def argument(self, arg: Union[Buffer, Var]) -> Union[Buffer, Var]:
+        if isinstance(arg, Var) or not is_complex(arg.dtype):
+            return arg
+        floats = replace(arg, dtype=part_of(arg.dtype), shape=(*arg.shape, 2))
+        views = (replace(floats, name=f"{arg.name}.{name}", shape=arg.shape, whole=floats, part=k)
+                 for k, name in enumerate(("re", "im")))  # fmt: skip
+        self.pairs[arg] = next(views), next(views)
+        return floats
+
+    def storage(self, buffer: Buffer) -> tuple[Buffer, ...]:
+        """Return the buffers that hold ``buffer``."""
+        if not is_complex(buffer.dtype):
+            return (buffer,)
+        if buffer not in self.pairs:
+            dtype = part_of(buffer.dtype)
+            re, im = (replace(buffer, name=f"{buffer.name}.{p}", dtype=dtype) for p in ("re", "im"))
+            self.pairs[buffer] = re, im
+        return self.pairs[buffer]
+
+    def block(self, body: Block) -> Block:
+        return Block(tuple(made for stmt in body.stmts for made in self.statement(stmt)))
+
+    def statement(self, stmt: Stmt) -> list[Stmt]:
+        if isinstance(stmt, Block):
+            return [self.block(stmt)]
+        if isinstance(stmt, For):
+            return [replace(stmt, body=self.block(stmt.body))]
+        if isinstance(stmt, If):
+            return [replace(stmt, cond=self.real(stmt.cond), body=self.block(stmt.body))]
+        if isinstance(stmt, Alloc):
+            return [replace(stmt, buffer=b) for b in self.storage(stmt.buffer)]
+        if isinstance(stmt, Fetch):
+            indices = tuple(map(self.real, stmt.indices))
+            return [replace(stmt, buffer=b, indices=indices) for b in self.storage(stmt.buffer)]
+        if isinstance(stmt, Store):
+            return [self.store(stmt)]
+        if isinstance(stmt, Exchange):
+            into, source = (tuple(part for b in buffers for part in self.storage(b))
+                            for buffers in (stmt.into, stmt.source))  # fmt: skip
+            indices = tuple(map(self.real, stmt.indices))
+            return [replace(stmt, into=into, source=source, indices=indices)]
+        return [stmt]
+
+    def real(self, value: Expr) -> Expr:
+        (found,) = split([value], self.load)
+        assert not isinstance(found, Parts)
+        return found
+
+    def load(self, node: ArrayRead, indices: tuple[Expr, ...]) -> Parts:
+        assert isinstance(node, Load)
+        re, im = self.storage(node.buffer)
+        return Parts(Load(re, indices, re.dtype), Load(im, indices, im.dtype))
+
+    def store(self, store: Store) -> Store:
+        buffers = tuple(part for b in store.buffers for part in self.storage(b))
+        kinds = [b.dtype for b in store.buffers]
+        found = split((*store.indices, *store.values), self.load)
+        count = len(store.indices)
+        indices: Any = found[:count]
+        reducer = None if store.reducer is None else _reducer(store.reducer)
+        values = _flat(found[count:], kinds)
+        return replace(store, buffers=buffers, indices=indices, values=values, reducer=reducer)
+
+
+def _flat(values: tuple[Value, ...], kinds: list[str]) -> tuple[Expr, ...]:
+    """Return the values of all buffers, those of the parts of a complex one side by side."""
+    flat: list[Expr] = []
+    for value, kind in zip(values, kinds):
+        if is_complex(kind):
+            flat += whole(value if isinstance(value, Parts) else Parts(value, None), kind)
+        else:
+            assert not isinstance(value, Parts)
+            flat.append(value)
+    return tuple(flat)
+
+
+def _reducer(reducer: Reducer) -> Reducer:
+    """Return ``reducer`` over the parts of its complex operands."""
+    kinds = [v.dtype for v in reducer.lhs]
+    if not any(map(is_complex, kinds)):
+        return reducer
+    known: dict[Expr, Parts] = {}
+    for operand in (*reducer.lhs, *reducer.rhs):
+        if is_complex(operand.dtype):
+            dtype = part_of(operand.dtype)
+            known[operand] = Parts(*(Var(f"{operand.name}_{p}", dtype, weak=False)
+                                     for p in ("re", "im")))  # fmt: skip
+    sides = (tuple(known.get(v, v) for v in side) for side in (reducer.lhs, reducer.rhs))
+    lhs, rhs = (_flat(side, kinds) for side in sides)
+    result = _flat(split(reducer.result, _no_element, known), kinds)
+    identity = _flat(split(reducer.identity, _no_element), kinds)
+    assert all(isinstance(v, Var) for v in (*lhs, *rhs))
+    assert all(isinstance(v, Const) for v in identity)
+    return replace(
+        reducer, lhs=lhs, rhs=rhs, result=result, identity=identity, parts=()  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def _no_element(node: ArrayRead, _: tuple[Expr, ...]) -> Parts:
+    raise AssertionError(f"a reducer reads {node}")
+
+
+__all__ = ["Splitter", "split_complex", "split_with"]
