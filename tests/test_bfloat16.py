@@ -216,6 +216,7 @@ def test_dtypes_promote_to_the_smallest_float_that_holds_both() -> None:
         **dict.fromkeys(("bool", "int8", "uint8", "bfloat16"), "bfloat16"),
         **dict.fromkeys(("int16", "uint16", "float16", "float32"), "float32"),
         **dict.fromkeys(("int32", "uint32", "int64", "uint64", "float64"), "float64"),
+        "complex64": "complex64", "complex128": "complex128",
     }
     assert sl.compute((4,), lambda i: A[i] * 2.5 + i).dtype == "bfloat16"
     assert sl.compute((4,), lambda i: np.exp(A[i])).dtype == "bfloat16"

@@ -89,6 +89,9 @@ def round_(a: Any, decimals: Any = 0) -> Any:
     def rounded(x: Expr) -> Expr:
         if x.dtype == "bool":
             return cast(x, "float16")
+        if dtypes.is_complex(x.dtype):
+            # refused by name
+            return call("round", x)
         if not dtypes.is_float(x.dtype):
             if digits < 0:
                 raise ComputeTypeError(
