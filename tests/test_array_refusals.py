@@ -94,6 +94,8 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "list of indices": (lambda: V[[0, 1]], r"np\.take\(V, idx"),
     "slice beside an axis": (lambda: A[k, 1:],
     r"A\[k, 1:\]: k is an axis.*slices are not supported"),
+    "slice between axes": (
+        lambda: A[k : k + 2], r"A\[k:k \+ 2\]: k is an axis.*slices are not supported\n.*as axes"),
     # data-dependent shapes
     "nonzero": (lambda: np.nonzero(A), r"np\.nonzero of tensor A: the shape of the result would"),
     "where of one": (lambda: np.where(M), r"depend on data\n.*np\.where\(condition, x, y\)"),

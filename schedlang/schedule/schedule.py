@@ -26,7 +26,7 @@ from schedlang.schedule.misfits import of_schedule
 from schedlang.schedule.missing_attributes import no_attribute_of_schedule
 from schedlang.schedule.nest_diff import NestDiff, nest_diff
 from schedlang.schedule.order_warning import warn_of_lost_order
-from schedlang.schedule.refuse import refuse
+from schedlang.schedule.refuse import refuse, refuse_view
 from schedlang.schedule.stage import StageView
 from schedlang.schedule.starting_steps import STARTER
 from schedlang.schedule.steps import Step, decode, encode, perform
@@ -106,14 +106,7 @@ class Schedule:
             name = self.state.defined.get(key)
             if name is not None:
                 return StageView(self, name)
-            if isinstance(key.op, ComputeOp) and key.op.view:
-                (source,) = key.op.input_tensors
-                refuse(
-                    f"s[{key.name}]",
-                    f"{key.name} is a view, and operations on arrays read {source.name} instead",
-                    "Name the view before you use it, which gives it a stage: "
-                    f'sl.named("{key.name}", ...).',
-                )  # fmt: skip
+            refuse_view(key)
             key = key.name
         elif isinstance(key, (ComputeOp, ScanOp)):
             for output in key.outputs:
