@@ -84,10 +84,8 @@ def dot(a: Any, b: Any) -> Any:
     left, right = (operand(v, "np.dot") for v in (a, b))
     if not _has_axes(left) or not _has_axes(right):
         # np.dot is no ufunc: a Python number has a dtype of its own
-        return elementwise(
-            "multiply", lambda x, y: binary("*", settled(x, "float64"), settled(y, "float64")), a, b,
-            asked="np.dot",
-        )  # fmt: skip
+        strong = [v if isinstance(v, Tensor) else settled(v, "float64") for v in (left, right)]
+        return elementwise("multiply", lambda x, y: binary("*", x, y), *strong, asked="np.dot")
     assert isinstance(left, Tensor) and isinstance(right, Tensor)
     if left.ndim <= 2 and right.ndim <= 2:
         return matmul(left, right)
