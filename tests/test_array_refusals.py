@@ -94,6 +94,8 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "list of indices": (lambda: V[[0, 1]], r"np\.take\(V, idx"),
     "slice beside an axis": (lambda: A[k, 1:],
     r"A\[k, 1:\]: k is an axis.*slices are not supported"),
+    "slice between axes": (
+        lambda: A[k : k + 2], r"A\[k:k \+ 2\]: k is an axis.*slices are not supported\n.*as axes"),
     # data-dependent shapes
     "nonzero": (lambda: np.nonzero(A), r"np\.nonzero of tensor A: the shape of the result would"),
     "where of one": (lambda: np.where(M), r"depend on data\n.*np\.where\(condition, x, y\)"),
@@ -140,6 +142,12 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
                                r"'axis'\?\n  It takes a, axis"),
     "too many arguments": (
         lambda: A.squeeze(0, 1), r"A\.squeeze takes 2 arguments at most \(a, axis\), got 3"),
+    "missing argument": (
+        lambda: A.take(),
+        r"A\.take: missing a required argument: 'indices'\n  It takes a, indices"),
+    "keyword of einsum": (
+        lambda: np.einsum("ij->j", A, dtype="float64"),
+        r"np\.einsum\(dtype=\.\.\.\): this keyword"),
     "twice": (lambda: A.sum(0, axis=1), "axis is given twice, by position and by name"),
     "returned": (lambda: np.average(A, returned=True), r"np\.sum\(weights, axis\)"),
     "mean of a variance": (lambda: np.var(A, mean=A.mean()), r"np\.var\(mean=\.\.\.\)"),

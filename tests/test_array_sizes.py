@@ -51,12 +51,13 @@ ENDS = (None, 0, 2, 9, -1, -3)
 
 @pytest.mark.parametrize("step", [1, 2, 3, -1, -2])
 def test_slices(step: int) -> None:
-    for start, stop in itertools.product(ENDS, ENDS):
-        at_sizes(lambda x, k=slice(start, stop, step): x[k], ("n",), sizes=(0, 1, 3, 10))
+    for count, (start, stop) in enumerate(itertools.product(ENDS, ENDS)):
+        if count % 3 == step % 3 or step == 1:
+            at_sizes(lambda x, k=slice(start, stop, step): x[k], ("n",), sizes=(0, 1, 3, 10))
 
 
 def test_slices_of_known_lengths() -> None:
-    for start, stop, step in itertools.product(ENDS, ENDS, (1, 2, -1, -3)):
+    for start, stop, step in itertools.product(ENDS, ENDS[:4], (2, -1)):
         at_sizes(lambda x, k=slice(start, stop, step): x[k], (4,))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.arrays import renamed
 from tests.arrays import agree
 
 RNG = np.random.default_rng(0)
@@ -89,3 +91,128 @@ def test_a_nest_reads_as_written_by_hand() -> None:
     text = str(sl.schedule(J))
     assert "add[i, j] = A[i + 1, j + 1] + A[i, j + 1]" in text, text
     assert "J[i, j] = add[i, j] * 0.5" in text, text
+
+
+SPECIAL = np.array([[1, np.nan, 3], [np.inf, -np.inf, 2], [np.nan, np.inf, np.nan]], "float32")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [np.max, np.min, np.argmax, np.argmin, np.sum, np.mean, np.any, np.all, np.ptp, np.cumsum,
+    np.prod,
+     np.nansum, np.var, np.linalg.norm, np.sign, np.isfinite],
+)  # fmt: skip
+def test_nan_and_infinities(function: Callable[..., Any]) -> None:
+    agree(function, SPECIAL)
+    agree(lambda x: function(x, axis=1) if function not in (np.sign, np.isfinite) else function(x),
+          SPECIAL)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "function",
+    [np.sum, np.prod, np.mean, np.var, np.any, np.all, np.cumsum, np.diff, lambda x: x @ x.T,
+     lambda x: np.concatenate([x, x]), np.ravel, lambda x: x.reshape(3, -1), np.tril, np.flip,
+     lambda x: np.sum(x, axis=0), lambda x: np.max(x, axis=0) if x.shape[0] else x.T,
+     lambda x: np.einsum("ij,ik->jk", x, x), lambda x: np.max(x, axis=1, initial=0), np.copy,
+     lambda x: x[..., None] * x[0:, None, :], lambda x: np.repeat(x, 2, axis=0)],
+)  # fmt: skip
+def test_arrays_without_elements(function: Callable[..., Any]) -> None:
+    agree(function, np.zeros((0, 3), "float32"))
+
+
+def test_scalars_are_arrays_of_no_dimension() -> None:
+    two = np.array(2.5, "float32")
+    for function in (np.sum, np.mean, np.max, np.argmax, lambda x: np.sum(x, axis=0), np.cumsum,
+                     np.ravel, lambda x: np.reshape(x, (1, 1)), lambda x: np.stack([x, x * 2]),
+                     np.exp, lambda x: np.where(x > 0, x, 1.0), np.transpose, np.atleast_2d,
+                     lambda x: np.outer(x, x), lambda x: np.dot(x, 3), np.linalg.norm, np.round,
+                     lambda x: x[None] + 1, lambda x: x[...], lambda x: np.full_like(x, 3)):
+        agree(function, two)
+    agree(lambda x, s: x * s + s, X, two)
+    agree(lambda x, s: np.where(s > 1, x, s), X, two)
+
+
+def test_sizes_and_scalar_arguments_are_operands() -> None:
+    n, alpha = sl.var("n"), sl.var("alpha", "float32")
+    A = sl.placeholder((n,), name="A")
+    f = sl.reference(sl.named("y", alpha * A + A / n - n))
+    np.testing.assert_allclose(f(X[0], 2.0), 2 * X[0] + X[0] / 6 - 6, rtol=1e-6)
+    assert (alpha * A).dtype == (A / n).dtype == "float32"
+
+
+@pytest.mark.parametrize("target", ["python", "c"])
+def test_kernels(target: str) -> None:
+    agree(lambda x, y: np.maximum(x @ y, 0).sum(axis=0), X, Y, target=target, rtol=1e-5)
+    agree(lambda x: (x[1:, 1:] + x[:-1, :-1]).mean(axis=1), X, target=target, rtol=1e-5)
+
+
+def test_the_languages_own_functions_take_whole_tensors() -> None:
+    A = sl.placeholder((4, 6), name="A")
+    for made, want in (
+        (sl.sigmoid(A), 1 / (1 + np.exp(-X))), (sl.rsqrt(A * A), 1 / abs(X)),
+        (sl.exp(A), np.exp(X)), (sl.pow(A, 2), X**2), (sl.max(A, 0, A + A), np.maximum(2 * X, 0)),
+        (sl.select(A > 0, A, 0), np.maximum(X, 0)), (sl.cast(A, "int32"), X.astype("int32")),
+        (sl.all(A > 0, A < 1), (X > 0) & (X < 1)), (sl.logical_not(A > 0), X <= 0),
+        (sl.if_then_else(A > 0, 1.0, A), np.where(X > 0, 1, X)), (sl.atan2(A, 1.0), np.arctan(X)),
+        (sl.min(A, 0), np.minimum(X, 0)),
+    ):  # fmt: skip
+        got = sl.reference(made)(X)
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+        assert got.dtype == want.dtype
+
+
+def test_an_operand_of_te_is_read_as_before() -> None:
+    """Rows by integers and by axes are parts of an index."""
+    A = sl.placeholder((4, 6), name="A")
+    C = sl.compute((6,), lambda j: A[0][j] + A[-1][j] + A.T[j][1] + A[1, j], name="C")
+    assert str(C.op.body[0]) == "A[0, j] + A[3, j] + A[1, j] + A[1, j]"
+    assert C.op.input_tensors == [A]
+    D = sl.compute((4, 6), lambda i, j: A[i][j], name="D")
+    assert D.op.input_tensors == [A]
+
+
+def test_a_slice_read_beyond_its_end_is_refused() -> None:
+    """The read would be within the tensor that is sliced."""
+    A = sl.placeholder((8,), name="A")
+    inner = A[1:-1]
+    with pytest.raises(sl.errors.BoundsError, match="slice of shape"):
+        sl.compute((6,), lambda i: inner[i + 1], name="C")
+
+
+def test_names() -> None:
+    A = sl.placeholder((4, 6), name="A")
+    with sl.named("outer"):
+        first = A + 1
+        with sl.named("inner"):
+            second = (first * 2).sum()
+        last = np.exp(first) + second
+    assert first.name == "outer.add" and second.name == "outer.inner" and last.name == "outer"
+    assert [t.name for t in second.op.input_tensors] == ["outer.inner.multiply"]
+    assert [t.name for t in last.op.input_tensors] == ["outer.exp", "outer.inner"]
+    best = sl.named("best", A.argmax(axis=1))
+    assert best.name == "best" and [t.name for t in best.op.outputs] == ["best", "best.v1"]
+    total = sl.named("total", np.cumsum(A, axis=0))
+    assert total.op.name == total.name == "total"
+    norm = sl.named("norm", np.sqrt(A[0, 0]))
+    assert isinstance(norm, sl.Tensor) and norm.shape == ()
+
+
+def test_a_named_view_is_a_stage() -> None:
+    A = sl.placeholder((4, 6), name="A")
+    turned, packed = A.T, sl.named("packed", A.T)
+    assert (turned + 1).op.input_tensors == [A] and (packed + 1).op.input_tensors == [packed]
+
+
+def test_a_renamed_stage() -> None:
+    A = sl.placeholder((4, 6), name="A")
+    turned = renamed(A.T, "turned")
+    assert turned.name == "turned" and (turned + 1).op.input_tensors == [A]
+    assert renamed(A, "X").name == "A"
+    B = sl.compute((4,), lambda i: A[i, 0], name="B")
+    assert renamed(B, "X").name == "B" and renamed(A + 1, "X").op.name == "X"
+
+
+def test_an_array_pickles() -> None:
+    A = sl.placeholder((4, 6), name="A")
+    made = pickle.loads(pickle.dumps(np.exp(A.T).sum(axis=0)))
+    np.testing.assert_allclose(sl.reference(made)(X), np.exp(X.T).sum(axis=0), rtol=1e-5)

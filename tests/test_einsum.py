@@ -50,7 +50,7 @@ def floats(*shape: int) -> np.ndarray:
 def test_numpy_and_schedlang_agree(subscripts: str, shapes: list[tuple[int, ...]]) -> None:
     arrays = [floats(*s) for s in shapes]
     agree(lambda *a: np.einsum(subscripts, *a), *arrays, rtol=1e-4, atol=1e-5)
-    for optimize in (False, True, "greedy"):
+    for optimize in (False, "greedy"):
         agree(lambda *a, o=optimize: np.einsum(subscripts, *a, optimize=o), *arrays,
               rtol=1e-4, atol=1e-5)  # fmt: skip
     tensors = [sl.placeholder(s, name=f"T{k}") for k, s in enumerate(shapes)]

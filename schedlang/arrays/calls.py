@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +44,21 @@ def call_form(asked: str, form: Form, args: Sequence[Any], kwargs: Mapping[str, 
     for name in REFUSED & {*given}:
         if name != "where":
             refuse_keywords(asked, {name: given.pop(name)})
-    return form.function(*(args if form.variadic else ()), **given)
+    positional = args if form.variadic else ()
+    _check_complete(asked, form, positional, given)
+    return form.function(*positional, **given)
+
+
+def _check_complete(
+    asked: str, form: Form, positional: Sequence[Any], given: Mapping[str, Any]
+) -> None:
+    """Raise if an argument is missing that has no default."""
+    try:
+        signature(form.function).bind(*positional, **given)
+    except TypeError as error:
+        raise ComputeTypeError(
+            explain(asked, str(error), f"It takes {', '.join(form.names)}.")
+        ) from None
 
 
 def _matched(

@@ -51,7 +51,7 @@ _REDUCTIONS = {
     "allclose": Form(choices.allclose, "a b rtol atol equal_nan"),
 }  # fmt: skip
 _PRODUCTS = {
-    "einsum": Form(einsum.einsum, "*operands out optimize dtype order casting"),
+    "einsum": Form(einsum.einsum, "*operands out optimize order casting"),
     "dot": Form(products.dot, "a b out"),
     "vdot": Form(products.vdot, "a b"),
     "inner": Form(products.inner, "a b"),
@@ -153,7 +153,7 @@ _CREATED = {
     "identity": Form(creation.identity, "n dtype"),
     "tri": Form(creation.tri, "N M k dtype"),
     "asarray": Form(creation.asarray, "a dtype order copy device"),
-    "array": Form(creation.asarray, "a dtype copy order subok ndmin"),
+    "array": Form(creation.asarray, "a dtype copy order subok"),
 }  # fmt: skip
 
 FORMS: dict[str, Form] = {

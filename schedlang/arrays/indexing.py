@@ -39,16 +39,16 @@ def get(tensor: Tensor, indices: Any) -> Any:
         _check_kinds(tensor, items)
     if not basic and len(items) == tensor.ndim:
         return _row_source(tensor.element(_from_the_start(tensor, items)))
-    axis = next((a for v in items if isinstance(v, Expr) and (a := axis_in(v)) is not None), None)
+    axis = next((a for v in items if (a := _axis_of(v)) is not None), None)
     if axis is None and (basic or items):
         return _view(tensor, items)
     if basic:
         raise ComputeTypeError(
             explain(
                 f"{tensor.name}[{_written(items)}]",
-                f"{axis} is an axis, so that this is an element, and slices are not supported "
-                "in it",
-                "Read single elements, and write loops as axes of sl.compute.",
+                f"{axis} is an axis, so this reads an element, where slices are not supported",
+                "Read single elements, and write loops as axes: k = sl.reduce_axis(n), and "
+                f"sl.sum({tensor.name}[i + k], axis=k).",
             )
         )
     return tensor.element(items)
@@ -56,6 +56,13 @@ def get(tensor: Tensor, indices: Any) -> Any:
 
 def _is_basic(value: Any) -> bool:
     return value is None or value is Ellipsis or isinstance(value, slice)
+
+
+def _axis_of(item: Any) -> Axis | None:
+    """Return an axis in an item of an index, also in a bound of a slice."""
+    parts = (item.start, item.stop, item.step) if isinstance(item, slice) else (item,)
+    found = (axis_in(v) for v in parts if isinstance(v, Expr))
+    return next((axis for axis in found if axis is not None), None)
 
 
 def _is_integer(value: Any) -> bool:
@@ -85,7 +92,7 @@ def _position(tensor: Tensor, dimension: int, value: Any) -> Any:
                 else f"{tensor.name} of shape {shape_text(tensor.shape)} is empty.",
             )
         )
-    return number if number >= 0 else extent + number
+    return number if number >= 0 else extent - -number
 
 
 def _check_kinds(tensor: Tensor, items: tuple[Any, ...]) -> None:

@@ -15,7 +15,7 @@ from schedlang.arrays.shaping import diagonal, moveaxis, ravel, reshape
 from schedlang.arrays.stages import data_axes, each, element, read, stage, tensor_of
 from schedlang.compute.tensor import Extent, Tensor, shape_text
 from schedlang.errors import ComputeError, explain
-from schedlang.language.construct import binary, cast
+from schedlang.language.construct import binary, cast, settled
 
 
 def matmul(a: Any, b: Any) -> Tensor:
@@ -83,7 +83,9 @@ def dot(a: Any, b: Any) -> Any:
     """
     left, right = (operand(v, "np.dot") for v in (a, b))
     if not _has_axes(left) or not _has_axes(right):
-        return elementwise("multiply", lambda x, y: binary("*", x, y), a, b, asked="np.dot")
+        # np.dot is no ufunc: a Python number has a dtype of its own
+        strong = [v if isinstance(v, Tensor) else settled(v, "float64") for v in (left, right)]
+        return elementwise("multiply", lambda x, y: binary("*", x, y), *strong, asked="np.dot")
     assert isinstance(left, Tensor) and isinstance(right, Tensor)
     if left.ndim <= 2 and right.ndim <= 2:
         return matmul(left, right)

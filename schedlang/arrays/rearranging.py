@@ -111,8 +111,8 @@ def _index(value: Any, what: str) -> None:
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Tensor:
     """Return ``np.repeat``: each element ``repeats`` times, one after another."""
     source = tensor_of(a, "np.repeat")
-    if axis is None:
-        source, axis = ravel(source), 0
+    if axis is None or not source.ndim:
+        source, axis = ravel(source), axis or 0
     along = axis_number(axis, source.ndim, "np.repeat")
     if isinstance(repeats, (Tensor, np.ndarray, list, tuple)):
         raise ComputeTypeError(
@@ -163,8 +163,8 @@ def take(a: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Any:
     source = tensor_of(a, "np.take")
     if mode not in ("raise", "wrap", "clip"):
         raise ComputeError(f"np.take: mode={mode!r} is none of 'raise', 'wrap', 'clip'")
-    if axis is None:
-        source, axis = ravel(source), 0
+    if axis is None or not source.ndim:
+        source, axis = ravel(source), axis or 0
     along = axis_number(axis, source.ndim, "np.take")
     if isinstance(indices, (list, tuple)) or (isinstance(indices, np.ndarray) and indices.ndim):
         return _take_numbers(source, np.asarray(indices), along, mode)

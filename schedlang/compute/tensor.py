@@ -216,8 +216,9 @@ class Tensor(_Methods):
 
     def __bool__(self) -> bool:
         raise ComputeTypeError(
-            f"tensor {self.name} has no truth value: choose per element, e.g. "
-            f"sl.select({self._element()} > 0, ...) inside sl.compute; to test for a missing "
+            f"tensor {self.name} has no truth value: choose per element, "
+            f"np.where({self.name} > 0, a, b), or sl.select({self._element()} > 0, ...) inside "
+            "sl.compute; to test for a missing "
             f"tensor, write {self.name} is None"
         )
 

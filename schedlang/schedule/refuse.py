@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from schedlang.compute.tensor import Tensor
+from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.errors import ScheduleError, explain
 from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import For
@@ -25,17 +25,6 @@ def refuse(
     raise ScheduleError(explain(asked, why, hint, nest))
 
 
-def refuse_view(tensor: Tensor) -> NoReturn:
-    """Raise :class:`ScheduleError` for a view, which other operations on arrays read through."""
-    (source,) = tensor.op.input_tensors
-    refuse(
-        f"s[{tensor.name}]",
-        f"{tensor.name} is a view, and operations on arrays read {source.name} instead",
-        "Name the view before you use it, which gives it a stage: "
-        f'sl.named("{tensor.name}", ...).',
-    )
-
-
 def marked_nest(state: State, axis: Axis) -> str:
     """Return the lines of the nest around the loop over ``axis``, with an arrow at that loop."""
     nest = lower_state(state, strict=False)
@@ -54,3 +43,15 @@ def marked_nest(state: State, axis: Axis) -> str:
     left_out = ["..."]
     above, below = left_out if first else [], left_out if end < len(lines) else []
     return "\n".join([*above, *(line[indent:] for line in around), *below])
+
+
+def refuse_view(tensor: Tensor) -> None:
+    """Raise if ``tensor``, which is no stage of a schedule, is a view that stages read through."""
+    if isinstance(tensor.op, ComputeOp) and tensor.op.view:
+        source = tensor.op.input_tensors[0].name
+        refuse(
+            f"s[{tensor.name}]",
+            f"{tensor.name} is a view, and operations on arrays read {source} instead",
+            "Name the view before you use it, which gives it a stage: "
+            f'sl.named("{tensor.name}", ...).',
+        )

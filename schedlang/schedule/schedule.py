@@ -106,8 +106,7 @@ class Schedule:
             name = self.state.defined.get(key)
             if name is not None:
                 return StageView(self, name)
-            if isinstance(key.op, ComputeOp) and key.op.view:
-                refuse_view(key)
+            refuse_view(key)
             key = key.name
         elif isinstance(key, (ComputeOp, ScanOp)):
             for output in key.outputs:
