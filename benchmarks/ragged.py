@@ -71,7 +71,8 @@ def product(columns: int = 0) -> sl.Tensor:
 
     def element(i: Any, *j: Any) -> Any:
         k = sl.reduce_axis((indptr[i], indptr[i + 1]), name="k")
-        return sl.sum(data[k] * x[(indices[k], *j)], axis=k)
+        place = (indices[k], *j)
+        return sl.sum(data[k] * x[place], axis=k)
 
     return sl.compute((n, columns) if columns else (n,), element, name="y")
 

@@ -475,6 +475,10 @@ def test_an_unsigned_or_bounded_length_is_a_box() -> None:
     assert (k.lo, k.extent) == (-1, 10)
 
 
+def test_reads_at_declared_elements_are_in_bounds() -> None:
+    assert sl.compute((4,), gather(SIZE - 1), name="R").op.input_tensors[0].name == "W"
+
+
 def test_an_element_may_be_negative_until_a_fact_says_otherwise() -> None:
     starts = sl.assume(sl.placeholder((3,), "int8", name="starts"), within=(-2, 4))
     X = sl.placeholder((3, 4), name="X")
@@ -542,6 +546,16 @@ N = sl.placeholder((4,), "int32", name="N")
 V = sl.placeholder((9,), name="V")
 
 
+SIZE = sl.var("n")
+
+
+def gather(last: Any) -> Callable[[Any], Any]:
+    """Return the element of a gather whose indices are declared to lie in ``0..last``."""
+    at = sl.assume(sl.placeholder((4,), "int32", name="at"), within=(0, last))
+    W = sl.placeholder((SIZE,), name="W")
+    return lambda i: W[at[i]]
+
+
 def in_row(make: Callable[[Any], Any]) -> Callable[[], Any]:
     return lambda: sl.compute((4,), make, name="R")
 
@@ -573,6 +587,14 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "argmax from a negative start": (
         in_row(lambda i: sl.argmax(V[sl.max(k := sl.reduce_axis((i - 1, 5)), 0)], axis=k)),
         ComputeError, "cannot be negative"),
+    "elements beyond a tensor": (
+        in_row(lambda i: V[sl.assume(sl.placeholder((4,), "int32", name="at"), within=(0, 9))[i]]),
+        BoundsError, r"index 0 takes the values 0\.\.9, but V of shape \(9,\) has extent 9"),
+    "a size beyond a tensor": (
+        lambda: sl.compute((4,), gather(SIZE), name="R"), BoundsError, r"takes the values 0\.\.n,"),
+    "a negative element": (
+        in_row(lambda i: V[sl.assume(sl.placeholder((4,), "int32", name="at"), within=(-1, 3))[i]]),
+        BoundsError, r"takes the values -1\.\.3"),
     "assume a float": (lambda: sl.assume(V, within=(0, 1)), ComputeTypeError, "V is float32"),
     "assume no tensor": (lambda: sl.assume(np.arange(3)), ComputeTypeError, "made by sl.placehold"),
     "assume a result": (

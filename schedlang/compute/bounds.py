@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple, Optional
 
+from schedlang.compute.facts import elements, span_of
+from schedlang.compute.ragged import without_ranges
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, shape_text
 from schedlang.errors import BoundsError, explain
@@ -155,6 +157,8 @@ def _check_read(
         lin, size = to_lin(index, ranges=ranges), to_lin(extent)
         found = _values_outside(index, lin, size, scope, guard, unknown)
         found = found or _outside_at_any_size(lin, size, scope, guard[0])
+        if found is None and not (guard[0] and not _only_in_range(op, guard)):
+            found = _declared_outside(index, size, ranges)
         if found is None:
             continue
         below, above, values = found
@@ -202,6 +206,32 @@ def _values_outside(
         if not (below or above) or (uncertain and exact is None):
             return None
     return Outside(below, above, f"{low} and up" if high is None else f"{low}..{high}")
+
+
+def _only_in_range(op: ComputeOp, guard: Guard) -> bool:
+    """Return whether a node is conditional only because of the ranges of ragged axes."""
+    path = guard[2]
+    whole = path is not None and len(path) == 1 and path[0][0] is op.where
+    return whole and without_ranges(op.where, len(op.limits)) is None
+
+
+def _declared_outside(index: Expr, size: Lin, ranges: Ranges) -> Outside | None:
+    """Return the values that an index may have by the ranges that ``sl.assume`` declared.
+
+    Return ``None`` if it reads nothing of which a range is declared, or if it is in bounds.
+    """
+    used = [node for node in postorder([index]) if isinstance(node, Read)]
+    spans = [span_of(read.tensor) for read in used]
+    if not used or any(low is None or high is None for low, high in spans):
+        return None
+    known = elements()
+    lin = known.lin(index, ranges)
+    inside = known.within(ranges)
+    first, last = lower(lin, inside), upper(lin, inside)
+    if first is None or last is None:
+        return None
+    below, above = inside.nonneg(-first - 1), inside.nonneg(last - size)
+    return Outside(below, above, f"{to_expr(first)}..{to_expr(last)}") if below or above else None
 
 
 def _outside_at_any_size(lin: Lin, size: Lin, scope: Ranges, conditional: bool) -> Outside | None:

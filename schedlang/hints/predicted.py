@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod, sqrt
 
+from schedlang.autotune.costs.averages import averaged
 from schedlang.autotune.costs.estimate import (
     CYCLE,
     LAUNCH,
@@ -49,7 +50,7 @@ def predicted(nest: Nest, target: Target, threads: int) -> Prediction:
     the bandwidth, and servers.
     """
     cycles, waiting, launches = 0.0, 0.0, set()
-    for cost in costs(with_vectors_of_llvm(nest), target, grouped=True):
+    for cost in costs(with_vectors_of_llvm(averaged(nest, {})), target, grouped=True):
         *caches, memory = cost.traffic
         outer = parallel_loop(cost.loops) if threads > 1 else None
         share = shared = 1.0

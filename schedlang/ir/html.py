@@ -28,7 +28,7 @@ from schedlang.ir.printer import (
     printed_names,
     statement_lines,
 )
-from schedlang.ir.trimmed import printed
+from schedlang.ir.trimmed import printed, trimmed
 from schedlang.markup.code import marked
 from schedlang.markup.names import Name, NameTable
 from schedlang.markup.text import escape
@@ -200,7 +200,11 @@ def _definition(
     name = nest.names.get(stmt.axis, stmt.axis.name)
     if isinstance(stmt, For):
         kind = stmt.tag or f"{stmt.kind} loop"
+        found = trimmed(stmt)
         extent = expr_text(stmt.extent, nest.names)
+        if found.tests:
+            ends = (expr_text(end, nest.names) for end in (found.start, found.stop))
+            extent = f"{'..'.join(ends)}, at most {extent}"
         key = (name, number, stmt.stage)
         title = f"{name}: {kind} of stage {stmt.stage}, {extent} iterations"
     else:
@@ -222,7 +226,7 @@ def _margin(row: Row) -> tuple[str, str]:
         return "", ""
     extents = [loop.extent for loop in row.loops]
     known = [extent for extent in extents if isinstance(extent, int)]
-    if len(known) < len(extents) or not known:
+    if len(known) < len(extents) or not known or any(trimmed(x).tests for x in row.loops):
         return "", ""
     times = f"{prod(known):,}"
     what = "The body" if isinstance(stmt, For) else "The statement"

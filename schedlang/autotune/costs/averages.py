@@ -61,7 +61,8 @@ class _Sampler:
         start, length = self.range_of(stmt, found, values)
         at = start + np.floor(self.rng.random(SAMPLES) * np.maximum(length, 1)).astype(np.int64)
         body = Block(tuple(self.stmt(s, {**values, stmt.axis: at}) for s in found.body.stmts))
-        if not found.tests:
+        if not found.tests or not isinstance(stmt.extent, int):
+            # a size that is not known counts as in any other loop
             return replace(stmt, body=body)
         return replace(stmt, body=body, extent=max(1, round(float(length.mean()))))
 
