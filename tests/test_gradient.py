@@ -9,6 +9,7 @@ import pytest
 
 import schedlang as sl
 from tests.gradient_cases import CASES, Case
+from tests.gradient_maps import check
 
 STEP = 1e-5
 
@@ -45,6 +46,17 @@ def test_gradients_are_the_limits_of_differences(name: str) -> None:
     expected = ((ends[0] - ends[1]) * head).sum() / (2 * step)
     got = sum((by * w).sum() for by, w in zip(found, ways))
     np.testing.assert_allclose(got, expected, rtol=1e-3 if step > STEP else 1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_index_maps(seed: int) -> None:
+    wrong = check(seed, kernel=seed % 4 == 0)
+    assert not wrong, wrong
+
+
+def test_an_index_with_remainders_of_other_axes_ends() -> None:
+    """The solution for one axis has a remainder of another, which must stay as it is."""
+    assert not check(142)
 
 
 @pytest.mark.parametrize("name", ["lstm", "strided_convolution", "softmax", "attention"])

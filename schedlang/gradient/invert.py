@@ -116,12 +116,16 @@ class _Pivot:
 
 @dataclass
 class _Solver:
-    """The state of an elimination; each equation is a polynomial that must be 0."""
+    """The state of an elimination; each equation is a polynomial that must be 0.
+
+    Axes that are ``unknown`` may still be solved for; those that are ``fixed`` stay free.
+    """
 
     axes: Sequence[Axis]
     held: Sequence[Expr]
     ranges: Ranges = field(default_factory=Ranges)
     unknown: dict[Axis, None] = field(default_factory=dict)
+    fixed: dict[Axis, None] = field(default_factory=dict)
     equations: list[Equation] = field(default_factory=list)
     values: dict[Axis, Lin] = field(default_factory=dict)
     zeros: list[Lin] = field(default_factory=list)
@@ -313,6 +317,10 @@ class _Solver:
         size, other = factors[axis].const or 0, factors[partner].const or 0
         step = abs(size)
         target = -(lin - Lin.of(axis) * size - Lin.of(partner) * other)
+        for left in self._unknown_in(target):
+            # its remainder is part of the solution, so that no other equation may solve for it
+            self.unknown.pop(left)
+            self.fixed[left] = None
         low, high = self.ranges.of(partner)
         assert high is not None
         wanted = target * pow(other % step, -1, step) - low
@@ -426,7 +434,7 @@ class _Solver:
     def inverse(self) -> Inverse:
         free: list[Axis] = []
         digits: set[Axis] = set()
-        for axis in list(self.unknown):
+        for axis in (*self.fixed, *self.unknown):
             low, high = self.ranges.of(axis)
             assert high is not None
             count = high - low + 1
