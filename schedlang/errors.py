@@ -171,6 +171,10 @@ class DatabaseWarning(UserWarning):
     """A tuning database has unusable lines, or only a schedule for another case."""
 
 
+class PlainScheduleWarning(UserWarning):
+    """The tactics made no schedule of a computation, so that it has a plain one, which is slow."""
+
+
 class ForkWarning(UserWarning):
     """Parallel kernels run on one thread, since the process was forked after a parallel call."""
 

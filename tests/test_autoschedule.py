@@ -18,7 +18,9 @@ from schedlang.autoschedule import choose, moves
 from schedlang.autoschedule.groups import groups
 from schedlang.autoschedule.nearest import nearest
 from schedlang.autoschedule.plain import plain
+from schedlang.autoschedule.pressure import spill_factor
 from schedlang.autoschedule.problems import problem_of, space_of
+from schedlang.autotune.costs.estimate import estimate
 from schedlang.autotune.record import Trial, Where, machine
 from schedlang.autotune.space import Space
 from schedlang.errors import (
@@ -26,6 +28,7 @@ from schedlang.errors import (
     ComputeError,
     ComputeTypeError,
     DatabaseWarning,
+    PlainScheduleWarning,
     TuningError,
 )
 from schedlang.gpu_lowering.lower import device_program
@@ -264,6 +267,42 @@ def test_no_estimate_is_above_that_of_the_unscheduled_nest() -> None:
         assert chosen <= space.of(sl.schedule(output), {}, "").estimate.seconds
 
 
+def test_tiny_loops_stay_as_they_are() -> None:
+    A = sl.placeholder((1,), name="A")
+    B = sl.compute((1,), lambda i: A[i] + 1, name="B")
+    found = choose(B, AVX2)
+    assert not found.schedule.steps and "no step lowers the estimate" in found.note
+
+
+def test_rows_far_apart_cost_more_if_a_loop_jumps_from_one_to_the_next() -> None:
+    X = sl.placeholder((256, 256), name="X")
+    k, r = sl.reduce_axis(256, name="k"), sl.reduce_axis(256, name="r")
+    down = sl.compute((256,), lambda j: sl.sum(X[k, j], axis=k), name="down")
+    along = sl.compute((256,), lambda i: sl.sum(X[i, r], axis=r), name="along")
+    for output, jumps in ((down, True), (along, False)):
+        nest = sl.lower(sl.schedule(output))
+        once, thrice = (estimate(nest, AVX2, 1, n).seconds for n in (1.0, 3.0))
+        assert (thrice > once) == jumps
+
+
+@pytest.mark.parametrize("rows, spills", [(14, True), (7, False)])
+def test_taps_that_share_operands_with_rows_take_registers(rows: int, spills: bool) -> None:
+    """Of 14 rows and 3 taps, 16 operands are shared: with 28 sums they exceed 32 registers."""
+    X, W = sl.placeholder((16, 8), name="X"), sl.placeholder((3, 8, 32), name="W")
+    c, t = sl.reduce_axis(8, name="c"), sl.reduce_axis(3, name="t")
+    Y = sl.compute(
+        (14, 32), lambda w, o: sl.sum(X[w + t, c] * W[t, c, o], axis=(c, t)), name="Y"
+    )
+    s = sl.schedule(Y)
+    w, o = Y.op.axis
+    outer, inner = s[Y].split(w, factor=rows)
+    s[Y].reorder(outer, c, t, inner, o)
+    s[Y].unroll(t)
+    s[Y].unroll(inner)
+    s[Y].vectorize(o)
+    assert (spill_factor(sl.lower(s), AVX512) > 1) == spills
+
+
 def test_a_long_chain_takes_draws_for_each_distinct_group(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
     draw = Space.draw_unverified
@@ -409,6 +448,19 @@ def test_records_that_do_not_fit_are_passed_over(database: sl.autotune.Database)
     np.testing.assert_array_equal(run(tensors, found.schedule, a, b), a @ b)
 
 
+def test_lines_of_other_computations_are_passed_over(database: sl.autotune.Database) -> None:
+    C, Y = product()[-1], softmax()[-1]
+    for output in (C, Y):
+        record(database, output, sl.schedule(output), 1e-6, {})
+    with database.path.open("a") as file:
+        file.write("not a line of a database\n")
+    op = Where.here([C], AVX2, {}).op
+    own = sl.autotune.Database(database.path, op)
+    assert [entry.name for entry in own.entries()] == ["C"] and own.problems == []
+    with pytest.warns(DatabaseWarning):
+        assert len(list(sl.autotune.Database(database.path).entries())) == 2
+
+
 def test_the_nearest_option() -> None:
     pick = nearest({"C.i.block": 16, "C.tile": [2, [0, 8]], "C.at": 3, "C.pack.B": True})
     assert pick("C.i.block", [1, 12, 40]) == 1
@@ -452,7 +504,7 @@ def test_a_failure_of_the_tactics_gives_a_plain_schedule(
 
     monkeypatch.setattr("schedlang.autoschedule.scheduler.by_model", fails)
     tensors = product(130, 72, 12)
-    with pytest.warns(DatabaseWarning, match="schedule is plain, as the tactics failed: KeyError"):
+    with pytest.warns(PlainScheduleWarning, match="is plain: the tactics failed: KeyError"):
         s = sl.autoschedule(tensors[-1], target)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

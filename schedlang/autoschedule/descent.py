@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from schedlang.autoschedule.moves import STRUCTURE, in_order, kind_of, others
+from schedlang.autoschedule.pressure import spill_factor
 from schedlang.autotune.knobs import Decisions, Rejected
 from schedlang.autotune.space import Candidate, Space
+from schedlang.target import Target
 
 # a decision is changed only for a gain of more than this part: the first options are the safest
 LEAST_GAIN = 1e-3
@@ -101,7 +103,16 @@ class _Draws:
         except Rejected:
             return None
         self.drawn.add(_key(found.decisions))
-        return found
+        return _with_spills(found, self.space.target)
+
+
+def _with_spills(candidate: Candidate, target: Target) -> Candidate:
+    """Return a candidate whose estimate counts spills that the cost model does not see."""
+    factor = 1.0 if target.is_gpu else spill_factor(candidate.nest, target)
+    if factor == 1:
+        return candidate
+    seconds = factor * candidate.estimate.seconds
+    return replace(candidate, estimate=replace(candidate.estimate, seconds=seconds))
 
 
 def _better(candidate: Candidate, best: Candidate) -> bool:

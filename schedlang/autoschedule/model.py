@@ -23,7 +23,7 @@ from schedlang.compute.data import structure
 from schedlang.compute.rename import Names, names_of
 from schedlang.compute.work import flops
 from schedlang.ir.specialize import at_sizes
-from schedlang.schedule.schedule import Schedule
+from schedlang.schedule.schedule import Schedule, empty_schedule
 
 # evaluations of one stage for a whole computation, and for one group of it
 BUDGET, MOST = 48, 28
@@ -47,7 +47,15 @@ def by_model(problem: Problem) -> tuple[Schedule | None, str]:
     nest = found.nest
     if nest.sizes:
         nest = at_sizes(nest, {v.name: n for v, n in problem.sizes.items()})
-    return without_useless_threads(found.schedule, nest, problem.target, problem.threads), ""
+    s = without_useless_threads(found.schedule, nest, problem.target, problem.threads)
+    untouched = empty_schedule(list(problem.outputs))
+    if _seconds(space, untouched) <= _seconds(space, s):
+        return untouched, "no step lowers the estimate of the loops as they are"
+    return s, ""
+
+
+def _seconds(space: Space, s: Schedule) -> float:
+    return space.of(s, {}, "").estimate.seconds
 
 
 def _decisions(problem: Problem, found: Sequence[Group]) -> dict[str, Decision]:

@@ -14,7 +14,7 @@ from schedlang.autotune.knobs import Decision
 ORDER = (
     "inline", "fuse", "how", "lane", "shared", "tile", "each", "at", "axes", "vectors", "pack",
     "depth", "local", "count", "threads", "groups", "past", "steps", "parts", "double_buffer",
-    "reduce_order", "tested", "lanes", "rows", "parallel", "block", "order", "inner_order",
+    "reduce_order", "order", "tested", "lanes", "rows", "parallel", "block", "inner_order",
     "vthreads", "prefetch", "transposed", "unroll",
 )  # fmt: skip
 # kinds of knobs that decide which other knobs there are, or what these mean
@@ -66,15 +66,16 @@ def start(name: str, options: Sequence[Decision]) -> int:
 def others(name: str, decision: Decision, options: Sequence[Decision] | None) -> list[Decision]:
     """Return the values of a knob to try instead of ``decision``, the most promising first.
 
-    ``options`` is ``None`` for the order of a permutation: then each item goes first, then last.
+    ``options`` is ``None`` for the order of a permutation. Then each item goes first, the last one
+    before others, as it is the contiguous one. Reduction loops also go last.
 
-    >>> others("C.order", [0, 1, 2], None)
-    [[1, 0, 2], [2, 0, 1], [1, 2, 0], [0, 2, 1]]
+    >>> others("C.order", [0, 1, 2], None), others("C.reduce_order", [0, 1], None)
+    ([[2, 0, 1], [1, 0, 2]], [[1, 0]])
     >>> others("C.i.block", 1, [1, 2, 3, 4, 6, 8, 12, 16, 24, 48])
     [48, 3, 8, 16]
     """
     if options is None:
-        return _moved(list(decision))
+        return _moved(list(decision), back=kind_of(name) == "reduce_order")
     distinct = [o for n, o in enumerate(options) if o not in options[:n]]
     if kind_of(name) == "tile":
         found = _tiles(distinct)
@@ -98,11 +99,11 @@ def _tiles(options: Sequence[Decision]) -> list[Decision]:
     return list(found.values())
 
 
-def _moved(order: list[int]) -> list[Decision]:
-    """Return an order with each item moved to the front, and then to the back."""
+def _moved(order: list[int], back: bool) -> list[Decision]:
+    """Return an order with each item moved to the front, and then to the back if asked."""
     found: list[Decision] = []
-    for front in (True, False):
-        for item in order:
+    for front in (True, False) if back else (True,):
+        for item in reversed(order) if front else order:
             rest = [n for n in order if n != item]
             moved = [item, *rest] if front else [*rest, item]
             if moved != order and moved not in found:

@@ -16,7 +16,7 @@ from schedlang.autotune.records.warn import warn
 from schedlang.autotune.sizes import checked_sizes
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.compute.precision import warn_of_float64
-from schedlang.errors import ComputeTypeError, first_line
+from schedlang.errors import ComputeTypeError, PlainScheduleWarning, first_line
 from schedlang.schedule.schedule import Schedule, empty_schedule
 from schedlang.target import Target
 
@@ -65,7 +65,7 @@ def autoschedule(
       of the one in the cache folder and those that come with schedlang.
 
     :func:`choose` also tells where the schedule comes from. If neither a database nor the tactics
-    give one, a :class:`~schedlang.errors.DatabaseWarning` says why, and the schedule is plain:
+    give one, a :class:`~schedlang.errors.PlainScheduleWarning` says why, and the schedule is plain:
     each stage at root, its outer loops in parallel.
 
     Raises :class:`~schedlang.errors.ComputeTypeError` and :class:`~schedlang.errors.ComputeError`
@@ -83,7 +83,7 @@ def autoschedule(
     found = choose(outputs, target, sizes, database)
     if found.origin == PLAIN:
         names = ", ".join(t.name for t in found.schedule.outputs)
-        warn(f"autoschedule({names}): the schedule is plain, as {found.note}")
+        warn(f"autoschedule({names}): the schedule is plain: {found.note}", PlainScheduleWarning)
     return found.schedule
 
 
@@ -117,15 +117,16 @@ def choose(
     hit = known(problem, sources(tensors, database))
     if hit is not None:
         return Choice(hit.schedule, DATABASE if hit.same_sizes else NEAR_SIZE, hit.note, guessed)
-    made, why = _modelled(problem)
+    made, note = _modelled(problem)
     if made is None:
-        return Choice(plain(problem), PLAIN, why, guessed)
+        return Choice(plain(problem), PLAIN, note, guessed)
     listed = ", ".join(f"{name} = {n}" for name, n in guessed.items())
-    return Choice(made, MODEL, f"planned for {listed}" if listed else "", guessed)
+    notes = [f"planned for {listed}"] if listed else []
+    return Choice(made, MODEL, "; ".join([*notes, *([note] if note else [])]), guessed)
 
 
 def _modelled(problem: Problem) -> tuple[Schedule | None, str]:
-    """Return the schedule of the cost model, or why there is none."""
+    """Return the schedule of the cost model and what to say about it, or why there is none."""
     try:
         return by_model(problem)
     except Exception as error:

@@ -1,0 +1,77 @@
+"""Registers that taps which are unrolled together need, besides those of the sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+
+from schedlang.diagnostics.tiles import Update, registers, updates
+from schedlang.expr.visit import postorder
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import For, Load
+from schedlang.ir.offsets import flat, lane_step
+from schedlang.target import Target
+
+# LLVM unrolls serial loops of so few iterations; more copies than these are not examined
+SHORT, MOST_COPIES = 4, 512
+# the factor on the time of a tile whose sums spill (measured for two convolutions)
+SPILLED = 1.6
+
+
+def spill_factor(nest: Nest, target: Target) -> float:
+    """Return the factor on the time of ``nest`` if reused operands push sums out of registers.
+
+    Taps that are unrolled inside a tile read some elements again: those of the next row are those
+    of the next tap. LLVM loads such an element once, and keeps it in a register until its last use.
+    """
+    return SPILLED if any(_spills(update, target) for update in updates(nest)) else 1.0
+
+
+def _spills(update: Update, target: Target) -> bool:
+    loops = (update.step, *update.inside)
+    lanes = next((f for f in loops if f.kind == "vectorize"), None)
+    if lanes is None or not isinstance(lanes.extent, int):
+        return False
+    rows = [f for f in loops if f.kind == "unroll" and not f.axis.is_reduce]
+    taps = [f for f in loops if f.axis.is_reduce and _unrolled(f)]
+    copies = prod(size for size in map(_size, (*rows, *taps)))
+    if not rows or not taps or copies > MOST_COPIES:
+        return False
+    vectors = registers(lanes.extent, target.vector_width(update.store.buffers[0].dtype))
+    live = sum(
+        _distinct(load, lanes, rows, taps, copies)
+        for load in postorder(update.store.values) if isinstance(load, Load)
+    )  # fmt: skip
+    return live > 0 and vectors * (prod(map(_size, rows)) + 1) + live > target.vector_registers
+
+
+def _distinct(
+    load: Load, lanes: For, rows: Sequence[For], taps: Sequence[For], copies: int
+) -> int:
+    """Return the elements that copies of a load share, if all lanes read one element; else 0."""
+    offset = flat(load.buffer, load.indices)
+    if lane_step(offset, lanes.axis) != 0:
+        return 0
+    loops = (*rows, *taps)
+    steps = [lane_step(offset, f.axis) for f in loops]
+    known = [step for step in steps if step is not None]
+    moves = any(steps[: len(rows)]) and any(steps[len(rows) :])
+    if len(known) < len(steps) or not moves:
+        return 0
+    places = product(*(range(0, step * _size(f) or 1, step or 1) for step, f in zip(known, loops)))
+    found = {sum(place) for place in places}
+    # elements that each copy reads alone are operands of an instruction, not kept
+    shared = copies // prod(_size(f) for f, step in zip(loops, known) if not step)
+    return len(found) if len(found) < shared else 0
+
+
+def _unrolled(loop: For) -> bool:
+    return loop.kind == "unroll" or (isinstance(loop.extent, int) and loop.extent <= SHORT)
+
+
+def _size(loop: For) -> int:
+    return loop.extent if isinstance(loop.extent, int) else 1
+
+
+__all__ = ["spill_factor"]
