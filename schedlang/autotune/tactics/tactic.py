@@ -93,8 +93,9 @@ class Applicable:
         if name not in self._known:
             tactic = self._tactics.get(name)
             self._known[name] = None
-            fits = tactic is not None and tactic.scatters == self._stage.is_scatter
-            self._known[name] = fits and tactic.applies(self._stage, self)
+            self._known[name] = tactic is not None and (
+                tactic.scatters == self._stage.is_scatter and tactic.applies(self._stage, self)
+            )
         answer = self._known[name]
         assert answer is not None, f"tactic {name} depends on itself through another one"
         return answer
