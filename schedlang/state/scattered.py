@@ -41,7 +41,7 @@ def apart(stage: Stage, axis: Axis) -> bool:
     assert scatters(op) and op.destination is not None
     plan = make_plan(stage, whole(op.shape), Ranges(), Peel(), Threads())
     var = plan.variables.get(axis)
-    if var is None:
+    if var is None or plan.extents[axis].const == 1:
         return True
     values = {a: to_lin(a.lo) + plan.values[a] for a in (*op.axis, *op.reduce_axis)}
     indices = [to_lin(i, values, plan.ranges) for i in op.destination]

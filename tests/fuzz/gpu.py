@@ -106,6 +106,9 @@ class Binder:
     def bind(self, view: Any) -> None:
         """Bind the data axes of a stage at root, and sometimes a reduction axis, to threads."""
         rng = self.rng
+        if view.op.destination is not None:
+            self.attempt(lambda: self.bind_scatter(view))
+            return
         data = [a for a in view.op.axis if self.free(view, a)]
         across = bool(view.op.reduce_axis) and rng.random() < 0.4
         letters = ["y"] if across else ["x", "y"]
@@ -150,6 +153,31 @@ class Binder:
         if rng.random() < 0.3 and rest:
             what = rng.choice([view.vectorize, view.unroll])
             self.attempt(lambda: what(rest[-1]))
+        self.loops += [(view, axis) for axis in view.leaf_axes]
+
+    def bind_scatter(self, view: Any) -> None:
+        """Bind the loops that initialize a scatter and those that update it, to the same threads.
+        """
+        op, rng = view.op, self.rng
+        blocks = rng.random() < 0.7
+        if rng.random() < 0.2:
+            view.bind(view.fuse(), "blockIdx.z")
+            blocks = False
+        for axes in (op.scattered, op.reduce_axis):
+            if axes and rng.random() < 0.95:
+                whole = axes[0] if len(axes) == 1 else view.fuse(*axes)
+                outer, thread = view.split(whole, self.threads["x"])
+                self.attempt(lambda t=thread: view.bind(t, "threadIdx.x"))
+                if blocks:
+                    self.attempt(lambda o=outer: view.bind(o, "blockIdx.x"))
+        rows = [a for a in op.axis if not any(a is b for b in op.scattered)]
+        if rows and rng.random() < 0.5:
+            outer, thread = view.split(rows[-1], self.threads["y"])
+            self.attempt(lambda: view.bind(thread, "threadIdx.y"))
+            if rng.random() < 0.5:
+                self.attempt(lambda: view.bind(outer, "blockIdx.y"))
+        if rng.random() < 0.3:
+            self.attempt(lambda: view.reorder(*rng.sample(view.leaf_axes, 2)))
         self.loops += [(view, axis) for axis in view.leaf_axes]
 
     def free(self, view: Any, axis: Any) -> bool:

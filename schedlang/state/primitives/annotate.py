@@ -161,7 +161,7 @@ def bind(state: State, stage: Stage, axis: Axis, thread: Any) -> Result:
     elif not _updates_atomically(stage, axis, tag):
         _refuse_reduction(state, stage, axis, "iterations")
     if _updates_atomically(stage, axis, tag):
-        _refuse_atomic(state, stage, axis)
+        _refuse_atomic(state, stage.with_(kinds={**stage.kinds, axis: tag}), axis)
     check_unannotated(state, stage, axis)
     bound = (a for a, k in stage.kinds.items() if k == tag and tag != "vthread")
     other = next((a for a in bound if not _in_other_nest(stage, a, axis)), None)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from schedlang.errors import ScheduleError
 from schedlang.expr.nodes import Axis, Expr
+from schedlang.state.atomics import meets_across_threads, operation
 from schedlang.state.cuts import broken_cut
 from schedlang.state.placement import store_refusal
 from schedlang.state.prefetches import fetches
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.relations import position
 from schedlang.state.scattered import apart, keeps_result, overwrites, scatters
-from schedlang.state.state import At, Stage, State, participle
+from schedlang.state.state import THREADS, At, Stage, State, participle
 
 
 def without_conflict(state: State, before: State, name: str, axis: Axis | None = None) -> State:
@@ -98,10 +99,14 @@ def _check_lanes(state: State, stage: Stage, before: State, axis: Axis | None) -
 
 def _check_updates(state: State, stage: Stage, before: State, axis: Axis | None) -> None:
     """Refuse a step after which concurrent updates of a scatter meet, or the wrong one remains."""
-    old = before.stages[stage.name]
+    old, op = before.stages[stage.name], stage.op
+    atomic = scatters(op) and op.reducer is not None and operation(op.reducer) is not None
     for loop in stage.reduce_leaves if stage.kinds == old.kinds else ():
         kind = stage.kinds.get(loop, "")
-        if kind in ("vectorize", "parallel", "vthread") and not apart(stage, loop):
+        meets = kind in ("vectorize", "parallel", "vthread") and not apart(stage, loop)
+        if kind in THREADS and not atomic:
+            meets = meets_across_threads(stage, loop)
+        if meets:
             refuse(
                 f"{loop.name} is {participle(kind)}, and its iterations could then update the same "
                 "element at once",
