@@ -194,6 +194,8 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "sort in place": (lambda: A.sort(), "sort with NumPy"),
     "fill": (lambda: A.fill(0), "is not written to"),
     "length": (lambda: len(sl.placeholder((n,), name="N")), "known only at the call"),
+    "schedule of an element": (
+        lambda: sl.schedule(np.sqrt(A[0, 0])), r"is not a tensor; .*sl\.named\(\"y\", \.\.\.\)"),
     # names
     "name of a named tensor": (lambda: sl.named("C", A),
     r"sl\.named\('C', A\): A has a name already"
