@@ -57,7 +57,9 @@ MATRIX: dict[str, Callable[[Any], Any]] = {
     lambda x: np.pad(x, ((1, 0), (2, 3)), constant_values=-1), "pad edges":
     lambda x: np.pad(x, (1, 2), mode="edge"), "pad reflected":
     lambda x: np.pad(x, ((0, 0), (2, 2)), "reflect"), "pad wrapped": lambda x: np.pad(x, 2, "wrap"),
-    "diff": np.diff, "diff twice": lambda x: np.diff(x, 2, axis=0), "diff with ends":
+    "pad a view": lambda x: np.pad(x[1:, ::2].T, ((1, 0), (0, 2))), "pad a view's edges":
+    lambda x: np.pad(x[1:-1, ::-1], 2, "edge"), "diff": np.diff, "diff twice":
+    lambda x: np.diff(x, 2, axis=0), "diff with ends":
     lambda x: np.diff(x, prepend=0, append=x[:, :1]), "triu": np.triu, "tril":
     lambda x: np.tril(x, -1),
     "triu of a vector": lambda x: np.triu(x[0], 1), "diag": lambda x: np.diag(x[0], 1),
@@ -101,6 +103,10 @@ MATRIX: dict[str, Callable[[Any], Any]] = {
     "average": lambda x: np.average(x, axis=0), "average by a vector":
     lambda x: np.average(x, axis=1, weights=x[0] ** 2),
 }  # fmt: skip
+
+if not hasattr(np, "matvec"):
+    # new in NumPy 2.2
+    del MATRIX["matvec"], MATRIX["vecmat"]
 
 
 @pytest.mark.parametrize("name", MATRIX)

@@ -203,6 +203,21 @@ def test_a_named_view_is_a_stage() -> None:
     assert (turned + 1).op.input_tensors == [A] and (packed + 1).op.input_tensors == [packed]
 
 
+def test_operations_read_through_views() -> None:
+    A = sl.placeholder((4, 6), name="A")
+    for made in (
+        A.T @ A, A[1:].sum(), np.exp(A[::-1]), np.pad(A[1:, ::2], 1), np.concatenate([A[0], A[1]]),
+        np.take(A.ravel(), [3, 1]), A[:, 1:].reshape(5, 4)[None].max(), np.cumsum(A.T, axis=1),
+        np.einsum("ij->ji", A).argmax(axis=0), np.roll(A[:2], 1), np.where(A.T > 0, A.T, 0),
+    ):  # fmt: skip
+        inputs, seen = [made], set()
+        while inputs:
+            tensor = inputs.pop()
+            seen.add(tensor.op)
+            inputs += tensor.op.input_tensors
+        assert not [op.name for op in seen if getattr(op, "view", False) and op is not made.op]
+
+
 def test_a_renamed_stage() -> None:
     A = sl.placeholder((4, 6), name="A")
     turned = renamed(A.T, "turned")

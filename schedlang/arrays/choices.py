@@ -68,6 +68,8 @@ def clip(
     max: Any = None,  # noqa: A002
 ) -> Any:  # fmt: skip
     """Return ``np.clip``: ``a`` within ``a_min`` and ``a_max``, either of which may be ``None``."""
+    if (min is not None and a_min is not None) or (max is not None and a_max is not None):
+        raise ComputeTypeError("np.clip: a_min and min are one bound, as are a_max and max")
     low, high = (min if a_min is None else a_min), (max if a_max is None else a_max)
     ends = [v for v in (low, high) if v is not None]
 

@@ -16,6 +16,7 @@ from schedlang.arrays import (
     reductions,
     scans,
     shaping,
+    taking,
 )
 from schedlang.arrays.calls import Form
 
@@ -111,8 +112,8 @@ _REARRANGED = {
     "roll": Form(rearranging.roll, "a shift axis"),
     "repeat": Form(rearranging.repeat, "a repeats axis"),
     "tile": Form(rearranging.tile, "A reps"),
-    "take": Form(rearranging.take, "a indices axis out mode"),
-    "take_along_axis": Form(rearranging.take_along_axis, "arr indices axis"),
+    "take": Form(taking.take, "a indices axis out mode"),
+    "take_along_axis": Form(taking.take_along_axis, "arr indices axis"),
     "pad": Form(rearranging.pad, "array pad_width mode constant_values"),
     "diff": Form(rearranging.diff, "a n axis prepend append"),
     "tril": Form(rearranging.triangle, "m k"),

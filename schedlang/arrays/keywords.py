@@ -16,8 +16,8 @@ _ADVICE = {
     "where": ("every element is computed", "Choose elements: np.where(cond, {asked}(...), other)."),
     "subok": ("every result is a tensor", "Leave out subok=."),
     "signature": ("dtypes promote by NumPy's rules", "Cast an operand: A.astype('float32')."),
-    "mean": ("the mean is computed", "Leave out mean=; equal stages are computed once only if you "
-             "share them, so write the formula for others."),
+    "mean": ("the mean is computed",
+             "Leave out mean=, or write the formula: ((A - m) ** 2).sum(axis) / n."),
     "device": ("a computation has no device", 'Choose one when you build: target="cuda".'),
     "overwrite_input": ("a tensor is not written to", "Leave out overwrite_input=."),
 }  # fmt: skip

@@ -85,6 +85,11 @@ def total(
     source = tensor_of(a, asked)
     kind = widened(source.dtype) if dtype is None else dtypes.canonical(dtype)
     if kind == "bool":
+        if initial is not None:
+            raise ComputeTypeError(
+                f"{asked}(dtype=bool, initial=...): the result is that of np.any or np.all, which "
+                "take no initial=; combine it afterwards, with | or &"
+            )
         return truth("any" if name == "sum" else "all", source, axis, keepdims, where)
     wide = "float32" if kind == "float16" and name == "sum" else kind
     make = reduce.sum if name == "sum" else reduce.prod

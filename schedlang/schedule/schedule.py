@@ -478,9 +478,10 @@ def empty_schedule(outputs: Any, call: str = "sl.schedule") -> Schedule:
         elif isinstance(item, Tensor):
             tensors.append(item)
         else:
+            made = '; sl.named("y", ...) makes one of a value' if isinstance(item, Expr) else ""
             raise ComputeTypeError(
                 f"{call}({shown(item)}): {shown(item)} is not a tensor; give tensors that "
-                "sl.compute or sl.scan returned"
+                f"sl.compute or sl.scan returned{made}"
             )
     for tensor in tensors:
         if isinstance(tensor.op, PlaceholderOp):
