@@ -171,6 +171,19 @@ def test_ragged_batch_and_mean() -> None:
     np.testing.assert_allclose(made, expected, rtol=1e-4, atol=1e-6)
 
 
+def test_an_end_may_be_the_element_of_a_0_d_tensor() -> None:
+    count = sl.placeholder((), "int32", name="count")
+    X = sl.placeholder((7,), name="X")
+
+    def first(i: Any) -> Any:
+        k = sl.reduce_axis(count, name="k")
+        return sl.sum(X[k], axis=k)
+
+    S = sl.compute((2,), first, name="S")
+    x = np.arange(7, dtype="float32")
+    agrees(sl.schedule(S), np.full(2, 3.0), X=x, count=np.array(3, "int32"))
+
+
 def test_segment_softmax_of_graph_attention() -> None:
     n, nnz = sl.var("n"), sl.var("nnz")
     indptr, indices, data = csr(n, nnz)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 
 from tests.fuzz.values import Ax, Graph, placeholder
 
 
-def ragged_range(g: Graph, data: Sequence[Ax], before: Sequence[Ax], text: str, size: int) -> str:
+def ragged_range(
+    g: Graph, rng: Random, data: Sequence[Ax], before: Sequence[Ax], text: str, size: int
+) -> str:
     """Return the ends of a range inside of ``0..text``, or an empty text if there is none.
 
-    ``data`` are the data axes, and ``before`` the reduction axes before this one.
+    ``rng`` draws it, ``data`` are the data axes, and ``before`` the reduction axes before this one.
     """
-    rng = g.rng
     others = [a for a in (*data, *before) if a.text != "0"]
     if not others or text == "0":
         return ""
@@ -34,15 +36,15 @@ def ragged_range(g: Graph, data: Sequence[Ax], before: Sequence[Ax], text: str, 
     kind = rng.random()
     if kind < 0.5:
         g.kinds.add("range of lengths")
-        return f"0, {_ends(g, row, size)}"
+        return f"0, {_ends(g, rng, row, size)}"
     g.kinds.add("range of starts and stops")
-    return f"{_ends(g, row, size)}, {_ends(g, row, size)}"
+    return f"{_ends(g, rng, row, size)}, {_ends(g, rng, row, size)}"
 
 
-def _ends(g: Graph, row: Ax, size: int) -> str:
+def _ends(g: Graph, rng: Random, row: Ax, size: int) -> str:
     """Return an element of a new input that is an end of a range, sometimes outside of the box."""
-    dtype = g.rng.choice(("int32", "int32", "int64", "int8"))
-    least = g.rng.choice((0, -1))
+    dtype = rng.choice(("int32", "int32", "int64", "int8"))
+    least = rng.choice((0, -1))
     made = placeholder(g, 1, dtype, [(row.text, row.size)], (least, size + 1))
     g.lines.append(f"sl.assume({made.name}, within=({least}, {size}))")
     if least < 0:
