@@ -8,7 +8,7 @@ which would change their rounding: sympy, which does both, sees only the functio
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from schedlang.compute.read import Read
 from schedlang.expr import dtypes
@@ -63,8 +63,7 @@ def negative(a: Expr) -> Expr:
     if isinstance(a, Unary) and a.op == "-":
         return a.a
     if _is_guarded(a):
-        assert isinstance(a, Select)
-        return chosen(a.cond, negative(a.a), negative(a.b), a.lazy)
+        return _inside(a, negative)
     return Unary("-", a, a.dtype)
 
 
@@ -88,15 +87,15 @@ def times(a: Expr, b: Expr) -> Expr:
                 return other
             if one.value == -1:
                 return negative(other)
+    if _is_guarded(a):
+        return _inside(a, lambda side: times(side, b))
+    if _is_guarded(b):
+        return _inside(b, lambda side: times(a, side))
+    if isinstance(a, Unary) and a.op == "-":
+        return negative(times(a.a, b))
+    if isinstance(b, Unary) and b.op == "-":
+        return negative(times(a, b.a))
     for one, other in ((a, b), (b, a)):
-        if isinstance(one, Unary) and one.op == "-":
-            return negative(times(*((one.a, other) if one is a else (other, one.a))))
-        if _is_guarded(one):
-            assert isinstance(one, Select)
-            first, second = (
-                times(*((side, other) if one is a else (other, side))) for side in (one.a, one.b)
-            )
-            return chosen(one.cond, first, second, one.lazy)
         if isinstance(one, Binary) and one.op == "/" and isinstance(one.a, Const):
             return divided(times(other, one.a), one.b)
     if isinstance(a, Binary) and a.op == "*" and isinstance(a.b, Const) and isinstance(b, Const):
@@ -113,8 +112,7 @@ def divided(a: Expr, b: Expr) -> Expr:
     if isinstance(a, Unary) and a.op == "-":
         return negative(divided(a.a, b))
     if _is_guarded(a):
-        assert isinstance(a, Select)
-        return chosen(a.cond, divided(a.a, b), divided(a.b, b), a.lazy)
+        return _inside(a, lambda side: divided(side, b))
     return Binary("/", a, b, a.dtype)
 
 
@@ -167,14 +165,26 @@ def _is_guarded(value: Expr) -> bool:
     return isinstance(value, Select) and (is_number(value.a, 0) or is_number(value.b, 0))
 
 
+def _inside(value: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """Return a choice with a side of 0, with the other side changed; any number may be nested."""
+    guards: list[Select] = []
+    while isinstance(value, Select) and _is_guarded(value):
+        guards.append(value)
+        value = value.b if is_number(value.a, 0) else value.a
+    made = change(value)
+    none = number(0, made.dtype)
+    for guard in reversed(guards):
+        first, second = (none, made) if is_number(guard.a, 0) else (made, none)
+        made = chosen(guard.cond, first, second, guard.lazy)
+    return made
+
+
 def converted(value: Expr, dtype: str) -> Expr:
     """Return ``value`` in another float dtype."""
     if value.dtype == dtype:
         return value
     if _is_guarded(value):
-        assert isinstance(value, Select)
-        sides = converted(value.a, dtype), converted(value.b, dtype)
-        return chosen(value.cond, *sides, value.lazy)
+        return _inside(value, lambda side: converted(side, dtype))
     return cast(value, dtype)
 
 

@@ -104,6 +104,8 @@ def pullback(
         else:
             for child, part in _parts(node, flow, values.get(id(node), node)):
                 _refuse_integers(stage, node, child, depends)
+                if isinstance(part, Traced) and id(child) in depends:
+                    _refuse_unknown(stage, node, child)
                 add(child, part)
     return found[::-1]
 
@@ -173,6 +175,19 @@ def _refuse_integers(stage: str, node: Expr, child: Expr, depends: set[int]) -> 
             f"sl.gradient(..., rules={{{stage}: None}}) or a function (see docs/gradients.md).",
         )
     )
+
+
+def _refuse_unknown(stage: str, node: Expr, child: Expr) -> None:
+    """Raise if ``node`` is a function of a float whose derivative is not known."""
+    if dtypes.is_float(child.dtype):
+        raise ComputeError(
+            explain(
+                f"sl.gradient through stage {stage}",
+                f"the derivative of {node} is not known",
+                f"Write it with other functions, or give the derivative of {stage}: "
+                f"sl.gradient(..., rules={{{stage}: ...}}).",
+            )
+        )
 
 
 def _parts(node: Expr, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flow]]:
@@ -249,6 +264,9 @@ def _of_call(node: Call, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flow]]
         none = number(0, node.dtype)
         below = chosen(Binary("<", a, none, "bool"), negative(flow), none, False)
         yield a, chosen(Binary(">", a, none, "bool"), flow, below, False)
+    elif node.fn not in functions.DIFFERENTIABLE:
+        # such as a float of an integer's bits
+        yield from ((argument, TRACED) for argument in node.args)
     else:
         for place, argument in enumerate(node.args):
             by = functions.derivative(node.fn, place, node.args, value)

@@ -71,7 +71,7 @@ def gathered(walk: Walk, tensor: Tensor, sites: Sequence[Site], name: str) -> Ad
     for site in sites:
         try:
             for case in cases(site):
-                every.append((site, _drafts(_of(walk, case), names, shape)))
+                every.append((site, _drafts(walk, _of(walk, case), names, shape)))
         except NotInvertible as unknown:
             _refuse_scatter(tensor, site, unknown.dim)
     every = [(site, drafts) for site, drafts in every if drafts]
@@ -107,7 +107,7 @@ def gathered(walk: Walk, tensor: Tensor, sites: Sequence[Site], name: str) -> Ad
 
 
 def _of(walk: Walk, site: Site) -> Site:
-    return site if walk.padded else replace(site, head=None)
+    return replace(site, head=None) if walk.by_row else site
 
 
 def _is_copy(value: Expr, axes: Sequence[Axis], shape: Shape) -> bool:
@@ -170,7 +170,7 @@ def _unused(name: str, used: Sequence[str]) -> str:
     return found
 
 
-def _drafts(site: Site, names: Sequence[str], shape: Shape) -> list[_Draft]:
+def _drafts(walk: Walk, site: Site, names: Sequence[str], shape: Shape) -> list[_Draft]:
     """Return the drafts of one site, one for each piece of the tensor with iterations of its own.
     """
     piece = whole(names, shape)
@@ -189,10 +189,13 @@ def _drafts(site: Site, names: Sequence[str], shape: Shape) -> list[_Draft]:
         if not lin.depends_on(own) and to_lin(shape[dim]).const != 1
         and not any(isinstance(leaf, Opaque) for leaf in lin.leaves())
     }  # fmt: skip
-    spans = _spans(first)
-    if not points and not first.inverse.splits and not spans:
+    moduli, spans = dict(first.inverse.splits), _spans(first)
+    if walk.by_row:
+        for dimensions in (moduli, points, spans):
+            dimensions.pop(0, None)
+    if not points and not moduli and not spans:
         return [first]
-    pieces = cut(names, shape, first.inverse.splits, points, spans)
+    pieces = cut(names, shape, moduli, points, spans)
     found = [_draft(site, part) for part in pieces]
     return [draft for draft in found if draft is not None]
 
