@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterable
 
 from schedlang.compute.read import Read
 from schedlang.expr import dtypes
+from schedlang.expr.lazy import both
 from schedlang.expr.nodes import Binary, Call, Cast, Const, Expr, Select, Unary
 from schedlang.index.simplify import to_lin
 from schedlang.language.construct import cast
 
 # the most nodes of two expressions that are compared
 _MOST_COMPARED = 200
+# the most choices with a side of 0 that are nested
+_MOST_GUARDS = 4
 
 
 def number(value: float, dtype: str) -> Const:
@@ -165,18 +168,48 @@ def _is_guarded(value: Expr) -> bool:
     return isinstance(value, Select) and (is_number(value.a, 0) or is_number(value.b, 0))
 
 
-def _inside(value: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """Return a choice with a side of 0, with the other side changed; any number may be nested."""
+def within(value: Expr, cond: Expr, holds: bool, lazy: bool) -> Expr:
+    """Return ``value`` where the truth of ``cond`` is ``holds``, else 0.
+
+    The conditions under which ``value`` is not 0 already are tested first: they may guard reads in
+    ``cond``. Many of them become one, so that the depth of choices is bounded.
+    """
+    guards, inner = _guards(value)
+    if len(guards) >= _MOST_GUARDS:
+        joined = _condition(guards[0])
+        for guard in guards[1:]:
+            joined = both(joined, _condition(guard))
+        guards = [Select(joined, inner, number(0, value.dtype), value.dtype, True)]
+    none = number(0, value.dtype)
+    sides = (inner, none) if holds else (none, inner)
+    return _around(guards, chosen(cond, sides[0], sides[1], lazy))
+
+
+def _guards(value: Expr) -> tuple[list[Select], Expr]:
+    """Return the choices with a side of 0 around a value, from outside, and the value."""
     guards: list[Select] = []
     while isinstance(value, Select) and _is_guarded(value):
         guards.append(value)
         value = value.b if is_number(value.a, 0) else value.a
-    made = change(value)
-    none = number(0, made.dtype)
+    return guards, value
+
+
+def _condition(guard: Select) -> Expr:
+    return Unary("~", guard.cond, "bool") if is_number(guard.a, 0) else guard.cond
+
+
+def _around(guards: list[Select], value: Expr) -> Expr:
+    none = number(0, value.dtype)
     for guard in reversed(guards):
-        first, second = (none, made) if is_number(guard.a, 0) else (made, none)
-        made = chosen(guard.cond, first, second, guard.lazy)
-    return made
+        first, second = (none, value) if is_number(guard.a, 0) else (value, none)
+        value = chosen(guard.cond, first, second, guard.lazy)
+    return value
+
+
+def _inside(value: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """Return a choice with a side of 0, with the other side changed; any number may be nested."""
+    guards, inner = _guards(value)
+    return _around(guards, change(inner))
 
 
 def converted(value: Expr, dtype: str) -> Expr:

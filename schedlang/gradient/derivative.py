@@ -31,6 +31,7 @@ from schedlang.gradient.algebra import (
     number,
     plus,
     times,
+    within,
 )
 from schedlang.index.simplify import to_lin
 from schedlang.language.calls import call
@@ -205,9 +206,8 @@ def _parts(node: Expr, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flow]]:
         elif node.a.dtype != "bool":
             yield node.a, TRACED
     elif isinstance(node, Select):
-        none = number(0, node.dtype)
-        yield node.a, chosen(node.cond, flow, none, node.lazy)
-        yield node.b, chosen(node.cond, none, flow, node.lazy)
+        yield node.a, within(flow, node.cond, True, node.lazy)
+        yield node.b, within(flow, node.cond, False, node.lazy)
     elif isinstance(node, Call):
         yield from _of_call(node, flow, value)
 
