@@ -815,6 +815,30 @@ def second_order_recurrence() -> Case:
 
 
 @case
+def recurrence_with_a_window() -> Case:
+    """Read several earlier rows of a state in a reduction."""
+    X, w = inputs(X=(7, 2), w=(3,))
+    S = sl.placeholder((7, 2), DTYPE, name="S")
+    d = axis(3, "d")
+    first = sl.compute((1, 2), lambda t, i: X[0, i], name="first")
+    step = sl.compute(
+        (7, 2),
+        lambda t, i: sl.sum(S[sl.max(t - 1 - d, 0), i] * w[d], axis=d, init=X[t, i]), name="step",
+    )  # fmt: skip
+    C = sl.scan(first, step, S, name="C")
+
+    def by_torch(x: Any, w: Any) -> Any:
+        import torch
+
+        rows = [x[0]]
+        for t in range(1, 7):
+            rows.append(sum(rows[max(t - 1 - d, 0)] * w[d] for d in range(3)) + x[t])
+        return torch.stack(rows)
+
+    return Case(C, [X, w], by_torch)
+
+
+@case
 def recurrent_network() -> Case:
     X, W, U, h0 = inputs(X=(5, 2, 3), W=(3, 4), U=(4, 4), h0=(2, 4))
     H = sl.placeholder((6, 2, 4), DTYPE, name="H")

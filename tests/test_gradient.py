@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.expr.visit import postorder
 from tests.gradient_cases import CASES, Case
 from tests.gradient_maps import check
 
@@ -162,6 +163,39 @@ def test_functions_with_a_kink() -> None:
     assert at(larger, A, a, b).tolist() == [0.5, 0, 1]
     steps = sl.compute((3,), lambda i: sl.floor(A[i]) + sl.round(A[i]), name="steps")
     assert at(steps, A, a).tolist() == [0, 0, 0]
+
+
+def test_a_condition_is_tested_after_those_around_it() -> None:
+    """The outer condition guards the read in the inner one, in the gradient as well."""
+    A, B = sl.placeholder((4,), name="A"), sl.placeholder((4,), name="B")
+    index = sl.placeholder((4,), "int64", name="index")
+
+    def body(i: sl.Axis) -> sl.Expr:
+        inner = sl.if_then_else(B[index[i]] > 0, A[i] * A[i], A[i])
+        return sl.if_then_else(index[i] >= 0, inner, 0) * A[i]
+
+    C = sl.compute((4,), body, name="C")
+    head = sl.placeholder((4,), name="head")
+    a, b = np.array([1, 2, 3, 4], "float32"), np.array([1, -1, 1, 1], "float32")
+    f = sl.reference(sl.gradient(C, A, head))
+    at_ = np.array([0, 1, -9, 3])
+    found = f(A=a, B=b, index=at_, head=np.ones(4, "float32"))
+    assert found.tolist() == [3, 4, 0, 48]
+
+
+def test_a_hundred_nested_choices() -> None:
+    A = sl.placeholder((3,), name="A")
+
+    def nested(i: sl.Axis) -> sl.Expr:
+        total = A[i]
+        for k in range(100):
+            total = sl.if_then_else(A[i] > k, total * 0.5 + A[i], A[i] * k)
+        return total
+
+    C = sl.compute((3,), nested, name="C")
+    assert at(C, A, np.array([-1, 2.5, 99.5], "float32")).tolist()[0] == 99
+    by = sl.gradient(C, A, sl.placeholder((3,), name="head"))
+    assert sum(1 for _ in postorder(by.op.body)) < 4000
 
 
 def test_a_product_with_zeros() -> None:

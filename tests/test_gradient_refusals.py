@@ -92,6 +92,40 @@ def test_arguments_of_a_wrong_kind(made: Any, message: str) -> None:
         made()
 
 
+def recurrence() -> tuple[sl.Tensor, ...]:
+    S = sl.placeholder((4,), name="S")
+    first = sl.compute((1,), lambda t: A[0], name="first")
+    twice = sl.compute((4,), lambda t: S[t - 1] * 2, name="twice")
+    step = sl.compute((4,), lambda t: twice[t] + A[t], name="step")
+    return S, twice, sl.scan(first, step, S, name="R")
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_parts_of_a_scan_have_no_gradient(part: int) -> None:
+    S, twice, R = recurrence()
+    inner = (S, twice)[part]
+    message = f"{inner.name} is a part of scan R and exists only"
+    with pytest.raises(ComputeError, match=message):
+        sl.gradient(R, [A, inner], head(4))
+    with pytest.raises(ComputeError, match=message):
+        sl.gradient(R, A, head(4), rules={inner: None})
+
+
+def test_a_step_that_reads_rows_at_a_varying_distance() -> None:
+    S = sl.placeholder((6,), name="S")
+    first = sl.compute((3,), lambda t: A[t], name="first")
+    d = sl.reduce_axis(2, name="d")
+    recent = sl.compute((6,), lambda t: sl.sum(S[sl.max(t - 1 - d, 0)], axis=d), name="recent")
+    step = sl.compute((6,), lambda t: sl.tanh(recent[t]), name="step")
+    with pytest.raises(ComputeError, match="scan R: its steps read rows at a distance that varies"):
+        sl.gradient(sl.scan(first, step, S, name="R"), A, head(6))
+
+
+def test_rules_of_other_computations() -> None:
+    with pytest.raises(ComputeError, match="T does not depend on C; leave out the rule"):
+        sl.gradient(T, A, rules={C: None})
+
+
 def test_gradients_of_rules_have_the_shape_of_their_tensors() -> None:
     with pytest.raises(ComputeError, match=r"for A of shape \(4,\) a gradient of shape \(3,\)"):
         sl.gradient(T, A, rules={T: lambda g: {A: head(3)}})

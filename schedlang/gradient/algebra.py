@@ -8,16 +8,19 @@ which would change their rounding: sympy, which does both, sees only the functio
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from schedlang.compute.read import Read
 from schedlang.expr import dtypes
+from schedlang.expr.lazy import both
 from schedlang.expr.nodes import Binary, Call, Cast, Const, Expr, Select, Unary
 from schedlang.index.simplify import to_lin
 from schedlang.language.construct import cast
 
 # the most nodes of two expressions that are compared
 _MOST_COMPARED = 200
+# the most choices with a side of 0 that are nested
+_MOST_GUARDS = 4
 
 
 def number(value: float, dtype: str) -> Const:
@@ -63,8 +66,7 @@ def negative(a: Expr) -> Expr:
     if isinstance(a, Unary) and a.op == "-":
         return a.a
     if _is_guarded(a):
-        assert isinstance(a, Select)
-        return chosen(a.cond, negative(a.a), negative(a.b), a.lazy)
+        return _inside(a, negative)
     return Unary("-", a, a.dtype)
 
 
@@ -88,15 +90,15 @@ def times(a: Expr, b: Expr) -> Expr:
                 return other
             if one.value == -1:
                 return negative(other)
+    if _is_guarded(a):
+        return _inside(a, lambda side: times(side, b))
+    if _is_guarded(b):
+        return _inside(b, lambda side: times(a, side))
+    if isinstance(a, Unary) and a.op == "-":
+        return negative(times(a.a, b))
+    if isinstance(b, Unary) and b.op == "-":
+        return negative(times(a, b.a))
     for one, other in ((a, b), (b, a)):
-        if isinstance(one, Unary) and one.op == "-":
-            return negative(times(*((one.a, other) if one is a else (other, one.a))))
-        if _is_guarded(one):
-            assert isinstance(one, Select)
-            first, second = (
-                times(*((side, other) if one is a else (other, side))) for side in (one.a, one.b)
-            )
-            return chosen(one.cond, first, second, one.lazy)
         if isinstance(one, Binary) and one.op == "/" and isinstance(one.a, Const):
             return divided(times(other, one.a), one.b)
     if isinstance(a, Binary) and a.op == "*" and isinstance(a.b, Const) and isinstance(b, Const):
@@ -113,8 +115,7 @@ def divided(a: Expr, b: Expr) -> Expr:
     if isinstance(a, Unary) and a.op == "-":
         return negative(divided(a.a, b))
     if _is_guarded(a):
-        assert isinstance(a, Select)
-        return chosen(a.cond, divided(a.a, b), divided(a.b, b), a.lazy)
+        return _inside(a, lambda side: divided(side, b))
     return Binary("/", a, b, a.dtype)
 
 
@@ -167,14 +168,56 @@ def _is_guarded(value: Expr) -> bool:
     return isinstance(value, Select) and (is_number(value.a, 0) or is_number(value.b, 0))
 
 
+def within(value: Expr, cond: Expr, holds: bool, lazy: bool) -> Expr:
+    """Return ``value`` where the truth of ``cond`` is ``holds``, else 0.
+
+    The conditions under which ``value`` is not 0 already are tested first: they may guard reads in
+    ``cond``. Many of them become one, so that the depth of choices is bounded.
+    """
+    guards, inner = _guards(value)
+    if len(guards) >= _MOST_GUARDS:
+        joined = _condition(guards[0])
+        for guard in guards[1:]:
+            joined = both(joined, _condition(guard))
+        guards = [Select(joined, inner, number(0, value.dtype), value.dtype, True)]
+    none = number(0, value.dtype)
+    sides = (inner, none) if holds else (none, inner)
+    return _around(guards, chosen(cond, sides[0], sides[1], lazy))
+
+
+def _guards(value: Expr) -> tuple[list[Select], Expr]:
+    """Return the choices with a side of 0 around a value, from outside, and the value."""
+    guards: list[Select] = []
+    while isinstance(value, Select) and _is_guarded(value):
+        guards.append(value)
+        value = value.b if is_number(value.a, 0) else value.a
+    return guards, value
+
+
+def _condition(guard: Select) -> Expr:
+    return Unary("~", guard.cond, "bool") if is_number(guard.a, 0) else guard.cond
+
+
+def _around(guards: list[Select], value: Expr) -> Expr:
+    none = number(0, value.dtype)
+    for guard in reversed(guards):
+        first, second = (none, value) if is_number(guard.a, 0) else (value, none)
+        value = chosen(guard.cond, first, second, guard.lazy)
+    return value
+
+
+def _inside(value: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """Return a choice with a side of 0, with the other side changed; any number may be nested."""
+    guards, inner = _guards(value)
+    return _around(guards, change(inner))
+
+
 def converted(value: Expr, dtype: str) -> Expr:
     """Return ``value`` in another float dtype."""
     if value.dtype == dtype:
         return value
     if _is_guarded(value):
-        assert isinstance(value, Select)
-        sides = converted(value.a, dtype), converted(value.b, dtype)
-        return chosen(value.cond, *sides, value.lazy)
+        return _inside(value, lambda side: converted(side, dtype))
     return cast(value, dtype)
 
 

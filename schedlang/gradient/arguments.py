@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedlang.compute.tensor import Operation, Tensor, shape_text
+from schedlang.compute.graph import step_operations
+from schedlang.compute.tensor import Operation, ScanOp, Tensor, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr, Var
@@ -89,9 +90,37 @@ def check_head(y: Tensor, head: Any) -> None:
         )
 
 
-def check_reached(y: Tensor, xs: Sequence[Tensor], order: Sequence[Operation]) -> None:
-    """Raise for one of ``xs`` on which ``y`` does not depend; ``order`` is all that it does."""
+def steps_of(scan: ScanOp) -> list[Operation]:
+    """Return the operations that a scan evaluates row by row."""
+    return [*step_operations(scan), *(update.op for update in scan.update)]
+
+
+def check_reached(
+    y: Tensor, xs: Sequence[Tensor], rules: Mapping[Tensor, Any], order: Sequence[Operation],
+    scans: Sequence[ScanOp],
+) -> None:  # fmt: skip
+    """Raise for one of ``xs`` or ``rules`` that has no gradient in the computation of ``y``.
+
+    ``order`` are all operations of ``y``, and ``scans`` those that are recurrences.
+    """
     known = set(order)
+    for tensor in (*xs, *rules):
+        scan = next((s for s in scans if tensor in s.state or tensor.op in steps_of(s)), None)
+        if scan is not None:
+            raise ComputeError(
+                explain(
+                    f"sl.gradient({y.name}, ...) with {tensor.name}",
+                    f"{tensor.name} is a part of scan {scan.name} and exists only for the row that "
+                    "is being computed",
+                    f"Name the result of the scan, {scan.outputs[0].name}, or what its steps read.",
+                )
+            )
+    for rule in rules:
+        if rule.op not in known:
+            raise ComputeError(
+                f"sl.gradient({y.name}, ..., rules={{{rule.name}: ...}}): {y.name} does not depend "
+                f"on {rule.name}; leave out the rule"
+            )
     for x in xs:
         if x.op not in known:
             inputs = ", ".join(dict.fromkeys(op.name for op in order if not op.input_tensors))

@@ -31,6 +31,7 @@ from schedlang.gradient.algebra import (
     number,
     plus,
     times,
+    within,
 )
 from schedlang.index.simplify import to_lin
 from schedlang.language.calls import call
@@ -104,6 +105,8 @@ def pullback(
         else:
             for child, part in _parts(node, flow, values.get(id(node), node)):
                 _refuse_integers(stage, node, child, depends)
+                if isinstance(part, Traced) and id(child) in depends:
+                    _refuse_unknown(stage, node, child)
                 add(child, part)
     return found[::-1]
 
@@ -175,6 +178,19 @@ def _refuse_integers(stage: str, node: Expr, child: Expr, depends: set[int]) -> 
     )
 
 
+def _refuse_unknown(stage: str, node: Expr, child: Expr) -> None:
+    """Raise if ``node`` is a function of a float whose derivative is not known."""
+    if dtypes.is_float(child.dtype):
+        raise ComputeError(
+            explain(
+                f"sl.gradient through stage {stage}",
+                f"the derivative of {node} is not known",
+                f"Write it with other functions, or give the derivative of {stage}: "
+                f"sl.gradient(..., rules={{{stage}: ...}}).",
+            )
+        )
+
+
 def _parts(node: Expr, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flow]]:
     """Yield the children of ``node`` that may have an adjoint, each with its part.
 
@@ -190,9 +206,8 @@ def _parts(node: Expr, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flow]]:
         elif node.a.dtype != "bool":
             yield node.a, TRACED
     elif isinstance(node, Select):
-        none = number(0, node.dtype)
-        yield node.a, chosen(node.cond, flow, none, node.lazy)
-        yield node.b, chosen(node.cond, none, flow, node.lazy)
+        yield node.a, within(flow, node.cond, True, node.lazy)
+        yield node.b, within(flow, node.cond, False, node.lazy)
     elif isinstance(node, Call):
         yield from _of_call(node, flow, value)
 
@@ -249,6 +264,9 @@ def _of_call(node: Call, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flow]]
         none = number(0, node.dtype)
         below = chosen(Binary("<", a, none, "bool"), negative(flow), none, False)
         yield a, chosen(Binary(">", a, none, "bool"), flow, below, False)
+    elif node.fn not in functions.DIFFERENTIABLE:
+        # such as a float of an integer's bits
+        yield from ((argument, TRACED) for argument in node.args)
     else:
         for place, argument in enumerate(node.args):
             by = functions.derivative(node.fn, place, node.args, value)

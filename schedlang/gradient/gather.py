@@ -8,10 +8,8 @@ one writes the gradient of a convolution by hand.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import product
-from math import prod
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 from schedlang.compute.boundary import pad
@@ -21,41 +19,18 @@ from schedlang.compute.reduce import sum as reduce_sum
 from schedlang.compute.tensor import ScanOp, Shape, Tensor
 from schedlang.errors import ComputeError, explain
 from schedlang.expr.lazy import both
-from schedlang.expr.nodes import Axis, Binary, Const, Expr, Var
+from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.gradient.adjoint import Adjoint
-from schedlang.gradient.algebra import guarded, number, plus, same, times
-from schedlang.gradient.invert import Inverse, NotInvertible, invert
-from schedlang.gradient.pieces import Piece, assembled, cut, whole
-from schedlang.gradient.simplify import index_of, scope, substituted
+from schedlang.gradient.algebra import guarded, number, plus
+from schedlang.gradient.drafts import Draft, drafts_of, unused
+from schedlang.gradient.invert import NotInvertible
+from schedlang.gradient.pieces import Piece, assembled, whole
+from schedlang.gradient.simplify import scope, substituted
 from schedlang.gradient.site import Site, cases
 from schedlang.gradient.stages import Walk
-from schedlang.index.conjunctions import narrowed
-from schedlang.index.linear import Extreme, Lin, Opaque, to_expr
-from schedlang.index.ranges import Ranges
-from schedlang.index.relax import lower, upper
+from schedlang.index.linear import to_expr
 from schedlang.index.simplify import to_lin
-from schedlang.language.construct import binary, cast
-
-# the most iterations of a quotient or remainder that become terms of a sum
-_MOST_TERMS = 9
-
-
-@dataclass(frozen=True, eq=False)
-class _Draft:
-    """The gradient of the elements of ``piece`` by one site, before its stage is made.
-
-    ``shifts`` are ranges of indices of the adjoint ``site.head``, by dimension: the adjoint is to
-    have zeros there, in place of a condition.
-    """
-
-    site: Site
-    piece: Piece
-    inverse: Inverse
-    value: Expr
-    conditions: tuple[Expr, ...]
-    free: tuple[Axis, ...]
-    shifts: dict[int, tuple[int, int]]
 
 
 def gathered(walk: Walk, tensor: Tensor, sites: Sequence[Site], name: str) -> Adjoint:
@@ -66,12 +41,12 @@ def gathered(walk: Walk, tensor: Tensor, sites: Sequence[Site], name: str) -> Ad
     Raises :class:`~schedlang.errors.ComputeError` for a read at an index that depends on data.
     """
     shape = (*tensor.shape, *(axis.extent for axis in walk.batch))
-    every: list[tuple[Site, list[_Draft]]] = []
+    every: list[tuple[Site, list[Draft]]] = []
     names = _axis_names(tensor, walk.batch, sites)
     for site in sites:
         try:
             for case in cases(site):
-                every.append((site, _drafts(_of(walk, case), names, shape)))
+                every.append((site, drafts_of(walk, _of(walk, case), names, shape)))
         except NotInvertible as unknown:
             _refuse_scatter(tensor, site, unknown.dim)
     every = [(site, drafts) for site, drafts in every if drafts]
@@ -107,7 +82,7 @@ def gathered(walk: Walk, tensor: Tensor, sites: Sequence[Site], name: str) -> Ad
 
 
 def _of(walk: Walk, site: Site) -> Site:
-    return site if walk.padded else replace(site, head=None)
+    return replace(site, head=None) if walk.by_row else site
 
 
 def _is_copy(value: Expr, axes: Sequence[Axis], shape: Shape) -> bool:
@@ -150,7 +125,7 @@ def _axis_names(tensor: Tensor, batch: Sequence[Axis], sites: Sequence[Site]) ->
     names = names if len(names) == tensor.ndim else [""] * tensor.ndim
     made: list[str] = []
     for k, name in enumerate([*names, *rest]):
-        made.append(_unused(name or f"i{k}", made))
+        made.append(unused(name or f"i{k}", made))
     return made
 
 
@@ -162,212 +137,10 @@ def _own_axes(tensor: Tensor) -> tuple[Axis, ...]:
     return op.axis
 
 
-def _unused(name: str, used: Sequence[str]) -> str:
-    found, count = name, 1
-    while found in used:
-        count += 1
-        found = f"{name}_{count}"
-    return found
-
-
-def _drafts(site: Site, names: Sequence[str], shape: Shape) -> list[_Draft]:
-    """Return the drafts of one site, one for each piece of the tensor with iterations of its own.
-    """
-    piece = whole(names, shape)
-    first = _draft(site, piece)
-    if first is None:
-        return []
-    if not first.free:
-        return [first]
-    if first.free and set(first.free) <= first.inverse.digits:
-        unrolled = _unrolled(first)
-        if unrolled is not None:
-            return unrolled
-    own = set(site.axes)
-    points = {
-        dim: lin for dim, lin in enumerate(to_lin(index) for index in site.indices)
-        if not lin.depends_on(own) and to_lin(shape[dim]).const != 1
-        and not any(isinstance(leaf, Opaque) for leaf in lin.leaves())
-    }  # fmt: skip
-    spans = _spans(first)
-    if not points and not first.inverse.splits and not spans:
-        return [first]
-    pieces = cut(names, shape, first.inverse.splits, points, spans)
-    found = [_draft(site, part) for part in pieces]
-    return [draft for draft in found if draft is not None]
-
-
-def _spans(draft: _Draft) -> dict[int, tuple[Lin, Lin]]:
-    """Return the dimensions in which only some elements have iterations, with their ranges."""
-    held = [(cond, True) for cond in draft.conditions if not any(True for _ in reads([cond]))]
-    inside = narrowed(Ranges(), held)
-    spans: dict[int, tuple[Lin, Lin]] = {}
-    for dim, axis in enumerate(draft.piece.axes):
-        if inside is None or dim in draft.inverse.splits:
-            continue
-        low, high = inside.of(axis)
-        whole_range = Ranges().of(axis)
-        simple = high is not None and not any(
-            isinstance(atom, Extreme) for lin in (low, high) for atom in lin.atoms()
-        )
-        if simple and high is not None and (low, high) != whole_range:
-            spans[dim] = low, high + 1
-    return spans
-
-
-def _draft(site: Site, piece: Piece) -> _Draft | None:
-    inverse = invert(site.axes, site.indices, piece.element, site.held)
-    if inverse is None:
-        return None
-    taken = [axis.name for axis in piece.axes]
-    renamed: dict[Axis | Var, Lin] = {}
-    free: list[Axis] = []
-    for axis in inverse.free:
-        made = Axis(_unused(axis.name, taken), axis.extent, "reduce", axis.lo)
-        taken.append(made.name)
-        renamed[axis] = Lin.of(made)
-        free.append(made)
-    points = scope((*piece.axes, *free))
-    values = {axis: lin.substitute(renamed) for axis, lin in inverse.values.items()}
-    moved = [(cond, substituted(cond, values, points)) for cond in site.held]
-    conditions = [now for _, now in moved]
-    open_conditions = [cond for cond, now in moved if not isinstance(now, Const)]
-    shifts, padded = _shifts(site, open_conditions, inverse, values, points)
-    conditions += [substituted(cond, renamed, points) for cond in inverse.conditions]
-    conditions += [
-        cond for axis in inverse.bounds if axis not in padded
-        for cond in _in_range(axis, values[axis], points)
-    ]  # fmt: skip
-    kept: list[Expr] = []
-    for cond in conditions:
-        if isinstance(cond, Const):
-            if not cond.value:
-                return None
-        elif not any(same(cond, known) for known in kept):
-            kept.append(cond)
-    value = substituted(site.value, values, points)
-    used = {node for node in postorder([value, *kept]) if isinstance(node, Axis)}
-    for axis in free:
-        if axis not in used:
-            value = times(value, cast(axis.extent, value.dtype))
-    left = tuple(axis for axis in free if axis in used)
-    digits = frozenset(m for a, m in zip(inverse.free, free) if a in inverse.digits)
-    plain = Inverse(values, left, inverse.bounds, (), digits, inverse.splits)
-    return _Draft(site, piece, plain, value, tuple(kept), left, shifts)
-
-
-def _in_range(axis: Axis, value: Lin, points: Ranges) -> Iterator[Expr]:
-    """Yield the conditions under which ``value`` is in the range of ``axis``."""
-    low = to_lin(axis.lo)
-    high = low + to_lin(axis.extent)
-    # the constant goes to the right: i >= 3, and not i - 3 >= 0
-    varying = index_of(value - value.offset)
-    if not points.le(low, value):
-        yield binary(">=", varying, index_of(low - value.offset))
-    if not points.nonneg(high - value - 1):
-        yield binary("<", varying, index_of(high - value.offset))
-
-
-def _shifts(
-    site: Site, held: Sequence[Expr], inverse: Inverse, values: dict[Axis, Lin], points: Ranges
-) -> tuple[dict[int, tuple[int, int]], set[Axis]]:
-    """Return how far indices of the adjoint leave their ranges, and the axes for which zeros do.
-
-    Zeros around the adjoint take the place of a condition on an axis that the value uses only as an
-    index of the adjoint, and none of the conditions ``held`` uses. How far it leaves its range must
-    be a number.
-    """
-    shifts: dict[int, tuple[int, int]] = {}
-    padded: set[Axis] = set()
-    if site.head is None or not inverse.free:
-        return shifts, padded
-    uses = [read for read in reads([site.value]) if read.tensor is site.head]
-    others = [n for n in postorder(held) if isinstance(n, Axis)]
-    inside = [read for read in reads([site.value]) if read.tensor is not site.head]
-    others += [n for n in postorder([i for r in inside for i in r.indices]) if isinstance(n, Axis)]
-    others += _plain_axes(site.value)
-    for axis in inverse.bounds:
-        at = {k for read in uses for k, index in enumerate(read.indices) if index is axis}
-        if len(at) != 1 or any(axis is other for other in others):
-            continue
-        (dim,) = at
-        ends = _ends(values[axis], points)
-        over = _excess(ends, to_lin(axis.extent), points)
-        if over is not None:
-            shifts[dim] = over
-            padded.add(axis)
-    return shifts, padded
-
-
-def _plain_axes(value: Expr) -> list[Axis]:
-    """Return the axes in ``value`` outside of the indices of reads."""
-    found: list[Axis] = []
-    stack, seen = [value], set()
-    while stack:
-        node = stack.pop()
-        if id(node) in seen or isinstance(node, Read):
-            continue
-        seen.add(id(node))
-        if isinstance(node, Axis):
-            found.append(node)
-        stack += node.children
-    return found
-
-
-def _ends(value: Lin, points: Ranges) -> tuple[Lin | None, Lin | None]:
-    low, high = points.interval(value)
-    return (
-        lower(value, points) if low is None else Lin.of(low),
-        upper(value, points) if high is None else Lin.of(high),
-    )
-
-
-def _excess(
-    ends: tuple[Lin | None, Lin | None], extent: Lin, points: Ranges
-) -> tuple[int, int] | None:
-    """Return by how much values between ``ends`` leave ``0..extent`` on each side, if known."""
-    low, high = ends
-    if low is None or high is None:
-        return None
-    found = []
-    for over in (-low, high - extent + 1):
-        if over.const is None and not points.nonneg(-over):
-            return None
-        found.append(max(over.const or 0, 0))
-    return found[0], found[1]
-
-
-def _unrolled(draft: _Draft) -> list[_Draft] | None:
-    """Return a draft for each value of the free axes, if they are few."""
-    counts = [axis.extent for axis in draft.free if isinstance(axis.extent, int)]
-    if len(counts) < len(draft.free) or prod(counts) > _MOST_TERMS:
-        return None
-    points = scope(draft.piece.axes)
-    made: list[_Draft] = []
-    for values in product(*(range(n) for n in counts)):
-        at = {axis: to_lin(axis.lo) + k for axis, k in zip(draft.free, values)}
-        conditions = [substituted(cond, at, points) for cond in _all_conditions(draft)]
-        if any(isinstance(cond, Const) and not cond.value for cond in conditions):
-            continue
-        kept = tuple(cond for cond in conditions if not isinstance(cond, Const))
-        value = substituted(draft.value, at, points)
-        made.append(_Draft(draft.site, draft.piece, draft.inverse, value, kept, (), {}))
-    return made
-
-
-def _all_conditions(draft: _Draft) -> list[Expr]:
-    """Return the conditions of a draft, those for which it would need zeros included."""
-    points = scope((*draft.piece.axes, *draft.free))
-    bounds = draft.inverse.bounds if draft.shifts else ()
-    values = draft.inverse.values
-    extra = (cond for axis in bounds for cond in _in_range(axis, values[axis], points))
-    return [*draft.conditions, *extra]
-
-
 Paddings = dict[Tensor, tuple[Tensor, dict[int, int]]]
 
 
-def _paddings(drafts: Sequence[_Draft]) -> Paddings:
+def _paddings(drafts: Sequence[Draft]) -> Paddings:
     """Return for each adjoint a copy with zeros around, and how far it is shifted.
 
     One copy serves all drafts that need zeros.
@@ -392,7 +165,7 @@ def _paddings(drafts: Sequence[_Draft]) -> Paddings:
     return found
 
 
-def _reduction(draft: _Draft, pads: Paddings, name: str) -> Tensor:
+def _reduction(draft: Draft, pads: Paddings, name: str) -> Tensor:
     """Return the stage that sums over the free axes of a draft."""
     value = draft.value
     head = draft.site.head

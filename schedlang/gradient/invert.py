@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import gcd, prod
 
+from schedlang.expr.lazy import is_both
 from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.gradient.simplify import equal
 from schedlang.index.conditions import occupied
@@ -94,6 +95,8 @@ def _conjuncts(held: Sequence[Expr]) -> list[Expr]:
         node = stack.pop()
         if isinstance(node, Binary) and node.op == "&" and node.dtype == "bool":
             stack += [node.b, node.a]
+        elif is_both(node):
+            stack += [node.a, node.cond]
         else:
             found.append(node)
     return found

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from schedlang.compute.define import defined
-from schedlang.compute.graph import operations, step_operations
+from schedlang.compute.graph import operations
 from schedlang.compute.tensor import Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.gradient.adjoint import Adjoint
@@ -17,6 +17,7 @@ from schedlang.gradient.arguments import (
     check_result,
     check_rules,
     check_sources,
+    steps_of,
 )
 from schedlang.gradient.backward import Backward
 from schedlang.gradient.reductions import compute_sites
@@ -70,8 +71,9 @@ def adjoints(
 ) -> dict[Tensor, Head]:
     """Return the adjoint of each of ``xs``, given that of ``y``."""
     order = operations([y])
+    scans = [op for op in order if isinstance(op, ScanOp)]
+    check_reached(y, xs, rules, order, scans)
     active = _depending(order, xs, rules)
-    check_reached(y, xs, order)
     walk = Walk(active.__contains__, batch)
 
     def sites_of(walk: Walk, op: Operation, heads: Sequence[Head]) -> Found:
@@ -84,8 +86,7 @@ def adjoints(
         return compute_sites(walk, op, heads)
 
     backward = Backward(walk, {y: seed}, sites_of, {*xs, *rules})
-    inside = {o for op in order if isinstance(op, ScanOp) for o in (
-        *step_operations(op), *(t.op for t in op.update))}  # fmt: skip
+    inside = {step for scan in scans for step in steps_of(scan)}
     backward.run([op for op in order if op not in inside])
     return {x: backward.adjoint(x) for x in xs}
 

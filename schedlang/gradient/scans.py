@@ -177,7 +177,7 @@ def _through_steps(
             found.append((source, site))
         return found
 
-    backward = Backward(Walk(is_active, walk.batch, walk.padded), seeds, sites_of)
+    backward = Backward(Walk(is_active, walk.batch, walk.by_row), seeds, sites_of)
     backward.run(rows.order)
     return backward
 
@@ -194,7 +194,7 @@ def _state_adjoints(
         if is_float else None for s, is_float in zip(op.state, floats)
     ]  # fmt: skip
     template = [None if t is None else Adjoint(tensor=t) for t in later]
-    inner = Walk(walk.active, batch, padded=False)
+    inner = Walk(walk.active, batch, by_row=True)
     backward = _through_steps(inner, op, rows, template)
     back = [backward.adjoint(tensor) for tensor in op.outputs]
     own = [h if isinstance(h, Adjoint) else None for h in heads]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from math import gcd
 from typing import Any
 
+from schedlang.expr.lazy import is_both
 from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Select, Unary
 from schedlang.expr.visit import rewrite
 from schedlang.index.conditions import compares_indices, occupied, truth
@@ -77,6 +78,8 @@ def _decided(node: Expr, ranges: Ranges) -> Expr:
         return node.a if node.cond.value else node.b
     if node.dtype != "bool":
         return node
+    if is_both(node) and isinstance(node.a, Const):
+        return node.cond if node.a.value else node.a
     if isinstance(node, Unary) and isinstance(node.a, Const):
         return Const(not node.a.value, "bool")
     if isinstance(node, Binary) and node.op in ("&", "|"):

@@ -23,13 +23,14 @@ Found = list[tuple[Tensor, Union[Site, Traced]]]
 class Walk:
     """What holds for all stages of one gradient: its ``active`` tensors and its ``batch`` axes.
 
-    Every adjoint has the batch axes after those of its tensor. If ``padded``, zeros around an
-    adjoint may take the place of conditions.
+    Every adjoint has the batch axes after those of its tensor. With ``by_row``, adjoints are
+    computed row by row in the step of a scan: their first dimension is not cut, and there are no
+    zeros around them in place of conditions.
     """
 
     active: Callable[[Tensor], bool]
     batch: tuple[Axis, ...] = ()
-    padded: bool = True
+    by_row: bool = False
 
     def flow(self, head: Head, op: ComputeOp) -> Flow | None:
         """Return the adjoint of an output at the axes of its operation."""

@@ -1,0 +1,250 @@
+"""Drafts: what a stage of a gradient computes, by the inverse of the index map of a read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from schedlang.compute.read import Read, reads
+from schedlang.compute.tensor import Shape
+from schedlang.expr.nodes import Axis, Const, Expr, Var
+from schedlang.expr.visit import postorder
+from schedlang.gradient.algebra import same, times
+from schedlang.gradient.invert import Inverse, invert
+from schedlang.gradient.pieces import Piece, cut, whole
+from schedlang.gradient.simplify import index_of, scope, substituted
+from schedlang.gradient.site import Site
+from schedlang.gradient.stages import Walk
+from schedlang.index.conjunctions import narrowed
+from schedlang.index.linear import Extreme, Lin, Opaque
+from schedlang.index.ranges import Ranges
+from schedlang.index.relax import lower, upper
+from schedlang.index.simplify import to_lin
+from schedlang.language.construct import binary, cast
+
+# the most iterations of a quotient or remainder that become terms of a sum
+_MOST_TERMS = 9
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """The gradient of the elements of ``piece`` by one site, before its stage is made.
+
+    ``shifts`` are ranges of indices of the adjoint ``site.head``, by dimension: the adjoint is to
+    have zeros there, in place of a condition.
+    """
+
+    site: Site
+    piece: Piece
+    inverse: Inverse
+    value: Expr
+    conditions: tuple[Expr, ...]
+    free: tuple[Axis, ...]
+    shifts: dict[int, tuple[int, int]]
+
+
+def drafts_of(walk: Walk, site: Site, names: Sequence[str], shape: Shape) -> list[Draft]:
+    """Return the drafts of one site, one for each piece of the tensor with iterations of its own.
+    """
+    piece = whole(names, shape)
+    first = _draft(site, piece)
+    if first is None:
+        return []
+    if not first.free:
+        return [first]
+    if first.free and set(first.free) <= first.inverse.digits:
+        unrolled = _unrolled(first)
+        if unrolled is not None:
+            return unrolled
+    own = set(site.axes)
+    points = {
+        dim: lin for dim, lin in enumerate(to_lin(index) for index in site.indices)
+        if not lin.depends_on(own) and to_lin(shape[dim]).const != 1
+        and not any(isinstance(leaf, Opaque) for leaf in lin.leaves())
+    }  # fmt: skip
+    moduli, spans = dict(first.inverse.splits), _spans(first)
+    if walk.by_row:
+        for dimensions in (moduli, points, spans):
+            dimensions.pop(0, None)
+    if not points and not moduli and not spans:
+        return [first]
+    pieces = cut(names, shape, moduli, points, spans)
+    found = [_draft(site, part) for part in pieces]
+    return [draft for draft in found if draft is not None]
+
+
+def _spans(draft: Draft) -> dict[int, tuple[Lin, Lin]]:
+    """Return the dimensions in which only some elements have iterations, with their ranges."""
+    held = [(cond, True) for cond in draft.conditions if not any(True for _ in reads([cond]))]
+    inside = narrowed(Ranges(), held)
+    spans: dict[int, tuple[Lin, Lin]] = {}
+    for dim, axis in enumerate(draft.piece.axes):
+        if inside is None or dim in draft.inverse.splits:
+            continue
+        low, high = inside.of(axis)
+        whole_range = Ranges().of(axis)
+        simple = high is not None and not any(
+            isinstance(atom, Extreme) for lin in (low, high) for atom in lin.atoms()
+        )
+        if simple and high is not None and (low, high) != whole_range:
+            spans[dim] = low, high + 1
+    return spans
+
+
+def _draft(site: Site, piece: Piece) -> Draft | None:
+    inverse = invert(site.axes, site.indices, piece.element, site.held)
+    if inverse is None:
+        return None
+    taken = [axis.name for axis in piece.axes]
+    renamed: dict[Axis | Var, Lin] = {}
+    free: list[Axis] = []
+    for axis in inverse.free:
+        made = Axis(unused(axis.name, taken), axis.extent, "reduce", axis.lo)
+        taken.append(made.name)
+        renamed[axis] = Lin.of(made)
+        free.append(made)
+    points = scope((*piece.axes, *free))
+    values = {axis: lin.substitute(renamed) for axis, lin in inverse.values.items()}
+    moved = [(cond, substituted(cond, values, points)) for cond in site.held]
+    conditions = [now for _, now in moved]
+    open_conditions = [cond for cond, now in moved if not isinstance(now, Const)]
+    shifts, padded = _shifts(site, open_conditions, inverse, values, points)
+    conditions += [substituted(cond, renamed, points) for cond in inverse.conditions]
+    conditions += [
+        cond for axis in inverse.bounds if axis not in padded
+        for cond in _in_range(axis, values[axis], points)
+    ]  # fmt: skip
+    kept: list[Expr] = []
+    for cond in conditions:
+        if isinstance(cond, Const):
+            if not cond.value:
+                return None
+        elif not any(same(cond, known) for known in kept):
+            kept.append(cond)
+    value = substituted(site.value, values, points)
+    used = {node for node in postorder([value, *kept]) if isinstance(node, Axis)}
+    for axis in free:
+        if axis not in used:
+            value = times(value, cast(axis.extent, value.dtype))
+    left = tuple(axis for axis in free if axis in used)
+    digits = frozenset(m for a, m in zip(inverse.free, free) if a in inverse.digits)
+    plain = Inverse(values, left, inverse.bounds, (), digits, inverse.splits)
+    return Draft(site, piece, plain, value, tuple(kept), left, shifts)
+
+
+def _in_range(axis: Axis, value: Lin, points: Ranges) -> Iterator[Expr]:
+    """Yield the conditions under which ``value`` is in the range of ``axis``."""
+    low = to_lin(axis.lo)
+    high = low + to_lin(axis.extent)
+    # the constant goes to the right: i >= 3, and not i - 3 >= 0
+    varying = index_of(value - value.offset)
+    if not points.le(low, value):
+        yield binary(">=", varying, index_of(low - value.offset))
+    if not points.nonneg(high - value - 1):
+        yield binary("<", varying, index_of(high - value.offset))
+
+
+def _shifts(
+    site: Site, held: Sequence[Expr], inverse: Inverse, values: dict[Axis, Lin], points: Ranges
+) -> tuple[dict[int, tuple[int, int]], set[Axis]]:
+    """Return how far indices of the adjoint leave their ranges, and the axes for which zeros do.
+
+    Zeros around the adjoint take the place of a condition on an axis that the value uses only as an
+    index of the adjoint, and none of the conditions ``held`` uses. How far it leaves its range must
+    be a number.
+    """
+    shifts: dict[int, tuple[int, int]] = {}
+    padded: set[Axis] = set()
+    if site.head is None or not inverse.free:
+        return shifts, padded
+    uses = [read for read in reads([site.value]) if read.tensor is site.head]
+    others = [n for n in postorder(held) if isinstance(n, Axis)]
+    inside = [read for read in reads([site.value]) if read.tensor is not site.head]
+    others += [n for n in postorder([i for r in inside for i in r.indices]) if isinstance(n, Axis)]
+    others += _plain_axes(site.value)
+    for axis in inverse.bounds:
+        at = {k for read in uses for k, index in enumerate(read.indices) if index is axis}
+        if len(at) != 1 or any(axis is other for other in others):
+            continue
+        (dim,) = at
+        ends = _ends(values[axis], points)
+        over = _excess(ends, to_lin(axis.extent), points)
+        if over is not None:
+            shifts[dim] = over
+            padded.add(axis)
+    return shifts, padded
+
+
+def _plain_axes(value: Expr) -> list[Axis]:
+    """Return the axes in ``value`` outside of the indices of reads."""
+    found: list[Axis] = []
+    stack, seen = [value], set()
+    while stack:
+        node = stack.pop()
+        if id(node) in seen or isinstance(node, Read):
+            continue
+        seen.add(id(node))
+        if isinstance(node, Axis):
+            found.append(node)
+        stack += node.children
+    return found
+
+
+def _ends(value: Lin, points: Ranges) -> tuple[Lin | None, Lin | None]:
+    low, high = points.interval(value)
+    return (
+        lower(value, points) if low is None else Lin.of(low),
+        upper(value, points) if high is None else Lin.of(high),
+    )
+
+
+def _excess(
+    ends: tuple[Lin | None, Lin | None], extent: Lin, points: Ranges
+) -> tuple[int, int] | None:
+    """Return by how much values between ``ends`` leave ``0..extent`` on each side, if known."""
+    low, high = ends
+    if low is None or high is None:
+        return None
+    found = []
+    for over in (-low, high - extent + 1):
+        if over.const is None and not points.nonneg(-over):
+            return None
+        found.append(max(over.const or 0, 0))
+    return found[0], found[1]
+
+
+def _unrolled(draft: Draft) -> list[Draft] | None:
+    """Return a draft for each value of the free axes, if they are few."""
+    counts = [axis.extent for axis in draft.free if isinstance(axis.extent, int)]
+    if len(counts) < len(draft.free) or prod(counts) > _MOST_TERMS:
+        return None
+    points = scope(draft.piece.axes)
+    made: list[Draft] = []
+    for values in product(*(range(n) for n in counts)):
+        at = {axis: to_lin(axis.lo) + k for axis, k in zip(draft.free, values)}
+        conditions = [substituted(cond, at, points) for cond in _all_conditions(draft)]
+        if any(isinstance(cond, Const) and not cond.value for cond in conditions):
+            continue
+        kept = tuple(cond for cond in conditions if not isinstance(cond, Const))
+        value = substituted(draft.value, at, points)
+        made.append(Draft(draft.site, draft.piece, draft.inverse, value, kept, (), {}))
+    return made
+
+
+def _all_conditions(draft: Draft) -> list[Expr]:
+    """Return the conditions of a draft, those for which it would need zeros included."""
+    points = scope((*draft.piece.axes, *draft.free))
+    bounds = draft.inverse.bounds if draft.shifts else ()
+    values = draft.inverse.values
+    extra = (cond for axis in bounds for cond in _in_range(axis, values[axis], points))
+    return [*draft.conditions, *extra]
+
+
+def unused(name: str, used: Sequence[str]) -> str:
+    found, count = name, 1
+    while found in used:
+        count += 1
+        found = f"{name}_{count}"
+    return found
