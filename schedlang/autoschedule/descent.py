@@ -59,13 +59,22 @@ class _Draws:
         return found
 
     def structures(self, first: Candidate) -> list[Candidate]:
-        """Return the candidates that differ from the first in one decision about the structure."""
-        names = [name for name in in_order(first.decisions) if kind_of(name) in STRUCTURE]
-        found = [
-            self.changed(first, name, value) for name in names
-            for value in others(name, first.decisions[name], first.options[name])
-        ]  # fmt: skip
-        return [candidate for candidate in found if candidate is not None]
+        """Return candidates with other structures: one decision is changed after the other.
+
+        A change that gains is kept for those after it.
+        """
+        best, made = first, []
+        for name in in_order(first.decisions):
+            if kind_of(name) not in STRUCTURE or name not in best.decisions:
+                continue
+            for value in others(name, best.decisions[name], best.options[name]):
+                found = self.changed(best, name, value)
+                if found is not None:
+                    made.append(found)
+                    best = found if _better(found, best) else best
+                if name not in best.decisions:
+                    break
+        return made
 
     def refined(self, best: Candidate, most: int, kept: Sequence[str] = ()) -> Candidate:
         """Return a candidate that is better by up to ``most`` more draws.

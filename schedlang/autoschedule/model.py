@@ -87,14 +87,14 @@ def _evaluations(
 ) -> dict[str, int]:  # fmt: skip
     """Return the evaluations of each distinct group, by its part of all operations.
 
-    An evaluation of several stages counts once for each stage but one.
+    An evaluation of several stages counts once for every two.
     """
     distinct = dict(zip(keys, found))
     count = Counter(keys)
     work = {key: count[key] * flops(g.outputs, problem.sizes) for key, g in distinct.items()}
     total = sum(work.values()) or 1
     return {
-        key: max(LEAST, min(MOST, round(BUDGET * work[key] / total / max(1, len(g.heads) - 1))))
+        key: max(LEAST, min(MOST, round(BUDGET * work[key] / total / max(1, len(g.heads) / 2))))
         for key, g in distinct.items()
     }
 
