@@ -380,7 +380,7 @@ def test_vectors_have_a_power_of_two_of_bytes(size: Any) -> None:
 def test_a_tensor_is_not_assigned_to() -> None:
     A = sl.placeholder((8,), name="A")
     for assign in (lambda i: A.__setitem__(i, 1.0), lambda i: A.__setitem__(0, A[0] + 1)):
-        with pytest.raises(ComputeTypeError, match="a tensor is not assigned to.*sl.sum"):
+        with pytest.raises(ComputeTypeError, match="a tensor is not assigned to.*sl.scatter"):
             sl.compute((8,), assign, name="B")
 
 
