@@ -253,6 +253,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
                            "it depends on data"),
     "another combiner": (lambda: sl.scatter(4, 9, lambda t: (0, 1), "add"), ComputeError,
                          "Did you mean 'sum'"),
+    "a function of two": (lambda: sl.scatter(4, 9, lambda t: (0, 1), lambda x, y: x + y),
+                          ComputeError, "a reducer made by sl.comm_reducer"),
     "no combiner": (lambda: sl.scatter(4, 9, lambda t: (0, 1), 3), ComputeError,
                     "combine=3: it is no combiner"),
     "a subtraction": (

@@ -7,6 +7,7 @@ et al., Halide (PLDI 2013), for update definitions; JAX's ``x.at[i].add(v, mode=
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -25,7 +26,7 @@ from schedlang.compute.tensor import (
     check_shape,
     shape_text,
 )
-from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, explain
+from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, SchedlangError, explain
 from schedlang.expr.lazy import both
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import rewrite
@@ -253,7 +254,7 @@ def _inside(
             "out updates outside of the result, or clamp the index yourself"
         )
     for index, extent in zip(destination, extents):
-        if any(index is a for a in axes) and to_lin(index) == 0:
+        if any(index is a and _whole(a, extent) for a in axes):
             continue
         for test in (index >= 0, index < extent):
             cond = test if cond is None else both(cond, test)
@@ -327,10 +328,15 @@ def _combined(
                 f"sl.scatter for {name}: dtype= is for sum and prod; cast the value instead, with "
                 "sl.cast(value, dtype)"
             )
-        made = kind(value, axis=over, where=cond, init=start)
+        try:
+            made = kind(value, axis=over, where=cond, init=start)
+        except TypeError as error:
+            # a function of other parameters than a reducer's
+            if isinstance(error, SchedlangError):
+                raise
+            made = None
         if isinstance(made, Reduction):
             return made
-        kind = combine
     if not isinstance(kind, str) or kind not in COMBINERS:
         other = _OTHERS.get(kind) if isinstance(kind, str) else None
         hint = f"did you mean {other!r}? " if other else ""
@@ -402,9 +408,7 @@ def _simplest(op: ComputeOp) -> ComputeOp:
     if op.scattered or (op.reduce_axis and reducer.overwrites):
         return op
     if op.reduce_axis:
-        return ComputeOp(
-            op.name, op.axis, op.body, op.reduce_axis, reducer, op.where, op.init
-        )
+        return replace(op, destination=None)
     old, body = op.init or reducer.identity, op.body
     if op.init is not None or not (ufunc_of(reducer) or reducer.overwrites):
         values: dict[Expr, Expr] = dict(zip((*reducer.lhs, *reducer.rhs), (*old, *body)))

@@ -16,7 +16,8 @@ def in_place_pairs(nest: Nest) -> frozenset[tuple[int, int]]:
     """Return positions (output, input) of arguments that may share memory exactly.
 
     An input may share an output's memory if both have one shape and dtype, and if only plain
-    stores to that output read the input, each at the element that it stores.
+    stores to that output read the input, each at the element that it stores. The updates of a
+    scatter come after these stores, so that a tensor may be updated in place.
     """
     arrays = [(k, a) for k, a in enumerate(nest.args) if isinstance(a, Buffer)]
     pairs = [
@@ -58,7 +59,8 @@ def _reads_in_place(reads: Sequence[tuple[Stmt, list[Load]]], out: Buffer, given
     """Return whether plain stores to ``out`` alone read ``given``, where they store."""
     for stmt, loads in reads:
         own = isinstance(stmt, Store) and stmt.buffers == (out,) and stmt.reducer is None
-        if isinstance(stmt, Store) and out in stmt.buffers and not own:
+        updates = isinstance(stmt, Store) and stmt.buffers == (out,) and stmt.scatters
+        if isinstance(stmt, Store) and out in stmt.buffers and not (own or updates):
             return False
         for load in loads:
             if load.buffer is out:

@@ -112,8 +112,10 @@ class Stage:
     @property
     def scattered_leaves(self) -> tuple[Axis, ...]:
         """The loops that initialize a scatter, and run around none of its updates."""
-        found = set(self.op.scattered) if isinstance(self.op, ComputeOp) else set()
-        for relation in self.relations if found else ():
+        if not isinstance(self.op, ComputeOp) or self.op.destination is None:
+            return ()
+        found = set(self.op.scattered)
+        for relation in self.relations:
             if found & set(sources(relation)):
                 found |= set(parts(relation))
         return tuple(a for a in self.leaf if a in found)

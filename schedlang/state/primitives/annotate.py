@@ -238,7 +238,7 @@ def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None)
             f"{stage.name} is inlined and stores nothing",
             f"Call {subscript(stage.name)}.compute_root() first.",
         )  # fmt: skip
-    if name == NONTEMPORAL and stage.reduce_leaves:
+    if name == NONTEMPORAL and (stage.reduce_leaves or scatters(stage.op)):
         refuse(
             f"{stage.name} adds to what it stored before, which must stay in cache",
             f"Accumulate elsewhere and store once: s.cache_write({stage.name}, 'local').",

@@ -50,6 +50,11 @@ def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
     if isinstance(parent.attach, Inline):
         refuse(f"{parent.name} is inlined and has no loops", _places(state, stage))
     leaf_position(state, parent, axis)
+    if axis in parent.scattered_leaves:
+        refuse(
+            f"{axis.name} is a loop that initializes {parent.name}, and the updates that read "
+            f"{stage.name} are not inside it", _places(state, stage), state, axis,
+        )  # fmt: skip
     around = parent.leaf[: position(parent.leaf, axis) + 1]
     lanes = next((a for a in around if parent.kinds.get(a) == "vectorize"), None)
     if lanes is not None:
