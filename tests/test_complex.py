@@ -111,7 +111,9 @@ def test_a_matrix_product_keeps_vectors_of_sums_in_registers() -> None:
     np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-4, atol=1e-4)
     nest = str(f.machine_nest)
     inner = nest[nest.index("for k in") : nest.index("vstore")]
-    assert "float32x8 = vload_strided(B, " in inner and "C_sum + (t * B_el - t_1 * B_el_1)" in nest
+    # one load for both parts and all rows
+    assert inner.count("(B, ") == inner.count("vload_columns(B, k*64 + j_outer*16, 2, 2, 8)") == 1
+    assert "C_sum + (t * B_parts[0] - t_1 * B_parts[1])" in inner
     assert "store" not in inner and "complex" not in nest
     np.testing.assert_allclose(sl.build(s, target="c")(a, b), a @ b, rtol=1e-4, atol=1e-4)
 
@@ -309,3 +311,35 @@ def test_other_refusals() -> None:
     C = sl.compute((4,), lambda i: A[i] * 2, name="C")
     with pytest.raises(CallTypeError, match="got dtype complex128: convert it"):
         sl.build(sl.schedule(C), target="python")(np.zeros(4, "complex128"))
+
+
+def test_numpy_scalars_and_constants() -> None:
+    found = sl.compute(
+        (4,),
+        lambda i: (np.complex64(2j) * R[i], R[i] - np.complex128(1), sl.const(1j, "complex64")),
+        name="C",
+    )
+    assert [t.dtype for t in found] == ["complex64", "complex128", "complex64"]
+    r = np.arange(4, dtype="float32")
+    for got, want in zip(run("python", found, [r]), [2j * r, r - 1, [1j] * 4], strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128", "bfloat16"])
+def test_the_tuner_poisons_packs_and_compares_arrays(dtype: str) -> None:
+    from schedlang.autotune.runner.outputs import Guarded, unequal
+    from schedlang.autotune.runner.task import _packed, _unpacked
+    from schedlang.expr.dtypes import array_dtype
+
+    if dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    want = np.array([1, np.nan, -2, 0], array_dtype(dtype))
+    out = Guarded((4,), dtype)
+    out.poison(want)
+    assert not ((out.array == want) | (np.isnan(out.array) & np.isnan(want))).any() and out.intact()
+    again = _unpacked(_packed(want))
+    assert again.dtype == want.dtype and again.tobytes() == want.tobytes()
+    assert unequal("C", want, want, 0.0) == ""
+    off = want.copy()
+    off[2] = -2.5
+    assert "C[2] is" in unequal("C", off, want, 0.01) and unequal("C", off, want, 0.5) == ""

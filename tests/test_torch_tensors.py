@@ -135,7 +135,7 @@ def neg_view() -> Any:
         (lambda: torch.ones(2, 3).to_sparse_csc(), r"\.to_dense\(\)"),
         (neg_view, r"negates.*\.resolve_neg\(\)"),
         (lambda: torch.ones(2, 3, dtype=torch.complex64).conj(), r"conjugates.*\.resolve_conj\(\)"),
-        (lambda: torch.ones(2, 3, dtype=torch.bfloat16), r"torch\.bfloat16.*\.float\(\)"),
+        (lambda: torch.ones(2, 3, dtype=torch.bfloat16), r"bfloat16(: |.*\.float)"),
         (lambda: torch.ones(2, 3).to(torch.float8_e5m2), r"torch\.float8_e5m2.*\.float\(\)"),
         (lambda: torch.quantize_per_tensor(torch.ones(2, 3), 0.1, 0, torch.quint8),
          r"quantized tensor: pass its \.dequantize\(\)"),

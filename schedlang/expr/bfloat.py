@@ -32,8 +32,8 @@ def converted(x: Any, dtype: str) -> Any:
 def rounded(x: Any) -> Any:
     """Return numbers rounded once to the nearest bfloat16, ties to even, as float32.
 
-    >>> rounded(np.array([1.0, 1.00390625, 1.01171875, 3.4e38, np.nan], "float32"))
-    array([1.       , 1.       , 1.015625 ,       inf,       nan], dtype=float32)
+    >>> rounded(np.array([1.0, 1.00390625, 1.01171875], "float32")).tolist()
+    [1.0, 1.0, 1.015625]
     """
     single = _single(np.asarray(x))
     bits = np.asarray(single).view(np.uint32)

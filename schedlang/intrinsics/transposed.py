@@ -111,9 +111,36 @@ def columns_intrinsic(array: types.Type, columns: int, lanes: int, half: bool) -
     return many(array, types.intp, types.intp, literal(columns), literal(lanes)), codegen
 
 
+def parts_intrinsic(array: types.Type, columns: int, lanes: int) -> Any:
+    """Return an intrinsic as :func:`columns_intrinsic` for rows that follow each other.
+
+    The elements are one vector in memory, as the parts of complex numbers are.
+    """
+    if not is_flat(array):
+        return None
+    vec, many = Vec(array.dtype, lanes), Vec(array.dtype, lanes * columns)
+    found = types.UniTuple(vec, columns)
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        ptr = pointer(context, builder, array, args[0], args[1])
+        ptr = builder.bitcast(ptr, memory_type(many, False).as_pointer())
+        loaded = builder.load(ptr, align=size_of(vec, False))
+        orders = (range(k, lanes * columns, columns) for k in range(columns))
+        unused = ir.Constant(loaded.type, ir.Undefined)
+        each = [shuffled(builder, loaded, unused, order) for order in orders]
+        return cgutils.pack_array(
+            builder, [from_memory(context, builder, v, vec, False) for v in each]
+        )
+
+    literals = (types.IntegerLiteral(n) for n in (columns, columns, lanes))
+    return found(array, types.intp, *literals), codegen
+
+
 @intrinsic(prefer_literal=True)
 def vload_columns(typingctx: Any, A: Any, off: Any, stride: Any, columns: Any, lanes: Any) -> Any:
     """Return a tuple of `columns` vectors; vector k is A[off + k], A[off + k + stride], ..."""
+    if getattr(stride, "literal_value", 0) == columns.literal_value == 2:
+        return parts_intrinsic(A, columns.literal_value, lanes.literal_value)
     return columns_intrinsic(A, columns.literal_value, lanes.literal_value, False)
 
 

@@ -186,7 +186,10 @@ class CandidateRunner:
                 if not all(path.exists() for path in paths):
                     self._compute(paths)
             sizes = [out.array.size for out in self._outs]
-            self._expected = [_read_only(path, size) for path, size in zip(paths, sizes)]
+            self._expected = [
+                _read_only(path, size).view(array_dtype(t.dtype))
+                for path, size, t in zip(paths, sizes, self.task.outputs)
+            ]
         return self._expected
 
     def _compute(self, paths: Sequence[Path]) -> None:
@@ -281,7 +284,10 @@ class CandidateRunner:
 
 
 def _read_only(path: Path, size: int) -> np.ndarray[Any, Any]:
-    """Return the array in a file, mapped so that no candidate can write to it."""
+    """Return the array in a file, mapped so that no candidate can write to it.
+
+    NumPy's files do not know bfloat16, of which they have the bytes.
+    """
     # an empty array cannot be mapped
     found: np.ndarray[Any, Any] = np.load(path, "r" if size else None, allow_pickle=False)
     return found

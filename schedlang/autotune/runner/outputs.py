@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.expr.dtypes import itemsize
+from schedlang.expr.dtypes import array_dtype, itemsize
 
 # bytes on both sides of an output that a kernel must not write
 MARGIN = 4096
@@ -23,12 +23,12 @@ class Guarded:
     def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
         size = int(np.prod(shape, dtype=np.int64)) * itemsize(dtype)
         self._room = np.full(size + 2 * MARGIN, FILL, "uint8")
-        self.array = self._room[MARGIN : MARGIN + size].view(dtype).reshape(shape)
+        self.array = self._room[MARGIN : MARGIN + size].view(array_dtype(dtype)).reshape(shape)
 
     def poison(self, want: np.ndarray[Any, Any]) -> None:
         """Fill every element with a value other than the expected one, and reset the margins."""
         self._room[:] = FILL
-        if self.array.dtype.kind == "f":
+        if self.array.dtype.kind in "fc" or self.array.dtype.name == "bfloat16":
             self.array.fill(np.nan)
             self.array[np.isnan(want)] = 0
         elif self.array.dtype.kind == "b":

@@ -17,7 +17,7 @@ from schedlang.autotune.record import checked_text
 from schedlang.compute.data import from_data, to_data
 from schedlang.compute.graph import operations, placeholders, variables
 from schedlang.compute.tensor import ComputeOp, Tensor
-from schedlang.expr.dtypes import itemsize
+from schedlang.expr.dtypes import array_dtype, itemsize
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Cast, Expr, Var
 from schedlang.expr.visit import preorder
@@ -171,7 +171,8 @@ def _packed(array: np.ndarray[Any, Any]) -> str:
 
 def _unpacked(text: str) -> np.ndarray[Any, Any]:
     found: np.ndarray[Any, Any] = np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
-    return found
+    # NumPy's files do not know bfloat16, the only dtype of a tensor of which they have the bytes
+    return found.view(array_dtype("bfloat16")) if found.dtype.kind == "V" else found
 
 
 def tolerance_for(outputs: Sequence[Tensor]) -> float:

@@ -27,6 +27,7 @@ from schedlang.machine.nodes import (
     Both,
     Cast,
     Choice,
+    Column,
     Fn,
     If,
     Iota,
@@ -238,23 +239,47 @@ class Evaluation:
         kept = self.owner.kept(node.buffer, node.indices, self.context)
         if kept is not None:
             return kept
-        transposed = column(self.owner, node, self.context)
-        if transposed is not None:
-            return transposed
+        found = column(self.owner, node, self.context) or self._part(node)
+        if found is not None:
+            return found
         offset = self._offset(node)
         key = (node.buffer, offset)
         shared = self._shared(node, offset, self.context.mask)
         if shared is None and key not in self.repeated:
             return load(self.owner, node, offset, self.context)
-        found = self.repeated.get(key) if shared is None else self.context.shared.get(shared)
-        if found is None:
+        element = self.repeated.get(key) if shared is None else self.context.shared.get(shared)
+        if element is None:
             value = load(self.owner, node, offset, self.context)
-            found = self.owner.let(value, f"{self.owner.array(node.buffer).name}_el")
+            element = self.owner.let(value, f"{self.owner.array(node.buffer).name}_el")
             if shared is not None:
-                self.context.shared[shared] = found
+                self.context.shared[shared] = element
             else:
-                self.repeated[key] = found
-        return found
+                self.repeated[key] = element
+        return element
+
+    def _part(self, node: LoadExpr) -> Value | None:
+        """Return the real or imaginary parts of adjacent complex numbers, loaded as one vector.
+
+        Return ``None`` for any other load.
+        """
+        whole, lanes = node.buffer.whole, self.context.lanes
+        if whole is None or lanes is None or self.context.mask is not None:
+            return None
+        offset = self._offset(node)
+        if not self.owner.shuffled or gathers(offset) or lane_step(offset, lanes.axis) != 2:
+            return None
+        base = offset - node.buffer.part
+        shared = self._shared(node, base, None)
+        place: Any = self.repeated if shared is None else self.context.shared
+        key = (whole, base) if shared is None else ("parts", whole, *shared[1:])
+        if key not in place:
+            array, made = self.owner.array(whole), Type(node.dtype, lanes.count)
+            at = self.owner.index(base.substitute({lanes.axis: lanes.start}), self.context)
+            reg = self.owner.fresh(f"{array.name}_parts", made)
+            value = Load("vload_columns", array, at, made, step=2, columns=2)
+            self.owner.emit(Let(reg, value, number=self.owner.number))
+            place[key] = reg
+        return Column(place[key], node.buffer.part)
 
     def _shared(self, node: LoadExpr, offset: Lin, under: Any) -> tuple[Any, ...] | None:
         """Return a key for a load that several unrolled copies repeat, ``under`` a mask or a test.
