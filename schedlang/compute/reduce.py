@@ -92,7 +92,7 @@ def reduce_axis(dom: Any, name: str = "rv") -> Axis:
             raise ComputeError(
                 f"reduce_axis({dom}): give the extent, or (lo, hi), where hi is excluded"
             )
-        lo, hi = (as_expr(end) if isinstance(end, Tensor) else end for end in dom)
+        lo, hi = (end.as_scalar() if isinstance(end, Tensor) else end for end in dom)
         if is_ragged(lo) or is_ragged(hi):
             return ragged_axis(lo, hi, name)
         lo, hi = _bound(lo, name), _bound(hi, name)
@@ -104,7 +104,7 @@ def reduce_axis(dom: Any, name: str = "rv") -> Axis:
         if not isinstance(extent, int):
             extent = simplify(extent)
         return Axis(name, check_extent(extent, f"reduction axis {name}"), "reduce", lo)
-    dom = as_expr(dom) if isinstance(dom, Tensor) else dom
+    dom = dom.as_scalar() if isinstance(dom, Tensor) else dom
     if is_ragged(dom):
         return ragged_axis(0, dom, name)
     return Axis(name, check_extent(dom, f"reduction axis {name}"), "reduce")
