@@ -1,6 +1,7 @@
 """Gradients in gather form: the stages that compute the adjoint of a tensor from its sites.
 
-Each element sums over the iterations that read it, and over no others. Iterations that differ
+Each element sums over the iterations that read it, and over no others; where only data tell which
+these are, the iterations add to the elements instead (:mod:`.scattered`). Iterations that differ
 between the residues of a stride become a stage for each residue. A condition that only keeps an
 index of the reader's adjoint in range becomes zeros around that adjoint, in a stage of its own, as
 one writes the gradient of a convolution by hand.
@@ -26,6 +27,7 @@ from schedlang.gradient.algebra import guarded, number, plus
 from schedlang.gradient.drafts import Draft, drafts_of, unused
 from schedlang.gradient.invert import NotInvertible
 from schedlang.gradient.pieces import Piece, assembled, whole
+from schedlang.gradient.scattered import scattered
 from schedlang.gradient.simplify import scope, substituted
 from schedlang.gradient.site import Site, cases
 from schedlang.gradient.stages import Walk
@@ -38,30 +40,39 @@ def gathered(walk: Walk, tensor: Tensor, sites: Sequence[Site], name: str) -> Ad
 
     The last stage is called ``name``, and the names of others begin with it.
 
-    Raises :class:`~schedlang.errors.ComputeError` for a read at an index that depends on data.
+    Raises :class:`~schedlang.errors.ComputeError` for a read at an index that depends on data in
+    the step of a scan.
     """
     shape = (*tensor.shape, *(axis.extent for axis in walk.batch))
     every: list[tuple[Site, list[Draft]]] = []
+    adding: list[Site] = []
     names = _axis_names(tensor, walk.batch, sites)
     for site in sites:
         try:
-            for case in cases(site):
-                every.append((site, drafts_of(walk, _of(walk, case), names, shape)))
+            every += [
+                (site, drafts_of(walk, _of(walk, case), names, shape)) for case in cases(site)
+            ]
         except NotInvertible as unknown:
-            _refuse_scatter(tensor, site, unknown.dim)
+            if walk.by_row:
+                _refuse_scatter(tensor, site, unknown.dim)
+            adding.append(site)
     every = [(site, drafts) for site, drafts in every if drafts]
+    if adding and not every:
+        return Adjoint(tensor=scattered(adding, shape, name))
     pads = _paddings([draft for _, drafts in every for draft in drafts])
     element = whole(names, shape)
     at = list(element.axes)
     zero = number(0, tensor.dtype)
     total: Expr = zero
-    labels = _Labels(name, only=len(every) == 1)
+    labels = _Labels(name, only=len(every) == 1 and not adding)
+    if adding:
+        total = scattered(adding, shape, f"{name}.scattered")[tuple(at)]
     for site, drafts in every:
         parts: list[tuple[Piece, Expr]] = []
         for draft in drafts:
             if draft.free:
                 made = _reduction(draft, pads, labels.of(site, draft.piece))
-                if len(every) == 1 and draft.piece.is_whole:
+                if len(every) == 1 and draft.piece.is_whole and not adding:
                     return Adjoint(tensor=made)
                 value = made[tuple(draft.piece.position(at))]
             else:
@@ -203,15 +214,15 @@ def _guarded(conditions: Sequence[Expr], value: Expr) -> Expr:
 
 
 def _refuse_scatter(tensor: Tensor, site: Site, dim: int | None) -> NoReturn:
-    """Raise for a read whose iterations only data can tell."""
+    """Raise for a read in the step of a scan whose iterations only data can tell."""
     place = "its index" if dim is None or dim >= tensor.ndim else f"index {dim}"
     raise ComputeError(
         explain(
             f"sl.gradient by {tensor.name}",
             f"stage {site.stage} reads {site.text}, and {place} depends on data or is not linear, "
             f"so that the iterations which read an element of {tensor.name} are not known",
-            "Such a gradient adds at computed places. Write the read as a sum over all elements "
-            f"with a condition (sl.sum({tensor.name}[k], axis=k, where=k == index)), or give the "
+            "A scan adds at no computed places. Write the read as a sum over all elements with a "
+            f"condition (sl.sum({tensor.name}[k], axis=k, where=k == index)), or give the "
             f"derivative of {site.stage} yourself: sl.gradient(..., rules={{{site.stage}: ...}}).",
         )
     )
