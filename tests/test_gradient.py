@@ -319,3 +319,21 @@ def test_kernels_take_gradients_on_every_target() -> None:
     for target in ("python", "cpu"):
         for got, wanted in zip(sl.build(sl.schedule(made), target=target)(**arrays), expected):
             np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_lookup_of_rows_adds_at_computed_places() -> None:
+    T, I = sl.placeholder((5, 3), name="T"), sl.placeholder((4,), "int32", name="I")  # noqa: E741
+    E = sl.compute((4, 3), lambda i, j: T[I[i], j] * T[i, j] + T[I[i], 2 - j], name="E")
+    head = sl.placeholder((4, 3), name="head")
+    rng = np.random.default_rng(0)
+    t, h = rng.random((5, 3)), rng.random((4, 3))
+    at = np.array([4, 0, 4, 2], "int32")
+    expected = np.zeros((5, 3))
+    np.add.at(expected, at, h * t[:4])
+    np.add.at(expected, at, h[:, ::-1])
+    expected[:4] += h * t[at]
+    D = sl.gradient(E, T, head)
+    given = {"T": t.astype("float32"), "I": at, "head": h.astype("float32")}
+    f = sl.build(sl.schedule(D), target="python")
+    found = f(*[given[p.name] for p in f.signature.inputs])
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
