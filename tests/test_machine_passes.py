@@ -194,7 +194,8 @@ def test_loops_are_equal_only_if_their_numbers_are() -> None:
 def test_loops_that_use_one_array_twice_equal_no_others() -> None:
     def copied(source: str, target: str) -> For:
         a, b = (Array(name, Buffer(name, "float32", (8,))) for name in (source, target))
-        return For(Reg("i"), Num(8), (Store("store", b, Reg("i"), Load("load", a, Reg("i"), FLOAT)),))
+        load = Load("load", a, Reg("i"), FLOAT)
+        return For(Reg("i"), Num(8), (Store("store", b, Reg("i"), load),))
 
     assert repeated([copied("A", "B"), copied("B", "A"), copied("A", "A")]) == [True, True, False]
 

@@ -6,6 +6,7 @@ several times. So here
 
 * the signature of each kind of call is looked up once, not twice for each call;
 * of functions that differ in names alone, one is compiled for all;
+* a parallel loop is launched without numba's pass for such loops (:mod:`.numba_parallel`);
 * a function that only others of the file call gets no machine code of its own: LLVM optimizes it in
   its callers;
 * passes without work in a kernel are left out, as are counts of references in a function that
@@ -33,6 +34,9 @@ from numba.core.untyped_passes import (
     LiteralUnroll,
     WithLifting,
 )
+
+from schedlang.runtime.numba_parallel import NAME as PARALLEL
+from schedlang.runtime.numba_parallel import start_threads, without_prange
 
 # passes for what no kernel has: with blocks, closures, functions to inline, loops over tuples
 WITHOUT = frozenset(
@@ -87,8 +91,11 @@ class KernelCompiler(CompilerBase):
 
     def compile_extra(self, func: Any) -> Any:
         """Compile a Python function, as numba's own method does."""
-        flags = self.state.flags
-        flags.nrt = flags.auto_parallel.enabled or ALLOCATING in func.__code__.co_names
+        flags, used = self.state.flags, func.__code__.co_names
+        flags.nrt = flags.auto_parallel.enabled or ALLOCATING in used
+        if PARALLEL in used:
+            # runs when the compiled function is loaded from numba's cache
+            self.state.reload_init.append(start_threads)
         return super().compile_extra(func)
 
     def define_pipelines(self) -> list[Any]:
@@ -139,8 +146,12 @@ class _WithoutExecutable:
         return getattr(self._context, name)
 
     def get_executable(self, library: Any, fndesc: Any, env: Any) -> Any:
-        """Return what a call from Python runs: it raises, since there is no machine code."""
-        return _refusal().overloads[()].entry_point
+        """Return what a call from Python runs: it raises, since there is no machine code.
+
+        numba knows a function by this object, so each has its own.
+        """
+        refused = _refusal().overloads[()]
+        return self._context.get_executable(refused.library, refused.fndesc, refused.environment)
 
 
 @lru_cache(maxsize=1)
@@ -198,16 +209,22 @@ def quicken(module: ModuleType, entry: str) -> None:
     for name, function in functions.items():
         text = texts[name]
         if name == entry:
-            made[text] = _compiled_by(KernelCompiler, function)
+            made[text] = _compiled_by(KernelCompiler, function, module)
         elif text not in made:
-            made[text] = _compiled_by(SharedCompiler if times[text] > 1 else PartCompiler, function)
+            compiler = SharedCompiler if times[text] > 1 else PartCompiler
+            made[text] = _compiled_by(compiler, function, module)
         setattr(module, name, made[text])
 
 
-def _compiled_by(compiler: type[KernelCompiler], function: Any) -> Any:
+def _compiled_by(compiler: type[KernelCompiler], function: Any, module: ModuleType) -> Any:
     """Return ``function`` of numba with another compiler; that of a kernel keeps its results."""
     options = {**function.targetoptions, "pipeline_class": compiler}
-    return jit(cache=compiler is KernelCompiler, **options)(function.py_func)
+    python = function.py_func
+    if options.pop("parallel", False):
+        launching = without_prange(python, module)
+        options["parallel"] = launching is None
+        python = launching or python
+    return jit(cache=compiler is KernelCompiler, **options)(python)
 
 
 def _text(function: Any) -> Any:
