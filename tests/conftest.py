@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import gc
 import os
 import re
 import tempfile
@@ -38,6 +39,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items
         if item.get_closest_marker("slow")
     }
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Leave out the modules and tests when looking for garbage, and look less often.
+
+    numba's compiler makes many objects. To look through all others again took a tenth of the time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -20,8 +20,7 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
-from numba import jit, njit
-from numba.core import types
+from numba import jit, njit, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
