@@ -2,8 +2,9 @@
 
     python -m benchmarks.compiler [--only PATTERN] [--json FILE]
 
-Some rows time the first compilation of a kernel, and some its calls. The others compile none. Chains of 10, 100 and 1000
-stages show how the time grows with the stages: ``per stage`` should not grow.
+Some rows time the first compilation of a kernel, and some its calls. The others compile none.
+Chains of 10, 100 and 1000 stages show how the time grows with the stages: ``per stage`` should not
+grow.
 """
 
 from __future__ import annotations

@@ -124,3 +124,17 @@ def test_a_long_kernel_agrees_with_numpy() -> None:
     assert "heap_array" in f.source and "prange" in f.source and f.source.count("@njit") > 14
     a = np.arange(20_000, dtype="float32")
     np.testing.assert_array_equal(f(a), a + 24 + (0 + 7 + 14 + 21))
+
+
+def test_storage_on_the_heap_inside_a_parallel_loop() -> None:
+    A = sl.placeholder((3, 20_000), name="A")
+    B = sl.compute((3, 20_000), lambda i, j: A[i, j] * 2, name="B")
+    C = sl.compute((3, 20_000), lambda i, j: B[i, 19_999 - j] + 1, name="C")
+    s = sl.schedule(C)
+    s[B].compute_at(s[C], C.op.axis[0])
+    s[C].parallel(C.op.axis[0])
+    f = sl.build(s)
+    functions = f.machine_nest.functions
+    assert "heap_array" in f.source and [g.parallel for g in functions] == [False, True]
+    a = np.arange(60_000, dtype="float32").reshape(3, 20_000)
+    np.testing.assert_array_equal(f(a), a[:, ::-1] * 2 + 1)

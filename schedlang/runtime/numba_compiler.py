@@ -90,9 +90,7 @@ class KernelCompiler(CompilerBase):
 
     def compile_extra(self, func: Any) -> Any:
         """Compile a Python function, as numba's own method does."""
-        flags, used = self.state.flags, func.__code__.co_names
-        flags.nrt = flags.auto_parallel.enabled or ALLOCATING in used
-        if PARALLEL in used:
+        if PARALLEL in func.__code__.co_names:
             # runs when the compiled function is loaded from numba's cache
             self.state.reload_init.append(start_threads)
         return super().compile_extra(func)
@@ -223,6 +221,8 @@ def _compiled_by(compiler: type[KernelCompiler], function: Any, module: ModuleTy
         launching = without_prange(python, module)
         options["parallel"] = launching is None
         python = launching or python
+    # set, since numba takes over what is not set from the caller's options
+    options["_nrt"] = options.get("parallel", False) or ALLOCATING in python.__code__.co_names
     return jit(cache=compiler is KernelCompiler, **options)(python)
 
 
