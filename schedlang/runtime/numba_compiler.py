@@ -5,7 +5,7 @@ a saved kernel does. Most of numba's time goes into many small calls, and into c
 several times. So here
 
 * the signature of each kind of call is looked up once, not twice for each call;
-* of functions that differ in names alone, one is compiled for all;
+* a function that several equal loops share is compiled once, and no caller inlines it;
 * a parallel loop is launched without numba's pass for such loops (:mod:`.numba_parallel`);
 * a function that only others of the file call gets no machine code of its own: LLVM optimizes it in
   its callers;
@@ -179,7 +179,7 @@ class _CalledLowering(NativeLowering):
 
 
 class SharedCompiler(PartCompiler):
-    """The compiler for a function that stands for several: LLVM compiles it once, too."""
+    """The compiler for a function that equal loops share: LLVM compiles it once, too."""
 
     def define_pipelines(self) -> list[Any]:
         """Return the pipeline of kernels, which lets no caller inline the function."""
@@ -200,17 +200,15 @@ def quicken(module: ModuleType, entry: str) -> None:
         name: function for name, function in vars(module).items()
         if isinstance(function, CPUDispatcher) and function.__module__ == module.__name__
     }  # fmt: skip
-    texts = {name: _text(function) for name, function in functions.items()}
-    times = Counter(texts.values())
+    # a function may have several names: equal loops share one
+    times = Counter(functions.values())
     made: dict[Any, Any] = {}
     for name, function in functions.items():
-        text = texts[name]
-        if name == entry:
-            made[text] = _compiled_by(KernelCompiler, function, module)
-        elif text not in made:
-            compiler = SharedCompiler if times[text] > 1 else PartCompiler
-            made[text] = _compiled_by(compiler, function, module)
-        setattr(module, name, made[text])
+        if function not in made:
+            shared = SharedCompiler if times[function] > 1 else PartCompiler
+            compiler = KernelCompiler if name == entry else shared
+            made[function] = _compiled_by(compiler, function, module)
+        setattr(module, name, made[function])
 
 
 def _compiled_by(compiler: type[KernelCompiler], function: Any, module: ModuleType) -> Any:
@@ -224,12 +222,6 @@ def _compiled_by(compiler: type[KernelCompiler], function: Any, module: ModuleTy
     # set, since numba takes over what is not set from the caller's options
     options["_nrt"] = options.get("parallel", False) or ALLOCATING in python.__code__.co_names
     return jit(cache=compiler is KernelCompiler, **options)(python)
-
-
-def _text(function: Any) -> Any:
-    """Return what Python runs of a function, without the names of its local variables."""
-    code, options = function.py_func.__code__, sorted(function.targetoptions.items())
-    return code.co_code, repr(code.co_consts), code.co_names, code.co_argcount, repr(options)
 
 
 __all__ = ["KernelCompiler", "PartCompiler", "SharedCompiler", "quicken"]
