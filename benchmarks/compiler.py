@@ -2,19 +2,24 @@
 
     python -m benchmarks.compiler [--only PATTERN] [--json FILE]
 
-Only the kernels whose calls are timed are compiled to machine code. Chains of 10, 100 and 1000
-stages show how the time grows with the stages: ``per stage`` should not grow.
+Some rows time the first compilation of a kernel, and some its calls. The others compile none.
+Chains of 10, 100 and 1000 stages show how the time grows with the stages: ``per stage`` should not
+grow.
 """
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
+from unittest import mock
 
 import numba
 import numpy as np
@@ -26,6 +31,8 @@ from schedlang.codegen.numba_file import HELPERS, render
 from schedlang.compute.tensor import Tensor
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.machine.lower import machine_nest
+from schedlang.runtime import files
+from schedlang.runtime.built import numba_types
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
@@ -271,9 +278,50 @@ def _calls() -> Iterator[Case]:
             yield Case(work, name, partial(prepare, make, parallel))
 
 
+def unrolled(copies: int) -> Schedule:
+    """Schedule a point-wise stage whose inner loop is unrolled."""
+    A = sl.placeholder((4 * copies,), name="A")
+    B = sl.compute(A.shape, lambda i: A[i] * 2 + 1, name="B")
+    s = sl.schedule(B)
+    s[B].unroll(s[B].split(B.op.axis[0], factor=copies)[1])
+    return s
+
+
+def _different(count: int) -> Schedule:
+    """Schedule ``count`` stages at root, each with numbers of its own."""
+    tensor = sl.placeholder((1024,), name="A")
+    for k in range(count):
+        tensor = sl.compute((1024,), lambda i, p=tensor, c=k + 2: p[i] * c + 1, name=f"S{k}")
+    return sl.schedule(tensor)
+
+
+def _compilations() -> Iterator[Case]:
+    """Yield first compilations, without a cache on disk: as kernels, and by numba alone."""
+    works: dict[str, Make] = {
+        "50 stages at root": lambda: chain(50, "at root"),
+        "200 stages at root": lambda: chain(200, "at root"),
+        "50 different stages": lambda: _different(50),
+        "1024 unrolled copies": lambda: unrolled(1024),
+        "parallel matmul": lambda: scheduled_matmul(matmul()),
+    }
+
+    def seconds(make: Make, alone: bool) -> float:
+        with TemporaryDirectory() as folder, mock.patch.dict(os.environ, SCHEDLANG_CACHE=folder):
+            f = sl.build(make())
+            if not alone:
+                return _timed(f.compile)
+            function = getattr(files.load(Path(f.path)), f.machine_nest.entry.name)
+            return _timed(lambda: function.compile(tuple(numba_types(f.signature))))
+
+    for work, make in works.items():
+        for name, alone in (("numba alone", True), ("schedlang", False)):
+            yield Case(f"compile {work}", name, partial(_same, partial(seconds, make, alone)))
+
+
 def cases() -> Iterator[Case]:
     yield from _imports()
     yield from _calls()
+    yield from _compilations()
     yield from _parts(lambda: scheduled_matmul(matmul()), "matmul", 0.020)
     yield from _parts(lambda: scheduled_pipeline(pipeline()), "20-stage image pipeline", 0.150)
     for how in ("at root", "inlined", "at the last", "at the next"):

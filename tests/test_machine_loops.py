@@ -19,6 +19,7 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import For, Kept, Lanes, Masked, walk
 from schedlang.ir.printer import nest_text
 from schedlang.lowering.lower import lower_state
+from schedlang.machine.loops.blocks import block_unrolls
 from schedlang.machine.loops.conditions import settle_conditions
 from schedlang.machine.loops.functions import becomes_function, mark_functions
 from schedlang.machine.loops.job import LoopJob, LoopPass
@@ -72,6 +73,48 @@ def product(m: int, n: int, depth: int) -> tuple[sl.Schedule, sl.Tensor]:
     s = sl.schedule(C)
     s[C].reorder(k, *C.op.axis)
     return s, C
+
+
+def unrolled(*shape: int, reduced: bool = False) -> sl.Schedule:
+    """Return a stage whose loops are unrolled: a sum of an element and its indices."""
+    A = sl.placeholder(shape, name="A")
+    if len(shape) == 1:
+        B = sl.compute(shape, lambda i: A[i] + i, name="B")
+    else:
+        B = sl.compute(shape, lambda *at: A[at] + sum(at), name="B")
+    if reduced:
+        k = sl.reduce_axis(shape[-1], "k")
+        B = sl.compute(shape[:-1], lambda *at: sl.sum(A[(*at, k)], axis=k), name="B")
+    s = sl.schedule(B)
+    for axis in B.op.axis:
+        s[B].unroll(axis)
+    return s
+
+
+def test_a_long_unrolled_loop_is_a_loop_over_blocks() -> None:
+    assert text(after(unrolled(150), block_unrolls)) == golden("""
+        for i in 0..2:
+          unroll i.copy in 0..64:
+            B[i*64 + i.copy] = A[i*64 + i.copy] + float32(i*64 + i.copy)
+        unroll i.copy in 0..22:
+          B[i.copy + 128] = A[i.copy + 128] + float32(i.copy + 128)
+    """)
+    assert text(after(unrolled(128), block_unrolls)) == text(sl.lower(unrolled(128)))
+
+
+@pytest.mark.parametrize("shape", [(129,), (1024,), (31, 33), (2, 512), (512, 2), (3, 5, 61)])
+def test_blocks_of_copies_are_right(shape: tuple[int, ...]) -> None:
+    s = unrolled(*shape)
+    f = sl.build(s, target="python")
+    body = f.source[f.source.index("@njit") : f.source.index("def _array")]
+    assert "for " in body and body.count("store(") <= 128
+    a = np.random.default_rng(0).random(shape, "float32")
+    np.testing.assert_allclose(f(a), a + sum(np.indices(shape)), rtol=1e-6)
+
+
+def test_copies_that_may_keep_values_in_registers_stay_together() -> None:
+    s = unrolled(16, 16, 3, reduced=True)
+    assert text(after(s, block_unrolls)) == text(sl.lower(s))
 
 
 def test_strips_and_a_remainder() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from schedlang.codegen.listing import Line
@@ -9,6 +10,7 @@ from schedlang.codegen.numba_source import StatementPrinter, split_names
 from schedlang.expr.dtypes import stored
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Alloc
+from schedlang.machine.passes.equal import shape_of
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,13 @@ class Source:
 def source_of(nest: MachineNest, public: str) -> Source:
     """Return ``nest`` as the functions of a file whose public function is ``public``."""
     printer = _Printer(nest.texts)
-    functions = []
+    functions: list[tuple[Line, ...]] = []
+    equal = _equal_to(nest)
     for function in nest.functions:
+        if function.name in equal:
+            text = f"{function.name} = {equal[function.name]}"
+            functions.append((Line(text, function.number),))
+            continue
         options = "parallel=True, **OPTIONS" if function.parallel else "**OPTIONS"
         functions.append(printer.function(function, f"@njit({options})"))
     intrinsics, math = split_names(printer.used)
@@ -37,6 +44,17 @@ def source_of(nest: MachineNest, public: str) -> Source:
         any(f.parallel for f in nest.functions), public,
         tuple(p.name for p in nest.entry.parameters),
     )  # fmt: skip
+
+
+def _equal_to(nest: MachineNest) -> dict[str, str]:
+    """Return the first function that differs in names alone, for those that have one before them.
+
+    numba compiles it for all of them.
+    """
+    first: dict[Hashable, str] = {}
+    parts = nest.functions[:-1] if len(nest.functions) > 2 else ()
+    found = {part.name: first.setdefault(shape_of(part), part.name) for part in parts}
+    return {name: other for name, other in found.items() if other != name}
 
 
 class _Printer(StatementPrinter):

@@ -37,7 +37,9 @@ def code_of(path: Path, entry: str, functions: Sequence[str], kinds: Sequence[An
         # numba misses the source of its own functions around a parallel loop
         warnings.filterwarnings("ignore", message="Could not find source for function")
         names[entry].compile(tuple(kinds))
-    compiled = [o for name in functions for o in names[name].overloads.values()]
+    # equal functions are one
+    different = dict.fromkeys(names[name] for name in functions)
+    compiled = [o for function in different for o in function.overloads.values()]
     symbols = {o.fndesc.llvm_func_name: o.fndesc.qualname.rpartition(".")[2] for o in compiled}
     source = Source(path, text.splitlines(), symbols)
     pairs = [(o.library, o.fndesc.llvm_func_name) for o in compiled]

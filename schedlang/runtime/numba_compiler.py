@@ -5,7 +5,8 @@ a saved kernel does. Most of numba's time goes into many small calls, and into c
 several times. So here
 
 * the signature of each kind of call is looked up once, not twice for each call;
-* of functions that differ in names alone, one is compiled for all;
+* a function that several equal loops share is compiled once, and no caller inlines it;
+* a parallel loop is launched without numba's pass for such loops (:mod:`.numba_parallel`);
 * a function that only others of the file call gets no machine code of its own: LLVM optimizes it in
   its callers;
 * passes without work in a kernel are left out, as are counts of references in a function that
@@ -19,8 +20,7 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
-from numba import jit, njit
-from numba.core import types
+from numba import jit, njit, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
@@ -33,6 +33,9 @@ from numba.core.untyped_passes import (
     LiteralUnroll,
     WithLifting,
 )
+
+from schedlang.runtime.numba_parallel import NAME as PARALLEL
+from schedlang.runtime.numba_parallel import start_threads, without_prange
 
 # passes for what no kernel has: with blocks, closures, functions to inline, loops over tuples
 WITHOUT = frozenset(
@@ -87,8 +90,9 @@ class KernelCompiler(CompilerBase):
 
     def compile_extra(self, func: Any) -> Any:
         """Compile a Python function, as numba's own method does."""
-        flags = self.state.flags
-        flags.nrt = flags.auto_parallel.enabled or ALLOCATING in func.__code__.co_names
+        if PARALLEL in func.__code__.co_names:
+            # runs when the compiled function is loaded from numba's cache
+            self.state.reload_init.append(start_threads)
         return super().compile_extra(func)
 
     def define_pipelines(self) -> list[Any]:
@@ -139,8 +143,12 @@ class _WithoutExecutable:
         return getattr(self._context, name)
 
     def get_executable(self, library: Any, fndesc: Any, env: Any) -> Any:
-        """Return what a call from Python runs: it raises, since there is no machine code."""
-        return _refusal().overloads[()].entry_point
+        """Return what a call from Python runs: it raises, since there is no machine code.
+
+        numba knows a function by this object, so each has its own.
+        """
+        refused = _refusal().overloads[()]
+        return self._context.get_executable(refused.library, refused.fndesc, refused.environment)
 
 
 @lru_cache(maxsize=1)
@@ -171,7 +179,7 @@ class _CalledLowering(NativeLowering):
 
 
 class SharedCompiler(PartCompiler):
-    """The compiler for a function that stands for several: LLVM compiles it once, too."""
+    """The compiler for a function that equal loops share: LLVM compiles it once, too."""
 
     def define_pipelines(self) -> list[Any]:
         """Return the pipeline of kernels, which lets no caller inline the function."""
@@ -192,28 +200,28 @@ def quicken(module: ModuleType, entry: str) -> None:
         name: function for name, function in vars(module).items()
         if isinstance(function, CPUDispatcher) and function.__module__ == module.__name__
     }  # fmt: skip
-    texts = {name: _text(function) for name, function in functions.items()}
-    times = Counter(texts.values())
+    # a function may have several names: equal loops share one
+    times = Counter(functions.values())
     made: dict[Any, Any] = {}
     for name, function in functions.items():
-        text = texts[name]
-        if name == entry:
-            made[text] = _compiled_by(KernelCompiler, function)
-        elif text not in made:
-            made[text] = _compiled_by(SharedCompiler if times[text] > 1 else PartCompiler, function)
-        setattr(module, name, made[text])
+        if function not in made:
+            shared = SharedCompiler if times[function] > 1 else PartCompiler
+            compiler = KernelCompiler if name == entry else shared
+            made[function] = _compiled_by(compiler, function, module)
+        setattr(module, name, made[function])
 
 
-def _compiled_by(compiler: type[KernelCompiler], function: Any) -> Any:
+def _compiled_by(compiler: type[KernelCompiler], function: Any, module: ModuleType) -> Any:
     """Return ``function`` of numba with another compiler; that of a kernel keeps its results."""
     options = {**function.targetoptions, "pipeline_class": compiler}
-    return jit(cache=compiler is KernelCompiler, **options)(function.py_func)
-
-
-def _text(function: Any) -> Any:
-    """Return what Python runs of a function, without the names of its local variables."""
-    code, options = function.py_func.__code__, sorted(function.targetoptions.items())
-    return code.co_code, repr(code.co_consts), code.co_names, code.co_argcount, repr(options)
+    python = function.py_func
+    if options.pop("parallel", False):
+        launching = without_prange(python, module)
+        options["parallel"] = launching is None
+        python = launching or python
+    # set, since numba takes over what is not set from the caller's options
+    options["_nrt"] = options.get("parallel", False) or ALLOCATING in python.__code__.co_names
+    return jit(cache=compiler is KernelCompiler, **options)(python)
 
 
 __all__ = ["KernelCompiler", "PartCompiler", "SharedCompiler", "quicken"]

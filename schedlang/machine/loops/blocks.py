@@ -77,7 +77,7 @@ def _in_blocks(loop: For, extent: int, length: int) -> Stmt:
 
 def _part(loop: For, length: int, first: Lin) -> Stmt:
     """Return ``length`` iterations of an unrolled loop from ``first`` on."""
-    axis = Axis(loop.axis.name, length)
+    axis = Axis(f"{loop.axis.name}.copy", length)
     at = first if length == 1 else first + Lin.of(axis)
     body = block_of(_blocked(substituted(loop.body, {loop.axis: to_expr(at)}), length))
     return body if length == 1 else replace(loop, axis=axis, extent=length, body=body)

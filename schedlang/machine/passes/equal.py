@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from schedlang.machine.nodes import Array, For, Num, Reg, Stmt
+from schedlang.machine.nodes import Array, For, Function, Num, Reg, Stmt
 
 # what a statement says of the loop nest, not of what it computes
 _ORIGIN = frozenset({"number", "note", "label", "stage", "axis"})
@@ -26,13 +26,13 @@ def repeated(body: Sequence[Stmt]) -> list[bool]:
     >>> repeated([copied(a, b, 8), copied(b, c, 8), copied(b, c, 7), copied(b, b, 8)])
     [True, True, False, False]
     """
-    shapes = [_shape(stmt) if isinstance(stmt, For) else None for stmt in body]
+    shapes = [shape_of(stmt) if isinstance(stmt, For) else None for stmt in body]
     times = Counter(shapes)
     return [shape is not None and times[shape] > 1 for shape in shapes]
 
 
-def _shape(stmt: Stmt) -> Hashable:
-    """Return a value that is equal for statements that differ in names alone."""
+def shape_of(part: Stmt | Function) -> Hashable:
+    """Return a value that is equal for statements, or functions, that differ in names alone."""
     numbers: dict[str, int] = {}
 
     def shape(node: Any) -> Hashable:
@@ -50,7 +50,7 @@ def _shape(stmt: Stmt) -> Hashable:
             return type(node).__name__, *(shape(part) for part in given)
         return node
 
-    return shape(stmt)
+    return shape((part.parameters, part.body) if isinstance(part, Function) else part)
 
 
-__all__ = ["repeated"]
+__all__ = ["repeated", "shape_of"]

@@ -1,0 +1,137 @@
+"""numba's compiler on emitted files: shared functions, parts, and launches of parallel loops."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.runtime.files import load_kernel
+from schedlang.runtime.numba_compiler import KernelCompiler, PartCompiler, SharedCompiler
+
+HEAD = """
+from numba import njit, prange
+from schedlang.intrinsics.cpu import float32, int64, load, store, select
+
+OPTIONS = dict(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+"""
+
+
+def loaded(folder: Path, text: str, entry: str) -> ModuleType:
+    """Return an emitted file with these functions, loaded as a kernel loads it."""
+    path = folder / f"{entry}.py"
+    path.write_text(dedent(HEAD) + dedent(text), encoding="utf-8")
+    return load_kernel(path, entry)
+
+
+def test_a_function_of_two_names_is_compiled_once(tmp_path: Path) -> None:
+    module = loaded(tmp_path, """
+        @njit(**OPTIONS)
+        def first(A, B):
+            for i in range(8):
+                store(B, i, load(A, i) * float32(0.0))
+
+        second = first
+
+        @njit(**OPTIONS)
+        def third(B, C):
+            for j in range(8):
+                store(C, j, load(B, j) * float32(-0.0))
+
+        @njit(**OPTIONS)
+        def sharing_kernel(A, B, C, D):
+            first(A, B)
+            second(A, C)
+            third(A, D)
+    """, "sharing_kernel")  # fmt: skip
+    assert module.second is module.first and module.third is not module.first
+    compilers = [f._compiler.pipeline_class for f in (module.first, module.third)]
+    assert compilers == [SharedCompiler, PartCompiler]
+    assert module.sharing_kernel._compiler.pipeline_class is KernelCompiler
+    a, b, c, d = np.ones(8, "float32"), *np.ones((3, 8), "float32")
+    module.sharing_kernel(a, b, c, d)
+    # 1 * 0.0 is 0.0, and 1 * -0.0 is -0.0
+    assert not np.signbit(b).any() and not np.signbit(c).any() and np.signbit(d).all()
+    assert not (b.any() or c.any() or d.any())
+    # a part has no machine code of its own, and says so
+    with pytest.raises(TypeError):
+        module.third(a, b)
+
+
+LOOPS = """
+    @njit(**OPTIONS)
+    def rows(i, A, B, scale, flag):
+        for j in range(3):
+            store(B, i*3 + j, load(B, i*3 + j) + select(flag, load(A, i*3 + j)*scale, float32(1)))
+
+    @njit(parallel=True, **OPTIONS)
+    def loops_kernel(A, B, scale, flag, n):
+        for i in prange(n):
+            rows(int64(i), A, B, scale, flag)
+        for k in range(2):
+            if n > 5:
+                for i in prange(0, n, 4):
+                    rows(int64(i), A, B, scale, flag)
+"""
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 8, 1001])
+def test_parallel_loops_run_each_iteration_once(tmp_path_factory, n: int) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    kernel = loaded(folder, LOOPS, "loops_kernel").loops_kernel
+    assert not kernel.targetoptions["parallel"]
+    a = np.arange(n * 3, dtype="float32").reshape(n, 3)
+    for flag in (True, False):
+        b = np.full((n, 3), 7, "float32")
+        kernel(a.reshape(-1), b.reshape(-1), np.float32(0.5), flag, n)
+        added = a * 0.5 if flag else np.ones_like(a)
+        expected = 7 + added
+        if n > 5:
+            expected[::4] += 2 * added[::4]
+        np.testing.assert_array_equal(b, expected)
+
+
+def test_a_parallel_loop_of_another_form_is_left_to_numba(tmp_path: Path) -> None:
+    kernel = loaded(tmp_path, """
+        @njit(parallel=True, **OPTIONS)
+        def other_kernel(A, B, n):
+            for i in prange(n):
+                store(B, i, load(A, i))
+                store(A, i, float32(0))
+    """, "other_kernel").other_kernel  # fmt: skip
+    assert kernel.targetoptions["parallel"]
+    a, b = np.arange(5, dtype="float32"), np.zeros(5, "float32")
+    kernel(a, b, 5)
+    assert b.tolist() == [0, 1, 2, 3, 4] and not a.any()
+
+
+def test_a_long_kernel_agrees_with_numpy() -> None:
+    """Equal stages, others, a heap array among them, and a parallel loop behind."""
+    tensor = sl.placeholder((20_000,), name="A")
+    for k in range(28):
+        source, step = tensor, 1.0 if k % 7 else float(k)
+        tensor = sl.compute((20_000,), lambda i, a=source, b=step: a[i] + b, name=f"T{k}")
+    s = sl.schedule(tensor)
+    s[tensor].parallel(s[tensor].split(tensor.op.axis[0], factor=1000)[0])
+    f = sl.build(s)
+    assert "heap_array" in f.source and "prange" in f.source and "\nT2_i = T1_i\n" in f.source
+    a = np.arange(20_000, dtype="float32")
+    np.testing.assert_array_equal(f(a), a + 24 + (0 + 7 + 14 + 21))
+
+
+def test_storage_on_the_heap_inside_a_parallel_loop() -> None:
+    A = sl.placeholder((3, 20_000), name="A")
+    B = sl.compute((3, 20_000), lambda i, j: A[i, j] * 2, name="B")
+    C = sl.compute((3, 20_000), lambda i, j: B[i, 19_999 - j] + 1, name="C")
+    s = sl.schedule(C)
+    s[B].compute_at(s[C], C.op.axis[0])
+    s[C].parallel(C.op.axis[0])
+    f = sl.build(s)
+    functions = f.machine_nest.functions
+    assert "heap_array" in f.source and [g.parallel for g in functions] == [False, True]
+    a = np.arange(60_000, dtype="float32").reshape(3, 20_000)
+    np.testing.assert_array_equal(f(a), a[:, ::-1] * 2 + 1)
