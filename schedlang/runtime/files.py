@@ -19,6 +19,8 @@ from schedlang.machine.names import short_name
 
 # several threads may call a kernel for the first time at once
 _LOADING = threading.Lock()
+# versions of numba, without the patch level, whose inner parts numba_compiler knows
+QUICK = frozenset({(0, 68)})
 
 
 def cache_folder() -> Path:
@@ -84,15 +86,19 @@ def write(text: str, name: str, suffix: str = ".py") -> Path:
 def load_kernel(path: Path, entry: str) -> ModuleType:
     """Return the module of the CPU kernel at ``path``, whose functions numba compiles quickly.
 
-    ``entry`` is the name of the function that the kernel calls.
+    ``entry`` is the name of the function that the kernel calls. Versions of numba that are not in
+    ``QUICK`` compile the file as it is, which takes longer and computes the same.
     """
 
     def prepare(module: ModuleType) -> None:
         # target="python" has a twin of njit, and does without numba
         if getattr(module, "njit", load_kernel).__module__.startswith("numba."):
-            from schedlang.runtime.numba_compiler import quicken
+            from numba import version_info
 
-            quicken(module, entry)
+            if version_info.short in QUICK:
+                from schedlang.runtime.numba_compiler import quicken
+
+                quicken(module, entry)
 
     return load(path, prepare)
 
