@@ -10,7 +10,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.errors import ComputeTypeError
-from schedlang.expr.dtypes import DTYPES
+from schedlang.expr import dtypes
 from tests.arrays import agree
 
 RNG = np.random.default_rng(2)
@@ -31,6 +31,8 @@ ONE = (
 )  # fmt: skip
 
 
+# those of NumPy's arrays whose values have an order
+DTYPES = [d for d in dtypes.DTYPES if d != "bfloat16" and not dtypes.is_complex(d)]
 # each dtype, first and second
 PAIRS = list(zip(DTYPES, (*DTYPES[5:], *DTYPES[:5]))) + [("int8", "uint8"), ("int64", "uint64")]
 
