@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,8 @@ def with_numba(program: Program) -> Callable[..., Any]:
         if name in ("accelerations", "energies", "relu", "softmax", "spread")
     }  # fmt: skip
     function = program.function
-    source = type(function)(function.__code__, {**function.__globals__, **helpers}, program.name)
+    names = {**function.__globals__, **helpers}
+    source = FunctionType(function.__code__, names, program.name)
     compiled: Callable[..., Any] = numba.njit(parallel=True)(source)
     try:
         compiled(*arguments(program))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numba
@@ -101,16 +101,26 @@ def bytes_of(kind: str, size: int) -> np.ndarray:
     return np.full(size, 7, "uint8")
 
 
+def _same(run: Callable[..., Any]) -> Callable[..., Any]:
+    return run
+
+
+def _built(
+    make: Callable[[sl.Tensor, int], sl.Schedule], tensor: sl.Tensor, threads: int
+) -> sl.Kernel:
+    return sl.build(make(tensor, threads))
+
+
 def histograms(size: int, threads: int) -> Iterator[Case]:
     for kind in ("uniform", "peaked", "one value"):
         x, work = bytes_of(kind, size), f"histogram, {kind}"
         by_numpy = {"np.bincount": lambda x: np.bincount(x, minlength=BINS)}
         for name, run in {**by_numpy, **counting_loops(threads)}.items():
-            yield _case(work, name, lambda run=run: run, (x,), np.bincount(x, minlength=BINS))
+            yield _case(work, name, partial(_same, run), (x,), np.bincount(x, minlength=BINS))
         for scheduled in (as_written, private_copies):
             yield _case(
                 work, scheduled.__name__.replace("_", " "),
-                lambda make=scheduled: sl.build(make(histogram(size)[1], threads)), (x,),
+                partial(_built, scheduled, histogram(size)[1], threads), (x,),
                 np.bincount(x, minlength=BINS),
             )  # fmt: skip
 
@@ -171,11 +181,11 @@ def gradients(rows: int, words: int, width: int, threads: int) -> Iterator[Case]
         return d
 
     for name, run in {"np.add.at": by_numpy, **adding_loops(threads, words)}.items():
-        yield _case("embedding gradient", name, lambda run=run: run, (p, g), wanted)
+        yield _case("embedding gradient", name, partial(_same, run), (p, g), wanted)
     for scheduled in (as_written, columns_in_threads):
         yield _case(
             "embedding gradient", scheduled.__name__.replace("_", " "),
-            lambda make=scheduled: sl.build(make(gradient(rows, words, width), threads)), (p, g),
+            partial(_built, scheduled, gradient(rows, words, width), threads), (p, g),
             wanted,
         )  # fmt: skip
 
