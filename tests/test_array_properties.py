@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,10 +19,15 @@ SHAPES = ((3,), (1,), (4, 3), (1, 3), (4, 1), (2, 4, 3), (), (0, 3))
 
 
 class Pair(NamedTuple):
-    """A value of NumPy, and the tensor or expression of the same meaning."""
+    """A value of NumPy, and the tensor or expression of the same meaning.
+
+    ``function`` made both, of ``operands``; inputs have none.
+    """
 
     array: Any
     made: Any
+    function: Any = None
+    operands: tuple[Any, ...] = ()
 
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -91,7 +96,7 @@ def applied(function: Callable[..., Any], *pairs: Pair) -> Pair | None:
     made = function(*(p.made for p in pairs))
     shape = made.shape if isinstance(made, sl.Tensor) else ()
     assert shape == np.shape(wanted), (shape, np.shape(wanted))
-    return Pair(wanted, made)
+    return Pair(wanted, made, function, pairs)
 
 
 def leaf(draw: Draw, name: str) -> Pair:
@@ -114,6 +119,14 @@ def expression(draw: Draw) -> tuple[list[Pair], Pair]:
         if found is not None and np.size(found.array) <= 500:
             pool.append(found)
     return inputs, pool[-1]
+
+
+def replayed(found: Pair, inputs: list[Pair], arrays: Sequence[Any]) -> Any:
+    """Return what ``found`` is for other ``arrays`` in place of the inputs."""
+    for given_, array in zip(inputs, arrays):
+        if given_ is found:
+            return array
+    return found.function(*(replayed(p, inputs, arrays) for p in found.operands))
 
 
 def check(inputs: list[Pair], found: Pair, target: str | None) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 import schedlang as sl
 from schedlang.expr.visit import postorder
+from tests.fuzz.gradients import check
 from tests.gradient_cases import CASES, Case
-from tests.gradient_maps import check
 
 STEP = 1e-5
 

@@ -1,6 +1,6 @@
 """Random index maps, whose gradients are compared with sums over all iterations.
 
-    python -m tests.gradient_maps --cases 1000 --seed 1
+    python -m tests.fuzz.gradients --cases 1000 --seed 1
 """
 
 from __future__ import annotations
