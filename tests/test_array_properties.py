@@ -40,6 +40,11 @@ def unary(draw: Draw) -> Callable[[Any], Any]:
     axis, keep = draw(AXES), draw(st.booleans())
     key = draw(indices())
     order = draw(st.permutations(range(3)))
+
+    def indexed(x: Any) -> Any:
+        # an element of a tensor has no index, unlike NumPy's scalars
+        return x[key] if np.ndim(x) else x
+
     return draw(st.sampled_from([
         lambda x: -x, abs, lambda x: x * 2, lambda x: 3 - x, lambda x: x > 1, lambda x: x / 4,
         lambda x: x // 3, lambda x: x % 3, lambda x: x.astype("float32"), np.square, np.sign,
@@ -48,7 +53,7 @@ def unary(draw: Draw) -> Callable[[Any], Any]:
         lambda x: np.mean(x, axis=axis if np.ndim(x) else None), lambda x: np.argmin(x, axis=axis),
         lambda x: np.any(x, axis=axis), lambda x: np.prod(x, axis=axis),
         lambda x: np.var(x, axis=axis if np.ndim(x) else None),
-        lambda x: np.cumsum(x, axis=axis), lambda x: x[key], lambda x: x[key], lambda x: x[key],
+        lambda x: np.cumsum(x, axis=axis), indexed, indexed, indexed,
         np.transpose, lambda x: np.flip(x, axis), lambda x: np.roll(x, 2, axis),
         lambda x: np.transpose(x, order), lambda x: np.reshape(x, -1),
         lambda x: np.reshape(x, (3, -1)), lambda x: np.reshape(x, (-1, 2)),

@@ -72,7 +72,7 @@ def others(name: str, decision: Decision, options: Sequence[Decision] | None) ->
     >>> others("C.order", [0, 1, 2], None), others("C.reduce_order", [0, 1], None)
     ([[2, 0, 1], [1, 0, 2]], [[1, 0]])
     >>> others("C.i.block", 1, [1, 2, 3, 4, 6, 8, 12, 16, 24, 48])
-    [48, 3, 8, 16]
+    [48, 3, 6, 12]
     """
     if options is None:
         return _moved(list(decision), back=kind_of(name) == "reduce_order")

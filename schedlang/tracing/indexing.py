@@ -12,7 +12,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from schedlang.arrays.stages import each
+from schedlang.arrays.stages import each, tensor_of
 from schedlang.compute.math import all as all_of
 from schedlang.compute.math import if_then_else
 from schedlang.compute.tensor import Tensor, shape_text
@@ -42,6 +42,8 @@ class Part:
 def selected(base: Any, item: Any) -> Any:
     """Return ``base[item]``, a tensor, or an expression if it is one element."""
     items = item if isinstance(item, tuple) else (item,)
+    if not isinstance(base, Tensor):
+        base = tensor_of(base, "an index of a 0-d array")
     if any(isinstance(i, Tensor) for i in items):
         return _gathered(base, items)
     if not any(isinstance(i, Expr) for i in items):
