@@ -29,12 +29,16 @@ Write = Callable[[Value, Any], Value]
 
 
 class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
-    """An array of a traced function, of known shape and dtype, whose elements are unknown."""
+    """An array of a traced function, of known shape and dtype, whose elements are unknown.
 
-    __slots__ = ("_storage", "_base", "_read", "_write", "_seen", "_item")
+    A ``scalar`` stands for a NumPy scalar or a Python number: unlike a 0-d array, it never changes.
+    """
 
-    def __init__(self, storage: Storage) -> None:
+    __slots__ = ("_storage", "_base", "_read", "_write", "_seen", "_item", "_scalar")
+
+    def __init__(self, storage: Storage, scalar: bool = False) -> None:
         self._storage = storage
+        self._scalar = scalar
         self._base: Optional[TracedArray] = None
         self._read: Optional[Read] = None
         self._write: Optional[Write] = None
@@ -129,6 +133,9 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             lambda base, value: assigned(base, picked, value),
         )
         made._item = _key(picked)
+        if not _is_view_of(picked) or (not made.shape and not _has_ellipsis(picked)):
+            # NumPy copies what arrays of indices choose, and single elements
+            return wrapped(made.value)
         return made
 
     def __setitem__(self, item: Any, value: Any) -> None:
@@ -136,6 +143,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             if value._item == _key(plain(item)):
                 # x[i] += y assigns to the view x[i], then that view to x[i]
                 return
+        self._check_written()
         picked = plain(item)
         if isinstance(value, MaskedElements):
             if picked is not value.mask:
@@ -143,6 +151,13 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             self.assign(assigned_under(self.value, picked, value.whole))
             return
         self.assign(assigned(self.value, picked, plain(value)))
+
+    def _check_written(self) -> None:
+        if self._scalar:
+            raise ComputeTypeError(
+                "an assignment into a scalar: it is a number, not an array, and never changes; "
+                "write s = ..."
+            )
 
     def __len__(self) -> int:
         if not self.shape:
@@ -160,7 +175,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function in _CREATED:
             given = {k: v for k, v in kwargs.items() if k != "like"}
-            return wrapped(created(function, *args, **given))
+            return array_of(created(function, *args, **given))
         if function in _ATTRIBUTES:
             return _ATTRIBUTES[function](*args, **kwargs)
         if function in _VIEWS and not isinstance(args[0], np.ndarray):
@@ -171,7 +186,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def copy(self, order: str = "C") -> TracedArray:
         """Return an array of its own with this value."""
-        return wrapped(self.value)
+        return wrapped(self.value) if self._scalar else array_of(self.value)
 
     def astype(self, dtype: Any, **_: Any) -> TracedArray:
         """Return the elements converted to ``dtype``."""
@@ -240,12 +255,31 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def wrapped(value: Any) -> Any:
-    """Return values as new arrays of the trace; containers element by element."""
+    """Return values as new arrays of the trace, those without dimensions as scalars.
+
+    Containers are taken element by element.
+    """
     if isinstance(value, (Tensor, Expr)):
-        return TracedArray(current().new(value))
+        scalar = isinstance(value, Expr) or not value.ndim
+        return TracedArray(current().new(value), scalar)
     if isinstance(value, (tuple, list)):
         return type(value)(wrapped(v) for v in value)
     return value
+
+
+def array_of(value: Value) -> TracedArray:
+    """Return a new array of the trace, a 0-d one if ``value`` has no dimensions."""
+    return TracedArray(current().new(value))
+
+
+def _is_view_of(picked: Any) -> bool:
+    """Return whether NumPy makes a view for an index."""
+    items = picked if isinstance(picked, tuple) else (picked,)
+    return not any(isinstance(i, (Tensor, list)) for i in items)
+
+
+def _has_ellipsis(picked: Any) -> bool:
+    return any(i is Ellipsis for i in (picked if isinstance(picked, tuple) else (picked,)))
 
 
 def plain(value: Any) -> Any:
@@ -313,6 +347,7 @@ def _into(out: Any, made: Any) -> Any:
             f"out={type(target).__name__}: in a traced function, a result goes into an array of "
             "the trace, such as np.empty_like(x)"
         )
+    target._check_written()
     kind = target.dtype
     if not np.can_cast(np.dtype(made.dtype), kind, "same_kind"):
         raise ComputeTypeError(
@@ -362,7 +397,7 @@ _ATTRIBUTES: dict[Any, Callable[..., Any]] = {
     np.shape: lambda a: a.shape,
     np.ndim: lambda a: a.ndim,
     np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
-    np.copy: lambda a, order="K", subok=False: a.copy(),
+    np.copy: lambda a, order="K", subok=False: array_of(a.value),
     np.transpose: lambda a, axes=None: a.transpose() if axes is None else a.transpose(axes),
     np.copyto: lambda a, src: a.__setitem__(Ellipsis, src),
 }
@@ -389,4 +424,22 @@ for _name in _METHODS:
     setattr(TracedArray, _name, _method(_name))
 
 
-__all__ = ["TracedArray", "plain", "value_of", "wrapped"]
+def _in_place(name: str) -> Callable[..., Any]:
+    function = getattr(np.lib.mixins.NDArrayOperatorsMixin, name)
+
+    def operator(self: TracedArray, other: Any) -> Any:
+        # Python then takes the operator that makes a new value
+        return NotImplemented if self._scalar else function(self, other)
+
+    operator.__name__ = name
+    return operator
+
+
+for _name in (
+    "__iadd__", "__isub__", "__imul__", "__imatmul__", "__itruediv__", "__ifloordiv__", "__imod__",
+    "__ipow__", "__ilshift__", "__irshift__", "__iand__", "__ixor__", "__ior__",
+):  # fmt: skip
+    setattr(TracedArray, _name, _in_place(_name))
+
+
+__all__ = ["TracedArray", "array_of", "plain", "value_of", "wrapped"]

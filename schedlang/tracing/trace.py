@@ -152,8 +152,10 @@ class Trace:
     def constant(self, array: np.ndarray) -> Tensor:
         """Return a placeholder for an array with known elements, which becomes an input."""
         for known, elements in self.constants:
-            if elements is array:
+            if _equal(elements, array):
                 return known
+        # the function may change its array later
+        array = array.copy()
         if self.around is not None:
             # the outermost trace holds it, so that a loop does not pass it in each iteration
             outer = self.around.constant(array)
@@ -219,6 +221,13 @@ class Trace:
                     "once and runs as a loop.",
                 )
             )
+
+
+def _equal(a: np.ndarray, b: np.ndarray) -> bool:
+    """Return whether two arrays have the same dtype, shape and bits."""
+    if (a.dtype, a.shape) != (b.dtype, b.shape):
+        return False
+    return a.tobytes() == b.tobytes()
 
 
 def stand_in(value: Value, name: str) -> tuple[Tensor, Value]:
