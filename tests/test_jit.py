@@ -479,3 +479,72 @@ def test_constants_are_those_of_the_moment_and_no_caller_changes_them():
     traced = check(f, numbers(4))
     traced(numbers(4))[2][:] = 9
     same(traced(numbers(4)), f(numbers(4)), 1e-6)
+
+
+def test_flipped_and_split_arrays_are_views():
+    def f(x):
+        y, (a, b) = np.flip(x, 0), np.split(x, 2)
+        same = x.astype("float32", copy=False)
+        same[0] = 5
+        return y + 0, a + 0, b + 0
+
+    check(f, numbers(4, 3))
+
+
+def test_what_a_reshaped_view_holds_after_an_assignment_is_refused():
+    def f(x, assigns):
+        y = x.T.reshape(-1)
+        z = sl.fori_loop(0, 2, lambda i, c: c + y, x[0, 0] * y)
+        if assigns:
+            x[0] = 5
+        return z + y
+
+    check(f, numbers(3, 4), False)
+    with pytest.raises(ComputeError, match=r"(?s)strides.*np\.copy"):
+        sl.jit(f, target="python")(numbers(3, 4), True)
+
+
+def test_a_loop_that_assigns_to_its_carry():
+    def f(x):
+        def body(i, c):
+            c[0] += 1
+            return c
+
+        y = sl.fori_loop(0, 3, body, x)
+        y[1] = 9
+        z = sl.fori_loop(2, 2, lambda i, c: c + 1, x)
+        z[2] = 4
+        return x
+
+    check(f, numbers(4))
+
+
+def _swaps(x):
+    def body(i, c):
+        a, b = c
+        a[0] += 1
+        return b, a
+
+    return sl.fori_loop(0, 3, body, (x, x * 2))
+
+
+def _twice(x):
+    def body(i, c):
+        c[0][0] += 1
+        return c
+
+    return sl.fori_loop(0, 3, body, (x, x))
+
+
+def _by_its_other_name(x):
+    def body(i, c):
+        x[0] = 1
+        return c * 2
+
+    return sl.fori_loop(0, 3, body, x)
+
+
+@pytest.mark.parametrize("function", [_swaps, _twice, _by_its_other_name])
+def test_carries_of_two_names_are_not_assigned_to(function):
+    with pytest.raises(ComputeError, match=r"(?s)two names are one array.*np\.copy"):
+        sl.jit(function, target="python")(numbers(3))

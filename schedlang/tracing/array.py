@@ -54,6 +54,10 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return self._base is not None
 
     @property
+    def is_scalar(self) -> bool:
+        return self._scalar
+
+    @property
     def value(self) -> Value:
         """The present value, a tensor or, of a 0-d array, an expression."""
         if self._base is None:
@@ -188,8 +192,10 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         """Return an array of its own with this value."""
         return wrapped(self.value) if self._scalar else array_of(self.value)
 
-    def astype(self, dtype: Any, **_: Any) -> TracedArray:
-        """Return the elements converted to ``dtype``."""
+    def astype(self, dtype: Any, *, copy: bool = True, **_: Any) -> TracedArray:
+        """Return the elements converted to ``dtype``; without ``copy``, this array if it may."""
+        if not copy and self.dtype == np.dtype(dtype):
+            return self
         return wrapped(self.value.astype(dtype))
 
     def flatten(self) -> TracedArray:
@@ -364,16 +370,44 @@ def _into(out: Any, made: Any) -> Any:
     return target
 
 
-def _view_by(function: Any, args: Any, kwargs: Any) -> TracedArray:
+def _view_by(function: Any, args: Any, kwargs: Any) -> Any:
     """Return a view by a function whose result NumPy may or may not copy; it is not written."""
     first, *rest = args
     if not isinstance(first, TracedArray):
         return wrapped(function(*plain(args), **plain(kwargs)))
     others, named = plain(tuple(rest)), plain(dict(kwargs))
+    parts = function(first.value, *others, **named)
+    if isinstance(parts, (tuple, list)):
+        return type(parts)(
+            first.view(lambda base, k=k: function(base, *others, **named)[k])
+            for k in range(len(parts))
+        )
+    if function in (np.reshape, np.ravel) and first.is_view:
+
+        made_in, storage = current(), first.storage
+        whole = made_in.read(storage)
+
+        def read(base: Value) -> Value:
+            if made_in.read(storage) is not whole or current().changes(storage, made_in):
+                _refuse_stale(function.__name__)
+            return function(base, *others, **named)
+
+        return first.view(read)
     made = first.view(lambda base: function(base, *others, **named))
     # a wrong shape is an error of this call
     made.value  # noqa: B018
     return made
+
+
+def _refuse_stale(name: str) -> NoReturn:
+    raise ComputeError(
+        explain(
+            f"reading what np.{name} of a view returned, after an assignment to the array",
+            "whether NumPy copies there depends on the strides, so it may have the old elements or "
+            "the new ones",
+            f"Call np.{name} again after the assignment, or copy before it: np.copy(x).",
+        )
+    )
 
 
 def created(function: Any, *args: Any, **named: Any) -> Tensor:
@@ -391,7 +425,8 @@ def created(function: Any, *args: Any, **named: Any) -> Tensor:
 _CREATED = (np.zeros, np.ones, np.full, np.empty, np.eye, np.identity, np.arange)
 _VIEWS = (
     np.reshape, np.ravel, np.squeeze, np.expand_dims, np.swapaxes, np.moveaxis, np.broadcast_to,
-    np.diagonal,
+    np.diagonal, np.flip, np.fliplr, np.flipud, np.rot90, np.split, np.array_split, np.hsplit,
+    np.vsplit, np.dsplit,
 )  # fmt: skip
 _ATTRIBUTES: dict[Any, Callable[..., Any]] = {
     np.shape: lambda a: a.shape,

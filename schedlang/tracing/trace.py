@@ -149,6 +149,15 @@ class Trace:
         self.values[storage] = value
         self._note(value, self.place())
 
+    def changes(self, storage: Storage, outer: Trace) -> bool:
+        """Return whether this trace or one around it, within ``outer``, changed ``storage``."""
+        trace: Trace | None = self
+        while trace is not None and trace is not outer:
+            if storage in trace.written:
+                return True
+            trace = trace.around
+        return False
+
     def constant(self, array: np.ndarray) -> Tensor:
         """Return a placeholder for an array with known elements, which becomes an input."""
         for known, elements in self.constants:
