@@ -398,3 +398,153 @@ def test_a_result_and_an_argument_of_one_value_are_two_arrays():
     z = sl.jit(f, target="python")(x, y)
     np.testing.assert_array_equal(z, x)
     assert not np.shares_memory(z, x)
+
+
+def test_elements_and_sums_are_scalars_that_never_change():
+    def f(x, i, scale):
+        t = x[0]
+        x[0] = x[1]
+        x[1] = t
+        s = x.sum()
+        before = s
+        s += 1
+        count = i.sum()
+        count += 0.5
+        twice = scale
+        scale *= 2
+        return s, before, count, x * twice * scale
+
+    check(f, numbers(4), np.arange(3), 2.5)
+
+
+def test_scalars_are_not_assigned_to():
+    f = sl.jit(lambda x: np.add(x[0], 1, out=x[0]), target="python")
+    with pytest.raises(ComputeTypeError, match="scalar"):
+        f(numbers(3))
+
+
+def test_arrays_without_dimensions_change():
+    def f(x, y):
+        same = x
+        same += 1
+        z = np.copy(x)
+        z[...] = 7
+        y[...] = z * x
+
+    check(f, np.array(3.0, "float32"), np.array(1.0, "float32"))
+
+
+def test_arrays_of_indices_copy():
+    def f(x, i):
+        y = x[i]
+        x[:] = 0
+        return y
+
+    check(f, numbers(4), np.array([0, 2]))
+
+
+def test_masked_elements_change_in_place():
+    def f(x):
+        x[x > 0] += 1
+        x[x < 0] *= 2
+
+    check(f, numbers(5))
+
+
+def test_results_are_copies_where_numpy_copies():
+    def swapped(x, y):
+        t = x.copy()
+        x[:] = y
+        y[:] = t
+
+    def kept(x):
+        y = x.copy()
+        x += 1
+        return y, y.copy()
+
+    check(swapped, numbers(4), numbers(4, seed=1))
+    check(kept, numbers(4))
+    x = numbers(4)
+    y, z = sl.jit(kept, target="python")(x)
+    assert not np.shares_memory(x, y) and not np.shares_memory(y, z)
+
+
+def test_constants_are_those_of_the_moment_and_no_caller_changes_them():
+    def f(x):
+        c = np.zeros(4, "float32")
+        a = x + c
+        c[0] = 1
+        return a, x + c, c
+
+    traced = check(f, numbers(4))
+    traced(numbers(4))[2][:] = 9
+    same(traced(numbers(4)), f(numbers(4)), 1e-6)
+
+
+def test_flipped_and_split_arrays_are_views():
+    def f(x):
+        y, (a, b) = np.flip(x, 0), np.split(x, 2)
+        same = x.astype("float32", copy=False)
+        same[0] = 5
+        return y + 0, a + 0, b + 0
+
+    check(f, numbers(4, 3))
+
+
+def test_what_a_reshaped_view_holds_after_an_assignment_is_refused():
+    def f(x, assigns):
+        y = x.T.reshape(-1)
+        z = sl.fori_loop(0, 2, lambda i, c: c + y, x[0, 0] * y)
+        if assigns:
+            x[0] = 5
+        return z + y
+
+    check(f, numbers(3, 4), False)
+    with pytest.raises(ComputeError, match=r"(?s)strides.*np\.copy"):
+        sl.jit(f, target="python")(numbers(3, 4), True)
+
+
+def test_a_loop_that_assigns_to_its_carry():
+    def f(x):
+        def body(i, c):
+            c[0] += 1
+            return c
+
+        y = sl.fori_loop(0, 3, body, x)
+        y[1] = 9
+        z = sl.fori_loop(2, 2, lambda i, c: c + 1, x)
+        z[2] = 4
+        return x
+
+    check(f, numbers(4))
+
+
+def _swaps(x):
+    def body(i, c):
+        a, b = c
+        a[0] += 1
+        return b, a
+
+    return sl.fori_loop(0, 3, body, (x, x * 2))
+
+
+def _twice(x):
+    def body(i, c):
+        c[0][0] += 1
+        return c
+
+    return sl.fori_loop(0, 3, body, (x, x))
+
+
+def _by_its_other_name(x):
+    def body(i, c):
+        x[0] = 1
+        return c * 2
+
+    return sl.fori_loop(0, 3, body, x)
+
+
+@pytest.mark.parametrize("function", [_swaps, _twice, _by_its_other_name])
+def test_carries_of_two_names_are_not_assigned_to(function):
+    with pytest.raises(ComputeError, match=r"(?s)two names are one array.*np\.copy"):
+        sl.jit(function, target="python")(numbers(3))

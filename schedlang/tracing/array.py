@@ -29,12 +29,16 @@ Write = Callable[[Value, Any], Value]
 
 
 class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
-    """An array of a traced function, of known shape and dtype, whose elements are unknown."""
+    """An array of a traced function, of known shape and dtype, whose elements are unknown.
 
-    __slots__ = ("_storage", "_base", "_read", "_write", "_seen", "_item")
+    A ``scalar`` stands for a NumPy scalar or a Python number: unlike a 0-d array, it never changes.
+    """
 
-    def __init__(self, storage: Storage) -> None:
+    __slots__ = ("_storage", "_base", "_read", "_write", "_seen", "_item", "_scalar")
+
+    def __init__(self, storage: Storage, scalar: bool = False) -> None:
         self._storage = storage
+        self._scalar = scalar
         self._base: Optional[TracedArray] = None
         self._read: Optional[Read] = None
         self._write: Optional[Write] = None
@@ -48,6 +52,10 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     @property
     def is_view(self) -> bool:
         return self._base is not None
+
+    @property
+    def is_scalar(self) -> bool:
+        return self._scalar
 
     @property
     def value(self) -> Value:
@@ -129,6 +137,9 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             lambda base, value: assigned(base, picked, value),
         )
         made._item = _key(picked)
+        if not _is_view_of(picked) or (not made.shape and not _has_ellipsis(picked)):
+            # NumPy copies what arrays of indices choose, and single elements
+            return wrapped(made.value)
         return made
 
     def __setitem__(self, item: Any, value: Any) -> None:
@@ -136,6 +147,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             if value._item == _key(plain(item)):
                 # x[i] += y assigns to the view x[i], then that view to x[i]
                 return
+        self._check_written()
         picked = plain(item)
         if isinstance(value, MaskedElements):
             if picked is not value.mask:
@@ -143,6 +155,13 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             self.assign(assigned_under(self.value, picked, value.whole))
             return
         self.assign(assigned(self.value, picked, plain(value)))
+
+    def _check_written(self) -> None:
+        if self._scalar:
+            raise ComputeTypeError(
+                "an assignment into a scalar: it is a number, not an array, and never changes; "
+                "write s = ..."
+            )
 
     def __len__(self) -> int:
         if not self.shape:
@@ -160,7 +179,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function in _CREATED:
             given = {k: v for k, v in kwargs.items() if k != "like"}
-            return wrapped(created(function, *args, **given))
+            return array_of(created(function, *args, **given))
         if function in _ATTRIBUTES:
             return _ATTRIBUTES[function](*args, **kwargs)
         if function in _VIEWS and not isinstance(args[0], np.ndarray):
@@ -171,10 +190,12 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def copy(self, order: str = "C") -> TracedArray:
         """Return an array of its own with this value."""
-        return wrapped(self.value)
+        return wrapped(self.value) if self._scalar else array_of(self.value)
 
-    def astype(self, dtype: Any, **_: Any) -> TracedArray:
-        """Return the elements converted to ``dtype``."""
+    def astype(self, dtype: Any, *, copy: bool = True, **_: Any) -> TracedArray:
+        """Return the elements converted to ``dtype``; without ``copy``, this array if it may."""
+        if not copy and self.dtype == np.dtype(dtype):
+            return self
         return wrapped(self.value.astype(dtype))
 
     def flatten(self) -> TracedArray:
@@ -240,12 +261,31 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def wrapped(value: Any) -> Any:
-    """Return values as new arrays of the trace; containers element by element."""
+    """Return values as new arrays of the trace, those without dimensions as scalars.
+
+    Containers are taken element by element.
+    """
     if isinstance(value, (Tensor, Expr)):
-        return TracedArray(current().new(value))
+        scalar = isinstance(value, Expr) or not value.ndim
+        return TracedArray(current().new(value), scalar)
     if isinstance(value, (tuple, list)):
         return type(value)(wrapped(v) for v in value)
     return value
+
+
+def array_of(value: Value) -> TracedArray:
+    """Return a new array of the trace, a 0-d one if ``value`` has no dimensions."""
+    return TracedArray(current().new(value))
+
+
+def _is_view_of(picked: Any) -> bool:
+    """Return whether NumPy makes a view for an index."""
+    items = picked if isinstance(picked, tuple) else (picked,)
+    return not any(isinstance(i, (Tensor, list)) for i in items)
+
+
+def _has_ellipsis(picked: Any) -> bool:
+    return any(i is Ellipsis for i in (picked if isinstance(picked, tuple) else (picked,)))
 
 
 def plain(value: Any) -> Any:
@@ -313,6 +353,7 @@ def _into(out: Any, made: Any) -> Any:
             f"out={type(target).__name__}: in a traced function, a result goes into an array of "
             "the trace, such as np.empty_like(x)"
         )
+    target._check_written()
     kind = target.dtype
     if not np.can_cast(np.dtype(made.dtype), kind, "same_kind"):
         raise ComputeTypeError(
@@ -329,16 +370,44 @@ def _into(out: Any, made: Any) -> Any:
     return target
 
 
-def _view_by(function: Any, args: Any, kwargs: Any) -> TracedArray:
+def _view_by(function: Any, args: Any, kwargs: Any) -> Any:
     """Return a view by a function whose result NumPy may or may not copy; it is not written."""
     first, *rest = args
     if not isinstance(first, TracedArray):
         return wrapped(function(*plain(args), **plain(kwargs)))
     others, named = plain(tuple(rest)), plain(dict(kwargs))
+    parts = function(first.value, *others, **named)
+    if isinstance(parts, (tuple, list)):
+        return type(parts)(
+            first.view(lambda base, k=k: function(base, *others, **named)[k])
+            for k in range(len(parts))
+        )
+    if function in (np.reshape, np.ravel) and first.is_view:
+
+        made_in, storage = current(), first.storage
+        whole = made_in.read(storage)
+
+        def read(base: Value) -> Value:
+            if made_in.read(storage) is not whole or current().changes(storage, made_in):
+                _refuse_stale(function.__name__)
+            return function(base, *others, **named)
+
+        return first.view(read)
     made = first.view(lambda base: function(base, *others, **named))
     # a wrong shape is an error of this call
     made.value  # noqa: B018
     return made
+
+
+def _refuse_stale(name: str) -> NoReturn:
+    raise ComputeError(
+        explain(
+            f"reading what np.{name} of a view returned, after an assignment to the array",
+            "whether NumPy copies there depends on the strides, so it may have the old elements or "
+            "the new ones",
+            f"Call np.{name} again after the assignment, or copy before it: np.copy(x).",
+        )
+    )
 
 
 def created(function: Any, *args: Any, **named: Any) -> Tensor:
@@ -356,13 +425,14 @@ def created(function: Any, *args: Any, **named: Any) -> Tensor:
 _CREATED = (np.zeros, np.ones, np.full, np.empty, np.eye, np.identity, np.arange)
 _VIEWS = (
     np.reshape, np.ravel, np.squeeze, np.expand_dims, np.swapaxes, np.moveaxis, np.broadcast_to,
-    np.diagonal,
+    np.diagonal, np.flip, np.fliplr, np.flipud, np.rot90, np.split, np.array_split, np.hsplit,
+    np.vsplit, np.dsplit,
 )  # fmt: skip
 _ATTRIBUTES: dict[Any, Callable[..., Any]] = {
     np.shape: lambda a: a.shape,
     np.ndim: lambda a: a.ndim,
     np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
-    np.copy: lambda a, order="K", subok=False: a.copy(),
+    np.copy: lambda a, order="K", subok=False: array_of(a.value),
     np.transpose: lambda a, axes=None: a.transpose() if axes is None else a.transpose(axes),
     np.copyto: lambda a, src: a.__setitem__(Ellipsis, src),
 }
@@ -389,4 +459,22 @@ for _name in _METHODS:
     setattr(TracedArray, _name, _method(_name))
 
 
-__all__ = ["TracedArray", "plain", "value_of", "wrapped"]
+def _in_place(name: str) -> Callable[..., Any]:
+    function = getattr(np.lib.mixins.NDArrayOperatorsMixin, name)
+
+    def operator(self: TracedArray, other: Any) -> Any:
+        # Python then takes the operator that makes a new value
+        return NotImplemented if self._scalar else function(self, other)
+
+    operator.__name__ = name
+    return operator
+
+
+for _name in (
+    "__iadd__", "__isub__", "__imul__", "__imatmul__", "__itruediv__", "__ifloordiv__", "__imod__",
+    "__ipow__", "__ilshift__", "__irshift__", "__iand__", "__ixor__", "__ior__",
+):  # fmt: skip
+    setattr(TracedArray, _name, _in_place(_name))
+
+
+__all__ = ["TracedArray", "array_of", "plain", "value_of", "wrapped"]

@@ -9,7 +9,7 @@ from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Expr, Var
 from schedlang.language.construct import as_expr, cast, settled
-from schedlang.tracing.array import plain, wrapped
+from schedlang.tracing.array import TracedArray, array_of, plain, wrapped
 from schedlang.tracing.leaves import Form, flattened, rebuilt
 from schedlang.tracing.trace import Carry, HostLoop, Trace, Value, entered, running, stand_in
 
@@ -55,28 +55,43 @@ def fori_loop(
             f"sl.fori_loop({lo}, {hi}, {body!r}): the body must be a function of i, or of i and "
             "the carry"
         )
+    if lo >= hi:
+        return init
     leaves, form = flattened(init)
     starts = [_value(leaf) for leaf in leaves]
-    loop = _traced(trace, lo, hi, body, starts, form)
+    loop, same = _traced(trace, lo, hi, body, leaves, starts, form)
     widened = [
         cast(v, c.leaving.dtype) if isinstance(v, Expr) and v.weak else v
         for v, c in zip(starts, loop.carries)
     ]
     if any(v is not w for v, w in zip(starts, widened)):
         # a Python number takes the dtype of the value that follows it
-        loop = _traced(trace, lo, hi, body, widened, form)
+        loop, same = _traced(trace, lo, hi, body, leaves, widened, form)
     for k, carry in enumerate(loop.carries[: len(starts)]):
         _check_fits(carry, k, loop.body.title)
     trace.loops.append(loop)
     for storage, carry in zip(loop.storages, loop.carries[len(starts) :]):
         trace.write(storage, _element(carry.result))
-    return rebuilt(form, [wrapped(_element(c.result)) for c in loop.carries[: len(starts)]])
+    results = []
+    for leaf, carry, kept in zip(leaves, loop.carries, same):
+        value = _element(carry.result)
+        if kept and isinstance(leaf, TracedArray) and not leaf.is_scalar:
+            # the body returned the array that it took, as it was or assigned to
+            if carry.leaving is not _element(carry.entering):
+                leaf.assign(value)
+            results.append(leaf)
+        else:
+            results.append(wrapped(value))
+    return rebuilt(form, results)
 
 
 def _traced(
-    trace: Trace, lo: int, hi: int, body: Callable[..., Any], starts: list[Value], form: Form
-) -> HostLoop:
-    """Return the loop over ``body``, whose carry begins with ``starts``.
+    trace: Trace, lo: int, hi: int, body: Callable[..., Any], leaves: list[Any],
+    starts: list[Value], form: Form,
+) -> tuple[HostLoop, list[bool]]:  # fmt: skip
+    """Return the loop over ``body``, whose carry begins with ``starts``, the values of ``leaves``.
+
+    The second result says which parts of the carry are the very arrays that the body takes.
 
     What the body assigns to arrays around it are further carries.
     """
@@ -87,7 +102,12 @@ def _traced(
     with entered(inner):
         at = wrapped(index if lo >= 0 else index + lo)
         stands = [stand_in(v, f"carry{k}") for k, v in enumerate(starts)]
-        given = rebuilt(form, [wrapped(value) for _, value in stands])
+        taken = [
+            array_of(value) if isinstance(leaf, TracedArray) and not leaf.is_scalar
+            else wrapped(value)
+            for leaf, (_, value) in zip(leaves, stands)
+        ]
+        given = rebuilt(form, taken)
         returned = body(at) if form.kind is None else body(at, given)
         left, left_form = flattened(returned)
         if form.kind is None and returned is not None:
@@ -108,6 +128,11 @@ def _traced(
                 )
             )
         leaving = [_value(new) for new in left]
+        same = [
+            isinstance(new, TracedArray) and not new.is_view and new.storage is old.storage
+            for new, old in zip(left, taken)
+        ]
+        _check_aliases(inner, leaves, taken, [value for _, value in stands], same)
     carries = [
         Carry(start, entering, value, stand_in(start, f"after{k}")[0])
         for k, (start, (entering, _), value) in enumerate(zip(starts, stands, leaving))
@@ -118,7 +143,33 @@ def _traced(
         result, _ = stand_in(before, f"after{len(carries)}")
         carries.append(Carry(before, inner.outer[storage], inner.values[storage], result))
     read = tuple((trace.read(s), t) for s, t in inner.outer.items() if s not in inner.written)
-    return HostLoop(lo, hi, index, inner, tuple(carries), read, changed)
+    return HostLoop(lo, hi, index, inner, tuple(carries), read, changed), same
+
+
+def _check_aliases(
+    inner: Trace, leaves: list[Any], taken: list[TracedArray], before: list[Value],
+    same: list[bool],
+) -> None:  # fmt: skip
+    """Raise if the body assigns to an array of which a carry may be another name."""
+    homes = [leaf.storage if isinstance(leaf, TracedArray) else None for leaf in leaves]
+    for k, (array, home) in enumerate(zip(taken, homes)):
+        assigned = inner.values[array.storage] is not before[k]
+        if assigned and not same[k]:
+            problem = f"it assigns to part {k} of its carry and returns another array in its place"
+        elif home in inner.written and not array.is_scalar:
+            problem = f"it assigns to the array that part {k} of the carry begins as"
+        elif assigned and home is not None and (home in inner.outer or homes.count(home) > 1):
+            problem = f"it assigns to part {k} of its carry, which it also uses by another name"
+        else:
+            continue
+        raise ComputeError(
+            explain(
+                inner.title,
+                f"{problem}, so that two names are one array in the first iteration",
+                "Begin with a copy, np.copy(x), and return a new array, or assign to arrays from "
+                "around the loop and leave init out.",
+            )
+        )
 
 
 def _element(tensor: Tensor) -> Value:

@@ -34,6 +34,9 @@ class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
         return np.dtype(self.whole.dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if kwargs.get("out") == (self,):
+            # x[mask] += 1, which x[mask] = ... assigns afterwards
+            del kwargs["out"]
         if method != "__call__" or kwargs:
             self.refuse(f"np.{ufunc.__name__}.{method}")
         given = []

@@ -18,7 +18,7 @@ from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 from schedlang.tracing.arguments import Fixed, Given, Leaf
-from schedlang.tracing.array import TracedArray, value_of, wrapped
+from schedlang.tracing.array import TracedArray, array_of, value_of, wrapped
 from schedlang.tracing.leaves import Form, flattened, rebuilt
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.program import Key, Program, plan
@@ -47,7 +47,7 @@ class Specialization:
             self._check_apart(given, argument)
             if direct and given.arrays[argument].flags.c_contiguous:
                 outputs[k] = given.arrays[argument]
-        results = self.program(given.arrays, outputs)
+        results = self._apart(self.program(given.arrays, outputs), given, outputs)
         for k, argument, _ in self.written:
             if results[k] is not given.arrays[argument]:
                 np.copyto(given.arrays[argument], results[k])
@@ -56,6 +56,20 @@ class Specialization:
             for k, argument in enumerate(self.returns)
         ]
         return rebuilt(self.form, leaves)
+
+    def _apart(self, results: list[Any], given: Given, outputs: Sequence[Any]) -> list[Any]:
+        """Return the results, none of which is an argument, a constant or another result.
+
+        Those that kernels wrote into ``outputs`` stay.
+        """
+        known = {id(a) for a in (*given.arrays, *self.program.constants)}
+        made = []
+        for value, own in zip(results, outputs):
+            if own is None or value is not own:
+                value = np.copy(value) if id(value) in known else value
+                known.add(id(value))
+            made.append(value)
+        return made
 
     def _check_apart(self, given: Given, written: int) -> None:
         """Raise if an argument that the function writes shares memory with another one."""
@@ -190,8 +204,7 @@ def _stands_for(leaf: Leaf, trace: Trace) -> tuple[Key, TracedArray]:
         scalar = Var(leaf.name, leaf.dtype, weak=False)
         return scalar, wrapped(Cast(scalar, leaf.dtype, weak=True) if leaf.weak else scalar)
     made = placeholder(leaf.shape, leaf.dtype, name=leaf.name)
-    array = wrapped(made if leaf.shape else made[()])
-    return made, array
+    return made, array_of(made if leaf.shape else made[()])
 
 
 __all__ = ["Specialization", "specialize"]

@@ -149,11 +149,22 @@ class Trace:
         self.values[storage] = value
         self._note(value, self.place())
 
+    def changes(self, storage: Storage, outer: Trace) -> bool:
+        """Return whether this trace or one around it, within ``outer``, changed ``storage``."""
+        trace: Trace | None = self
+        while trace is not None and trace is not outer:
+            if storage in trace.written:
+                return True
+            trace = trace.around
+        return False
+
     def constant(self, array: np.ndarray) -> Tensor:
         """Return a placeholder for an array with known elements, which becomes an input."""
         for known, elements in self.constants:
-            if elements is array:
+            if _equal(elements, array):
                 return known
+        # the function may change its array later
+        array = array.copy()
         if self.around is not None:
             # the outermost trace holds it, so that a loop does not pass it in each iteration
             outer = self.around.constant(array)
@@ -219,6 +230,13 @@ class Trace:
                     "once and runs as a loop.",
                 )
             )
+
+
+def _equal(a: np.ndarray, b: np.ndarray) -> bool:
+    """Return whether two arrays have the same dtype, shape and bits."""
+    if (a.dtype, a.shape) != (b.dtype, b.shape):
+        return False
+    return a.tobytes() == b.tobytes()
 
 
 def stand_in(value: Value, name: str) -> tuple[Tensor, Value]:
