@@ -34,9 +34,24 @@ def compute_sites(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
 
     Raises :class:`~schedlang.errors.ComputeError` for what has no derivative.
     """
+    if op.destination is not None:
+        raise _scatter_refusal(op)
     if op.reducer is None:
         return sites_of(walk, op, heads)
     return _reduced(walk, op, heads)
+
+
+def _scatter_refusal(op: ComputeOp) -> ComputeError:
+    name = op.outputs[0].name
+    return ComputeError(
+        explain(
+            f"sl.gradient through stage {op.name}",
+            "it is a scatter, and gradients of updates at computed places are not derived; they "
+            "are also made by the gradient of a lookup, which so has no second gradient",
+            f"Give the derivative of the stage: sl.gradient(..., rules={{{name}: ...}}). The "
+            "gradient of the value of a sum is the head at the index of the update.",
+        )
+    )
 
 
 def _reduced(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:

@@ -1,0 +1,74 @@
+"""Features that meet: complex numbers and bfloat16 in array expressions, scatters in gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.errors import ComputeError, ComputeTypeError
+
+RNG = np.random.default_rng(3)
+Z = RNG.normal(size=(3, 4)) + 1j * RNG.normal(size=(3, 4))
+Z[1, 2] = 0
+
+
+@pytest.mark.parametrize("function", [
+    lambda z: np.sum(z, axis=0), lambda z: np.prod(z), lambda z: np.cumsum(z, axis=1),
+    lambda z: np.trace(z), lambda z: np.mean(z, axis=1), lambda z: z.mean(),
+    lambda z: np.var(z, axis=0), lambda z: np.std(z, ddof=1), lambda z: np.average(z, axis=0),
+    lambda z: np.linalg.norm(z), lambda z: np.linalg.norm(z, axis=1, ord=1),
+    lambda z: np.linalg.norm(z, axis=1, ord=0), lambda z: np.count_nonzero(z, axis=0),
+    lambda z: np.nansum(z), lambda z: np.isclose(z, z + 1e-9), lambda z: np.vdot(z, z * 1j),
+    lambda z: np.reciprocal(z + 1), lambda z: np.correlate(z[0], z[1], "full"),
+    lambda z: np.convolve(z[0], z[1]), lambda z: np.vdot(z.real, z),
+])  # fmt: skip
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_arrays(function: Callable[[Any], Any], dtype: str) -> None:
+    z = Z.astype(dtype)
+    result = function(sl.placeholder(z.shape, dtype, name="Z"))
+    want = np.asarray(function(z))
+    got = sl.reference(result)(z)
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_vecdot_and_vecmat_conjugate_the_first_operand() -> None:
+    from schedlang.arrays import products
+
+    A = sl.placeholder((3, 4), "complex128", name="A")
+    np.testing.assert_allclose(
+        sl.reference(products.vecdot(A, A * 1j))(Z), (Z.conj() * Z * 1j).sum(1)
+    )
+    got = sl.reference(products.vecmat(A[0, :3], A))(Z)
+    np.testing.assert_allclose(got, Z[0, :3].conj() @ Z)
+
+
+def test_nan_to_num() -> None:
+    B = sl.placeholder((3,), "bfloat16", name="B")
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    got = sl.reference(np.nan_to_num(B))(np.array([np.nan, np.inf, -1], bfloat16))
+    assert [float(v) for v in got] == [0, 255 * 2.0**120, -1]
+    with pytest.raises(ComputeTypeError, match="apply it to A.real and A.imag"):
+        np.nan_to_num(sl.placeholder((3,), "complex64", name="A"))
+
+
+def test_gradients_of_complex_numbers_are_refused() -> None:
+    A = sl.placeholder((4,), "complex64", name="A")
+    with pytest.raises(ComputeTypeError, match="gradients of complex numbers are not derived"):
+        sl.gradient(np.sum(np.abs(A)), A)
+    X = sl.placeholder((4,), name="X")
+    inner = sl.compute((4,), lambda i: sl.abs(X[i] * 1j), name="inner")
+    with pytest.raises(ComputeError, match="gradients of complex numbers are not derived"):
+        sl.gradient(np.sum(inner), X)
+
+
+@pytest.mark.parametrize("combine", ["prod", "max", "last"])
+def test_gradients_of_scatters_are_refused(combine: str) -> None:
+    index, V = sl.placeholder((6,), "int32", name="I"), sl.placeholder((6,), name="V")
+    S = sl.scatter((5,), (6,), lambda k: (index[k], V[k]), combine, name="S")
+    with pytest.raises(ComputeError, match="stage S: it is a scatter"):
+        sl.gradient(np.sum(S), V)
