@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.compute.data import dumps, loads
 from schedlang.errors import ComputeError, ComputeTypeError
 
 RNG = np.random.default_rng(3)
@@ -72,3 +73,57 @@ def test_gradients_of_scatters_are_refused(combine: str) -> None:
     S = sl.scatter((5,), (6,), lambda k: (index[k], V[k]), combine, name="S")
     with pytest.raises(ComputeError, match="stage S: it is a scatter"):
         sl.gradient(np.sum(S), V)
+
+
+def by_row(declared: bool) -> tuple[sl.Tensor, sl.Tensor, Any]:
+    indptr = sl.placeholder((5,), "int32", name="indptr")
+    if declared:
+        sl.assume(indptr, monotonic=True, within=(0, 6))
+    V = sl.placeholder((6,), "float64", name="V")
+    i = sl.reduce_axis(4, name="i")
+    k = sl.reduce_axis((indptr[i], indptr[i + 1]), name="k")
+    return indptr, V, (i, k)
+
+
+def by_axis() -> tuple[sl.Tensor, Any]:
+    V = sl.placeholder((6, 6), "float64", name="V")
+    i = sl.reduce_axis(6, name="i")
+    return V, (i, sl.reduce_axis((0, i + 1), name="k"))
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_scatter_over_rows_of_a_sparse_matrix(declared: bool) -> None:
+    indptr, V, domain = by_row(declared)
+    S = sl.scatter((4,), domain, lambda i, k: (i, V[k]), name="S")
+    v, rows = np.arange(1.0, 7), np.array([0, 2, 2, 5, 6], "int32")
+    check(S, {"indptr": rows, "V": v}, np.array([3, 0, 12, 6]))
+
+
+@pytest.mark.parametrize("combine", ["sum", "max", "last"])
+@pytest.mark.parametrize("index", ["i", "k", "5 - k", "(i + k) % 6"])
+def test_scatter_over_a_triangle(index: str, combine: str) -> None:
+    V, domain = by_axis()
+    v = RNG.normal(size=(6, 6))
+    S = sl.scatter(
+        (6,), domain, lambda i, k: (eval(index, {"i": i, "k": k}), V[i, k]), combine,
+        init=0.0, where=lambda i, k: V[i, k] > -1, name="S",
+    )  # fmt: skip
+    want = np.zeros(6)
+    for i in range(6):
+        for k in range(i + 1):
+            at = eval(index, {"i": i, "k": k})
+            old, new = want[at], v[i, k]
+            if new > -1:
+                want[at] = {"sum": old + new, "max": max(old, new), "last": new}[combine]
+    check(S, {"V": v}, want)
+
+
+def check(S: sl.Tensor, arrays: dict[str, np.ndarray], want: np.ndarray) -> None:
+    """Compare the oracle, a kernel and a copy from the data form with ``want``."""
+    (again,) = loads(dumps(S))
+    for tensor in (S, again):
+        s = sl.schedule(tensor)
+        given = [arrays[a.name] for a in sl.lower(s).args if a.name in arrays]
+        np.testing.assert_allclose(sl.reference(tensor)(*given), want, rtol=1e-12)
+        np.testing.assert_allclose(sl.build(s, target="python")(*given), want, rtol=1e-12)
+    assert str(sl.schedule(again)) == str(sl.schedule(S))

@@ -18,7 +18,7 @@ from schedlang.compute import reduce
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError, explain
 from schedlang.expr import dtypes
-from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.nodes import Axis
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, binary, cast, const, select
 
