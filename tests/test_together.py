@@ -127,3 +127,35 @@ def check(S: sl.Tensor, arrays: dict[str, np.ndarray], want: np.ndarray) -> None
         np.testing.assert_allclose(sl.reference(tensor)(*given), want, rtol=1e-12)
         np.testing.assert_allclose(sl.build(s, target="python")(*given), want, rtol=1e-12)
     assert str(sl.schedule(again)) == str(sl.schedule(S))
+
+
+@pytest.mark.parametrize("start", [False, True])
+@pytest.mark.parametrize("rows", [False, True])
+def test_gradients_of_scatters_that_sum(start: bool, rows: bool) -> None:
+    index = np.array([0, 3, 1, 3, 4, 0], "int32")
+    shape = (2,) if rows else ()
+    own = sl.placeholder((6,), "int32", name="I")
+    V = sl.placeholder((6, *shape), "float64", name="V")
+    D = sl.placeholder((5, *shape), "float64", name="D")
+    S = sl.scatter(
+        D if start else D.shape, V.shape, lambda k, *j: ((own[k], *j), V[(k, *j)] ** 2),
+        where=lambda k, *j: V[(k, *j)] > 0, name="S",
+    )  # fmt: skip
+    v, d = RNG.normal(size=V.shape), RNG.normal(size=D.shape)
+    s = d.copy() if start else np.zeros(D.shape)
+    np.add.at(s, index, np.where(v > 0, v**2, 0))
+    want = [np.where(v > 0, 2 * v * 2 * s[index], 0), 2 * s]
+    results = sl.gradient(np.sum(S * S), [V, D] if start else [V])
+    arrays = {"I": index, "V": v, "D": d}
+    for result, expected in zip(results, want):
+        check(result, arrays, expected)
+
+
+def test_second_gradient_of_a_lookup() -> None:
+    index = np.array([0, 1, 1, 3])
+    own = sl.placeholder((4,), "int64", name="I")
+    A = sl.placeholder((4,), "float64", name="A")
+    y = np.sum(np.take(A, own) ** 3)
+    second = sl.gradient(np.sum(sl.gradient(y, A) * A), A)
+    a, count = RNG.normal(size=4), np.bincount(index, minlength=4)
+    check(second, {"I": index, "A": a}, count * 9 * a**2)
