@@ -123,9 +123,15 @@ def nan_to_num(
     del copy
 
     def number(v: Expr) -> Expr:
+        if dtypes.is_complex(v.dtype):
+            raise ComputeTypeError(
+                f"np.nan_to_num({v.dtype}): it takes no complex numbers; apply it to A.real and "
+                "A.imag"
+            )
         if not dtypes.is_float(v.dtype):
             return v
-        most = float(np.finfo(v.dtype).max)
+        # the largest bfloat16 has no entry in np.finfo
+        most = 2.0**127 * (2 - 2.0**-7) if v.dtype == "bfloat16" else float(np.finfo(v.dtype).max)
         high = most if posinf is None else posinf
         low = -most if neginf is None else neginf
         found = choose(binary("==", v, math.inf), cast(high, v.dtype), v)
@@ -141,7 +147,10 @@ def isclose(
     """Return ``np.isclose``: whether ``|a - b| <= atol + rtol*|b|``, or both are equal."""
 
     def close(x: Expr, y: Expr, relative: Expr, absolute: Expr) -> Expr:
-        x, y = (v if dtypes.is_float(v.dtype) else cast(v, "float64") for v in (x, y))
+        x, y = (
+            v if dtypes.is_float(v.dtype) or dtypes.is_complex(v.dtype) else cast(v, "float64")
+            for v in (x, y)
+        )
         near = binary("<=", call("abs", x - y), absolute + relative * call("abs", y))
         found = binary("==", x, y) | (near & call("isfinite", y))
         return found | (call("isnan", x) & call("isnan", y)) if equal_nan else found

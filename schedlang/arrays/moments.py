@@ -50,15 +50,24 @@ def _dtypes(dtype: str, given: Any, asked: str) -> tuple[str, str]:
     """Return the dtype of a mean or variance, and that in which it is accumulated."""
     if given is not None:
         chosen = dtypes.canonical(given)
-        if not dtypes.is_float(chosen):
+        if not _inexact(chosen):
             raise ComputeTypeError(
                 f"{asked}(dtype={chosen!r}): the result is a float; give a float dtype, and round "
                 "and cast the result"
             )
         return chosen, chosen
-    if not dtypes.is_float(dtype):
+    if not _inexact(dtype):
         return "float64", "float64"
     return dtype, "float32" if dtype == "float16" else dtype
+
+
+def _inexact(dtype: str) -> bool:
+    return dtypes.is_float(dtype) or dtypes.is_complex(dtype)
+
+
+def _real(dtype: str) -> str:
+    """Return the dtype of magnitudes of ``dtype``."""
+    return dtypes.part_of(dtype) if dtypes.is_complex(dtype) else dtype
 
 
 def _count(
@@ -97,20 +106,24 @@ def var(
     middle = _mean(source, axes, wide, wide, True, where, asked)
     squares = fold(
         "squares", [source, middle], axes,
-        lambda k, c, x, m: reduce.sum(_squared(binary("-", cast(x, wide), m)), k, c),
+        lambda k, c, x, m: reduce.sum(squared(binary("-", cast(x, wide), m)), k, c),
         keepdims, where, asked,
     )  # fmt: skip
     count = _count(source, axes, keepdims, where, asked)
 
     def value(total: Expr, n: Expr) -> Expr:
-        quotient = _divided(total, _without(n, ddof, asked), wide)
-        return cast(call("sqrt", quotient) if root else quotient, result)
+        quotient = _divided(total, _without(n, ddof, asked), _real(wide))
+        return cast(call("sqrt", quotient) if root else quotient, _real(result))
 
     return array("std" if root else "var", value, squares, count)
 
 
-def _squared(value: Expr) -> Expr:
-    return binary("*", value, value)
+def squared(value: Expr) -> Expr:
+    """Return the square of a number, or of the magnitude of a complex one."""
+    if not dtypes.is_complex(value.dtype):
+        return binary("*", value, value)
+    real, imag = (call(part, value) for part in ("real", "imag"))
+    return binary("+", binary("*", real, real), binary("*", imag, imag))
 
 
 def _without(count: Expr, ddof: Any, asked: str) -> Expr:
@@ -148,7 +161,7 @@ def average(
             )
         scale = reshape(scale, [-1 if k in axes else 1 for k in range(source.ndim)])
     dtype, _ = dtypes.promote(source.dtype, False, scale.dtype, False)
-    if not dtypes.is_float(dtype):
+    if not _inexact(dtype):
         dtype = "float64"
     scale = broadcast_to(scale, source.shape)
     _, wide = _dtypes(dtype, None, "np.average")

@@ -9,6 +9,7 @@ import numpy as np
 
 from schedlang.arrays.contraction import contracted
 from schedlang.arrays.elementwise import array
+from schedlang.arrays.moments import squared
 from schedlang.arrays.reductions import extreme, fold
 from schedlang.arrays.shapes import at_least_0, axis_numbers, extent
 from schedlang.arrays.shaping import ravel
@@ -17,7 +18,7 @@ from schedlang.compute import reduce
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError, explain
 from schedlang.expr import dtypes
-from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.nodes import Axis
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, binary, cast, const, select
 
@@ -29,7 +30,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> T
     """
     asked = "np.linalg.norm"
     source = tensor_of(x, asked)
-    if not dtypes.is_float(source.dtype):
+    if not dtypes.is_float(source.dtype) and not dtypes.is_complex(source.dtype):
         source = array("astype", lambda v: cast(v, "float64"), source)
     if axis is None and ord is not None and source.ndim > 2:
         raise ComputeError(f"{asked}: with ord=, give axis= for more than two dimensions")
@@ -59,14 +60,11 @@ def vector_norm(
 def _root_of_squares(source: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
     wide = "float32" if source.dtype == "float16" else source.dtype
     squares = fold(
-        "squares", [source], axes, lambda k, c, v: reduce.sum(_square(cast(v, wide)), k, c),
+        "squares", [source], axes, lambda k, c, v: reduce.sum(squared(cast(v, wide)), k, c),
         keepdims,
     )  # fmt: skip
-    return array("norm", lambda s: cast(call("sqrt", s), source.dtype), squares)
-
-
-def _square(value: Expr) -> Expr:
-    return binary("*", value, value)
+    result = dtypes.part_of(wide) if dtypes.is_complex(wide) else source.dtype
+    return array("norm", lambda s: cast(call("sqrt", s), result), squares)
 
 
 def _vector(source: Tensor, order: Any, axes: Sequence[int], keepdims: bool, asked: str) -> Tensor:
@@ -74,7 +72,7 @@ def _vector(source: Tensor, order: Any, axes: Sequence[int], keepdims: bool, ask
     if order in (np.inf, -np.inf):
         return extreme("max" if order > 0 else "min", size, tuple(axes), keepdims)
     if order == 0:
-        kind = source.dtype
+        kind = size.dtype
         return fold(
             "count", [source], axes,
             lambda k, c, v: reduce.sum(cast(binary("!=", v, 0), kind), k, c), keepdims,
@@ -159,5 +157,7 @@ def _convolved(word: str, a: Tensor, v: Tensor, mode: str, turned: bool) -> Tens
     at = i + start - k
     inside = (at >= 0) & (at < n)
     weight = read(v, [k if turned else as_expr(m) - 1 - k])
+    # NumPy's correlation conjugates its second operand
+    weight = weight if turned else call("conj", weight)
     value = select(inside, read(a, [at]), const(0, a.dtype), lazy=True)
     return contracted(word, (i,), (k,), [value, weight])

@@ -7,7 +7,7 @@ from typing import Any
 
 from schedlang.arrays.contraction import contraction
 from schedlang.arrays.einsum import einsum
-from schedlang.arrays.elementwise import elementwise
+from schedlang.arrays.elementwise import array, elementwise
 from schedlang.arrays.operands import operand
 from schedlang.arrays.reductions import total
 from schedlang.arrays.shapes import axis_number, broadcast, same, size_of
@@ -15,6 +15,8 @@ from schedlang.arrays.shaping import diagonal, moveaxis, ravel, reshape
 from schedlang.arrays.stages import data_axes, each, element, read, stage, tensor_of
 from schedlang.compute.tensor import Extent, Tensor, shape_text
 from schedlang.errors import ComputeError, explain
+from schedlang.expr import dtypes
+from schedlang.language.calls import call
 from schedlang.language.construct import binary, cast, settled
 
 
@@ -168,8 +170,15 @@ def inner(a: Any, b: Any) -> Any:
 
 
 def vdot(a: Any, b: Any) -> Tensor:
-    """Return ``np.vdot``: the sum of the products of all elements."""
-    return _summed("vdot", ravel(a), ravel(b), (0,), (0,))
+    """Return ``np.vdot``: the sum of the products of all elements, those of ``a`` conjugated."""
+    left = _conjugated(tensor_of(a, "np.vdot"))
+    return _summed("vdot", ravel(left), ravel(b), (0,), (0,))
+
+
+def _conjugated(a: Tensor) -> Tensor:
+    if not dtypes.is_complex(a.dtype):
+        return a
+    return array("conjugate", lambda z: call("conj", z), a)
 
 
 def vecdot(a: Any, b: Any, axis: int = -1) -> Tensor:
@@ -177,7 +186,7 @@ def vecdot(a: Any, b: Any, axis: int = -1) -> Tensor:
     left, right = (tensor_of(v, "np.vecdot") for v in (a, b))
     if axis != -1:
         left, right = moveaxis(left, axis, -1), moveaxis(right, axis, -1)
-    return _batched("vecdot", left, ("k",), right, ("k",), (), "np.vecdot")
+    return _batched("vecdot", _conjugated(left), ("k",), right, ("k",), (), "np.vecdot")
 
 
 def matvec(a: Any, b: Any) -> Tensor:
@@ -189,7 +198,7 @@ def matvec(a: Any, b: Any) -> Tensor:
 def vecmat(a: Any, b: Any) -> Tensor:
     """Return ``np.vecmat``: a batch of vectors times a batch of matrices."""
     left, right = (tensor_of(v, "np.vecmat") for v in (a, b))
-    return _batched("vecmat", left, ("k",), right, ("k", "j"), ("j",), "np.vecmat")
+    return _batched("vecmat", _conjugated(left), ("k",), right, ("k", "j"), ("j",), "np.vecmat")
 
 
 def kron(a: Any, b: Any) -> Tensor:

@@ -71,7 +71,7 @@ def _condition(where: Any, source: Tensor, indices: Sequence[Axis], asked: str) 
 
 def widened(dtype: str) -> str:
     """Return the dtype in which NumPy sums ``dtype``: at least 64 bits for integers."""
-    if dtypes.is_float(dtype):
+    if dtypes.is_float(dtype) or dtypes.is_complex(dtype):
         return dtype
     return "uint64" if dtype.startswith("uint") else "int64"
 
@@ -185,8 +185,14 @@ def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     source = tensor_of(a, "np.count_nonzero")
     return fold(
         "count", [source], reduced_axes(axis, source.ndim, "np.count_nonzero"),
-        lambda k, c, x: reduce.sum(cast(cast(x, "bool"), "int64"), k, c), keepdims,
+        lambda k, c, x: reduce.sum(cast(_nonzero(x), "int64"), k, c), keepdims,
     )  # fmt: skip
+
+
+def _nonzero(value: Expr) -> Expr:
+    if dtypes.is_complex(value.dtype):
+        return binary("!=", value, 0)
+    return cast(value, "bool")
 
 
 def nan_total(
@@ -195,7 +201,7 @@ def nan_total(
 ) -> Tensor:  # fmt: skip
     """Return ``np.nansum`` or ``np.nanprod``, in which NaN counts as 0 or 1."""
     source = tensor_of(a, f"np.nan{name}")
-    if dtypes.is_float(source.dtype):
+    if dtypes.is_float(source.dtype) or dtypes.is_complex(source.dtype):
         unit = 0 if name == "sum" else 1
         source = array(
             "where", lambda x: select(call("isnan", x), const(unit, x.dtype), x), source

@@ -148,7 +148,9 @@ def _execute(
     first: Span | None = None,
 ) -> None:  # fmt: skip
     """Write the elements of ``stage`` into ``outs``; only the rows of ``first`` if it is given."""
-    if all(axis.bounds is None for axis in stage.op.reduce_axis):
+    ragged = any(axis.bounds is not None for axis in stage.op.reduce_axis)
+    # the updates of a scatter go through the whole box, where the condition has the ranges
+    if not ragged or stage.op.destination is not None:
         execute(stage, arrays, outs, first)
         return
     data = stage.spans[stage.folded :]

@@ -15,6 +15,7 @@ import numpy as np
 from schedlang.compute import math, reduce
 from schedlang.compute.define import axis_names, finished
 from schedlang.compute.fold import ufunc_of
+from schedlang.compute.ragged import moved
 from schedlang.compute.reduce import Reduction, reduction, source_of, truth
 from schedlang.compute.reducer import Reducer
 from schedlang.compute.tensor import (
@@ -95,17 +96,12 @@ def scatter(
     data, change = _data_axes(extents, destination, axes, init)
     start = _start(init, data, extents, name)
     made = _combined(combine, value, axes, cond, start, dtype, name)
-    swap: dict[int, Expr] = {id(axis): new for axis, new in change}
-    done: dict[int, Expr] = {}
-
-    def moved(root: Expr) -> Expr:
-        return rewrite(root, lambda n: swap.get(id(n)), done)
-
+    swap = _replaced(axes, made.axes, dict(change))
+    reduced = tuple(swap.get(a, a) for a in axes if not any(a is old for old, _ in change))
     op = ComputeOp(
-        name, data, tuple(map(moved, made.sources)),
-        tuple(a for a in axes if id(a) not in swap), made.reducer,
-        None if made.where is None else moved(made.where), made.init,
-        tuple(map(moved, destination)),
+        name, data, tuple(moved(v, swap) for v in made.sources), reduced, made.reducer,
+        moved(made.where, swap), made.init, tuple(moved(v, swap) for v in destination),
+        limits=made.limits,
     )  # fmt: skip
     return finished(_simplest(op), made.visible, isinstance(value, (tuple, list)))
 
@@ -290,7 +286,31 @@ def _data_axes(
     return tuple(data), change
 
 
+def _replaced(
+    axes: Sequence[Axis], boxed: Sequence[Axis], change: dict[Axis, Axis]
+) -> dict[Axis, Axis]:
+    """Return what replaces axes of the domain: ``change``, also in the ranges of ragged axes.
+
+    ``boxed`` are ``axes`` with a box each.
+    """
+    swap = dict(change)
+    for old, axis in zip(axes, boxed):
+        if old in swap:
+            continue
+        new = axis
+        if axis.bounds is not None:
+            low, high = (moved(b, swap) for b in axis.bounds)
+            if low is not axis.bounds[0] or high is not axis.bounds[1]:
+                new = replace(axis, bounds=(low, high))
+        if new is not old:
+            swap[old] = swap[axis] = new
+    return swap
+
+
 def _whole(axis: Axis, extent: Extent) -> bool:
+    """Return whether ``axis`` runs over a whole dimension; a ragged axis does not."""
+    if axis.bounds is not None:
+        return False
     return to_lin(axis.lo) == to_lin(0) and to_lin(axis.extent) == to_lin(extent)
 
 

@@ -46,6 +46,14 @@ def check_result(y: Any) -> None:
 
 
 def _check_float(tensor: Tensor, what: str) -> None:
+    if dtypes.is_complex(tensor.dtype):
+        raise ComputeTypeError(
+            explain(
+                f"sl.gradient: tensor {tensor.name} is {tensor.dtype}",
+                "gradients of complex numbers are not derived",
+                "Compute with the real and the imaginary parts as two float tensors.",
+            )
+        )
     if not dtypes.is_float(tensor.dtype):
         raise ComputeTypeError(
             explain(

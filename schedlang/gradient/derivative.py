@@ -167,6 +167,16 @@ def _refuse_integers(stage: str, node: Expr, child: Expr, depends: set[int]) -> 
         return
     if dtypes.is_float(node.dtype):
         return
+    if dtypes.is_complex(node.dtype):
+        raise ComputeError(
+            explain(
+                f"sl.gradient through stage {stage}",
+                f"it computes with {child} as {node.dtype}, and gradients of complex numbers are "
+                "not derived",
+                "Compute with the real and the imaginary parts as two float tensors, or give the "
+                f"derivative of the stage: sl.gradient(..., rules={{{stage}: ...}}).",
+            )
+        )
     raise ComputeError(
         explain(
             f"sl.gradient through stage {stage}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,38 @@ def compute_sites(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
 
     Raises :class:`~schedlang.errors.ComputeError` for what has no derivative.
     """
+    if op.destination is not None:
+        return _scattered(walk, op, heads)
     if op.reducer is None:
         return sites_of(walk, op, heads)
     return _reduced(walk, op, heads)
+
+
+def _scattered(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
+    """Return the sites of a scatter that sums: an update counts as the element that it adds to."""
+    assert op.reducer is not None and op.destination is not None
+    head = heads[0]
+    if ufunc_of(op.reducer) is not np.add or not isinstance(head, Adjoint):
+        name = op.outputs[0].name
+        raise ComputeError(
+            explain(
+                f"sl.gradient through stage {op.name}",
+                f"it is a scatter that combines updates by {op.reducer.name}, and of scatters only "
+                "sums of floats have gradients",
+                f"Give the derivative of the stage: sl.gradient(..., rules={{{name}: ...}}).",
+            )
+        )
+    held = () if op.where is None else (op.where,)
+    flow = head.at((*op.destination, *walk.batch))
+    axes = (*op.domain, *walk.batch)
+    found: Found = []
+    for tensor, site in sites(walk, op, [(op.body[0], flow)], op.reduce_axis, held, ()):
+        moved = site if isinstance(site, Traced) else replace(site, axes=axes)
+        found.append((tensor, moved))
+    if op.init is not None:
+        start = head.at((*op.axis, *walk.batch))
+        found += sites(walk, op, [(op.init[0], start)], (), (), heads)
+    return found
 
 
 def _reduced(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:

@@ -37,7 +37,7 @@ def _sign(x: Any) -> Expr:
 
 def _reciprocal(x: Any) -> Expr:
     value = as_expr(x)
-    if not dtypes.is_float(value.dtype):
+    if not dtypes.is_float(value.dtype) and not dtypes.is_complex(value.dtype):
         raise ComputeTypeError(
             explain(
                 f"np.reciprocal of {value.dtype}",
