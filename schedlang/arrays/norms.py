@@ -18,7 +18,7 @@ from schedlang.compute import reduce
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError, explain
 from schedlang.expr import dtypes
-from schedlang.expr.nodes import Axis
+from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, binary, cast, const, select
 
@@ -156,7 +156,7 @@ def _convolved(word: str, a: Tensor, v: Tensor, mode: str, turned: bool) -> Tens
     i, k = Axis("i", at_least_0(length)), Axis("k", m, "reduce")
     at = i + start - k
     inside = (at >= 0) & (at < n)
-    weight = read(v, [k if turned else as_expr(m) - 1 - k])
+    weight: Expr = read(v, [k if turned else as_expr(m) - 1 - k])
     # NumPy's correlation conjugates its second operand
     weight = weight if turned else call("conj", weight)
     value = select(inside, read(a, [at]), const(0, a.dtype), lazy=True)
