@@ -562,3 +562,17 @@ def test_integer_scalars_may_be_negative():
     np.testing.assert_array_equal(traced(np.ones(3), np.int64(-5))[0], np.full(3, -5.0))
     np.testing.assert_array_equal(traced(np.ones(3), np.int64(5))[0], np.full(3, 5.0))
     check(lambda x, n: x * n, numbers(3).astype("int32"), np.int8(-128))
+
+
+def test_negative_indices_count_from_the_end_also_if_only_the_call_knows_them():
+    def f(x, n, i):
+        y = np.zeros_like(x)
+
+        @sl.fori_loop(-3, 3)
+        def step(t):
+            y[t] = x[t - 1] * 2
+
+        y[n] += x[i[0]]
+        return y
+
+    check(f, numbers(6), np.int64(-1), np.array([-2, 1]))
