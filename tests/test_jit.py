@@ -576,3 +576,21 @@ def test_negative_indices_count_from_the_end_also_if_only_the_call_knows_them():
         return y
 
     check(f, numbers(6), np.int64(-1), np.array([-2, 1]))
+
+
+def test_static_values_that_are_equal_but_differ():
+    f = sl.jit(lambda x, s: np.copysign(x, s[0]) * s[0], target="python", static_argnames="s")
+    x = np.arange(1, 3)
+    for s in ((1,), (1.0,), (0.0,), (-0.0,)):
+        found, expected = f(x, s), np.copysign(x, s[0]) * s[0]
+        same(found, expected, 0)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+def test_a_view_of_an_array_without_dimensions():
+    def f(x):
+        y = x[...]
+        y[...] = 8
+        return x
+
+    check(f, np.array(3.0, "float32"))

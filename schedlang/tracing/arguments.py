@@ -36,10 +36,10 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Fixed:
-    """An argument whose value is part of what is traced."""
+    """An argument whose value is part of what is traced; ``kind`` has its types."""
 
     value: Any
-    kind: type
+    kind: Hashable
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,14 @@ def _fixed(title: str, name: str, value: Any, static: frozenset[str]) -> Fixed:
                 "of your own __hash__ and __eq__.",
             )
         ) from None
-    return Fixed(value, type(value))
+    return Fixed(value, _kinds(value))
+
+
+def _kinds(value: Any) -> Hashable:
+    """Return what tells equal values apart: 1, 1.0 and True, and 0.0 and -0.0, also in tuples."""
+    if isinstance(value, tuple):
+        return (type(value), *map(_kinds, value))
+    return (float, str(value)) if isinstance(value, float) else type(value)
 
 
 __all__ = ["Fixed", "Form", "Given", "Leaf", "bound"]

@@ -130,6 +130,8 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __getitem__(self, item: Any) -> Any:
         picked = plain(item)
+        if not self.shape and picked is Ellipsis:
+            return self.view(lambda base: base, lambda _, value: value)
         if isinstance(picked, Tensor) and picked.dtype == "bool":
             return MaskedElements(masked(self.value, picked), picked, wrapped)
         made = self.view(
