@@ -142,7 +142,7 @@ def _fixed(title: str, name: str, value: Any, static: frozenset[str]) -> Fixed:
     return Fixed(value, _kinds(value))
 
 
-def _kinds(value: Any) -> Hashable:
+def _kinds(value: Any) -> Any:
     """Return what tells equal values apart: 1, 1.0 and True, and 0.0 and -0.0, also in tuples."""
     if isinstance(value, tuple):
         return (type(value), *map(_kinds, value))

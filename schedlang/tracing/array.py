@@ -380,10 +380,11 @@ def _view_by(function: Any, args: Any, kwargs: Any) -> Any:
     others, named = plain(tuple(rest)), plain(dict(kwargs))
     parts = function(first.value, *others, **named)
     if isinstance(parts, (tuple, list)):
-        return type(parts)(
-            first.view(lambda base, k=k: function(base, *others, **named)[k])
-            for k in range(len(parts))
-        )
+
+        def part(k: int) -> TracedArray:
+            return first.view(lambda base: function(base, *others, **named)[k])
+
+        return type(parts)(map(part, range(len(parts))))
     if function in (np.reshape, np.ravel) and first.is_view:
 
         made_in, storage = current(), first.storage
