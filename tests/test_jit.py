@@ -548,3 +548,49 @@ def _by_its_other_name(x):
 def test_carries_of_two_names_are_not_assigned_to(function):
     with pytest.raises(ComputeError, match=r"(?s)two names are one array.*np\.copy"):
         sl.jit(function, target="python")(numbers(3))
+
+
+def test_a_traced_function_in_another_is_a_part_of_it():
+    inner = sl.jit(lambda a, n: a if n == 0 else inner(a + 1, n - 1) * 2, target="python")
+    x = numbers(3)
+    found = sl.jit(lambda a: inner(a, 2) + 1, target="python")(x)
+    np.testing.assert_allclose(found, (x + 2) * 4 + 1, rtol=1e-6)
+
+
+def test_integer_scalars_may_be_negative():
+    traced = check(lambda x, n: (x * n, n + 1), numbers(3), np.int64(-3))
+    np.testing.assert_array_equal(traced(np.ones(3), np.int64(-5))[0], np.full(3, -5.0))
+    np.testing.assert_array_equal(traced(np.ones(3), np.int64(5))[0], np.full(3, 5.0))
+    check(lambda x, n: x * n, numbers(3).astype("int32"), np.int8(-128))
+
+
+def test_negative_indices_count_from_the_end_also_if_only_the_call_knows_them():
+    def f(x, n, i):
+        y = np.zeros_like(x)
+
+        @sl.fori_loop(-3, 3)
+        def step(t):
+            y[t] = x[t - 1] * 2
+
+        y[n] += x[i[0]]
+        return y
+
+    check(f, numbers(6), np.int64(-1), np.array([-2, 1]))
+
+
+def test_static_values_that_are_equal_but_differ():
+    f = sl.jit(lambda x, s: np.copysign(x, s[0]) * s[0], target="python", static_argnames="s")
+    x = np.arange(1, 3)
+    for s in ((1,), (1.0,), (0.0,), (-0.0,)):
+        found, expected = f(x, s), np.copysign(x, s[0]) * s[0]
+        same(found, expected, 0)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+def test_a_view_of_an_array_without_dimensions():
+    def f(x):
+        y = x[...]
+        y[...] = 8
+        return x
+
+    check(f, np.array(3.0, "float32"))

@@ -22,20 +22,24 @@ from schedlang.tracing.leaves import Form, flattened
 
 @dataclass(frozen=True)
 class Leaf:
-    """An array or number of a call: its dtype and shape, and whether it is a Python float."""
+    """An array or number of a call: its dtype and shape, and whether it is a Python float.
+
+    Of a ``negative`` integer, kernels get the opposite.
+    """
 
     name: str
     dtype: str
     shape: tuple[int, ...] | None
     weak: bool = False
+    negative: bool = False
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """An argument whose value is part of what is traced."""
+    """An argument whose value is part of what is traced; ``kind`` has its types."""
 
     value: Any
-    kind: type
+    kind: Hashable
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,9 @@ def _unpacked(parameter: Parameter, value: Any) -> Any:
 
 def _leaf(title: str, name: str, value: Any) -> tuple[Any, Leaf | None]:
     """Return an argument as an array or number, and what it is; ``None`` if its value is fixed."""
+    if isinstance(value, np.signedinteger) and value < 0:
+        # an integer argument of a kernel may be a size, which is never negative
+        return -int(value), Leaf(name, dtypes.canonical(value.dtype), None, negative=True)
     if isinstance(value, np.generic):
         return value, Leaf(name, dtypes.canonical(value.dtype), None)
     if isinstance(value, float):
@@ -132,7 +139,14 @@ def _fixed(title: str, name: str, value: Any, static: frozenset[str]) -> Fixed:
                 "of your own __hash__ and __eq__.",
             )
         ) from None
-    return Fixed(value, type(value))
+    return Fixed(value, _kinds(value))
+
+
+def _kinds(value: Any) -> Any:
+    """Return what tells equal values apart: 1, 1.0 and True, and 0.0 and -0.0, also in tuples."""
+    if isinstance(value, tuple):
+        return (type(value), *map(_kinds, value))
+    return (float, str(value)) if isinstance(value, float) else type(value)
 
 
 __all__ = ["Fixed", "Form", "Given", "Leaf", "bound"]

@@ -130,6 +130,8 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __getitem__(self, item: Any) -> Any:
         picked = plain(item)
+        if not self.shape and picked is Ellipsis:
+            return self.view(lambda base: base, lambda _, value: value)
         if isinstance(picked, Tensor) and picked.dtype == "bool":
             return MaskedElements(masked(self.value, picked), picked, wrapped)
         made = self.view(
@@ -384,6 +386,7 @@ def _view_by(function: Any, args: Any, kwargs: Any) -> Any:
 
         return type(parts)(map(part, range(len(parts))))
     if function in (np.reshape, np.ravel) and first.is_view:
+
         made_in, storage = current(), first.storage
         whole = made_in.read(storage)
 

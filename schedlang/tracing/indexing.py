@@ -18,7 +18,7 @@ from schedlang.compute.math import if_then_else
 from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
-from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.nodes import Axis, Binary, Const, Expr, Var
 from schedlang.language.construct import as_expr, cast
 
 Extent = Union[int, Expr]
@@ -227,13 +227,28 @@ def _part(base: Tensor, dim: int, item: Any, extent: Extent) -> Part:
             raise ComputeTypeError(
                 f"index {dim} of {base.name} is {item.dtype}, but must be an integer"
             )
-        return Part(item, 1, None)
+        return Part(item if _not_negative(item) else _from_start(item, extent), 1, None)
     at = int(item)
     if isinstance(extent, int) and not -extent <= at < extent:
         raise BoundsError(
             f"index {dim} of {base.name} is {at}, but the extent there is {extent}"
         )
     return Part(at if at >= 0 else extent + at, 1, None)
+
+
+def _not_negative(item: Expr) -> bool:
+    """Return whether an index is a loop's index or a scalar argument, or lies beyond it."""
+    while isinstance(item, Binary) and item.op == "+" and isinstance(item.b, Const):
+        if item.b.value < 0:
+            return False
+        item = item.a
+    return isinstance(item, Var)
+
+
+def _from_start(item: Expr, extent: Extent) -> Expr:
+    """Return the index from the start, if it is negative, as NumPy does."""
+    wide = cast(item, dtypes.INDEX)
+    return if_then_else(wide < 0, wide + extent, wide)
 
 
 def _sliced(base: Tensor, dim: int, item: slice, extent: Extent) -> Part:

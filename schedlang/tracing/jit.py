@@ -14,7 +14,11 @@ from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target, or_emulator
 from schedlang.tracing.arguments import Given, bound
+from schedlang.tracing.array import TracedArray
+from schedlang.tracing.leaves import flattened
+from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.specialization import Specialization, specialize
+from schedlang.tracing.trace import running
 
 
 class JitFunction:
@@ -42,6 +46,9 @@ class JitFunction:
         self._latest: Specialization | None = None
 
     def __call__(self, *args: Any, **named: Any) -> Any:
+        if running() is not None and _traced((args, named)):
+            # called by a traced function, of which it becomes a part
+            return self.function(*args, **named)
         given = self._given(args, named)
         return self._for(given)(given)
 
@@ -106,6 +113,11 @@ class JitFunction:
     def __reduce__(self) -> str:
         # by name, as functions are pickled
         return self.__qualname__
+
+
+def _traced(arguments: Any) -> bool:
+    leaves, _ = flattened([list(arguments[0]), dict(arguments[1])])
+    return any(isinstance(leaf, (TracedArray, MaskedElements)) for leaf in leaves)
 
 
 @overload

@@ -12,6 +12,7 @@ import numpy as np
 from schedlang.compute.tensor import Tensor, placeholder
 from schedlang.errors import CallError, explain
 from schedlang.expr.nodes import Cast, Var
+from schedlang.language.construct import cast
 from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.build import build
 from schedlang.runtime.kernel import Kernel
@@ -201,6 +202,9 @@ def _arguments(
 
 def _stands_for(leaf: Leaf, trace: Trace) -> tuple[Key, TracedArray]:
     if leaf.shape is None:
+        if leaf.negative:
+            opposite = Var(leaf.name, "int64", weak=False)
+            return opposite, wrapped(cast(-opposite, leaf.dtype))
         scalar = Var(leaf.name, leaf.dtype, weak=False)
         return scalar, wrapped(Cast(scalar, leaf.dtype, weak=True) if leaf.weak else scalar)
     made = placeholder(leaf.shape, leaf.dtype, name=leaf.name)
