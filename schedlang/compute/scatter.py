@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
-import numpy as np
-
 from schedlang.compute import math, reduce
 from schedlang.compute.define import axis_names, finished
 from schedlang.compute.fold import ufunc_of
