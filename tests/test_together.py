@@ -10,7 +10,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.compute.data import dumps, loads
-from schedlang.errors import ComputeError, ComputeTypeError
+from schedlang.errors import ComputeError, ComputeTypeError, MissingNameError
 
 RNG = np.random.default_rng(3)
 Z = RNG.normal(size=(3, 4)) + 1j * RNG.normal(size=(3, 4))
@@ -159,3 +159,27 @@ def test_second_gradient_of_a_lookup() -> None:
     second = sl.gradient(np.sum(sl.gradient(y, A) * A), A)
     a, count = RNG.normal(size=4), np.bincount(index, minlength=4)
     check(second, {"I": index, "A": a}, count * 9 * a**2)
+
+
+def test_values_of_scatters_of_another_kind() -> None:
+    own, C = sl.placeholder((6,), "int32", name="I"), sl.placeholder((6,), "complex64", name="C")
+    for dtype in ("bfloat16", "float32"):
+        D = sl.placeholder((5,), dtype, name="D")
+        with pytest.raises(ComputeTypeError, match="the value is complex64, but init is"):
+            sl.scatter(D, (6,), lambda k: (own[k], C[k]), name="S")  # noqa: B023
+
+
+def test_parts_of_traced_arrays() -> None:
+    f = sl.jit(lambda z: np.conj(z) * np.real(z) + np.imag(z).sum(), target="python")
+    np.testing.assert_allclose(f(Z), Z.conj() * Z.real + Z.imag.sum())
+    with pytest.raises(MissingNameError, match=r"no attribute 'real'.*write np.real\(a\)"):
+        sl.jit(lambda z: z.real, target="python")(Z)
+
+
+def test_gradients_of_several_reductions_in_one_loop_are_refused() -> None:
+    A, k = sl.placeholder((4, 5), name="A"), sl.reduce_axis(5, name="k")
+    total, _ = sl.compute(
+        (4,), lambda i: (sl.sum(A[i, k], axis=k), sl.max(A[i, k], axis=k)), name="T"
+    )
+    with pytest.raises(ComputeError, match="Give each reduction a stage of its own"):
+        sl.gradient(np.sum(total), A)

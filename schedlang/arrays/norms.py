@@ -158,6 +158,6 @@ def _convolved(word: str, a: Tensor, v: Tensor, mode: str, turned: bool) -> Tens
     inside = (at >= 0) & (at < n)
     weight: Expr = read(v, [k if turned else as_expr(m) - 1 - k])
     # NumPy's correlation conjugates its second operand
-    weight = weight if turned else call("conj", weight)
+    factor = weight if turned else call("conj", weight)
     value = select(inside, read(a, [at]), const(0, a.dtype), lazy=True)
-    return contracted(word, (i,), (k,), [value, weight])
+    return contracted(word, (i,), (k,), [value, factor])

@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
-import numpy as np
-
 from schedlang.compute import math, reduce
 from schedlang.compute.define import axis_names, finished
 from schedlang.compute.fold import ufunc_of
@@ -28,6 +26,7 @@ from schedlang.compute.tensor import (
     shape_text,
 )
 from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, SchedlangError, explain
+from schedlang.expr import dtypes
 from schedlang.expr.lazy import both
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import rewrite
@@ -399,7 +398,7 @@ def _source(kind: str, value: Any, dtype: object, start: Any, name: str) -> Expr
     found = as_expr(value)
     begin = None if start is None else as_expr(start)
     if dtype is None and begin is not None and not begin.weak:
-        weak = found.weak or np.can_cast(found.dtype, begin.dtype, "same_kind")
+        weak = found.weak or dtypes.can_cast(found.dtype, begin.dtype, "same_kind")
         if not weak:
             raise ComputeTypeError(
                 f"sl.scatter for {name}: the value is {found.dtype}, but init is {begin.dtype}, "

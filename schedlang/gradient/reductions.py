@@ -83,6 +83,15 @@ def _reduced(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
     if op.reducer.gradient == "fold":
         return fold_sites(walk, op, heads)
     name = op.outputs[0].name
+    if op.reducer.parts:
+        raise ComputeError(
+            explain(
+                f"sl.gradient through stage {op.name}",
+                "it computes several reductions in one loop, whose gradients are not derived",
+                "Give each reduction a stage of its own. Or give the derivative of the stage: "
+                f"sl.gradient(..., rules={{{name}: ...}}).",
+            )
+        )
     raise ComputeError(
         explain(
             f"sl.gradient through stage {op.name}",

@@ -255,6 +255,11 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return f"TracedArray(shape={self.shape}, dtype={self.dtype})"
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("real", "imag", "conj", "conjugate"):
+            raise MissingNameError(
+                f"an array of a traced function has no attribute {name!r}, which in NumPy may be a "
+                f"view; write np.{name}(a), a new array"
+            )
         close = nearest(name, (n for n in dir(type(self)) if not n.startswith("_")))
         raise MissingNameError(
             f"an array of a traced function has no attribute {name!r}{close}; the functions that "
