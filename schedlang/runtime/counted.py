@@ -158,12 +158,9 @@ def _run(
     made: Instrumented, probe: str, call: Call, tally: np.ndarray, model: np.ndarray | None
 ) -> None:
     """Run the instrumented kernel: it fills ``tally`` and ``model``."""
-    module = ""
-    if probe:
-        module = files.load_kernel(files.write(probe_source(probe), probe), "report").__name__
+    module = files.load(files.write(probe_source(probe), probe)).__name__ if probe else ""
     path = files.write(counting_source(made, module), f"{call.name}_counted")
-    entry = made.nest.entry.name
-    function = getattr(files.load_kernel(path, entry), entry)
+    function = getattr(files.load(path), made.nest.entry.name)
     function(*call.flat, tally, *([] if model is None else [model]))
 
 
