@@ -109,4 +109,4 @@ def test_gpu_candidates_are_right(make: Callable[[], sl.Tensor]) -> None:
 def test_a_search_finds_private_copies(tmp_path: Any) -> None:
     result = sl.autotune(histogram(), trials=8, inputs=[x], database=tmp_path / "trials.json")
     np.testing.assert_array_equal(result.kernel(x), np.bincount(x, minlength=32))
-    assert any("rfactor" in trial.schedule.as_python() for trial in result.trials if trial.schedule)
+    assert any("rfactor" in str(trial.steps) for trial in result.trials)
