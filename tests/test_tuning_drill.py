@@ -20,7 +20,7 @@ from schedlang.autotune import locks
 from schedlang.autotune.budget import FINALISTS
 from schedlang.autotune.database import Database
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.record import OUTCOMES, Trial, threads
+from schedlang.autotune.record import OUTCOMES, Trial
 from schedlang.autotune.run import run
 from schedlang.autotune.runner import local, sandbox
 from schedlang.autotune.runner import machine_lock as locking
@@ -224,23 +224,6 @@ def test_a_schedule_that_takes_long_to_build(folder: Path) -> None:
 
     trial = tuned(B, template, folder, Limits(build=5.0))[True]
     assert trial.outcome == "build timed out"
-
-
-@pytest.mark.slow
-@bounded
-def test_a_schedule_that_takes_much_memory(folder: Path) -> None:
-    A = sl.placeholder((2048, 2048), name="A")
-    B = sl.compute(A.shape, lambda i, j: A[i, j] + 1, name="B")
-    # arrays of 16 MiB, in all more than the limit, which grows with the threads
-    copies = 30 + 5 * (threads() - 1)
-
-    def template(s: Schedule, knobs: Knobs) -> None:
-        copy = A
-        for _ in range(copies * knobs.choice("fault", [False, True])):
-            copy = s.cache_read(copy, "global", [B])
-
-    trial = tuned(B, template, folder, Limits(memory=300 << 20))[True]
-    assert trial.outcome == "out of memory"
 
 
 def test_a_computation_that_cannot_be_evaluated(folder: Path) -> None:
