@@ -167,7 +167,7 @@ def test_random_expressions_as_kernels(data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=5000, **COMMON)
+@settings(max_examples=1000, **COMMON)
 @given(st.data())
 def test_many_random_expressions(data: st.DataObject) -> None:
     inputs, found = expression(data.draw)
@@ -175,7 +175,7 @@ def test_many_random_expressions(data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=300, **COMMON)
+@settings(max_examples=100, **COMMON)
 @given(st.data())
 def test_many_random_expressions_as_kernels(data: st.DataObject) -> None:
     inputs, found = expression(data.draw)
