@@ -18,6 +18,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from math import exp, log
 from pathlib import Path
@@ -93,15 +94,19 @@ def by_search(work: Work, _: dict[str, Any]) -> sl.Schedule:
     return sl.best(outputs_of(work), "cpu").schedule
 
 
+def unscheduled(work: Work, _: dict[str, Any]) -> sl.Schedule:
+    return sl.schedule(outputs_of(work))
+
+
 def cases(run: Run, part: str) -> Iterator[Case]:
     for work in FAMILIES if part == "families" else works.TABLE.values():
         if part == "families":
-            yield case(run, work, TUNED, lambda facts, w=work: by_search(w, facts))  # type: ignore[misc]
-            yield case(run, work, NEAR, lambda facts, w=work: by_near_size(w, facts))  # type: ignore[misc]
+            yield case(run, work, TUNED, partial(by_search, work))
+            yield case(run, work, NEAR, partial(by_near_size, work))
         elif schedules.MAIN in schedules.of(work):
             yield run.case(work, "schedlang_kernels", schedules.MAIN, "")
-        yield case(run, work, AUTO, lambda facts, w=work: by_model(w, facts))  # type: ignore[misc]
-        plain = case(run, work, PLAIN, lambda _, w=work: sl.schedule(outputs_of(w)))  # type: ignore[misc]
+        yield case(run, work, AUTO, partial(by_model, work))
+        plain = case(run, work, PLAIN, partial(unscheduled, work))
         slow = (work.flops or 0) > MOST_FLOPS
         yield replace(plain, missing="it would take seconds") if slow else plain
 

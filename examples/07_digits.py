@@ -9,24 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from lesson import milliseconds
+from lesson import digits, milliseconds
 
 import schedlang as sl
-from schedlang.errors import missing_extra
 
 PIXELS, HIDDEN, CLASSES = 64, 32, 10
-
-
-def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the training pictures and labels, then the test pictures and labels."""
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError:
-        raise SystemExit(missing_extra("scikit-learn", "examples", "This lesson")) from None
-    x, y = load_digits(return_X_y=True)
-    order = np.random.default_rng(0).permutation(len(y))
-    x, y = (x[order] / 16).astype(np.float32), y[order]
-    return x[:1400], y[:1400], x[1400:], y[1400:]
 
 
 def train(x: np.ndarray, y: np.ndarray, epochs: int = 60) -> list[np.ndarray]:

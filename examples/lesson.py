@@ -1,4 +1,4 @@
-"""Helpers that the lessons share: a timer, a photograph, and an error for a missing library."""
+"""Helpers that the lessons share: a timer, a photograph, pictures of digits."""
 
 from __future__ import annotations
 
@@ -33,3 +33,15 @@ def photograph(name: str) -> np.ndarray:
         raise SystemExit(
             missing_extra("scikit-learn and pillow", "examples", "This lesson")
         ) from None
+
+
+def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the training pictures and labels, then the held-out pictures and labels."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise SystemExit(missing_extra("scikit-learn", "examples", "This lesson")) from None
+    x, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    x, y = (x[order] / 16).astype(np.float32), y[order]
+    return x[:1400], y[:1400], x[1400:], y[1400:]

@@ -1,4 +1,4 @@
-"""What NumPy and Python ask of an array, set on ``Tensor``: methods, operators and protocols."""
+"""The methods, operators and protocols of NumPy's arrays, set on ``Tensor``."""
 
 from __future__ import annotations
 

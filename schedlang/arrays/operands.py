@@ -1,4 +1,4 @@
-"""What operations on arrays take: tensors, and numbers and elements as 0-d arrays."""
+"""The operands of operations on arrays: tensors, and numbers and elements as 0-d arrays."""
 
 from __future__ import annotations
 

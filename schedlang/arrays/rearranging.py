@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -244,9 +244,7 @@ def diff(a: Any, n: int = 1, axis: Any = -1, prepend: Any = None, append: Any = 
     parts = [_edge(v, source, along) for v in (prepend, source, append) if v is not None]
     if len(parts) > 1:
         source = concatenate(parts, along)
-    op: Callable[[Any, Any], Expr] = lambda x, y: binary(  # noqa: E731
-        "!=" if source.dtype == "bool" else "-", x, y
-    )
+    op = partial(binary, "!=" if source.dtype == "bool" else "-")
     before = (slice(None),) * along
     for _ in range(n):
         source = array("diff", op, source[before + (slice(1, None),)],

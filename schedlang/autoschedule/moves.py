@@ -1,4 +1,4 @@
-"""Which knobs to change first, and which values to try: moves of the descent.
+"""Moves of the descent: the order in which knobs change, and the values to try.
 
 The order and the starting values are those that lowered the estimate most in searches for the
 operator families of ``benchmarks/works/families.py``.

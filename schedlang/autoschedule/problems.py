@@ -1,4 +1,4 @@
-"""What a schedule is made for: a computation, a target, its threads, and sizes."""
+"""The problem that a schedule solves: a computation, a target, its threads, and sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What type checkers see of the methods that packages above give to tensors.
+"""The methods that packages above give to tensors, for type checkers.
 
 :mod:`schedlang.arrays` has those of NumPy's arrays, and :mod:`schedlang.compute.latex` formulas.
 """

@@ -24,7 +24,7 @@ from schedlang.index.simplify import simplify, to_lin
 
 @dataclass(frozen=True)
 class Facts:
-    """What is declared of the elements of an input.
+    """The facts that are declared of the elements of an input.
 
     If it is ``monotonic``, no element along the last dimension is less than the one before.
     ``within`` holds their least and largest value, both included.

@@ -7,7 +7,7 @@ as in Halide's ``RDom::where``, and lowering trims the loops by it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +16,8 @@ from schedlang.compute.read import Read
 from schedlang.compute.tensor import Extent
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
-from schedlang.expr.lazy import both, is_both
-from schedlang.expr.nodes import Axis, Const, Expr, Select, Var
+from schedlang.expr.lazy import both, eager, is_both
+from schedlang.expr.nodes import Axis, Const, Expr, Var
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.index.elements import MOST, Elements
 from schedlang.index.linear import Lin, to_expr
@@ -168,7 +168,7 @@ def _from_reads(name: str, axis: Axis, roots: Sequence[Expr]) -> Axis:
     first, last = (_end(known, bound, up) for bound, up in zip(axis.bounds, (False, True)))
     starts: list[Lin] = []
     stops: list[Lin] = []
-    for read in _always_read(roots):
+    for read in (node for node in eager(roots) if isinstance(node, Read)):
         for index, extent in zip(read.indices, read.tensor.shape):
             shift = to_lin(index) - Lin.of(axis)
             if shift.const is not None:
@@ -188,21 +188,6 @@ def _from_reads(name: str, axis: Axis, roots: Sequence[Expr]) -> Axis:
         )
     return _with_box(axis.name, axis.bounds, first, last)
 
-
-def _always_read(roots: Iterable[Expr]) -> list[Read]:
-    """Return the reads that are evaluated at each point, under no lazy choice."""
-    found: list[Read] = []
-    seen: set[int] = set()
-    stack = list(roots)
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, Read):
-            found.append(node)
-        stack += [node.cond] if isinstance(node, Select) and node.lazy else node.children
-    return found
 
 
 def with_ranges(

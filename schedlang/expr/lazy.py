@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
@@ -13,6 +13,27 @@ from schedlang.expr.visit import postorder
 # several regions need (its id, 0)
 Region = tuple[int, int]
 WHOLE: Region = (0, 0)
+
+
+def eager(roots: Iterable[Expr]) -> Iterator[Expr]:
+    """Yield the parts of ``roots`` that are evaluated at each point, under no lazy choice.
+
+    >>> from schedlang.language.construct import select
+    >>> from schedlang.expr.nodes import Var
+    >>> x, y = (Var(name, "float32", weak=False) for name in "xy")
+    >>> [str(v) for v in eager([select(x > 0, y, 0.0, lazy=True)]) if isinstance(v, Var)]
+    ['x']
+    """
+    seen: set[int] = set()
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node
+        lazy = isinstance(node, Select) and node.lazy
+        stack.extend(node.children[:1] if lazy else node.children)
 
 
 @dataclass(frozen=True)

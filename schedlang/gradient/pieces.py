@@ -81,7 +81,7 @@ class Piece:
 
     @property
     def label(self) -> str:
-        """What the piece is, for the name of its stage: its residues and points; "" if all."""
+        """A word for the name of its stage: its residues and points; "" for the whole."""
         starts = [part.start.const for part in self.parts if part.axis is None or part.step > 1]
         if starts and None not in starts:
             return "at" + "_".join(map(str, starts))

@@ -21,7 +21,7 @@ Found = list[tuple[Tensor, Union[Site, Traced]]]
 
 @dataclass(frozen=True)
 class Walk:
-    """What holds for all stages of one gradient: its ``active`` tensors and its ``batch`` axes.
+    """The facts of all stages of one gradient: its ``active`` tensors and its ``batch`` axes.
 
     Every adjoint has the batch axes after those of its tensor. With ``by_row``, adjoints are
     computed row by row in the step of a scan: their first dimension is not cut, and there are no

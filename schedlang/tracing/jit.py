@@ -73,7 +73,7 @@ class JitFunction:
 
     @property
     def specializations(self) -> list[Specialization]:
-        """What the calls so far made, the least recently used one first."""
+        """The specializations of the calls so far, the least recently used one first."""
         return list(self._known.values())
 
     def _given(self, args: tuple[Any, ...], named: dict[str, Any]) -> Given:

@@ -1,4 +1,4 @@
-"""What a traced function runs: kernels, and loops over programs, in order."""
+"""The program of a traced function: kernels, and loops over programs, in order."""
 
 from __future__ import annotations
 

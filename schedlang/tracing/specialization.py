@@ -29,7 +29,7 @@ from schedlang.tracing.trace import Storage, Trace, called, entered
 
 @dataclass(frozen=True)
 class Specialization:
-    """What a traced function runs for arguments of one kind.
+    """The program of a traced function for arguments of one kind.
 
     ``written`` pairs results of the program with the arguments that they replace, and says whether
     the kernel may write there itself. The results before them are the leaves of what the function

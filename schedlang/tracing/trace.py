@@ -74,7 +74,7 @@ class HostLoop:
 
 @dataclass(eq=False)
 class Trace:
-    """What a function, or the body of a loop in it, computed so far.
+    """The computation of a function, or of the body of a loop in it, so far.
 
     * ``title`` names the function in messages, and ``code`` is its code.
     * ``values`` has the present value of each storage.

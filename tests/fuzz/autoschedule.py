@@ -6,7 +6,6 @@ and give the results of the oracle.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import traceback
 from collections import Counter
@@ -18,7 +17,7 @@ from schedlang.compute.graph import variables
 from schedlang.ir.verify import verify
 from tests.fuzz.graphs import build, random_graph
 from tests.fuzz.record import Mismatch
-from tests.fuzz.tactics import CPU, GPU, check_schedule
+from tests.fuzz.tactics import CPU, GPU, check_schedule, command
 
 # a database that does not exist: the model decides
 NONE = "none.jsonl"
@@ -53,24 +52,7 @@ def run_case(seed: str, index: int, counts: Counter[str]) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.autoschedule", description=__doc__)
-    parser.add_argument("--cases", type=int, default=100)
-    parser.add_argument("--seed", default="0")
-    parser.add_argument("--start", type=int, default=0)
-    parser.add_argument("--failures", type=int, default=1)
-    options = parser.parse_args(argv)
-    counts: Counter[str] = Counter()
-    failed = 0
-    for index in range(options.start, options.start + options.cases):
-        failure = run_case(options.seed, index, counts)
-        if failure:
-            print(failure, flush=True)
-            failed += 1
-            if failed >= options.failures:
-                break
-    for what, count in sorted(counts.items(), key=lambda item: -item[1]):
-        print(f"{count:6} {what}")
-    return int(failed > 0)
+    return command("tests.fuzz.autoschedule", __doc__, run_case, argv)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import argparse
 import sys
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
 from random import Random
 from typing import Any
@@ -109,8 +110,12 @@ def check_schedule(
     counts[f"{target.kind}: right"] += 1
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.tactics", description=__doc__)
+def command(
+    name: str, description: str | None, run: Callable[[str, int, Counter[str]], str],
+    argv: list[str] | None = None,
+) -> int:  # fmt: skip
+    """Run cases as a command asks, print failures and counts, and return the exit status."""
+    parser = argparse.ArgumentParser(prog=f"python -m {name}", description=description)
     parser.add_argument("--cases", type=int, default=200)
     parser.add_argument("--seed", default="0")
     parser.add_argument("--start", type=int, default=0)
@@ -119,7 +124,7 @@ def main(argv: list[str] | None = None) -> int:
     counts: Counter[str] = Counter()
     failed = 0
     for index in range(options.start, options.start + options.cases):
-        failure = run_case(options.seed, index, counts)
+        failure = run(options.seed, index, counts)
         if failure:
             print(failure, flush=True)
             failed += 1
@@ -128,6 +133,10 @@ def main(argv: list[str] | None = None) -> int:
     for what, count in sorted(counts.items(), key=lambda item: -item[1])[:40]:
         print(f"{count:6} {what}")
     return int(failed > 0)
+
+
+def main(argv: list[str] | None = None) -> int:
+    return command("tests.fuzz.tactics", __doc__, run_case, argv)
 
 
 if __name__ == "__main__":

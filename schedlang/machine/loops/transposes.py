@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from schedlang.expr.nodes import Axis, Expr, Select, Var
+from schedlang.expr.lazy import eager
+from schedlang.expr.nodes import Axis, Var
 from schedlang.index.linear import Lin
 from schedlang.ir.nodes import (
     Block,
@@ -69,8 +70,7 @@ class _Place:
 def _loads(stmt: Stmt, place: _Place) -> Iterator[tuple[Load, _Place]]:
     """Yield each load that copies make in every lane, under no lazy choice, with its place."""
     if isinstance(stmt, Store):
-        for load in _eager_loads(stmt.values):
-            yield load, place
+        yield from ((node, place) for node in eager(stmt.values) if isinstance(node, Load))
         return
     if isinstance(stmt, (If, Masked)):
         return
@@ -83,20 +83,6 @@ def _loads(stmt: Stmt, place: _Place) -> Iterator[tuple[Load, _Place]]:
         place = replace(place, lanes=stmt)
     for inner in held(stmt):
         yield from _loads(inner, place)
-
-
-def _eager_loads(roots: tuple[Expr, ...]) -> Iterator[Load]:
-    seen: set[int] = set()
-    stack = list(roots)
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, Load):
-            yield node
-        lazy = isinstance(node, Select) and node.lazy
-        stack.extend(node.children[:1] if lazy else node.children)
 
 
 def columns_of(
