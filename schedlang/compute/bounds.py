@@ -54,7 +54,7 @@ def check_reads(op: ComputeOp, first: Mapping[Axis, int] | None = None, late: bo
     facts = (f for a in (*op.axis, *op.reduce_axis) if not _is_zero(a.extent)
              for f in occupied(to_lin(a.extent) - starts.get(a, 0)))  # fmt: skip
     ranges = ranges.assuming(tuple(facts))
-    order = list(postorder(op.roots))
+    order = postorder(op.roots)
     guards = guards_of(op, order, ranges)
     unknown = unknown_nodes(order)
     note = ""

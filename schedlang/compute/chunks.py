@@ -83,7 +83,7 @@ def prepare(op: ComputeOp, sizes: Sizes) -> Prepared:
         spans.append((lo, lo + max(extent_of(axis.extent, sizes), 0)))
     position = {axis: k for k, axis in enumerate(axes)}
     affine: dict[int, tuple[Index, ...]] = {}
-    order = list(postorder(op.roots))
+    order = postorder(op.roots)
     for node in order:
         if isinstance(node, Read):
             found = [_affine(to_lin(i), position, sizes) for i in node.indices]

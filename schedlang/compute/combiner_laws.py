@@ -230,7 +230,7 @@ def _elements(
     """
     shape = (3 * LONGEST, TRIPLES)
     roots = [*sources, *(() if where is None else (where,))]
-    order = list(postorder(roots))
+    order = postorder(roots)
     values: dict[Any, Any] = {}
     for leaf in order:
         if isinstance(leaf, Axis):

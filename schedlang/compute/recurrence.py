@@ -72,7 +72,7 @@ def _distances(
 
     Yield also whether both ends of the range are reached.
     """
-    order = list(postorder(op.roots))
+    order = postorder(op.roots)
     ranges, unknown = _ranges(scan, op), unknown_nodes(order)
     guards = guards_of(op, order, ranges)
     for read in order:

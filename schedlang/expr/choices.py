@@ -32,7 +32,7 @@ def in_parts(root: Expr, regions: Regions, known: Container[int] = ()) -> tuple[
     >>> [part.dtype for part in parts]
     ['bool', 'bool', 'float32', 'float32']
     """
-    order = list(postorder([root], known))
+    order = postorder([root], known)
     cuts = _deep_choices(order, regions) | dict(regions.shared)
     while cuts:
         rewriter = _Rewriter({id(n): n for n in order}, regions, cuts, known)

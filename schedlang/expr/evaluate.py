@@ -92,7 +92,7 @@ def _no_leaf(_: Expr) -> bool:
 
 def _order(roots: Sequence[Expr], leaf: Callable[[Expr], bool]) -> list[Expr]:
     if leaf is _no_leaf:
-        return list(postorder(roots))
+        return postorder(roots)
     order: list[Expr] = []
     seen: set[int] = set()
     stack = [(root, False) for root in reversed(roots)]

@@ -62,7 +62,7 @@ def regions_of(root: Expr, known: Container[int] = ()) -> Regions:
     >>> regions_of(outer).hoisted[id(outer)] == [inner]
     True
     """
-    order = list(postorder([root], known))
+    order = postorder([root], known)
     holds: set[int] = set()
     for node in order:
         if id(node) in known:

@@ -8,12 +8,13 @@ from dataclasses import replace
 from schedlang.expr.nodes import ArrayRead, Binary, Call, Cast, Expr, Select, Unary
 
 
-def postorder(roots: Iterable[Expr], known: Container[int] = ()) -> Iterator[Expr]:
-    """Yield each distinct node once, children before parents, left to right.
+def postorder(roots: Iterable[Expr], known: Container[int] = ()) -> list[Expr]:
+    """Return each distinct node once, children before parents, left to right.
 
     Children of nodes whose ``id`` is ``known`` are skipped.
     """
     seen: set[int] = set()
+    found: list[Expr] = []
     for root in roots:
         # None stands above a node whose children come before it
         stack: list[Expr | None] = [root]
@@ -22,7 +23,7 @@ def postorder(roots: Iterable[Expr], known: Container[int] = ()) -> Iterator[Exp
             if node is None:
                 last = stack.pop()
                 assert last is not None
-                yield last
+                found.append(last)
                 continue
             if id(node) in seen:
                 continue
@@ -32,7 +33,8 @@ def postorder(roots: Iterable[Expr], known: Container[int] = ()) -> Iterator[Exp
                 stack += (node, None)
                 stack += children[::-1]
             else:
-                yield node
+                found.append(node)
+    return found
 
 
 def with_children(node: Expr, children: tuple[Expr, ...]) -> Expr:

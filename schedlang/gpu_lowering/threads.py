@@ -239,7 +239,7 @@ class _ThreadBody:
 
     def varies(self, cond: Expr) -> bool:
         """Return whether ``cond`` may differ between threads by their indices alone."""
-        nodes = list(postorder([cond]))
+        nodes = postorder([cond])
         threads = {x.axis for tag, x in self.loops.items() if tag.startswith("threadIdx")}
         return not any(isinstance(n, Load) for n in nodes) and any(n in threads for n in nodes)
 

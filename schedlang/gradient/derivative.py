@@ -77,7 +77,7 @@ def pullback(
     made = [interned(root) for root, _ in roots]
     values = {id(new): known[id(old)] for new, (old, _) in zip(made, roots)
               if known and id(old) in known}  # fmt: skip
-    order = list(postorder(made))
+    order = postorder(made)
     depends = _depends(order, active)
     flows: dict[int, Flow] = {}
 

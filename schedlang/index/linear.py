@@ -175,7 +175,7 @@ class Lin:
 
     def substitute(self, values: dict[Axis | Var, Lin]) -> Lin:
         """Return this polynomial with leaves replaced; its atoms are not simplified."""
-        if not self.depends_on(values):
+        if not values or not self.depends_on(values):
             return self
         total = ZERO
         for product, coef in self.terms.items():

@@ -10,7 +10,7 @@ interpreter, but the passes of lowering and the verifier of nests do not know th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from operator import is_
 from typing import Any, Optional, Union
@@ -299,19 +299,22 @@ def buffers_of(stmt: Stmt) -> tuple[Buffer, ...]:
     return (stmt.buffer,) if isinstance(stmt, Fetch) else ()
 
 
-def walk(root: Stmt) -> Iterator[tuple[Stmt, int]]:
-    """Yield every statement with its depth in loops and guards, in program order."""
+def walk(root: Stmt) -> list[tuple[Stmt, int]]:
+    """Return every statement with its depth in loops and guards, in program order."""
+    found: list[tuple[Stmt, int]] = []
     stack: list[tuple[Stmt, int]] = [(root, 0)]
     while stack:
-        stmt, depth = stack.pop()
+        entry = stack.pop()
+        stmt, depth = entry
         if isinstance(stmt, Block):
             stack += [(s, depth) for s in reversed(stmt.stmts)]
             continue
-        yield stmt, depth
+        found.append(entry)
         if isinstance(stmt, Around):
             stack.append((stmt.body, depth + 1))
         elif isinstance(stmt, Copies):
             stack += [(copy, depth + 1) for copy in reversed(stmt.copies)]
+    return found
 
 
 def held(stmt: Stmt) -> tuple[Stmt, ...]:

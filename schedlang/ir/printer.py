@@ -278,11 +278,14 @@ def store_lines(store: Store, names: dict[Axis, str], taken: frozenset[str]) -> 
 def _repeated(store: Store, names: dict[Axis, str]) -> frozenset[str]:
     """Return the texts of clamped or wrapped indices that several loads of a store share."""
     counts: Counter[str] = Counter()
-    for load in postorder(store.values):
+    inside = postorder(store.values)
+    if not any(map(_wraps, inside)):
+        return frozenset()
+    for load in inside:
         if not isinstance(load, Load):
             continue
         for index in load.indices:
-            nodes = list(postorder([index])) if index.children else ()
+            nodes = postorder([index]) if index.children else ()
             if any(map(_wraps, nodes)) and not any(isinstance(n, Load) for n in nodes):
                 counts[expr_text(index, names)] += 1
     return frozenset(text for text, count in counts.items() if count > 1)

@@ -7,7 +7,6 @@ of the loop nest from which it was made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Optional, Union
 
@@ -373,22 +372,29 @@ def values(stmt: Stmt) -> tuple[Value, ...]:
     return tuple(a for a in stmt.args if not isinstance(a, Array)) if isinstance(stmt, Run) else ()
 
 
-def parts(value: Value) -> Iterator[Value]:
-    """Yield ``value`` and all values in it."""
-    stack = [value]
+def parts(value: Value) -> list[Value]:
+    """Return ``value`` and all values in it."""
+    if isinstance(value, (Reg, Num)):
+        return [value]
+    found: list[Value] = []
+    stack: list[Value] = [value]
     while stack:
         node = stack.pop()
-        yield node
+        found.append(node)
         if not isinstance(node, (Reg, Num)):
             stack += children(node)[::-1]
+    return found
 
 
-def walk(body: Body) -> Iterator[tuple[Stmt, int]]:
-    """Yield every statement with its depth in loops and branches, in program order."""
+def walk(body: Body) -> list[tuple[Stmt, int]]:
+    """Return every statement with its depth in loops and branches, in program order."""
+    found: list[tuple[Stmt, int]] = []
     stack: list[tuple[Stmt, int]] = [(stmt, 0) for stmt in reversed(body)]
     while stack:
-        stmt, depth = stack.pop()
-        yield stmt, depth
+        entry = stack.pop()
+        stmt, depth = entry
+        found.append(entry)
         if isinstance(stmt, (For, If)):
             sides = (*stmt.body, *stmt.orelse) if isinstance(stmt, If) else stmt.body
             stack += [(s, depth + 1) for s in reversed(sides)]
+    return found

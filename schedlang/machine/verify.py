@@ -199,7 +199,7 @@ def _store(stmt: Store) -> None:
 def _value(root: Value, scope: _Scope, stmt: Stmt) -> None:
     for value in parts(root):
         lanes = value.type.lanes
-        if lanes == 1 or lanes & (lanes - 1):
+        if lanes and (lanes == 1 or lanes & (lanes - 1)):
             raise _broken(f"a vector has a power of two of lanes, not {lanes}", stmt)
         if isinstance(value, Reg):
             known = scope.regs.get(value.name)

@@ -222,7 +222,7 @@ class _Writer:
     def _predicate(self, state: State, value: Mapping[str, Any]) -> str:
         """Return a predicate as an expression if it uses loops and threads only, else as data."""
         cond: Expr = decode(state, value)
-        nodes = list(postorder([cond]))
+        nodes = postorder([cond])
         plain = all(isinstance(n, (Axis, Binary, Unary)) or _is_count(n) for n in nodes)
         if not plain or not any(isinstance(n, Axis) for n in nodes):
             return f"s.expr({value['expr']!r})"

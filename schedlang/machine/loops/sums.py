@@ -236,7 +236,9 @@ def _may_meet(store: Store) -> bool:
 
 
 def _moves(index: Expr, axis: Axis) -> bool:
-    return any(node is axis for node in postorder([index]))
+    return index is axis or (
+        bool(index.children) and any(node is axis for node in postorder([index]))
+    )
 
 
 __all__ = [

@@ -190,7 +190,7 @@ class Evaluation:
         """Return whether ``node`` is index arithmetic that the values of unrolled axes simplify."""
         if not self.context.values or not node.children or not is_index(node):
             return False
-        inside = list(postorder([node]))
+        inside = postorder([node])
         known = any(isinstance(n, Axis) and n in self.context.values for n in inside)
         return known and all(is_index(n) and _folds(n) for n in inside)
 

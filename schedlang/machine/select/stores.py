@@ -101,7 +101,7 @@ class Stores:
         if context.mask is not None and not context.leads:
             return store
         for k, index in enumerate(indices):
-            nodes = list(postorder([index]))
+            nodes = postorder([index])
             varies = lanes is not None and any(n is lanes.axis for n in nodes)
             if varies or not any(isinstance(n, Load) for n in nodes):
                 continue
