@@ -185,6 +185,15 @@ class Kernel(Levels, TeModule, Countable):
         self._launch(arrays, sizes)
         return results[0] if len(results) == 1 else tuple(results)
 
+    def bound(self, *args: Any) -> tuple[Callable[..., None], list[Any]]:
+        """Return the function that a call runs and what it is called with, after all checks.
+
+        The function is as :attr:`unchecked`, with the lock of a parallel kernel. It may be called
+        again for as long as the arrays live.
+        """
+        arrays, sizes, _ = self._checked(args, {})
+        return self._start or self._starter(), self._flat(arrays, sizes)
+
     def _checked(
         self, args: Sequence[Any], named: Mapping[str, Any]
     ) -> tuple[list[Any], dict[str, int], list[Any]]:

@@ -1,0 +1,69 @@
+"""A loop over one kernel: its calls are checked until they repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+
+from schedlang.runtime.kernel import Kernel
+
+
+def run_repeated(
+    kernel: Kernel, iterations: range, first: int, read: Sequence[Any], carries: list[Any],
+    inputs: Sequence[int], leaving: Sequence[int],
+) -> list[Any]:  # fmt: skip
+    """Return the carries after a call of ``kernel`` for each of ``iterations``.
+
+    The values of an iteration are its index less ``first``, what it reads, the carries, and what
+    the kernel makes. ``inputs`` are the positions of the kernel's inputs among them, ``leaving``
+    those of the next carries. The kernel writes into arrays that earlier calls made and that are no
+    carries any more, so that after a few calls the arrays are the same again.
+    """
+    parameters = kernel.signature.outputs
+    free: list[list[Any]] = [[] for _ in parameters]
+    made_for: dict[int, int] = {}
+    seen: dict[object, int] = {}
+    calls: list[tuple[Any, list[Any]]] = []
+    before: list[list[Any]] = []
+    for i in iterations:
+        key = tuple(map(id, carries)), tuple(tuple(map(id, arrays)) for arrays in free)
+        if key in seen:
+            known = seen[key]
+            left = iterations[len(calls) :]
+            _repeat(calls[known:], left, first, inputs)
+            return before[known + len(left) % (len(calls) - known)]
+        seen[key] = len(calls)
+        before.append(carries)
+        values = [i - first, *read, *carries]
+        for k, parameter in enumerate(parameters):
+            fresh = free[k].pop() if free[k] else np.empty(parameter.shape, parameter.dtype)
+            made_for[id(fresh)] = k
+            values.append(fresh)
+        made = values[len(values) - len(parameters) :]
+        function, given = kernel.bound(*(values[k] for k in inputs), *made)
+        function(*given)
+        calls.append((function, given))
+        after = [values[k] for k in leaving]
+        kept = {id(array) for array in after}
+        for array in {id(a): a for a in carries}.values():
+            if id(array) in made_for and id(array) not in kept:
+                free[made_for[id(array)]].append(array)
+        carries = after
+    return carries
+
+
+def _repeat(
+    calls: Sequence[tuple[Any, list[Any]]], iterations: range, first: int, inputs: Sequence[int]
+) -> None:
+    """Make the calls again, one for each of ``iterations``, whose index is the only change."""
+    index = inputs.index(0) if 0 in inputs else None
+    for i, (function, given) in zip(iterations, cycle(calls)):
+        if index is not None:
+            given[index] = np.int64(i - first)
+        function(*given)
+
+
+__all__ = ["run_repeated"]
