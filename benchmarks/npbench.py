@@ -5,22 +5,27 @@
 numba compiles the same function with ``njit(parallel=True)``, and ``torch.compile`` takes it as it
 is. Programs that ``sl.jit`` does not run as they stand have up to three changed lines, which
 ``computations/npbench.py`` lists; their peers run the original. ``of NumPy`` and ``of numba`` are
-their times over the row's own.
+their times over the row's own. Threads sleep as soon as a call ends, since idle ones that spin
+would take a core from the next implementation.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType
 from typing import Any
 
-import numpy as np
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
-import schedlang as sl
-from benchmarks.computations.npbench import Program, programs
-from benchmarks.harness import Case, Column, Row, Unavailable, main
+import numpy as np  # noqa: E402
+
+import schedlang as sl  # noqa: E402
+from benchmarks.computations.npbench import Program, programs  # noqa: E402
+from benchmarks.harness import Case, Column, Row, Unavailable, main  # noqa: E402
 
 
 def arguments(program: Program) -> tuple[Any, ...]:
