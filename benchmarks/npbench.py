@@ -5,8 +5,8 @@
 numba compiles the same function with ``njit(parallel=True)``, and ``torch.compile`` takes it as it
 is. Programs that ``sl.jit`` does not run as they stand have up to three changed lines, which
 ``computations/npbench.py`` lists; their peers run the original. ``of NumPy`` and ``of numba`` are
-their times over the row's own. Threads sleep as soon as a call ends, since idle ones that spin
-would take a core from the next implementation.
+their times over the row's own. OpenBLAS's threads sleep as soon as a call ends, since
+idle ones that spin would take a core from the next implementation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType
 from typing import Any
 
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 import numpy as np  # noqa: E402

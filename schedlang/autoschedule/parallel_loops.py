@@ -17,9 +17,9 @@ from schedlang.schedule import trace
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
-# threads must save so many times what their start costs, about 30 microseconds: a machine that
+# threads must save so many times what their start costs, about 60 microseconds: a machine that
 # has other work starts one of them some milliseconds late
-MARGIN = 16.0
+MARGIN = 32.0
 
 
 def without_useless_threads(s: Schedule, nest: Nest, target: Target, threads: int) -> Schedule:
