@@ -22,8 +22,8 @@ def run_repeated(
     those of the next carries. The kernel writes into arrays that earlier calls made and that are no
     carries any more, so that after a few calls the arrays are the same again.
     """
-    parameters = kernel.signature.outputs
-    free: list[list[Any]] = [[] for _ in parameters]
+    outputs = [(tuple(map(int, p.shape)), p.dtype) for p in kernel.signature.outputs]
+    free: list[list[Any]] = [[] for _ in outputs]
     made_for: dict[int, int] = {}
     seen: dict[object, int] = {}
     calls: list[tuple[Any, list[Any]]] = []
@@ -38,11 +38,12 @@ def run_repeated(
         seen[key] = len(calls)
         before.append(carries)
         values = [i - first, *read, *carries]
-        for k, parameter in enumerate(parameters):
-            fresh = free[k].pop() if free[k] else np.empty(parameter.shape, parameter.dtype)
-            made_for[id(fresh)] = k
-            values.append(fresh)
-        made = values[len(values) - len(parameters) :]
+        made = [
+            free[k].pop() if free[k] else np.empty(shape, dtype)
+            for k, (shape, dtype) in enumerate(outputs)
+        ]
+        made_for |= {id(array): k for k, array in enumerate(made)}
+        values += made
         function, given = kernel.bound(*(values[k] for k in inputs), *made)
         function(*given)
         calls.append((function, given))

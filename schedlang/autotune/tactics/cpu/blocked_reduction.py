@@ -274,11 +274,14 @@ TACTIC = Tactic(
         TILE,
         Knob(
             "C.steps", "8, 16, 32, 64 or all",
-            "the number of reduction steps in a block; all steps means no blocks",
+            "the number of reduction steps in a block; all steps means no blocks. If none of these "
+            "divides the steps, it is any divisor from 8 to 64",
         ),
         Knob(
             "C.groups", GROUPS,
-            "the number of groups of tiles along the lanes; threads share the groups",
+            "the number of groups of tiles along the lanes; threads share the groups. Without one "
+            "of these that divides the number of tiles, it is 1, 2 or 4, and the last group is "
+            "smaller",
         ),
         Knob(
             "C.past", ("lanes", "all"),
