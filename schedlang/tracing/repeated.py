@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Container, Sequence
 from itertools import cycle
 from typing import Any
 
@@ -19,8 +20,9 @@ def run_repeated(
 
     The values of an iteration are its index less ``first``, what it reads, the carries, and what
     the kernel makes. ``inputs`` are the positions of the kernel's inputs among them, ``leaving``
-    those of the next carries. The kernel writes into arrays that earlier calls made and that are no
-    carries any more, so that after a few calls the arrays are the same again.
+    those of the next carries. The kernel writes into arrays that earlier calls made: into one that
+    it reads, if it may, or one that is no carry any more. After a few calls the arrays are the same
+    again.
     """
     outputs = [(tuple(map(int, p.shape)), p.dtype) for p in kernel.signature.outputs]
     free: list[list[Any]] = [[] for _ in outputs]
@@ -38,8 +40,9 @@ def run_repeated(
         seen[key] = len(calls)
         before.append(carries)
         values = [i - first, *read, *carries]
+        own = _overwritten(kernel, values, inputs, leaving, made_for)
         made = [
-            free[k].pop() if free[k] else np.empty(shape, dtype)
+            own[k] if k in own else free[k].pop() if free[k] else np.empty(shape, dtype)
             for k, (shape, dtype) in enumerate(outputs)
         ]
         made_for |= {id(array): k for k, array in enumerate(made)}
@@ -54,6 +57,27 @@ def run_repeated(
                 free[made_for[id(array)]].append(array)
         carries = after
     return carries
+
+
+def _overwritten(
+    kernel: Kernel, values: Sequence[Any], inputs: Sequence[int], leaving: Sequence[int],
+    made: Container[int],
+) -> dict[int, Any]:  # fmt: skip
+    """Return, by output, the input that the kernel may overwrite with it.
+
+    It is an array whose ``id`` is in ``made``, which nothing else reads and which is no next carry.
+    """
+    read = Counter(id(values[at]) for at in inputs)
+    passed = {id(values[at]) for at in leaving if at < len(values)}
+    found: dict[int, Any] = {}
+    taken: set[int] = set()
+    for output, given in sorted(kernel.signature.in_place):
+        array, k = values[inputs[given]], output - len(inputs)
+        free = id(array) in made and read[id(array)] == 1 and id(array) not in passed | taken
+        if free and k not in found:
+            found[k] = array
+            taken.add(id(array))
+    return found
 
 
 def _repeat(
