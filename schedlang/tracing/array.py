@@ -16,9 +16,11 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError, ComputeTypeError, MissingNameError, explain, nearest
 from schedlang.expr.nodes import Expr
 from schedlang.language.construct import as_expr, const
+from schedlang.tracing.calls import computed, key_of
 from schedlang.tracing.indexing import assigned, assigned_under, masked, selected
 from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.trace import Storage, Value, current
+from schedlang.tracing.updates import updated_at
 
 # NumPy's functions on tensors, of which its types know nothing
 numpy: Any = np
@@ -124,21 +126,21 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         order = [int(k) for k in (range(self.ndim)[::-1] if given is None else given)]
         back = [int(k) for k in np.argsort([k % max(self.ndim, 1) for k in order])]
         return self.view(
-            lambda base: _computed(np.transpose, (base, order), {}),
+            lambda base: computed(np.transpose, (base, order), {}),
             lambda base, value: numpy.transpose(value, back),
         )
 
     def __getitem__(self, item: Any) -> Any:
-        picked = plain(item)
+        picked = _index(item)
         if not self.shape and picked is Ellipsis:
             return self.view(lambda base: base, lambda _, value: value)
         if isinstance(picked, Tensor) and picked.dtype == "bool":
             return MaskedElements(masked(self.value, picked), picked, wrapped)
         made = self.view(
-            lambda base: _computed(selected, (base, picked), {}),
+            lambda base: computed(selected, (base, picked), {}),
             lambda base, value: assigned(base, picked, value),
         )
-        made._item = _key(picked)
+        made._item = key_of(picked)
         if not _is_view_of(picked) or (not made.shape and not _has_ellipsis(picked)):
             # NumPy copies what arrays of indices choose, and single elements
             return wrapped(made.value)
@@ -146,11 +148,11 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __setitem__(self, item: Any, value: Any) -> None:
         if isinstance(value, TracedArray) and value._base is self:
-            if value._item == _key(plain(item)):
+            if value._item == key_of(_index(item)):
                 # x[i] += y assigns to the view x[i], then that view to x[i]
                 return
         self._check_written()
-        picked = plain(item)
+        picked = _index(item)
         if isinstance(value, MaskedElements):
             if picked is not value.mask:
                 value.refuse("an assignment to other elements than those")
@@ -174,8 +176,10 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return (self[k] for k in range(len(self)))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method == "at":
+            return _at(ufunc, *inputs)
         out = kwargs.pop("out", None)
-        made = _computed(getattr(ufunc, method), tuple(map(plain, inputs)), plain(kwargs))
+        made = computed(getattr(ufunc, method), tuple(map(plain, inputs)), plain(kwargs))
         return _into(out, made)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -188,7 +192,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             return _view_by(function, args, kwargs)
         given = dict(kwargs)
         out = given.pop("out", None)
-        return _into(out, _computed(function, plain(tuple(args)), plain(given)))
+        return _into(out, computed(function, plain(tuple(args)), plain(given)))
 
     def copy(self, order: str = "C") -> TracedArray:
         """Return an array of its own with this value."""
@@ -308,6 +312,27 @@ def plain(value: Any) -> Any:
     return value
 
 
+def _index(item: Any) -> Any:
+    """Return an index with the values of traced arrays; scalars among them as expressions."""
+    if isinstance(item, tuple):
+        return tuple(map(_index, item))
+    found = plain(item)
+    if isinstance(item, TracedArray) and item.is_scalar and isinstance(found, Tensor):
+        return found[()]
+    return found
+
+
+def _at(ufunc: Any, target: Any, item: Any, *values: Any) -> None:
+    """Compute ``ufunc.at(target, item, value)``, which changes ``target``."""
+    if not isinstance(target, TracedArray):
+        raise ComputeTypeError(
+            f"np.{ufunc.__name__}.at({type(target).__name__}, ...): in a traced function, it "
+            "changes an array of the trace, such as np.zeros_like(x)"
+        )
+    target._check_written()
+    target.assign(updated_at(ufunc, target.value, _index(item), *map(plain, values)))
+
+
 def value_of(leaf: Any, title: str) -> Value:
     """Return the value of a leaf of what a function returns; raise for what has none."""
     if isinstance(leaf, MaskedElements):
@@ -322,32 +347,6 @@ def value_of(leaf: Any, title: str) -> Value:
             f"{title} returns {type(leaf).__name__}: a traced function returns arrays and numbers, "
             "and tuples, lists and dicts of them"
         ) from None
-
-
-def _computed(function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Return ``function(*args, **named)``; equal calls of a trace share one stage."""
-    key = (function, _key(args), _key(tuple(named.items())))
-    known = current().computed
-    try:
-        found = known.get(key)
-    except TypeError:
-        # an argument without a hash
-        return function(*args, **named)
-    if found is None:
-        # the arguments are kept too, since their ids are the key
-        found = known[key] = (function(*args, **named), args, named)
-    return found[0]
-
-
-def _key(value: Any) -> Any:
-    if isinstance(value, (Tensor, Expr)):
-        return id(value)
-    if isinstance(value, (tuple, list)):
-        return (type(value), *map(_key, value))
-    if isinstance(value, slice):
-        return (slice, _key(value.start), _key(value.stop), _key(value.step))
-    # 1, 1.0 and True are equal, and so are 0.0 and -0.0
-    return (type(value), repr(value), value)
 
 
 def _into(out: Any, made: Any) -> Any:
