@@ -10,7 +10,7 @@ from typing import Any, Optional
 import numpy as np
 
 from schedlang.compute.tensor import Tensor, placeholder
-from schedlang.errors import CallError, explain
+from schedlang.errors import CallError, CopyWarning, explain, warn_user
 from schedlang.expr.nodes import Cast, Var
 from schedlang.language.construct import cast
 from schedlang.runtime.arrays import empty_like_library
@@ -25,6 +25,9 @@ from schedlang.tracing.naming import name_stages
 from schedlang.tracing.program import Key, Program, plan
 from schedlang.tracing.scheduling import scheduled
 from schedlang.tracing.trace import Storage, Trace, called, entered
+
+# the bytes from which on a copy of an argument is worth a warning
+LARGE_COPY = 2**20
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class Specialization:
             self._check_apart(given, argument)
             if direct and given.arrays[argument].flags.c_contiguous:
                 outputs[k] = given.arrays[argument]
-        results = self._apart(self.program(given.arrays, outputs), given, outputs)
+        results = self._apart(self.program(self._rows(given), outputs), given, outputs)
         for k, argument, _ in self.written:
             if results[k] is not given.arrays[argument]:
                 np.copyto(given.arrays[argument], results[k])
@@ -57,6 +60,25 @@ class Specialization:
             for k, argument in enumerate(self.returns)
         ]
         return rebuilt(self.form, leaves)
+
+    def _rows(self, given: Given) -> list[Any]:
+        """Return the arguments as kernels take them: row by row, copies of strided arrays."""
+        arrays: list[Any] = []
+        for value, leaf in zip(given.arrays, given.leaves):
+            if isinstance(value, np.ndarray) and not value.flags.c_contiguous:
+                if value.nbytes >= LARGE_COPY:
+                    warn_user(
+                        explain(
+                            f"{self.name}({leaf.name}=...) of {value.nbytes / 2**20:.0f} MiB",
+                            f"it is strided (strides {value.strides}), so that each call copies it",
+                            f"If you call {self.name} several times, copy it once: "
+                            f"{leaf.name} = np.ascontiguousarray({leaf.name}).",
+                        ),
+                        CopyWarning,
+                    )
+                value = np.ascontiguousarray(value)
+            arrays.append(value)
+        return arrays
 
     def _apart(self, results: list[Any], given: Given, outputs: Sequence[Any]) -> list[Any]:
         """Return the results, none of which is an argument, a constant or another result.
