@@ -24,7 +24,7 @@ from schedlang.tracing.leaves import Form, flattened, rebuilt
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.program import Key, Program, plan
 from schedlang.tracing.scheduling import scheduled
-from schedlang.tracing.trace import Storage, Trace, called, entered
+from schedlang.tracing.trace import LoopRule, Storage, Trace, called, entered
 
 # the bytes from which on a copy of an argument is worth a warning
 LARGE_COPY = 2**20
@@ -37,6 +37,7 @@ class Specialization:
     ``written`` pairs results of the program with the arguments that they replace, and says whether
     the kernel may write there itself. The results before them are the leaves of what the function
     returns, in ``form``. ``returns`` says for each of those which argument it is, if it is one.
+    ``loops`` are lines of text, which say for each ``sl.fori_loop`` how it runs.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Specialization:
     form: Form
     returns: tuple[Optional[int], ...]
     written: tuple[tuple[int, int, bool], ...]
+    loops: tuple[str, ...] = ()
 
     def __call__(self, given: Given) -> Any:
         outputs: list[Any] = [None] * len(self.program.returned)
@@ -150,7 +152,9 @@ def specialize(
 ) -> Specialization:
     """Trace ``function`` for arguments as in ``given``, and build its kernels."""
     name = getattr(function, "__name__", "traced")
-    trace = Trace(name, getattr(function, "__code__", None))
+    # between the kernels of a loop on the host, arrays would leave the GPU
+    rule = LoopRule(limited=not target.is_gpu)
+    trace = Trace(name, getattr(function, "__code__", None), rule=rule)
     with entered(trace):
         keys, storages, args, named = _arguments(signature, given, trace)
         before = [None if s is None else trace.values[s] for s in storages]
@@ -170,7 +174,7 @@ def specialize(
         (k, argument, (p := program.returned[k]) not in own and program.may_write(argument, p))
         for k, (argument, _) in enumerate(written, len(values))
     )
-    return Specialization(name, program, form, tuple(returns), replaced)
+    return Specialization(name, program, form, tuple(returns), replaced, tuple(trace.forms))
 
 
 def _argument(leaf: Any, storages: Sequence[Storage | None]) -> int | None:
