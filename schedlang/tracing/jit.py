@@ -25,8 +25,8 @@ class JitFunction:
     """A traced function: call it as the function that it was made from.
 
     ``specialized(*args)`` returns what a call with such arguments runs, a
-    :class:`~schedlang.tracing.specialization.Specialization`. ``source``, ``schedule`` and
-    ``kernels`` are those of the latest call.
+    :class:`~schedlang.tracing.specialization.Specialization`. ``source``, ``schedule``,
+    ``kernels`` and ``loops`` are those of the latest call.
     """
 
     __name__: str
@@ -70,6 +70,11 @@ class JitFunction:
     def kernels(self) -> list[Kernel]:
         """The kernels of the latest call, in the order of their first calls."""
         return self._last().kernels
+
+    @property
+    def loops(self) -> str:
+        """How each ``sl.fori_loop`` of the latest call runs, a line for each."""
+        return "\n".join(self._last().loops)
 
     @property
     def specializations(self) -> list[Specialization]:
