@@ -103,7 +103,7 @@ def pullback(
                 _refuse_integers(stage, node, child, depends)
                 add(child, TRACED)
         else:
-            for child, part in _parts(node, flow, values.get(id(node), node)):
+            for child, part in _parts(node, flow, values.get(id(node), node), depends):
                 _refuse_integers(stage, node, child, depends)
                 if isinstance(part, Traced) and id(child) in depends:
                     _refuse_unknown(stage, node, child)
@@ -201,10 +201,13 @@ def _refuse_unknown(stage: str, node: Expr, child: Expr) -> None:
         )
 
 
-def _parts(node: Expr, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flow]]:
+def _parts(
+    node: Expr, flow: Expr, value: Expr, depends: set[int]
+) -> Iterator[tuple[Expr, Flow]]:
     """Yield the children of ``node`` that may have an adjoint, each with its part.
 
-    ``value`` is an expression of the value of ``node``.
+    ``value`` is an expression of the value of ``node``. ``depends`` has the ``id`` of each node
+    that depends on an active leaf.
     """
     if isinstance(node, Binary):
         yield from _of_binary(node, flow, value)
@@ -219,7 +222,7 @@ def _parts(node: Expr, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flow]]:
         yield node.a, within(flow, node.cond, True, node.lazy)
         yield node.b, within(flow, node.cond, False, node.lazy)
     elif isinstance(node, Call):
-        yield from _of_call(node, flow, value)
+        yield from _of_call(node, flow, value, depends)
 
 
 def _of_binary(node: Binary, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flow]]:
@@ -264,11 +267,13 @@ def _of_power(node: Binary, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flo
     yield power, chosen(is_zero, number(0, dtype), grown, False)
 
 
-def _of_call(node: Call, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flow]]:
+def _of_call(
+    node: Call, flow: Expr, value: Expr, depends: set[int]
+) -> Iterator[tuple[Expr, Flow]]:
     if node.fn in functions.FLAT:
         return
     if node.fn in ("min", "max"):
-        yield from _of_extreme(node, flow)
+        yield from _of_extreme(node, flow, depends)
     elif node.fn == "abs":
         (a,) = node.args
         none = number(0, node.dtype)
@@ -283,7 +288,7 @@ def _of_call(node: Call, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flow]]
             yield argument, times(flow, by)
 
 
-def _of_extreme(node: Call, flow: Expr) -> Iterator[tuple[Expr, Flow]]:
+def _of_extreme(node: Call, flow: Expr, depends: set[int]) -> Iterator[tuple[Expr, Flow]]:
     """Yield the parts of a minimum or maximum of two.
 
     Equal operands get half each, as in torch and JAX. A constant has no derivative, and where the
@@ -293,7 +298,7 @@ def _of_extreme(node: Call, flow: Expr) -> Iterator[tuple[Expr, Flow]]:
     for one, other in (node.args, node.args[::-1]):
         wins = Binary(op, one, other, "bool")
         tied: Expr = none
-        if not _is_constant(other):
+        if id(other) in depends or not _is_constant(other):
             half = times(flow, number(0.5, node.dtype))
             tied = chosen(Binary("==", one, other, "bool"), half, none, False)
         yield one, chosen(wins, flow, tied, False)
