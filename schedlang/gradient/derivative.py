@@ -25,11 +25,13 @@ from schedlang.gradient.algebra import (
     chosen,
     converted,
     divided,
+    inside,
     is_number,
     label,
     negative,
     number,
     plus,
+    plus_under_guards,
     times,
     within,
 )
@@ -86,7 +88,8 @@ def pullback(
             return
         before = flows.get(id(node))
         if isinstance(flow, Expr) and isinstance(before, Expr):
-            flow = plus(before, flow)
+            leaf = isinstance(node, (Read, Var))
+            flow = plus(before, flow) if leaf else plus_under_guards(before, flow)
         flows[id(node)] = flow
 
     for root, (_, flow) in zip(made, roots):
@@ -260,11 +263,15 @@ def _of_power(node: Binary, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flo
             yield base, times(flow, times(rest, number(p, dtype)))
         return
     lower = Binary("**", base, Binary("-", power, number(1, dtype), dtype), dtype)
-    is_zero = Binary("==", power, number(0, dtype), "bool")
-    yield base, chosen(is_zero, number(0, dtype), times(flow, times(power, lower)), False)
-    is_zero = Binary("==", base, number(0, dtype), "bool")
-    grown = times(flow, times(value, call("log", base)))
-    yield power, chosen(is_zero, number(0, dtype), grown, False)
+    for child, zero, by in (
+        (base, power, times(power, lower)), (power, base, times(value, call("log", base))),
+    ):  # fmt: skip
+        is_zero = Binary("==", zero, number(0, dtype), "bool")
+
+        def part(own: Expr, is_zero: Expr = is_zero, by: Expr = by) -> Expr:
+            return chosen(is_zero, number(0, dtype), times(own, by), False)
+
+        yield child, inside(flow, part)
 
 
 def _of_call(
@@ -275,10 +282,7 @@ def _of_call(
     if node.fn in ("min", "max"):
         yield from _of_extreme(node, flow, depends)
     elif node.fn == "abs":
-        (a,) = node.args
-        none = number(0, node.dtype)
-        below = chosen(Binary("<", a, none, "bool"), negative(flow), none, False)
-        yield a, chosen(Binary(">", a, none, "bool"), flow, below, False)
+        yield node.args[0], inside(flow, lambda own: _of_abs(node, own))
     elif node.fn not in functions.DIFFERENTIABLE:
         # such as a float of an integer's bits
         yield from ((argument, TRACED) for argument in node.args)
@@ -296,12 +300,22 @@ def _of_extreme(node: Call, flow: Expr, depends: set[int]) -> Iterator[tuple[Exp
     """
     none, op = number(0, node.dtype), ">" if node.fn == "max" else "<"
     for one, other in (node.args, node.args[::-1]):
-        wins = Binary(op, one, other, "bool")
-        tied: Expr = none
-        if id(other) in depends or not _is_constant(other):
-            half = times(flow, number(0.5, node.dtype))
-            tied = chosen(Binary("==", one, other, "bool"), half, none, False)
-        yield one, chosen(wins, flow, tied, False)
+        shares = id(other) in depends or not _is_constant(other)
+
+        def part(own: Expr, a: Expr = one, b: Expr = other, shares: bool = shares) -> Expr:
+            tied: Expr = none
+            if shares:
+                half = times(own, number(0.5, node.dtype))
+                tied = chosen(Binary("==", a, b, "bool"), half, none, False)
+            return chosen(Binary(op, a, b, "bool"), own, tied, False)
+
+        yield one, inside(flow, part)
+
+
+def _of_abs(node: Call, flow: Expr) -> Expr:
+    (a,), none = node.args, number(0, node.dtype)
+    below = chosen(Binary("<", a, none, "bool"), negative(flow), none, False)
+    return chosen(Binary(">", a, none, "bool"), flow, below, False)
 
 
 def _is_constant(value: Expr) -> bool:

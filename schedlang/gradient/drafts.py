@@ -9,6 +9,7 @@ from math import prod
 
 from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import Shape
+from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Const, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.gradient.algebra import same, times
@@ -123,7 +124,7 @@ def _draft(walk: Walk, site: Site, piece: Piece) -> Draft | None:
     digits = frozenset(m for a, m in zip(inverse.free, free) if a in inverse.digits)
     points = scope((*piece.axes, *free))
     values = {axis: lin.substitute(renamed) for axis, lin in inverse.values.items()}
-    moved = [(cond, substituted(cond, values, points)) for cond in site.held]
+    moved = [(cond, substituted(cond, values, points)) for cond in conjuncts(site.held)]
     conditions = [now for _, now in moved]
     open_conditions = [cond for cond, now in moved if not isinstance(now, Const)]
     shifts, padded = _shifts(site, open_conditions, inverse, values, points)
@@ -133,7 +134,7 @@ def _draft(walk: Walk, site: Site, piece: Piece) -> Draft | None:
         for cond in _in_range(axis, values[axis], points)
     ]  # fmt: skip
     kept: list[Expr] = []
-    for cond in conditions:
+    for cond in sorted(conditions, key=_reads_floats):
         if isinstance(cond, Const):
             if not cond.value:
                 return None
@@ -146,6 +147,7 @@ def _draft(walk: Walk, site: Site, piece: Piece) -> Draft | None:
         if found is None:
             break
         axis, number, left = found
+        left = tuple(sorted(left, key=_reads_floats))
         free.remove(axis)
         value = substituted(value, {axis: number}, points)
         values = {a: lin.substitute({axis: number}) for a, lin in values.items()}
@@ -163,6 +165,11 @@ def _draft(walk: Walk, site: Site, piece: Piece) -> Draft | None:
         shifts = {}
     plain = Inverse(values, used_free, inverse.bounds, (), digits, inverse.splits)
     return Draft(site, piece, plain, value, tuple(kept), used_free, shifts, tuple(ranges))
+
+
+def _reads_floats(cond: Expr) -> bool:
+    """Return whether a condition reads floats: conditions on indices keep these reads in bounds."""
+    return any(dtypes.is_float(read.dtype) for read in reads([cond]))
 
 
 def _in_range(axis: Axis, value: Lin, points: Ranges) -> Iterator[Expr]:
@@ -188,7 +195,8 @@ def _shifts(
     """
     shifts: dict[int, tuple[int, int]] = {}
     padded: set[Axis] = set()
-    if site.head is None or not inverse.free:
+    if site.head is None or not inverse.free or any(True for _ in reads(inverse.conditions)):
+        # a condition on data reads them at indices that zeros do not keep in bounds
         return shifts, padded
     uses = [read for read in reads([site.value]) if read.tensor is site.head]
     others = [n for n in postorder(held) if isinstance(n, Axis)]

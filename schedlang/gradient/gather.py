@@ -27,12 +27,12 @@ from schedlang.gradient.algebra import guarded, number, plus
 from schedlang.gradient.drafts import Draft, drafts_of, unused
 from schedlang.gradient.invert import NotInvertible
 from schedlang.gradient.pieces import Piece, assembled, whole
-from schedlang.gradient.ragged import replaced, transposed
+from schedlang.gradient.ragged import transposed
 from schedlang.gradient.scattered import scattered
 from schedlang.gradient.simplify import scope, substituted
 from schedlang.gradient.site import Site, cases
 from schedlang.gradient.stages import Walk
-from schedlang.index.linear import to_expr
+from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
 
 
@@ -196,7 +196,11 @@ def _reduction(draft: Draft, pads: Paddings, name: str) -> Tensor:
     axes, conditions = draft.free, draft.conditions
     if draft.ranges:
         swap, conditions = transposed(axes, conditions, draft.ranges)
-        axes, value = tuple(swap.values()), replaced(value, swap)
+        axes = tuple(swap.values())
+        # shorter ranges may decide choices
+        at, points = {a: Lin.of(b) for a, b in swap.items()}, scope((*draft.piece.axes, *axes))
+        value = substituted(value, at, points)
+        conditions = tuple(substituted(cond, at, points) for cond in conditions)
     made = reduce_sum(value, axis=axes, where=_joined(conditions))
     return defined(name, draft.piece.axes, made)
 

@@ -106,7 +106,7 @@ def transposed(
     """Return what replaces ``free`` reduction axes, and the conditions that are not their ranges.
 
     ``ranges`` are those of the ``conditions`` that are ranges of axes. The range of an axis may
-    depend on those before it.
+    depend on those before it. What is left is still over the old axes.
 
     >>> i, k = Axis("i", 4, "reduce"), Axis("k", 4)
     >>> swap, left = transposed([i], [k < i + 1, i != 2], [k < i + 1])
@@ -133,7 +133,7 @@ def transposed(
         low = _outermost("max", lows) if lows else axis.lo
         high = _outermost("min", highs) if highs else axis.lo + axis.extent
         swap[axis] = ranged(axis, low, high) if lows or highs else axis
-    return swap, tuple(replaced(cond, swap) for cond in left)
+    return swap, tuple(left)
 
 
 def _is_one_of(cond: Expr, known: Sequence[Expr]) -> bool:
