@@ -72,7 +72,13 @@ def plus_under_guards(a: Expr, b: Expr) -> Expr:
     """
     own, other = _lazy_condition(a), _lazy_condition(b)
     total = plus(a, b)
-    if own is None or other is None or _is_guarded(total):
+    if own is None or other is None:
+        return total
+    # a sum of two choices on one condition is already one
+    left, right = _guards(a)[0], _guards(b)[0]
+    if len(left) == len(right) and all(
+        is_number(x.a, 0) == is_number(y.a, 0) and same(x.cond, y.cond) for x, y in zip(left, right)
+    ):
         return total
     return guarded([Binary("|", own, other, "bool")], total)
 

@@ -91,8 +91,11 @@ def ranged(box: Axis, low: int | Expr, high: int | Expr) -> Axis:
         start = to_lin(made.lo)
         if known.le(first, start) and known.le(start + to_lin(made.extent), last):
             return made
-    low = call("max", to_expr(first), low)
-    high = call("min", to_expr(last), high)
+    names = elements()
+    low, high = (
+        names.expr(extreme(fn, (end, names.lin(own)), names.within(known)))
+        for fn, end, own in (("max", first, low), ("min", last, high))
+    )  # fmt: skip
     return ragged_axis(low, high, box.name)
 
 

@@ -5,29 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
 from schedlang.compute.define import defined
 from schedlang.compute.fold import ufunc_of
 from schedlang.compute.joint import alone
-from schedlang.compute.ragged import without_ranges
 from schedlang.compute.reduce import max as reduce_max
 from schedlang.compute.reduce import min as reduce_min
-from schedlang.compute.reduce import prod as reduce_prod
 from schedlang.compute.reduce import sum as reduce_sum
-from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import ComputeError, explain
 from schedlang.expr.lazy import both
 from schedlang.expr.nodes import Axis, Binary, Call, Expr
 from schedlang.gradient.adjoint import Adjoint
-from schedlang.gradient.algebra import chosen, divided, guarded, number, times
+from schedlang.gradient.algebra import chosen, divided, guarded, number
 from schedlang.gradient.derivative import TRACED, Flow, Traced, value_children
 from schedlang.gradient.folds import fold_sites
-from schedlang.gradient.ragged import conjuncts, copies, numbered, replaced
+from schedlang.gradient.products import product_sites
+from schedlang.gradient.ragged import conjuncts, numbered, replaced
 from schedlang.gradient.simplify import scope, substituted
 from schedlang.gradient.stages import Found, Head, Walk, sites, sites_of
+from schedlang.gradient.weighted import beside, weighted_sites
 from schedlang.index.linear import to_expr
 from schedlang.index.simplify import to_lin
 
@@ -82,11 +81,11 @@ def _reduced(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
         return _traced(walk, op)
     ufunc = ufunc_of(op.reducer)
     if ufunc is np.add:
-        return _weighted(walk, op, heads, lambda flow, element: flow)
+        return weighted_sites(walk, op, heads, lambda flow, element: flow)
     if ufunc is np.multiply:
-        return _weighted(walk, op, heads, _product_rule(op))
+        return product_sites(walk, op, heads)
     if ufunc in (np.minimum, np.maximum):
-        return _weighted(walk, op, heads, _extreme_rule(walk, op))
+        return weighted_sites(walk, op, heads, _extreme_rule(walk, op))
     if op.reducer.gradient == "fold":
         return fold_sites(walk, op, heads)
     name = op.outputs[0].name
@@ -125,56 +124,6 @@ def _traced(walk: Walk, op: ComputeOp) -> Found:
     return sites(walk, op, flows, op.reduce_axis, (), ())
 
 
-def _weighted(
-    walk: Walk, op: ComputeOp, heads: Sequence[Head], rule: Callable[[Expr, Expr], Expr]
-) -> Found:
-    """Return the sites of a reduction of single values.
-
-    ``rule`` gives the adjoint of an element, given that of the result and the element. The initial
-    value is an element, too.
-    """
-    flow = walk.flow(heads[0], op)
-    assert flow is not None and not isinstance(flow, Traced)
-    held = () if op.where is None else (op.where,)
-    body = op.body[0]
-    found = sites(walk, op, [(body, rule(flow, body))], op.reduce_axis, held, heads)
-    if op.init is not None:
-        found += sites(walk, op, [(op.init[0], rule(flow, op.init[0]))], (), (), heads)
-    return found
-
-
-def _product_rule(op: ComputeOp) -> Callable[[Expr, Expr], Expr]:
-    """Return the rule of a product: the other factors, zeros among them included.
-
-    The product of the factors that are not 0 and the number of those that are tell the product of
-    the others, without a division by 0.
-    """
-    tensor = op.outputs[0]
-    zero, one = number(0, tensor.dtype), number(1, tensor.dtype)
-
-    def is_zero(value: Expr) -> Expr:
-        return Binary("==", value, number(0, value.dtype), "bool")
-
-    def counted(value: Expr) -> Expr:
-        return chosen(is_zero(value), one, zero, False)
-
-    def replaced(value: Expr) -> Expr:
-        return chosen(is_zero(value), one, value, False)
-
-    body, init = op.body[0], op.init[0] if op.init else None
-    first = None if init is None else (counted(init), replaced(init))
-    zeros = _beside(op, "zeros", reduce_sum, counted(body), first and first[0])
-    rest = _beside(op, "nonzero", reduce_prod, replaced(body), first and first[1])
-
-    def rule(flow: Expr, element: Expr) -> Expr:
-        count, others = zeros[tuple(op.axis)], rest[tuple(op.axis)]
-        only = chosen(Binary("==", count, one, "bool"), times(flow, others), zero, False)
-        each = chosen(is_zero(count), divided(times(flow, others), element), zero, False)
-        return chosen(is_zero(element), only, each, False)
-
-    return rule
-
-
 def _extreme_rule(walk: Walk, op: ComputeOp) -> Callable[[Expr, Expr], Expr]:
     """Return the rule of a minimum or maximum: equal elements share its adjoint, as in torch.
 
@@ -190,7 +139,7 @@ def _extreme_rule(walk: Walk, op: ComputeOp) -> Callable[[Expr, Expr], Expr]:
         stored[id(body)] = element = _stored(walk, op)
         smaller = ufunc_of(op.reducer) is np.minimum
         function = reduce_min if smaller else reduce_max
-        best = _beside(op, "stored", function, element, init)[tuple(op.axis)]
+        best = beside(op, "stored", function, element, init)[tuple(op.axis)]
 
     def wins(value: Expr) -> Expr:
         compared = stored.get(id(value), value)
@@ -199,7 +148,7 @@ def _extreme_rule(walk: Walk, op: ComputeOp) -> Callable[[Expr, Expr], Expr]:
     def counted(value: Expr) -> Expr:
         return chosen(wins(value), one, zero, False)
 
-    ties = _beside(op, "ties", reduce_sum, counted(body), None if init is None else counted(init))
+    ties = beside(op, "ties", reduce_sum, counted(body), None if init is None else counted(init))
 
     def rule(flow: Expr, element: Expr) -> Expr:
         return chosen(wins(element), divided(flow, ties[tuple(op.axis)]), zero, False)
@@ -245,17 +194,3 @@ def _is_exact(body: Expr) -> bool:
             return False
         stack += value_children(node)
     return True
-
-
-def _beside(
-    op: ComputeOp, label: str, reduction: Callable[..., Any], element: Expr, init: Expr | None
-) -> Tensor:
-    """Return another reduction over the axes of ``op``, of ``element``, in a stage of its own."""
-    axes = tuple(Axis(axis.name, axis.extent) for axis in op.axis)
-    fresh = copies(op.reduce_axis, dict(zip(op.axis, axes)))
-    own = without_ranges(op.where, len(op.limits))
-    where = None if own is None else replaced(own, fresh)
-    start = None if init is None else replaced(init, fresh)
-    axis = [fresh[axis] for axis in op.reduce_axis]
-    made = reduction(replaced(element, fresh), axis=axis, where=where, init=start)
-    return defined(f"{op.outputs[0].name}.{label}", axes, made)

@@ -1,4 +1,4 @@
-"""Computations in PyTorch, point by point as they are written, so that autograd differentiates them.
+"""Computations in PyTorch, point by point as they are written, which autograd differentiates.
 
 Each stage is evaluated at all points of its domain at once. An index out of bounds counts as 0:
 only a condition that does not hold can lead there.
