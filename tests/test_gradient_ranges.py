@@ -169,11 +169,11 @@ def rows(
 
 
 BODIES: dict[str, Callable[..., Any]] = {
-    "sum": lambda i, k, D, X, I, R: sl.sum(D[k] * X[I[k]] * R[i], axis=k),
-    "largest": lambda i, k, D, X, I, R: sl.max(D[k], axis=k, init=-9.0),
-    "largest of sums": lambda i, k, D, X, I, R: sl.max(D[k] * R[i] + X[I[k]], axis=k, init=-9.0),
-    "product": lambda i, k, D, X, I, R: sl.prod(D[k] * R[i], axis=k),
-    "where": lambda i, k, D, X, I, R: sl.sum(D[k] * R[i], axis=k, where=I[k] > 2),
+    "sum": lambda i, k, D, X, C, R: sl.sum(D[k] * X[C[k]] * R[i], axis=k),
+    "largest": lambda i, k, D, X, C, R: sl.max(D[k], axis=k, init=-9.0),
+    "largest of sums": lambda i, k, D, X, C, R: sl.max(D[k] * R[i] + X[C[k]], axis=k, init=-9.0),
+    "product": lambda i, k, D, X, C, R: sl.prod(D[k] * R[i], axis=k),
+    "where": lambda i, k, D, X, C, R: sl.sum(D[k] * R[i], axis=k, where=C[k] > 2),
 }  # fmt: skip
 
 
@@ -212,7 +212,8 @@ def test_rows_times_a_matrix_of_symbolic_size() -> None:
         count = sum(lengths)
         row = np.repeat(np.arange(len(lengths)), lengths)
         column = RNG.integers(0, 4, count).astype("int32")
-        d, b, g = RNG.normal(size=count), RNG.normal(size=(4, 3)), RNG.normal(size=(len(lengths), 3))
+        d, b = RNG.normal(size=count), RNG.normal(size=(4, 3))
+        g = RNG.normal(size=(len(lengths), 3))
         starts = np.r_[0, np.cumsum(lengths)].astype("int32")
         by_d, by_b = f(P=starts, I=column, D=d, B=b, head=g)
         np.testing.assert_allclose(by_d, (g[row] * b[column]).sum(1))
@@ -240,8 +241,8 @@ def test_a_scatter_over_ranges() -> None:
     i = sl.reduce_axis(3, name="i")
     k = sl.reduce_axis((P[i], P[i + 1]), name="k")
     H = sl.scatter((5,), (i, k), lambda i, k: (k % 5, D[k] * R[i]), name="H")
-    arrays = {"P": np.array([0, 3, 3, 6], "int32"), "D": RNG.normal(size=7), "R": RNG.normal(size=3)}
-    check(H, [D, R], arrays)
+    starts = np.array([0, 3, 3, 6], "int32")
+    check(H, [D, R], {"P": starts, "D": RNG.normal(size=7), "R": RNG.normal(size=3)})
 
 
 # several reductions in one loop ---------------------------------------------------------------

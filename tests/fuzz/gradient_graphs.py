@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import schedlang as sl
+from schedlang.gradient.ragged import replaced
 
 DTYPE = "float64"
 SIZES = (1, 1, 2, 2, 3, 3, 4, 5, 7)
@@ -378,8 +379,6 @@ class RandomGraph:
         at: dict[sl.Axis, Any] = {}
 
         def moved(root: Any, axes: Sequence[sl.Axis]) -> Any:
-            from schedlang.gradient.ragged import replaced
-
             at.update(zip(domain, axes))
             return replaced(root, at)
 
