@@ -174,12 +174,3 @@ def test_parts_of_traced_arrays() -> None:
     np.testing.assert_allclose(f(Z), Z.conj() * Z.real + Z.imag.sum())
     with pytest.raises(MissingNameError, match=r"no attribute 'real'.*write np.real\(a\)"):
         sl.jit(lambda z: z.real, target="python")(Z)
-
-
-def test_gradients_of_several_reductions_in_one_loop_are_refused() -> None:
-    A, k = sl.placeholder((4, 5), name="A"), sl.reduce_axis(5, name="k")
-    total, _ = sl.compute(
-        (4,), lambda i: (sl.sum(A[i, k], axis=k), sl.max(A[i, k], axis=k)), name="T"
-    )
-    with pytest.raises(ComputeError, match="Give each reduction a stage of its own"):
-        sl.gradient(np.sum(total), A)

@@ -20,9 +20,9 @@ from schedlang.expr.visit import rewrite
 from schedlang.gradient.adjoint import Adjoint
 from schedlang.gradient.algebra import number
 from schedlang.gradient.derivative import TRACED, Flow, Traced, pullback
+from schedlang.gradient.simplify import scope, substituted
 from schedlang.gradient.stages import Found, Head, Walk, sites
 from schedlang.index.linear import Lin, to_expr
-from schedlang.index.ranges import Ranges
 from schedlang.index.rules import floordiv, mod
 from schedlang.index.simplify import to_lin
 from schedlang.language.calls import call
@@ -31,6 +31,10 @@ from schedlang.language.calls import call
 def fold_sites(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
     """Return the sites of the elements of a reduction, by the derivative of its combiner."""
     fold = _Fold(op, walk.batch)
+    if fold.count.const == 0:
+        # only the start counts, which is the result
+        flows = [(start, walk.flow(head, op)) for start, head in zip(op.init or (), heads)]
+        return sites(walk, op, [(v, f) for v, f in flows if f is not None], (), (), heads)
     partial = _partial_results(fold)
     by = _combiner_derivatives(op)
     back = _adjoints(fold, partial, by, walk, heads)
@@ -40,13 +44,13 @@ def fold_sites(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
     at = (*op.axis, *walk.batch)
     before = [p(to_expr(q), *op.axis) for p in partial]
     later = [None if b is None else b(after, *at) for b in back]
-    flows: list[tuple[Expr, Flow]] = []
+    by_element: list[tuple[Expr, Flow]] = []
     for part, body in enumerate(op.body):
         if not dtypes.is_float(body.dtype):
-            flows.append((body, TRACED))
+            by_element.append((body, TRACED))
             continue
-        flows.append((body, _in_step(op, by, by.rhs[part], part, before, op.body, later)))
-    found = sites(walk, op, flows, op.reduce_axis, held, ())
+        by_element.append((body, _in_step(op, by, by.rhs[part], part, before, op.body, later)))
+    found = sites(walk, op, by_element, op.reduce_axis, held, ())
     if op.init is not None:
         last = to_expr(fold.count)
         starts: list[tuple[Expr, Flow]] = [
@@ -74,15 +78,15 @@ class _Fold:
 
     def element(self, values: Sequence[Expr], q: Expr, data: Sequence[Expr]) -> list[Expr]:
         """Return ``values``, which are over the axes of the reduction, at its element ``q``."""
-        at: dict[Axis, Expr] = dict(zip(self.op.axis, data))
-        rest, ranges = to_lin(q), Ranges()
+        at = {axis: to_lin(value) for axis, value in zip(self.op.axis, data)}
+        rest, ranges = to_lin(q), scope(axis for axis in data if isinstance(axis, Axis))
         for axis in self.op.reduce_axis[:0:-1]:
             extent = to_lin(axis.extent)
-            at[axis] = to_expr(mod(rest, extent, ranges) + to_lin(axis.lo))
+            at[axis] = mod(rest, extent, ranges) + to_lin(axis.lo)
             rest = floordiv(rest, extent, ranges)
         first = self.op.reduce_axis[0]
-        at[first] = to_expr(rest + to_lin(first.lo))
-        return [rewrite(v, lambda n: at.get(n) if isinstance(n, Axis) else None) for v in values]
+        at[first] = rest + to_lin(first.lo)
+        return [substituted(value, at, ranges) for value in values]
 
 
 def _position(op: ComputeOp) -> Lin:
