@@ -10,6 +10,9 @@ from schedlang.arrays.shapes import same
 from schedlang.compute.tensor import Extent, Tensor, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
+from schedlang.index.ranges import Ranges
+from schedlang.index.rules import mod
+from schedlang.index.simplify import to_lin
 
 # the dimensions along which windows slide, in the order of their numbers
 SPATIAL = "DHW"
@@ -117,6 +120,20 @@ def check_whole(asked: str, value: Extent, what: str) -> int:
             )
         )
     return value
+
+
+def check_divides(asked: str, value: Extent, number: int, what: str, parts: str) -> None:
+    """Raise :class:`ComputeError` unless an extent is provably a multiple of ``number``."""
+    if mod(to_lin(value), to_lin(number), Ranges()).const != 0:
+        known = isinstance(value, int)
+        raise ComputeError(
+            explain(
+                asked,
+                f"{what} is {value}, which does not {'' if known else 'provably '}divide into "
+                f"{parts}",
+                "" if known else f'Declare it as a multiple: {number} * sl.var("n").',
+            )
+        )
 
 
 def check_same(asked: str, a: Extent, what_a: str, b: Extent, what_b: str) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 from schedlang.arrays.shapes import extent
 from schedlang.compute.tensor import Extent, Tensor
-from schedlang.errors import ComputeError, explain
+from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.construct import as_expr
-from schedlang.tvm.topi.checks import check_same, check_tensor
+from schedlang.tvm.topi.checks import check_divides, check_same, check_tensor
 from schedlang.tvm.topi.stages import compute
 
 
@@ -49,16 +49,10 @@ def layout_transform(
     }  # fmt: skip
     blocks = {c: block for c, block in result if block}
     for c, block in blocks.items():
-        full = whole[c.upper()]
-        if isinstance(full, int) and full % block:
-            raise ComputeError(
-                explain(
-                    f"{asked} to {dst_layout!r}",
-                    f"dimension {c.upper()} of {array.name} has {full} elements, which do not "
-                    f"divide into blocks of {block}",
-                    "Pad it first: topi.nn.pad.",
-                )
-            )
+        check_divides(
+            f"{asked} to {dst_layout!r}", whole[c.upper()], block,
+            f"the extent of dimension {c.upper()} of {array.name}", f"blocks of {block}",
+        )  # fmt: skip
 
     def shape_of(c: str) -> Extent:
         if c.islower():

@@ -7,11 +7,11 @@ from typing import Any
 from schedlang.compute.reduce import Reduction, reduce_axis
 from schedlang.compute.reduce import sum as total
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import ComputeError, explain
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.construct import cast
 from schedlang.tvm.topi.checks import (
     SPATIAL,
+    check_divides,
     check_layout,
     check_numbers,
     check_same,
@@ -111,13 +111,7 @@ def _check_groups(
     outputs = check_whole(asked, weights["O"], f"the number of output channels of {kernel.name}")
     for number, what in ((channels, f"channels of data {data.name}"),
                          (outputs, f"output channels of kernel {kernel.name}")):  # fmt: skip
-        if number % count:
-            raise ComputeError(
-                explain(
-                    f"{asked} with groups={count}",
-                    f"the {number} {what} do not divide into {count} equal groups",
-                    f"Use a number of groups that divides {channels} and {outputs}.",
-                )
-            )
+        check_divides(f"{asked} with groups={count}", number, count, f"the number of {what}",
+                      f"{count} equal groups")  # fmt: skip
     check_same(asked, channels // count, f"the number of channels of data {data.name} in a group",
                weights["I"], f"the number of input channels of kernel {kernel.name}")  # fmt: skip

@@ -14,6 +14,7 @@ from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, binary, cast
 from schedlang.tvm.topi.checks import (
+    check_divides,
     check_float,
     check_numbers,
     check_shape,
@@ -154,11 +155,8 @@ def group_norm(
     _check_apart(asked, channel, over)
     (count,) = check_numbers(asked, num_groups, "num_groups", (1,), 1)
     channels = check_whole(asked, data.shape[channel], f"the number of channels of {data.name}")
-    if channels % count:
-        raise ComputeError(
-            f"{asked}: the {channels} channels of {data.name} do not divide into "
-            f"num_groups={count} equal groups"
-        )
+    check_divides(asked, channels, count, f"the number of channels of {data.name}",
+                  f"num_groups={count} equal groups")  # fmt: skip
     size = channels // count
     kept = [k for k in range(data.ndim) if k not in over]
 

@@ -14,7 +14,13 @@ from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, const
-from schedlang.tvm.topi.checks import check_choice, check_numbers, check_tensor
+from schedlang.tvm.topi.checks import (
+    MEANINGS,
+    check_choice,
+    check_divides,
+    check_numbers,
+    check_tensor,
+)
 from schedlang.tvm.topi.stages import compute
 
 
@@ -128,11 +134,8 @@ def space_to_depth(data: Any, block_size: int, layout: str = "NCHW") -> Tensor:
     asked = "topi.nn.space_to_depth"
     block, size = _blocks(asked, data, block_size, layout)
     for c in "HW":
-        if isinstance(size[c], int) and size[c] % block:
-            raise ComputeError(
-                f"{asked}: dimension {c} of {data.name} has {size[c]} elements, which do not "
-                f"divide into blocks of {block}"
-            )
+        what = f"the {MEANINGS[c]} of {data.name}"
+        check_divides(asked, size[c], block, what, f"blocks of {block}")
     shape = {"N": size["N"], "C": extent(as_expr(size["C"]) * block * block),
              **{c: extent(as_expr(size[c]) // block) for c in "HW"}}  # fmt: skip
 
@@ -163,11 +166,8 @@ def depth_to_space(data: Any, block_size: int, layout: str = "NCHW", mode: str =
     asked = "topi.nn.depth_to_space"
     block, size = _blocks(asked, data, block_size, layout)
     check_choice(asked, mode, "mode", ("DCR", "CRD"))
-    if isinstance(size["C"], int) and size["C"] % (block * block):
-        raise ComputeError(
-            f"{asked}: the {size['C']} channels of {data.name} do not divide into blocks of "
-            f"{block} by {block}"
-        )
+    check_divides(asked, size["C"], block * block, f"the number of channels of {data.name}",
+                  f"blocks of {block} by {block}")  # fmt: skip
     channels = extent(as_expr(size["C"]) // (block * block))
     shape = {"N": size["N"], "C": channels,
              **{c: extent(as_expr(size[c]) * block) for c in "HW"}}  # fmt: skip

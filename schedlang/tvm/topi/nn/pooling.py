@@ -233,38 +233,33 @@ def _adaptive(
         zip(letters, check_numbers(asked, output_size, "output_size", (len(letters),), 1))
     )
     size = dict(zip(dims, data.shape))
+    # the extent of windows of one size, whose axis starts at 0, so that schedules can split it
+    even: dict[str, Extent] = {}
     for c in letters:
-        check_whole(asked, size[c], f"the {MEANINGS[c]} of {data.name}")
+        if wanted[c] == 1:
+            even[c] = size[c]
+        elif check_whole(asked, size[c], f"the {MEANINGS[c]} of {data.name}") % wanted[c] == 0:
+            even[c] = size[c] // wanted[c]
     _check_filled(asked, data, letters, [size[c] for c in letters])
 
     def ends(c: str, i: Any) -> tuple[Any, Any]:
-        if size[c] % wanted[c] == 0:
-            step = size[c] // wanted[c]
-            return i * step, i * step + step
         return i * size[c] // wanted[c], ((i + 1) * size[c] + (wanted[c] - 1)) // wanted[c]
 
     def taps(at: dict[str, Any]) -> dict[str, Axis]:
-        # windows of one size have an axis from 0, which schedules can split
         return {
-            c: reduce_axis(size[c] // wanted[c] if size[c] % wanted[c] == 0 else ends(c, at[c]),
-                           REDUCE_AXES[c])
-            for c in letters
-        }  # fmt: skip
-
-    def read(at: dict[str, Any], axes: dict[str, Axis]) -> Expr:
-        place = {
-            c: at[c] * (size[c] // wanted[c]) + axes[c] if size[c] % wanted[c] == 0 else axes[c]
+            c: reduce_axis(even[c] if c in even else ends(c, at[c]), REDUCE_AXES[c])
             for c in letters
         }
+
+    def read(at: dict[str, Any], axes: dict[str, Axis]) -> Expr:
+        place = {c: at[c] * even[c] + axes[c] if c in even else axes[c] for c in letters}
         found: Expr = data[tuple(place.get(c, at[c]) for c in dims)]
         return found
 
     def elements(at: dict[str, Any]) -> list[Any]:
         return [
-            size[c] // wanted[c] if size[c] % wanted[c] == 0
-            else ends(c, at[c])[1] - ends(c, at[c])[0]
-            for c in letters
-        ]  # fmt: skip
+            even[c] if c in even else ends(c, at[c])[1] - ends(c, at[c])[0] for c in letters
+        ]
 
     shape = tuple(wanted.get(c, size[c]) for c in dims)
     return _pooled(name, pool_type, dims, shape, data.dtype, taps, read, elements)
@@ -272,7 +267,7 @@ def _adaptive(
 
 def _check_filled(asked: str, data: Tensor, letters: str, sizes: Sequence[Extent]) -> None:
     for c, size in zip(letters, sizes):
-        if size == 0 and isinstance(size, int):
+        if isinstance(size, int) and size == 0:
             raise ComputeError(
                 f"{asked} of {data.name}: its {MEANINGS[c]} is 0, so there is nothing to pool"
             )

@@ -15,6 +15,7 @@ from schedlang.language.construct import as_expr, cast
 from schedlang.tvm.topi.checks import (
     MEANINGS,
     SPATIAL,
+    check_divides,
     check_numbers,
     check_same,
     check_whole,
@@ -111,12 +112,10 @@ def _transposed(
     inputs, outputs = kernel.shape[:2]
     check_same(asked, channels, f"the number of channels of data {data.name}",
                inputs, f"the number of input channels of kernel {kernel.name}")  # fmt: skip
-    what = f"the number of channels of {data.name}"
-    if groups > 1 and check_whole(asked, channels, what) % groups:
-        raise ComputeError(
-            f"{asked} with groups={groups}: the {channels} channels of data {data.name} do not "
-            f"divide into {groups} equal groups"
-        )
+    check_divides(
+        f"{asked} with groups={groups}", channels, groups,
+        f"the number of channels of data {data.name}", f"{groups} equal groups",
+    )  # fmt: skip
     strides = check_numbers(asked, stride, "stride", (count,), 1)
     extra = check_numbers(asked, output_padding, "output_padding", (count,), 0)
     kernels = [check_whole(asked, e, f"dimension {c} of {kernel.name}")
