@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import NamedTuple
 
 from schedlang.expr import dtypes
@@ -23,6 +24,7 @@ from schedlang.machine.nodes import (
     Splat,
     Store,
     Value,
+    parts,
 )
 
 # operators that numba defines otherwise than NumPy, and those for which it assumes no overflow
@@ -33,6 +35,10 @@ _NARROW = frozenset(d for d in dtypes.DTYPES if dtypes.is_integer(d) and dtypes.
 _TIGHT = ("*", "//", "%")
 _NOT, _AND = 2, 2
 _CONDITIONAL = LOWEST + 1
+
+# a value with a shorter text is short, and one of so many parts is not
+_SHORT = 16
+_SHORT_PARTS = 16
 
 
 class Text(NamedTuple):
@@ -49,6 +55,13 @@ class Text(NamedTuple):
 # the text of each value by its identity, with the value, so that the identity stays its own, and
 # the names of the dialect in the text
 Texts = dict[int, tuple[Value, Text, set[str]]]
+
+
+def is_short(value: Value, printer: Printer) -> bool:
+    """Return whether the text of an offset is so short that a register for it saves nothing."""
+    if len(list(islice(parts(value), _SHORT_PARTS))) == _SHORT_PARTS:
+        return False
+    return len(printer.text(value).text) < _SHORT
 
 
 class Printer:
