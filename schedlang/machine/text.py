@@ -23,6 +23,7 @@ from schedlang.machine.nodes import (
     Splat,
     Store,
     Value,
+    operations,
 )
 
 # operators that numba defines otherwise than NumPy, and those for which it assumes no overflow
@@ -35,6 +36,10 @@ _SHORT = {"float16": "half", "bfloat16": "bfloat"}
 _TIGHT = ("*", "//", "%")
 _NOT, _AND = 2, 2
 _CONDITIONAL = LOWEST + 1
+
+# the characters and the operations of a short value
+_SHORT_TEXT = 16
+_SHORT_OPERATIONS = 6
 
 
 class Text(NamedTuple):
@@ -51,6 +56,13 @@ class Text(NamedTuple):
 # the text of each value by its identity, with the value, so that the identity stays its own, and
 # the names of the dialect in the text
 Texts = dict[int, tuple[Value, Text, set[str]]]
+
+
+def is_short(value: Value, printer: Printer) -> bool:
+    """Return whether the text of an offset is so short that a register for it saves nothing."""
+    if len(operations(value).values) > _SHORT_OPERATIONS:
+        return False
+    return len(printer.text(value).text) < _SHORT_TEXT
 
 
 class Printer:

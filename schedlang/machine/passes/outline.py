@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from operator import is_
 
+from schedlang.ir.nodes import changed
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
     INDEX,
@@ -44,7 +45,7 @@ Named = Array | Reg
 
 def outline(nest: MachineNest, job: Job) -> MachineNest:
     """Return ``nest``, which is one function, with the functions that it calls, callees first."""
-    outliner = _Outliner(job.public, job.fresh, nest.entry.parameters)
+    outliner = _Outliner(job.public, job.function, nest.entry.parameters)
     return replace(nest, functions=outliner.function(nest.entry))
 
 
@@ -78,18 +79,18 @@ class _Outliner:
         if isinstance(stmt, If):
             body, orelse = self.body(stmt.body, known), self.body(stmt.orelse, known)
             same = body is stmt.body and orelse is stmt.orelse
-            return stmt if same else replace(stmt, body=body, orelse=orelse)
+            return stmt if same else changed(stmt, body=body, orelse=orelse)
         if not isinstance(stmt, For):
             return stmt
         if stmt.parallel:
             called = self.called(stmt.label, stmt.body, [stmt.index], stmt.number)
             args = (Cast(stmt.index, INDEX), *called.args[1:])
-            return replace(stmt, body=(replace(called, args=args),))
+            return changed(stmt, body=(changed(called, args=args),))
         if stmt.function:
-            body = (replace(stmt, function=False),)
+            body = (changed(stmt, function=False),)
             return self.called(stmt.label, body, [], stmt.number)
         body = self.body(stmt.body, known)
-        return stmt if body is stmt.body else replace(stmt, body=body)
+        return stmt if body is stmt.body else changed(stmt, body=body)
 
     def called(
         self, wanted: str, body: Body, first: Sequence[Named], number: int | None = None,
@@ -241,7 +242,7 @@ def _apart(body: Body, parameters: Sequence[Named]) -> Body:
             kept = tuple(p for p in parameters if isinstance(p, Array) and p.name in arrays)
             if not kept:
                 continue
-            stmt = replace(stmt, args=kept)
+            stmt = changed(stmt, args=kept)
         found.append(stmt)
     return tuple(found)
 
