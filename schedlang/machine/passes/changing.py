@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container
 
-from schedlang.machine.nodes import Body, Let, Load, Reg, Value, parts, walk
+from schedlang.machine.nodes import Body, Let, Load, Reg, Value, children, operations, walk
 
 
 def changing(body: Body) -> frozenset[str]:
@@ -16,9 +16,14 @@ def changing(body: Body) -> frozenset[str]:
 
 def is_lasting(value: Value, changing: Container[str]) -> bool:
     """Return whether ``value`` reads no memory and none of the registers ``changing``."""
-    for part in parts(value):
-        if isinstance(part, Load) or (isinstance(part, Reg) and part.name in changing):
+    if isinstance(value, Reg):
+        return value.name not in changing
+    for part in operations(value).values:
+        if isinstance(part, Load):
             return False
+        for operand in children(part):
+            if isinstance(operand, Reg) and operand.name in changing:
+                return False
     return True
 
 

@@ -37,14 +37,14 @@ from schedlang.machine.nodes import (
 from schedlang.machine.passes.changing import changing, is_lasting
 from schedlang.machine.passes.job import Job
 from schedlang.machine.rewrite import with_children, with_values
-from schedlang.machine.text import Printer, Text
+from schedlang.machine.text import Printer
 
 # the characters of an operand, and of both operands of an operation
 LONGEST = 72
 WIDEST = 76
 # nested operations
 DEEPEST = 12
-# a value of more operations is hardly ever short enough
+# a value of more operations is hardly ever short, so its parts are printed first
 FEW = 10
 # nested loops and choices: Python allows 100 levels of indentation
 DEEPEST_BLOCKS = 96
@@ -114,21 +114,34 @@ class _Pass:
     def fits(self, stmt: Stmt, depth: int) -> bool:
         """Return whether the values of a statement, and so their parts, fit on a line."""
         for value in values(stmt):
-            if not self.is_short(value):
+            if not self.stays(value):
                 return False
         if not isinstance(stmt, Store):
             return True
-        return len(self.printer.text(_unsplat(stmt.value)).text) <= _width(depth)
+        return self.width(_unsplat(stmt.value)) <= _width(depth)
+
+    def stays(self, root: Value) -> bool:
+        """Return whether no part of ``root`` needs a register; itself may be long."""
+        if isinstance(root, (Reg, Num)):
+            return True
+        inside = operations(root)
+        if inside.repeats:
+            return False
+        if len(inside.values) <= FEW and self.is_short(root):
+            # so are its parts
+            return True
+        if not all(map(self.is_short, inside.values[:-1])):
+            return False
+        if isinstance(root, Op) and not root.index:
+            return self.width(root.a) + self.width(root.b) <= WIDEST
+        return True
 
     def is_short(self, value: Value) -> bool:
-        if isinstance(value, (Reg, Num)):
-            return True
-        inside = operations(value)
-        if inside.repeats or len(inside.values) > FEW:
-            # its text may be long or deep, so begin with those of its parts
-            return False
         shown = self.printer.text(value)
         return len(shown.text) <= LONGEST and shown.depth <= DEEPEST
+
+    def width(self, value: Value) -> int:
+        return len(self.printer.text(value).text)
 
 
 @dataclass
@@ -150,7 +163,7 @@ class _Walk:
         if isinstance(stmt, Store):
             mask = [] if stmt.mask is None else [self.root(stmt.mask)]
             value = self.root(stmt.value)
-            if len(self.text(_unsplat(value)).text) > width:
+            if self.owner.width(_unsplat(value)) > width:
                 reg = self.let(_unsplat(value))
                 value = Splat(reg, value.type) if isinstance(value, Splat) else reg
             self.offsets |= _whole(stmt.at)
@@ -159,10 +172,7 @@ class _Walk:
 
     def root(self, value: Value) -> Value:
         """Return ``value`` with registers for the parts that are too long; itself may be long."""
-        return value if self.owner.is_short(value) else self.part(value, whole=True)
-
-    def text(self, value: Value) -> Text:
-        return self.owner.printer.text(value)
+        return value if self.owner.stays(value) else self.part(value, whole=True)
 
     def part(self, root: Value, whole: bool = False) -> Value:
         """Return ``root`` with registers for parts that are too long; it may be one itself.
@@ -197,8 +207,7 @@ class _Walk:
         stays = stays or id(node) in self.offsets
         if not self.done and not stays and not isinstance(node, (Choice, Both)):
             # no operand has become another, so only the length is left to ask for
-            shown = self.text(node)
-            if len(shown.text) <= LONGEST and shown.depth <= DEEPEST:
+            if self.owner.is_short(node):
                 return
         if id(node) not in self.done:
             made = self.made(node)
@@ -221,8 +230,7 @@ class _Walk:
 
     def shortened(self, made: Value) -> Value:
         """Return ``made``, or a register if it is too long or too deep."""
-        shown = self.text(made)
-        if len(shown.text) <= LONGEST and shown.depth <= DEEPEST:
+        if self.owner.is_short(made):
             return made
         if not _is_index(made) or not is_lasting(made, self.owner.changing):
             return self.let(made)
@@ -234,7 +242,7 @@ class _Walk:
     def fitted(self, node: Op, operands: list[Value]) -> list[Value]:
         """Return both operands; if they do not fit on a line, the longer one gets a register."""
         found, sides = list(operands), (node.a, node.b)
-        while sum(lengths := [len(self.text(v).text) for v in found]) > WIDEST:
+        while sum(lengths := list(map(self.owner.width, found))) > WIDEST:
             k = 0 if lengths[0] >= lengths[1] else 1
             side = sides[k]
             found[k] = self.let(found[k], _name(side))

@@ -44,7 +44,7 @@ from schedlang.machine.nodes import (
     Prefetch,
     Reg,
     Value,
-    parts,
+    operations,
     wide,
 )
 from schedlang.machine.select.context import Context, Group
@@ -249,7 +249,7 @@ class Statements:
         if isinstance(value, int):
             return Num(value)
         found = self.evaluator.index(to_lin(value, context.values), context)
-        if any(isinstance(part, Load) for part in parts(found)):
+        if any(isinstance(part, Load) for part in operations(found).values):
             return self.evaluator.let(found, wanted)
         return found
 
