@@ -7,7 +7,7 @@ of the loop nest from which it was made.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple, Optional, Union
@@ -386,25 +386,17 @@ def values(stmt: Stmt) -> tuple[Value, ...]:
 MOST_AT_ONCE = 32
 
 
-class Operations(NamedTuple):
-    """The values in a value, operands before operations, each object once.
+def operations(value: Value) -> Sequence[Value]:
+    """Return the operations in ``value``, from left to right, operands first, each object once.
 
-    They are no registers and no constants. ``repeats`` says that they are many, or that a value
-    holds one twice.
+    They are no registers and no constants, and ``value`` is at the end. Those before it are kept
+    with ``value``, which never changes, since several passes ask for them.
     """
-
-    values: tuple[Value, ...]
-    repeats: bool
-
-
-def operations(value: Value) -> Operations:
-    """Return the operations in ``value``, from left to right, itself at the end.
-
-    They are kept with ``value``, which never changes, since several passes ask for them.
-    """
-    known: Optional[Operations] = value.__dict__.get("_operations")
+    if isinstance(value, (Reg, Num)):
+        return ()
+    known: Optional[tuple[Value, ...]] = getattr(value, "_inside", None)
     if known is not None:
-        return known
+        return (*known, value)
     found: list[Value] = []
     stack = [value]
     while stack and len(found) <= MOST_AT_ONCE:
@@ -415,12 +407,13 @@ def operations(value: Value) -> Operations:
             stack += operands(node)
         elif not isinstance(node, (Reg, Num)):
             found.append(node)
-    found.reverse()
-    repeats = bool(stack) or (len(found) > 2 and len(set(map(id, found))) < len(found))
-    if repeats:
+    if stack or (len(found) > 2 and len(set(map(id, found))) < len(found)):
         found = _each_once(value)
-    made = value.__dict__["_operations"] = Operations(tuple(found), repeats)
-    return made
+    else:
+        found.reverse()
+    # an assignment in __dict__ would make a dict of each value
+    object.__setattr__(value, "_inside", tuple(found[:-1]))
+    return found
 
 
 def _each_once(root: Value) -> list[Value]:

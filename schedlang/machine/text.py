@@ -60,7 +60,7 @@ Texts = dict[int, tuple[Value, Text, set[str]]]
 
 def is_short(value: Value, printer: Printer) -> bool:
     """Return whether the text of an offset is so short that a register for it saves nothing."""
-    if len(operations(value).values) > _SHORT_OPERATIONS:
+    if len(operations(value)) > _SHORT_OPERATIONS:
         return False
     return len(printer.text(value).text) < _SHORT_TEXT
 

@@ -201,7 +201,7 @@ def _value(root: Value, scope: _Scope, stmt: Stmt) -> None:
     if isinstance(root, Reg):
         _register(root, scope, stmt)
         return
-    for value in operations(root).values:
+    for value in operations(root):
         lanes = value.type.lanes
         if lanes and (lanes == 1 or lanes & (lanes - 1)):
             raise _broken(f"a vector has a power of two of lanes, not {lanes}", stmt)

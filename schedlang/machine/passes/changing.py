@@ -18,7 +18,7 @@ def is_lasting(value: Value, changing: Container[str]) -> bool:
     """Return whether ``value`` reads no memory and none of the registers ``changing``."""
     if isinstance(value, Reg):
         return value.name not in changing
-    for part in operations(value).values:
+    for part in operations(value):
         if isinstance(part, Load):
             return False
         for operand in children(part):

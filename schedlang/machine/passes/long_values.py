@@ -125,12 +125,10 @@ class _Pass:
         if isinstance(root, (Reg, Num)):
             return True
         inside = operations(root)
-        if inside.repeats:
-            return False
-        if len(inside.values) <= FEW and self.is_short(root):
+        if len(inside) <= FEW and self.is_short(root):
             # so are its parts
             return True
-        if not all(map(self.is_short, inside.values[:-1])):
+        if not all(map(self.is_short, inside[:-1])):
             return False
         if isinstance(root, Op) and not root.index:
             return self.width(root.a) + self.width(root.b) <= WIDEST
@@ -179,7 +177,7 @@ class _Walk:
 
         Operands come before operations, and the sides of a choice after its condition.
         """
-        inside = operations(root).values
+        inside = operations(root)
         if not any(isinstance(node, (Choice, Both)) for node in inside):
             for node in inside:
                 if isinstance(node, Load):

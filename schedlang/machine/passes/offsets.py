@@ -136,7 +136,7 @@ class _Uses:
                 continue
             always = True
             start = len(found)
-            for value in operations(root).values:
+            for value in operations(root):
                 if isinstance(value, Load):
                     if not isinstance(value.at, (Reg, Num)):
                         found.append(Access(value.array, value.at, _base(value.at), True))
@@ -243,7 +243,7 @@ def _replaced(root: Value, named: Mapping[int, Reg]) -> Value:
     done: dict[int, Value] = dict(named)
     if id(root) in done:
         return done[id(root)]
-    for node in operations(root).values:
+    for node in operations(root):
         inside = children(node)
         for operand in inside:
             if id(operand) in done:

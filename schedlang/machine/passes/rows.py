@@ -57,7 +57,7 @@ def _rows(body: Body) -> Iterator[Value]:
     """Yield the offsets of rows in ``body``, one for each use."""
     for stmt, _ in walk(body):
         for value in values(stmt):
-            for part in operations(value).values:
+            for part in operations(value):
                 if isinstance(part, Op) and part.op == "*" and _is_row(part):
                     yield part
 

@@ -249,7 +249,7 @@ class Statements:
         if isinstance(value, int):
             return Num(value)
         found = self.evaluator.index(to_lin(value, context.values), context)
-        if any(isinstance(part, Load) for part in operations(found).values):
+        if any(isinstance(part, Load) for part in operations(found)):
             return self.evaluator.let(found, wanted)
         return found
 
