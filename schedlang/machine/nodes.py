@@ -398,7 +398,7 @@ def operations(value: Value) -> Sequence[Value]:
     if known is not None:
         return (*known, value)
     found: list[Value] = []
-    stack = [value]
+    stack: list[Value] = [value]
     while stack and len(found) <= MOST_AT_ONCE:
         node = stack.pop()
         operands = _OPERANDS.get(type(node))
