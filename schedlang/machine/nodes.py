@@ -243,7 +243,7 @@ class For:
 
     @property
     def from_zero(self) -> bool:
-        return self.start == Num(0)
+        return isinstance(self.start, Num) and self.start.value == 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ allows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from operator import is_
 
@@ -64,8 +64,8 @@ def name_long_values(nest: MachineNest, job: Job) -> MachineNest:
     functions = []
     for function in nest.functions:
         body = pass_.body(function.body, 1, {})
-        functions.append(function if body is function.body else replace(function, body=body))
-    return replace(nest, functions=tuple(functions))
+        functions.append(function if body is function.body else changed(function, body=body))
+    return nest.with_functions(functions)
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import is_
 
 from schedlang.ir.nodes import changed
@@ -36,12 +36,12 @@ def number_registers(nest: MachineNest, job: Job) -> MachineNest:
     """
     given = list(dict.fromkeys(name for f in nest.functions for name in _temporaries(f.body)))
     wanted = sorted(given, key=lambda name: int(name[2:] or 0))
-    changed = {old: new for old, new in zip(given, wanted) if old != new}
-    if not changed:
+    names = {old: new for old, new in zip(given, wanted) if old != new}
+    if not names:
         return nest
-    pass_ = _Pass(changed, Printer(nest.texts))
-    functions = (replace(f, body=pass_.body(f.body)) for f in nest.functions)
-    return replace(nest, functions=tuple(functions))
+    pass_ = _Pass(names, Printer(nest.texts))
+    functions = (changed(f, body=pass_.body(f.body)) for f in nest.functions)
+    return nest.with_functions(functions)
 
 
 def _temporaries(body: Body) -> Iterator[str]:

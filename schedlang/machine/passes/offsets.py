@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import is_
 from typing import NamedTuple, Optional
 
@@ -49,8 +49,7 @@ def name_offsets(nest: MachineNest, job: Job) -> MachineNest:
     register is assigned before the first of them in its block, unless its text is short, and used
     until the end of the next loop.
     """
-    functions = tuple(_in_function(f, job, Printer(nest.texts)) for f in nest.functions)
-    return replace(nest, functions=functions)
+    return nest.with_functions(_in_function(f, job, Printer(nest.texts)) for f in nest.functions)
 
 
 def _in_function(function: Function, job: Job, printer: Printer) -> Function:
@@ -59,7 +58,7 @@ def _in_function(function: Function, job: Job, printer: Printer) -> Function:
     if not uses.repeated:
         return function
     pass_ = _Pass(job, printer, uses, changing(function.body))
-    return replace(function, body=pass_.body(function.body, {}))
+    return changed(function, body=pass_.body(function.body, {}))
 
 
 # how many accesses hold an offset, by its id

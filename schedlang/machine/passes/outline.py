@@ -7,7 +7,7 @@ grows with the square of a function's length.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import is_
 
 from schedlang.ir.nodes import changed
@@ -46,7 +46,7 @@ Named = Array | Reg
 def outline(nest: MachineNest, job: Job) -> MachineNest:
     """Return ``nest``, which is one function, with the functions that it calls, callees first."""
     outliner = _Outliner(job.public, job.function, nest.entry.parameters)
-    return replace(nest, functions=outliner.function(nest.entry))
+    return nest.with_functions(outliner.function(nest.entry))
 
 
 @dataclass
@@ -61,7 +61,7 @@ class _Outliner:
     def function(self, function: Function) -> tuple[Function, ...]:
         body = _apart(self.body(function.body, set()), function.parameters)
         parallel = any(isinstance(s, For) and s.parallel for s, _ in walk(body))
-        self.made.append(replace(function, body=body, parallel=parallel))
+        self.made.append(changed(function, body=body, parallel=parallel))
         return tuple(self.made)
 
     def body(self, body: Body, known: set[str]) -> Body:

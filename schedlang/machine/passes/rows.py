@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
 from schedlang.ir.nodes import changed
 from schedlang.machine.nest import MachineNest
@@ -42,7 +41,7 @@ def name_rows(nest: MachineNest, job: Job) -> MachineNest:
     It is assigned at the start of the outermost loop that determines it.
     """
     printer = Printer(nest.texts)
-    return replace(nest, functions=tuple(_in_function(f, job, printer) for f in nest.functions))
+    return nest.with_functions(_in_function(f, job, printer) for f in nest.functions)
 
 
 def _in_function(function: Function, job: Job, printer: Printer) -> Function:
@@ -50,7 +49,7 @@ def _in_function(function: Function, job: Job, printer: Printer) -> Function:
     shown = (printer(value) for stmt, _ in walk(function.body) for value in values(stmt))
     if not any("%" in text for text in shown) or next(_rows(function.body), None) is None:
         return function
-    return replace(function, body=_scope(function.body, function.number, job))
+    return changed(function, body=_scope(function.body, function.number, job))
 
 
 def _rows(body: Body) -> Iterator[Value]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from operator import is_
 
 from schedlang.expr.dtypes import itemsize
@@ -22,7 +21,7 @@ def place_storage(nest: MachineNest, job: Job) -> MachineNest:
     An array of the stack that several statements allocate is allocated once, around them.
     Otherwise the function's stack frame would hold the storage of every copy.
     """
-    return replace(nest, functions=tuple(_in_function(f) for f in nest.functions))
+    return nest.with_functions(map(_in_function, nest.functions))
 
 
 def _in_function(function: Function) -> Function:
@@ -45,7 +44,7 @@ def _in_function(function: Function) -> Function:
             stack.add(array)
             if once:
                 shared.add(array)
-    return replace(function, body=_placed(_hoisted(function.body, shared), stack))
+    return changed(function, body=_placed(_hoisted(function.body, shared), stack))
 
 
 def _hoisted(body: Body, shared: set[Array]) -> Body:
