@@ -14,6 +14,7 @@ from schedlang.machine.nodes import (
     For,
     If,
     Let,
+    Load,
     Num,
     Reg,
     Stmt,
@@ -88,7 +89,9 @@ class _Pass:
 
     def holds(self, value: Value) -> bool:
         """Return whether ``value`` holds a register to rename, by its text."""
-        return any(name in self.names for name in _USED.findall(self.printer(value)))
+        if isinstance(value, (Reg, Num)):
+            return isinstance(value, Reg) and value.name in self.names
+        return not self.names.keys().isdisjoint(_USED.findall(self.printer.text(value).text))
 
     def reg(self, reg: Reg) -> Reg:
         name = self.names.get(reg.name)
@@ -98,7 +101,7 @@ class _Pass:
         """Return ``value`` with registers renamed; its depth is limited, so this may recurse."""
         if isinstance(value, Reg):
             return self.reg(value)
-        if isinstance(value, Num):
+        if isinstance(value, Num) or (isinstance(value, Load) and not self.holds(value)):
             return value
         old = children(value)
         new = [self.value(v) for v in old]
