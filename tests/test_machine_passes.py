@@ -52,6 +52,7 @@ from schedlang.machine.passes.offsets import name_offsets
 from schedlang.machine.passes.outline import outline
 from schedlang.machine.passes.rows import name_rows
 from schedlang.machine.passes.serial import serial
+from schedlang.machine.rewrite import with_values
 from schedlang.machine.select.cpu import select_cpu
 from schedlang.machine.verify import verify_machine
 from tests.fuzz.case import MOST_ITERATIONS, _given, iterations
@@ -567,3 +568,12 @@ def test_each_pass_keeps_what_a_random_schedule_computes(seed: int) -> None:
         for one, other in zip(found, wanted):
             np.testing.assert_array_equal(one, other, err_msg=getattr(run, "__name__", ""))
     verify_machine(made)
+
+
+def test_both_ends_of_a_trimmed_loop_are_replaced() -> None:
+    i, n, m = (Reg(name) for name in "inm")
+    loop = For(i, n, (), start=m)
+    made = with_values(loop, [n, m])
+    assert isinstance(made, For) and (made.start, made.stop) == (n, m)
+    from_zero = with_values(For(i, n, ()), [m])
+    assert isinstance(from_zero, For) and from_zero.from_zero and from_zero.stop == m
