@@ -221,6 +221,8 @@ def _value(root: Value, scope: _Scope, stmt: Stmt) -> None:
 
 def _operation(value: Op, stmt: Stmt) -> None:
     left, right = value.a.type, value.b.type
+    if left is INDEX and right is INDEX and value.type is INDEX:
+        return
     lanes = value.type.lanes
     if lanes != max(left.lanes, right.lanes) or 0 < min(left.lanes, right.lanes) < lanes:
         raise _broken(f"{_text(value)} has {lanes} lanes", stmt)
