@@ -17,7 +17,7 @@ from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.index.simplify import simplify
 from schedlang.language.construct import settled
-from schedlang.tracing.trace import HostLoop, Value
+from schedlang.tracing.trace import HostLoop, LoopRule, Value
 
 # the most points that the stages of a body compute in an iteration of a scan. Beyond, a call of a
 # kernel costs little beside its work, for which steps of a scan lack some schedules
@@ -26,11 +26,8 @@ MOST_POINTS = 2**18
 MOST_ELEMENTS = 2**22
 
 
-def host_reason(loop: HostLoop, limited: bool) -> str:
-    """Return why a loop runs on the host, and is no scan; "" for a scan.
-
-    ``limited`` says that a body of much work is a reason, or much that it computes in advance.
-    """
+def host_reason(loop: HostLoop, rule: LoopRule) -> str:
+    """Return why a loop runs on the host, and is no scan; "" for a scan."""
     if loop.body.loops:
         return "its body has a loop on the host"
     ops = _operations(loop)
@@ -42,10 +39,8 @@ def host_reason(loop: HostLoop, limited: bool) -> str:
                 return f"its body has the scatter {op.name}"
             if any(a.bounds is not None for a in op.reduce_axis):
                 return f"its body has the ragged reduction {op.name}"
-    if not limited:
-        return ""
     points = sum(_points(op) for op in ops)
-    if points > MOST_POINTS:
+    if rule.limited and points > MOST_POINTS:
         return (
             f"each iteration computes {points:,} elements and terms of sums, more than "
             f"{MOST_POINTS:,}"
@@ -53,7 +48,7 @@ def host_reason(loop: HostLoop, limited: bool) -> str:
     _, indexed = _dependences(loop, ops)
     rows = loop.hi - loop.lo
     elements = sum(rows * prod(e for e in op.shape if isinstance(e, int)) for op in indexed)
-    if elements > MOST_ELEMENTS:
+    if rule.host and elements > MOST_ELEMENTS:
         return (
             f"what depends on its index alone has {elements:,} elements in all iterations, more "
             f"than {MOST_ELEMENTS:,}"
