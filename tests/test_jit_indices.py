@@ -117,6 +117,29 @@ def test_rows_at_the_largest_element():
     check(f, numbers(4, 3))
 
 
+def test_a_0_d_array_copies_a_row_and_a_scalar_does_not():
+    def f(x, k, n):
+        copied, row = x[k], x[n]
+        copied += 1
+        row += 2
+        x[k] *= 3
+        return copied
+
+    check(f, numbers(4, 3), np.array(1), np.int64(2))
+
+
+def test_a_0_d_array_under_a_mask():
+    def f(x, y):
+        x[x > 0] = 5
+        y[y > 0] = 5
+        y[...] += 1
+        z = np.zeros_like(x)
+        z[x > 1] = 7
+        return z
+
+    check(f, np.array(2.0), np.array(-2.0))
+
+
 def test_in_a_loop():
     def f(x, i):
         @sl.fori_loop(-3, 2)
@@ -171,6 +194,7 @@ REFUSED = {
     "into a NumPy array": (lambda x: np.add.at(np.zeros(3), I, x[0]), ComputeTypeError,
                            "zeros_like"),
     "into a scalar": (lambda x: np.add.at(x.sum(), (), 1), ComputeTypeError, "never changes"),
+    "a 0-d array": (lambda x: _assign(np.zeros((), like=x), 0, 1), BoundsError, "no dimension"),
     "shapes": (lambda x: _assign(x, I, np.ones((4, 3))), ComputeError,
                r"shape \(4, 3\) does not broadcast to \(5, 3\)"),
     "out of range": (lambda x: x[[4]], BoundsError, "index 4 is out of bounds for dimension 0"),

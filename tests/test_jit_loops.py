@@ -217,6 +217,26 @@ def test_the_form_is_said():
     )
 
 
+def test_what_depends_on_the_index_alone_is_read_and_computed_in_bounds():
+    def f(x, w):
+        return sl.fori_loop(-2, 3, lambda t, c: c + w[t + 2] * 2 + w[:3][t].sum(), x)
+
+    x, w = numbers(3), numbers(5, 3, seed=1)
+    traced = sl.jit(f, target="python")
+    same(traced(x, w), f(x, w), 1e-5)
+    assert "a scan" in traced.loops
+
+    def large(x):
+        return sl.fori_loop(0, 100_000, lambda t, c: c * 0.5 + np.exp(x * t), x)
+
+    traced = sl.jit(large, target="python")
+    traced.specialized(numbers(100))
+    assert traced.loops.endswith(
+        "on the host, since what depends on its index alone has 20,000,000 elements in all "
+        "iterations, more than 4,194,304"
+    )
+
+
 def test_only_two_rows_are_kept():
     f = sl.jit(lambda x: sl.fori_loop(0, 1000, lambda i, c: c * 0.5 + i, x), target="python")
     x = numbers(3)

@@ -7,6 +7,13 @@ import pytest
 
 import schedlang as sl
 from schedlang.runtime.kernel import Kernel
+from schedlang.tracing import recurrence
+
+
+@pytest.fixture(autouse=True)
+def on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run loops of little work on the host, too."""
+    monkeypatch.setattr(recurrence, "MOST_POINTS", -1)
 
 
 def rotation(x, y, z, scale, steps):

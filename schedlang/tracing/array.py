@@ -17,7 +17,7 @@ from schedlang.expr.dtypes import is_complex
 from schedlang.expr.nodes import Expr
 from schedlang.language.construct import as_expr
 from schedlang.tracing.calls import computed, key_of
-from schedlang.tracing.creation import CREATED, created
+from schedlang.tracing.creation import CREATED, LIKE, created
 from schedlang.tracing.indexing import assigned, assigned_under, masked, selected
 from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.trace import Storage, Value, current
@@ -185,7 +185,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             lambda base, value: assigned(base, picked, value),
         )
         made._item = key_of(picked)
-        if not _is_view_of(picked) or (not made.shape and not _has_ellipsis(picked)):
+        if _copies(item) or (not made.shape and not _has_ellipsis(picked)):
             # NumPy copies what arrays of indices choose, and single elements
             return wrapped(made.value)
         return made
@@ -236,7 +236,8 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             return _view_by(function, args, kwargs)
         given = dict(kwargs)
         out = given.pop("out", None)
-        return _into(out, computed(function, plain(tuple(args)), plain(given)))
+        made = computed(function, plain(tuple(args)), plain(given))
+        return array_of(made) if function in LIKE else _into(out, made)
 
     def copy(self, order: str = "C") -> TracedArray:
         """Return an array of its own with this value."""
@@ -289,10 +290,13 @@ def array_of(value: Value) -> TracedArray:
     return TracedArray(current().new(value))
 
 
-def _is_view_of(picked: Any) -> bool:
-    """Return whether NumPy makes a view for an index."""
-    items = picked if isinstance(picked, tuple) else (picked,)
-    return not any(isinstance(i, (Tensor, list)) for i in items)
+def _copies(item: Any) -> bool:
+    """Return whether an index has an array, also a 0-d one, so that NumPy copies the elements."""
+    items = item if isinstance(item, tuple) else (item,)
+    return any(
+        isinstance(i, (list, np.ndarray)) or (isinstance(i, TracedArray) and not i.is_scalar)
+        for i in items
+    )
 
 
 def _has_ellipsis(picked: Any) -> bool:

@@ -11,7 +11,9 @@ from schedlang.compute.tensor import Tensor
 from schedlang.language.construct import const
 from schedlang.tracing.trace import current
 
+# the functions that make an array of a shape, and those that make one like another
 CREATED = (np.zeros, np.ones, np.full, np.empty, np.eye, np.identity, np.arange)
+LIKE = (np.zeros_like, np.ones_like, np.full_like, np.empty_like)
 
 
 def created(function: Any, *args: Any, **named: Any) -> Tensor:
@@ -26,4 +28,4 @@ def created(function: Any, *args: Any, **named: Any) -> Tensor:
     return each(function.__name__, elements.shape, lambda *_: value)
 
 
-__all__ = ["CREATED", "created"]
+__all__ = ["CREATED", "LIKE", "created"]

@@ -65,6 +65,18 @@ def selected(base: Any, item: Any) -> Any:
     return each("part", shape, element) if shape else element()
 
 
+def _scalar_assigned(base: Expr, items: Sequence[Any], new: Expr) -> Expr:
+    """Return the value of a 0-d array after an assignment by ``...``, ``()`` or a 0-d mask."""
+    left = [i for i in items if i is not Ellipsis]
+    if not left:
+        return new
+    if len(left) == 1 and isinstance(left[0], Expr) and left[0].dtype == "bool":
+        return if_then_else(left[0], new, base)
+    raise BoundsError(
+        f"x[{_written(items)}] = ... of a 0-d array: it has no dimension to index; write x[...] = v"
+    )
+
+
 def updated(base: Tensor, items: Sequence[Any], value: Any, combine: str = "last") -> Tensor:
     """Return ``base`` after ``base[items] = value``, where some items are arrays of integers.
 
@@ -109,8 +121,10 @@ def assigned(base: Any, item: Any, value: Any) -> Any:
     Raises ``ComputeError`` if ``value`` does not broadcast to the elements.
     """
     items = item if isinstance(item, tuple) else (item,)
+    if isinstance(base, Tensor) and not base.ndim:
+        base = base[()]
     if not isinstance(base, Tensor):
-        return cast(as_expr(value), base.dtype)
+        return _scalar_assigned(base, items, cast(as_expr(value), base.dtype))
     if any(isinstance(i, Tensor) and i.dtype == "bool" for i in items):
         return _masked(base, items, value)
     if any(is_array(i) for i in items):

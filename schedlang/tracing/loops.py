@@ -91,7 +91,7 @@ def _values(trace: Trace, loop: HostLoop) -> list[Value]:
     """Return the values of the carries after a loop, which becomes a scan or runs on the host."""
     place = trace.place()
     head = f"sl.fori_loop({loop.lo}, {loop.hi})" + (f" at line {place.line}" if place else "")
-    reason = host_reason(loop, trace.rule.limited)
+    reason = host_reason(loop, trace.rule)
     if reason and not trace.rule.host:
         raise ComputeError(
             explain(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -15,19 +15,19 @@ from schedlang.compute.scan import scan
 from schedlang.compute.tensor import ComputeOp, Operation, ScanOp, Tensor, placeholder
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder, rewrite
+from schedlang.index.simplify import simplify
 from schedlang.language.construct import settled
-from schedlang.tracing.trace import HostLoop, Value
+from schedlang.tracing.trace import HostLoop, LoopRule, Value
 
 # the most points that the stages of a body compute in an iteration of a scan. Beyond, a call of a
 # kernel costs little beside its work, for which steps of a scan lack some schedules
 MOST_POINTS = 2**18
+# the most elements of what depends on the index alone, which is computed for all iterations at once
+MOST_ELEMENTS = 2**22
 
 
-def host_reason(loop: HostLoop, limited: bool) -> str:
-    """Return why a loop runs on the host, and is no scan; "" for a scan.
-
-    ``limited`` says that a body of much work is a reason.
-    """
+def host_reason(loop: HostLoop, rule: LoopRule) -> str:
+    """Return why a loop runs on the host, and is no scan; "" for a scan."""
     if loop.body.loops:
         return "its body has a loop on the host"
     ops = _operations(loop)
@@ -40,12 +40,40 @@ def host_reason(loop: HostLoop, limited: bool) -> str:
             if any(a.bounds is not None for a in op.reduce_axis):
                 return f"its body has the ragged reduction {op.name}"
     points = sum(_points(op) for op in ops)
-    if limited and points > MOST_POINTS:
+    if rule.limited and points > MOST_POINTS:
         return (
             f"each iteration computes {points:,} elements and terms of sums, more than "
             f"{MOST_POINTS:,}"
         )
+    _, indexed = _dependences(loop, ops)
+    rows = loop.hi - loop.lo
+    elements = sum(rows * prod(e for e in op.shape if isinstance(e, int)) for op in indexed)
+    if rule.host and elements > MOST_ELEMENTS:
+        return (
+            f"what depends on its index alone has {elements:,} elements in all iterations, more "
+            f"than {MOST_ELEMENTS:,}"
+        )
     return ""
+
+
+def _dependences(loop: HostLoop, ops: Sequence[Operation]) -> tuple[set[Tensor], list[ComputeOp]]:
+    """Return the tensors that depend on a carry, and the operations that depend on the index alone.
+
+    ``ops`` come in their order of computation.
+    """
+    carried: set[Tensor] = {c.entering for c in loop.carries if not _same(c.leaving, c.entering)}
+    indexed: list[ComputeOp] = []
+    known: set[Tensor] = set()
+    for op in ops:
+        if not isinstance(op, ComputeOp):
+            continue
+        given = set(op.input_tensors)
+        if given & carried:
+            carried.update(op.outputs)
+        elif given & known or any(node is loop.index for node in postorder(op.roots)):
+            indexed.append(op)
+            known.update(op.outputs)
+    return carried, indexed
 
 
 def _operations(loop: HostLoop) -> list[Operation]:
@@ -89,9 +117,12 @@ def recurrence(loop: HostLoop) -> list[Tensor]:
         placeholder((rows, *c.entering.shape), c.entering.dtype, name=f"{name}.state{k}")
         for k, c in enumerate(moving)
     ]
-    # the index counts from 0, or from a negative bound on
-    body = _Body(loop.index, max(loop.lo, 0) - 1, rows, known,
-                 dict(zip((c.entering for c in moving), states)))  # fmt: skip
+    carried, indexed = _dependences(loop, _operations(loop))
+    body = _Body(
+        loop.index, max(loop.lo, 0), rows, known,
+        dict(zip((c.entering for c in moving), states)), frozenset(carried),
+        frozenset(t for op in indexed for t in op.outputs),
+    )  # fmt: skip
     updates: list[Tensor] = []
     for k, carry in enumerate(moving):
         update = body.row_of(carry.leaving, f"{name}.step{k}", updates)
@@ -130,22 +161,24 @@ def _whole(value: Value) -> Tensor:
     return value if isinstance(value, Tensor) else each("last", (), lambda: settled(value))
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Body:
-    """The stages of a body as stages over all rows.
+    """The stages of a body as stages over rows or over iterations.
 
-    The index of the loop is the row plus ``shift``. ``known`` has the values from around the loop,
-    and ``states`` those of the row before. ``done`` has the stages so far, and ``varying`` those of
-    them that have rows.
+    ``known`` has the values from around the loop, and ``states`` the rows before. What depends on a
+    carry (``carried``) is computed row by row: iteration ``k`` makes row ``k + 1`` of ``rows``.
+    What depends on the index alone (``indexed``) is computed for each iteration, and the rest once.
+    The index of iteration 0 is ``first``. ``done`` has the stages so far.
     """
 
     index: Var
-    shift: int
+    first: int
     rows: int
-    known: dict[Tensor, Value]
-    states: dict[Tensor, Tensor]
+    known: Mapping[Tensor, Value]
+    states: Mapping[Tensor, Tensor]
+    carried: frozenset[Tensor]
+    indexed: frozenset[Tensor]
     done: dict[Tensor, Tensor] = field(default_factory=dict)
-    varying: set[Tensor] = field(default_factory=set)
 
     def row_of(self, value: Value, name: str, taken: Sequence[Tensor]) -> Tensor:
         """Return the stage whose row is ``value``, a new one if it is among those ``taken``."""
@@ -153,70 +186,80 @@ class _Body:
             self._add(op)
         if isinstance(value, Tensor):
             made = self.done.get(value)
-            if made is not None and value in self.varying and not any(made is t for t in taken):
+            if made is not None and value in self.carried and not any(made is t for t in taken):
                 return made
             names = axis_names(value.ndim)
-            row = Axis(self.index.name if self.index.name not in names else "t", self.rows)
+            row = self._axis(names, self.rows)
             axes = (row, *data_axes(value.shape, names))
-            element = self._moved(Read(value, axes[1:], value.dtype), row)
+            element = self._moved(Read(value, axes[1:], value.dtype), row, row - 1)
         else:
-            axes = (Axis(self.index.name, self.rows),)
-            element = settled(self._moved(value, axes[0]))
+            axes = (self._axis((), self.rows),)
+            element = settled(self._moved(value, axes[0], axes[0] - 1))
         op = ComputeOp(name, axes, (element,))
         found: Tensor = finished(op, 1, first={axes[0]: 1})
         mark_automatic(found)
         return found
 
+    def _axis(self, names: Sequence[str], extent: int) -> Axis:
+        """Return the axis of rows or iterations of a stage whose other axes have ``names``."""
+        return Axis(self.index.name if self.index.name not in names else "t", extent)
+
     def _add(self, op: Operation) -> None:
-        """Make the stage of an operation of the body: with rows if it depends on the iteration."""
+        """Make the stage of an operation of the body."""
         if not isinstance(op, ComputeOp) or op.outputs[0] in self.done:
             return
-        nodes = postorder(op.roots)
-        given = {node.tensor for node in nodes if isinstance(node, Read)}
-        indexed = any(node is self.index for node in nodes)
-        varies = indexed or any(t in self.states or t in self.varying for t in given)
-        if not varies and not any(t in self.known or t in self.done for t in given):
+        names = [a.name for a in (*op.axis, *op.reduce_axis)]
+        lead: tuple[Axis, ...] = ()
+        at: Expr | None = None
+        if op.outputs[0] in self.carried:
+            lead = (self._axis(names, self.rows),)
+            at = lead[0] - 1
+        elif op.outputs[0] in self.indexed:
+            lead = (self._axis(names, self.rows - 1),)
+            at = lead[0]
+        elif not any(t in self.known or t in self.done for t in op.input_tensors):
             return
-        names = {a.name for a in (*op.axis, *op.reduce_axis)}
-        row = Axis(self.index.name if self.index.name not in names else "t", self.rows)
+        row = lead[0] if lead else None
         memo: dict[int, Expr] = {}
 
         def moved(values: Sequence[Expr]) -> tuple[Expr, ...]:
-            return tuple(self._moved(v, row, memo) for v in values)
+            return tuple(self._moved(v, row, at, memo) for v in values)
 
         new = replace(
-            op, axis=(row, *op.axis) if varies else op.axis, body=moved(op.body),
+            op, axis=(*lead, *op.axis), body=moved(op.body),
             where=None if op.where is None else moved([op.where])[0],
             init=None if op.init is None else moved(op.init), outputs=(), view=False,
         )  # fmt: skip
-        made = finished(new, len(op.body), True, {row: 1} if varies else None)
-        for old, tensor in zip(op.outputs, made):
+        starts = {lead[0]: 1} if op.outputs[0] in self.carried else None
+        for old, tensor in zip(op.outputs, finished(new, len(op.body), True, starts)):
             tensor.name = old.name
             self.done[old] = tensor
-            if varies:
-                self.varying.add(old)
 
-    def _moved(self, value: Expr, row: Axis, memo: dict[int, Expr] | None = None) -> Expr:
-        """Return an expression of the body as one of a row."""
+    def _moved(
+        self, value: Expr, row: Axis | None, at: Expr | None, memo: dict[int, Expr] | None = None
+    ) -> Expr:
+        """Return an expression of the body as one at a ``row``, of iteration ``at``."""
 
         def swap(node: Expr) -> Expr | None:
             if node is self.index:
-                return row + self.shift if self.shift > 0 else row - 1 if self.shift else row
+                assert at is not None
+                return simplify(at + self.first)
             if not isinstance(node, Read):
                 return None
             tensor = node.tensor
             if tensor in self.states:
-                return Read(self.states[tensor], (row - 1, *node.indices), node.dtype)
+                assert at is not None
+                return Read(self.states[tensor], (at, *node.indices), node.dtype)
             if tensor in self.known:
                 value = self.known[tensor]
                 if not isinstance(value, Tensor):
                     return settled(value)
                 return read(value, node.indices)
-            if tensor in self.varying:
-                return Read(self.done[tensor], (row, *node.indices), node.dtype)
-            if tensor in self.done:
-                return Read(self.done[tensor], node.indices, node.dtype)
-            return None
+            if tensor not in self.done:
+                return None
+            lead = row if tensor in self.carried else at if tensor in self.indexed else None
+            more = () if lead is None else (lead,)
+            return Read(self.done[tensor], (*more, *node.indices), node.dtype)
 
         return rewrite(value, swap, memo)
 
