@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.compute.data import dumps, loads
-from schedlang.errors import ComputeError
 
 F = "float64"
 STEP = 1e-5
@@ -313,15 +311,43 @@ def test_a_product_of_a_symbolic_size(size: int) -> None:
     np.testing.assert_allclose(found, np.reshape(expected, (2, size)), atol=1e-12)
 
 
-def test_second_derivatives_of_products_over_rows_are_refused() -> None:
-    Y, (D, R), _ = rows(BODIES["product"])
-    by = sl.gradient(Y, D, sl.placeholder((4,), F, name="head"))
-    loaded = loads(dumps([by]))
-    for made, source in ((by, D), (loaded[0], None)):
-        if source is None:
-            source = next(t for t in sl.reference(made).inputs if t.name == "D")
-        with pytest.raises(ComputeError, match=r"part of the gradient of Y, .*\n.*sl\.log.*rules="):
-            sl.gradient(made, source, sl.placeholder((9,), F, name="again"))
+@pytest.mark.parametrize("zeros", [(), (4,), (4, 5)])
+def test_second_derivatives_of_products_over_rows(zeros: tuple[int, ...]) -> None:
+    Y, (D,), arrays = rows(lambda i, k, D, X, C, R: sl.prod(D[k], axis=k))
+    v, k = sl.placeholder((9,), F, name="v"), sl.reduce_axis(9, name="k")
+    g = sl.gradient(Y, D, sl.placeholder((4,), F, name="head"))
+    along = sl.compute((), lambda: sl.sum(g[k] * v[k], axis=k), name="along")
+    arrays.update(v=RNG.normal(size=9), head=RNG.normal(size=4))
+    arrays["D"][list(zeros)] = 0
+    d, starts = arrays["D"], arrays["P"]
+    first, second = np.zeros(9), np.zeros(9)
+    for row in range(4):
+        own = range(starts[row], starts[row + 1])
+        for c in own:
+            h = arrays["head"][row]
+            first[c] = h * without(d[own], *(q - own.start for q in (c,)))
+            second[c] = sum(h * arrays["v"][q] * without(d[own], c - own.start, q - own.start)
+                            for q in own if q != c)  # fmt: skip
+    np.testing.assert_allclose(results(g, arrays)[0], first, atol=1e-12)
+    np.testing.assert_allclose(results(sl.gradient(along, D), arrays)[0], second, atol=1e-12)
+
+
+@pytest.mark.parametrize("monotonic", [True, False])
+@pytest.mark.parametrize("start", [None, "R"])
+def test_a_custom_combiner_over_rows(start: str | None, monotonic: bool) -> None:
+    """Each range begins anew, at its start, and where its first elements do not count."""
+    mixed = sl.comm_reducer(
+        lambda a, b: a + b + a * b, lambda t: 0.0, "mixed", gradient="fold", trusted=True
+    )
+
+    def body(i: Any, k: Any, D: Any, X: Any, C: Any, R: Any) -> Any:
+        init = None if start is None else R[i]
+        return mixed(D[k] * X[C[k]], axis=k, where=C[k] > 1, init=init)
+
+    Y, xs, arrays = rows(body, monotonic)
+    made = check(Y, xs, arrays)
+    partial = next(s for s in sl.schedule(made).stages if s.name == "Y.partials")
+    assert partial.op.outputs[0].shape == ((10,) if monotonic else (10, 4))
 
 
 # kinks and guards -----------------------------------------------------------------------------

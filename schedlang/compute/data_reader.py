@@ -324,10 +324,8 @@ def _reducer(
     for text in examples:
         if not isinstance(text, str):
             raise ComputeError(f"reducer {name}: an example of ties is {shortened(text)}, not text")
-    if gradient not in ("", "fold", "once"):
-        raise ComputeError(
-            f"reducer {name}: gradient is {shortened(gradient)}, not 'fold' or 'once'"
-        )
+    if gradient not in ("", "fold"):
+        raise ComputeError(f"reducer {name}: gradient is {shortened(gradient)}, not 'fold'")
     return Reducer(
         name, left, right, results, units, ties is not None, *examples, gradient=gradient
     )  # fmt: skip

@@ -18,8 +18,7 @@ class Reducer:
     the identity. ``vouched`` says that the user vouches for the combiner, by ``trusted`` or
     ``samples``. ``parts`` are the reducers of several reductions in one loop, which together have
     all values; any other reducer has no parts. ``gradient`` is ``"fold"`` if the derivative of a
-    reduction is to be found from that of the combiner, ``"once"`` if it is not derived, else
-    ``""``. Sources: TVM's
+    reduction is to be found from that of the combiner, else ``""``. Sources: TVM's
     ``comm_reducer``, which assumes commutativity and associativity; here they are tested
     (:mod:`schedlang.compute.combiner_laws`).
     """
