@@ -75,6 +75,14 @@ CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: nn.gelu(whole), ComputeTypeError, "whole is int32, but the operator computes with"),
     (lambda: topi.take(A, v), ComputeTypeError, "indices v is float32, but must be of integers"),
     (lambda: topi.cumsum(sl.placeholder((3,), "bool", name="b")), ComputeTypeError, "give dtype="),
+    (lambda: nn.pool2d(sl.placeholder((1, 2, 3, 3), "bool", name="b"), 2, 1, 1, 0, "avg"),
+     ComputeTypeError, "b is bool, which has no avg"),
+    (lambda: nn.gru(T, sl.placeholder((6, 4), "float64", name="D"), given(H=(6, 2))[0]),
+     ComputeTypeError, "D is float64, but T is float32"),
+    (lambda: nn.leaky_relu(A, "x"), ComputeTypeError, "alpha='x' must be a number"),
+    (lambda: nn.rms_norm(A, None, 1, None), ComputeTypeError, "epsilon=None must be a number"),
+    (lambda: topi.clip(A, None, 1), ComputeTypeError, r"topi\.clip: a_min=None must be a number"),
+    (lambda: topi.concatenate(A), ComputeTypeError, "a_tuple must be a list of tensors"),
     # shapes and axes
     (lambda: nn.softmax(A, 4), ComputeError, r"topi\.nn\.softmax: axis=4 is out of range"),
     (lambda: nn.softmax(given(E=(2, 0))[0]), ComputeError, "dimension 1 has no elements"),
@@ -114,7 +122,7 @@ CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: topi.einsum("ij,jk->il", M, M), SchedlangError, r"topi\.einsum"),
     (lambda: topi.sparse.csrmv(M, v), ComputeTypeError, r"topi\.sparse\.placeholder"),
     (lambda: nn.mirror_pad(M, [5, 0]), ComputeError, "a width of 5 is more than the 4 elements"),
-    (lambda: nn.pad(M, [-1, 0]), SchedlangError, "-1"),
+    (lambda: nn.pad(M, [-1, 0]), ComputeError, r"topi\.nn\.pad\(M\): before\[0\] is -1"),
     (lambda: nn.pad(M, [1]), ComputeError, "1 width, but M has 2 dimensions"),
     # names
     (lambda: topi.topk, SchedlangError, "sorting is not a computation of loops"),

@@ -114,3 +114,13 @@ def test_every_name_is_listed_in_the_documentation() -> None:
         for name in module.__all__:
             listed = f"topi.{name}" if isinstance(getattr(module, name), ModuleType) else name
             assert f"`{listed}`" in page, f"{place}.{name}"
+
+
+def test_the_automatic_scheduler_unrolls_choices() -> None:
+    """Stages whose small axes choose between sums keep loops of their own, and unroll these."""
+    A, U = given(A=(1, 16, 12, 12), U=(4, 4, 16, 16))
+    out = topi.nn.conv2d_winograd_nchw_without_weight_transform(A, U, 1, 1, 1)
+    s = sl.autoschedule(out, "cpu")
+    steps = {(step.primitive, step.stage) for step in s.steps}
+    for stage in ("winograd_rows", "winograd_data", "winograd_columns", "winograd_tiles"):
+        assert ("unroll", stage) in steps and ("compute_inline", stage) not in steps

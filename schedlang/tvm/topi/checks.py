@@ -6,10 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from schedlang.arrays.shapes import same
 from schedlang.compute.tensor import Extent, Tensor, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
+from schedlang.expr.nodes import Expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import mod
 from schedlang.index.simplify import to_lin
@@ -169,6 +172,20 @@ def check_float(asked: str, value: Tensor) -> None:
                 'Cast it first: topi.cast(X, "float32").',
             )
         )
+
+
+def check_scalar(asked: str, value: Any, what: str) -> None:
+    """Raise :class:`ComputeTypeError` unless ``value`` is a number, or an expression of one."""
+    number = isinstance(value, (int, float, np.number, Expr)) and not isinstance(value, bool)
+    if not number and not (isinstance(value, Tensor) and not value.ndim):
+        raise ComputeTypeError(f"{asked}: {what}={_shown(value)} must be a number")
+
+
+def check_list(asked: str, value: Any, what: str) -> None:
+    """Raise :class:`ComputeTypeError` unless ``value`` is a list or tuple."""
+    if not isinstance(value, (list, tuple)):
+        shown = value.name if isinstance(value, Tensor) else _shown(value)
+        raise ComputeTypeError(f"{asked}({shown}): {what} must be a list of tensors")
 
 
 def check_index(asked: str, value: Tensor, what: str) -> None:

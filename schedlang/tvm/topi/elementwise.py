@@ -21,7 +21,7 @@ from schedlang.language.construct import as_expr, binary, select, unary
 from schedlang.language.construct import cast as converted
 from schedlang.tvm import tir
 from schedlang.tvm.tir import te_dtype
-from schedlang.tvm.topi.checks import check_tensor
+from schedlang.tvm.topi.checks import check_scalar, check_tensor
 from schedlang.tvm.topi.stages import compute
 
 
@@ -101,12 +101,13 @@ def clip(x: Any, a_min: Any, a_max: Any) -> Tensor:
     array([0, 5, 6], dtype=int32)
     """
     check_tensor("topi.clip", x, "x")
-    for bound in (a_min, a_max):
+    for bound, what in ((a_min, "a_min"), (a_max, "a_max")):
         if isinstance(bound, Tensor):
             raise ComputeTypeError(
                 f"topi.clip of {x.name} with a bound {bound.name}: bounds are numbers; use "
                 "topi.maximum and topi.minimum"
             )
+        check_scalar("topi.clip", bound, what)
     low, high = (converted(as_expr(v), x.dtype) for v in (a_min, a_max))
     return array("clip", lambda v: call("max", call("min", v, high), low), x)
 

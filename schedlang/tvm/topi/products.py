@@ -48,7 +48,7 @@ def einsum(subscripts: str, *operand: Any) -> Tensor:
     >>> einsum("ij,jk->ik", A, B)
     Tensor(einsum: float32[4, 5])
     """
-    with names_of_user("einsum", "topi.einsum"):
+    with names_of_user("sl.einsum", "topi.einsum"):
         return contracted(subscripts, *operand)
 
 

@@ -17,15 +17,16 @@ from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
 OPERATORS = (
-    "adaptive_pool", "batch_matmul", "batch_norm", "bitserial_conv2d_nchw", "broadcast",
-    "conv1d_ncw", "conv1d_nwc", "conv1d_transpose_ncw", "conv2d_NCHWc", "conv2d_hwcn",
-    "conv2d_nchw", "conv2d_nhwc", "conv2d_transpose_nchw", "conv2d_winograd_nchw",
-    "conv2d_winograd_nhwc", "conv2d_winograd_weight_transform",
-    "conv2d_winograd_without_weight_transform", "conv3d_ncdhw", "conv3d_ndhwc",
-    "conv3d_transpose_ncdhw", "dense", "depthwise_conv2d_NCHWc", "depthwise_conv2d_nchw",
-    "depthwise_conv2d_nhwc", "elemwise", "group_conv2d_nchw", "group_conv2d_nhwc", "injective",
-    "log_softmax", "lrn", "l2_normalize", "matmul", "pool", "reduce", "reorg", "scale_shift",
-    "softmax", "sparse_dense", "sparse_transpose", "winograd_weight_transform",
+    "adaptive_pool", "batch_matmul", "broadcast", "conv1d_ncw", "conv1d_nwc",
+    "conv1d_transpose_ncw", "conv2d_NCHWc", "conv2d_hwcn", "conv2d_nchw", "conv2d_nchw_winograd",
+    "conv2d_nhwc", "conv2d_transpose_nchw", "conv2d_winograd_nchw_without_weight_transform",
+    "conv2d_winograd_nhwc", "conv2d_winograd_nhwc_without_weight_transform",
+    "conv2d_winograd_weight_transform", "conv2d_winograd_without_weight_transform", "conv3d_ncdhw",
+    "conv3d_ndhwc", "conv3d_transpose_ncdhw", "dense", "dense_large_batch", "dense_nopack",
+    "dense_pack", "dense_small_batch", "depthwise_conv2d_NCHWc", "depthwise_conv2d_nchw",
+    "depthwise_conv2d_nhwc", "elemwise", "group_conv2d_nchw", "group_conv2d_nhwc",
+    "group_conv2d_transpose_nchw", "injective", "l2_normalize", "lrn", "lstm", "matmul", "pool",
+    "reduce", "scale_shift_nchw", "scale_shift_nhwc", "softmax", "sparse_dense",
 )  # fmt: skip
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from schedlang.arrays import joining, rearranging, shaping
 from schedlang.arrays.elementwise import array as broadcasted
 from schedlang.arrays.shapes import axis_number
@@ -17,6 +19,7 @@ from schedlang.tvm.tir import te_dtype
 from schedlang.tvm.topi.checks import (
     check_choice,
     check_index,
+    check_list,
     check_numbers,
     check_same,
     check_tensor,
@@ -136,6 +139,7 @@ def concatenate(a_tuple: Any, axis: int = 0) -> Tensor:
     >>> concatenate((A, B))
     Tensor(concatenate: float32[5, 4])
     """
+    check_list("topi.concatenate", a_tuple, "a_tuple")
     with names_of_user("np.concatenate", "topi.concatenate"):
         return joining.concatenate(a_tuple, axis)
 
@@ -148,6 +152,7 @@ def stack(tensors: Any, axis: int = 0) -> Tensor:
     >>> stack([A, A], 1)
     Tensor(stack: float32[3, 2, 4])
     """
+    check_list("topi.stack", tensors, "tensors")
     with names_of_user("np.stack", "topi.stack"):
         return joining.stack(tensors, axis)
 
@@ -162,6 +167,8 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     """
     asked = "topi.split"
     check_tensor(asked, ary, "ary")
+    if isinstance(indices_or_sections, np.ndarray):
+        indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, (list, tuple)):
         places = check_numbers(asked, indices_or_sections, "indices_or_sections",
                                (len(indices_or_sections),), 0)  # fmt: skip
@@ -253,6 +260,7 @@ def meshgrid(a_tuple: Any, indexing: str) -> list[Tensor]:
     >>> [grid.shape for grid in meshgrid((x, y), "ij")]
     [(3, 4), (3, 4)]
     """
+    check_list("topi.meshgrid", a_tuple, "a_tuple")
     check_choice("topi.meshgrid", indexing, "indexing", ("ij", "xy"))
     for k, vector in enumerate(a_tuple):
         check_tensor("topi.meshgrid", vector, f"a_tuple[{k}]")

@@ -11,7 +11,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.calls import call
 from schedlang.language.construct import select
-from schedlang.tvm.topi.checks import check_float, check_same, check_tensor
+from schedlang.tvm.topi.checks import check_float, check_same, check_scalar, check_tensor
 from schedlang.tvm.topi.stages import compute
 
 
@@ -36,6 +36,7 @@ def leaky_relu(x: Any, alpha: float) -> Tensor:
     array([-0.5,  2. ], dtype=float32)
     """
     _check("leaky_relu", x)
+    check_scalar("topi.nn.leaky_relu", alpha, "alpha")
     return array("leaky_relu", lambda v: select(v > 0, v, v * alpha), x)
 
 
@@ -71,6 +72,7 @@ def elu(x: Any, alpha: float = 1.0) -> Tensor:
     Tensor(elu: float32[2])
     """
     _check("elu", x)
+    check_scalar("topi.nn.elu", alpha, "alpha")
     return array("elu", lambda v: select(v > 0, v, call("expm1", v) * alpha), x)
 
 

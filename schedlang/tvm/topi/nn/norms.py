@@ -17,6 +17,7 @@ from schedlang.tvm.topi.checks import (
     check_divides,
     check_float,
     check_numbers,
+    check_scalar,
     check_shape,
     check_tensor,
     check_whole,
@@ -66,6 +67,7 @@ def batch_norm(
             check_tensor(asked, given, what, "channels")
             check_shape(asked, given, what, (channels,))
     small = 1e-5 if epsilon is None else epsilon
+    check_scalar(asked, small, "epsilon")
 
     def factor(c: Axis) -> Expr:
         root = call("rsqrt", moving_var[c] + small)
@@ -188,17 +190,9 @@ def rms_norm(data: Any, weight: Any, axis: Any, epsilon: float = 1e-5) -> Tensor
     check_float(asked, data)
     axes = _sorted(axis, data, asked)
     kept = [k for k in range(data.ndim) if k not in axes]
-    wide = wide_dtype(data.dtype)
-    reduced = [reduce_axis(data.shape[k], f"r{n}") for n, k in enumerate(axes)]
-
-    def square(*own: Axis) -> Any:
-        value = cast(data[_placed(dict(zip(kept, own)) | dict(zip(axes, reduced)))], wide)
-        return reduce.sum(value * value, axis=reduced)
-
-    shape = tuple(data.shape[k] for k in kept)
-    count = size_of([data.shape[k] for k in axes])
-    squares = compute("rms_norm_squares", shape, square)
-    roots = _roots("rms_norm", squares, count, epsilon)
+    squares = _squares("rms_norm", data, axes, kept)
+    wide = squares.dtype
+    roots = _roots("rms_norm", squares, size_of([data.shape[k] for k in axes]), epsilon)
     factor = _affine(asked, weight, "weight", data, axes, wide)
 
     def element(*i: Axis) -> Expr:
@@ -219,16 +213,11 @@ def l2_normalize(data: Any, eps: float, axis: Any = None) -> Tensor:
     asked = "topi.nn.l2_normalize"
     check_tensor(asked, data, "data")
     check_float(asked, data)
+    check_scalar(asked, eps, "eps")
     axes = _sorted(axis, data, asked)
     kept = [k for k in range(data.ndim) if k not in axes]
-    wide = wide_dtype(data.dtype)
-    reduced = [reduce_axis(data.shape[k], f"r{n}") for n, k in enumerate(axes)]
-
-    def square(*own: Axis) -> Any:
-        value = cast(data[_placed(dict(zip(kept, own)) | dict(zip(axes, reduced)))], wide)
-        return reduce.sum(value * value, axis=reduced)
-
-    squares = compute("l2_normalize_squares", tuple(data.shape[k] for k in kept), square)
+    squares = _squares("l2_normalize", data, axes, kept)
+    wide = squares.dtype
 
     def element(*i: Axis) -> Expr:
         total = call("max", squares[tuple(i[k] for k in kept)], eps)
@@ -305,7 +294,21 @@ def _affine(
     return lambda i: cast(given[tuple(i[k] for k in axes)], wide)
 
 
+def _squares(name: str, data: Tensor, axes: Sequence[int], kept: Sequence[int]) -> Tensor:
+    """Return the sums of squares over dimensions ``axes``, by the others, ``kept``."""
+    wide = wide_dtype(data.dtype)
+    reduced = [reduce_axis(data.shape[k], f"r{n}") for n, k in enumerate(axes)]
+
+    def square(*own: Axis) -> Any:
+        value = cast(data[_placed(dict(zip(kept, own)) | dict(zip(axes, reduced)))], wide)
+        return reduce.sum(value * value, axis=reduced)
+
+    found: Tensor = compute(f"{name}_squares", tuple(data.shape[k] for k in kept), square)
+    return found
+
+
 def _roots(name: str, squares: Tensor, count: Extent, epsilon: float) -> Tensor:
+    check_scalar(f"topi.nn.{name}", epsilon, "epsilon")
     number = cast(count, squares.dtype)
     found: Tensor = compute(
         f"{name}_rsqrt", squares.shape, lambda *i: call("rsqrt", squares[i] / number + epsilon)

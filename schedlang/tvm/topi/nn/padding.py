@@ -21,7 +21,7 @@ from schedlang.tvm.topi.checks import (
     check_numbers,
     check_tensor,
 )
-from schedlang.tvm.topi.stages import compute
+from schedlang.tvm.topi.stages import compute, names_of_user
 
 
 def pad(
@@ -43,7 +43,8 @@ def pad(
     if isinstance(pad_value, float) and pad_value.is_integer():
         # te's default is 0.0 for integers, too
         pad_value = int(pad_value)
-    made = boundary.pad(data, pad_before, pad_after, value=pad_value, name=name)
+    with names_of_user("pad(", "topi.nn.pad("):
+        made = boundary.pad(data, pad_before, pad_after, value=pad_value, name=name)
     mark_automatic(made)
     return made
 
@@ -70,7 +71,8 @@ def mirror_pad(
         asked, pad_before if pad_after is None else pad_after, "pad_after", (data.ndim,), 0
     )
     if mode == "REFLECT":
-        made = boundary.pad(data, before, after, mode="reflect", name=name)
+        with names_of_user("pad(", "topi.nn.mirror_pad("):
+            made = boundary.pad(data, before, after, mode="reflect", name=name)
         mark_automatic(made)
         return made
     for k, (size, widths) in enumerate(zip(data.shape, zip(before, after))):

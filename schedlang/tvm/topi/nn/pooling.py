@@ -10,7 +10,7 @@ from schedlang.arrays.shapes import extent
 from schedlang.compute import reduce
 from schedlang.compute.reduce import Reduction, reduce_axis
 from schedlang.compute.tensor import Extent, Tensor
-from schedlang.errors import ComputeError
+from schedlang.errors import ComputeError, ComputeTypeError
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.calls import call
@@ -145,7 +145,13 @@ def adaptive_pool3d(data: Any, output_size: Any, pool_type: str, layout: str = "
 
 def _dims(asked: str, data: Any, pool_type: Any, layout: Any, letters: str) -> list[str]:
     check_choice(asked, pool_type, "pool_type", ("max", "avg"))
-    return dims_of(asked, data, layout, letters)
+    dims = dims_of(asked, data, layout, letters)
+    if dtypes.is_complex(data.dtype) or (data.dtype == "bool" and pool_type == "avg"):
+        raise ComputeTypeError(
+            f"{asked}: {data.name} is {data.dtype}, which has no {pool_type}; cast it first, by "
+            "topi.cast"
+        )
+    return dims
 
 
 def _pool(

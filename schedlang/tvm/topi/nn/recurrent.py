@@ -12,7 +12,7 @@ from schedlang.compute.reduce import reduce_axis
 from schedlang.compute.reduce import sum as total
 from schedlang.compute.scan import scan
 from schedlang.compute.tensor import Extent, Tensor, placeholder
-from schedlang.errors import ComputeError
+from schedlang.errors import ComputeError, ComputeTypeError
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.construct import as_expr, const
 from schedlang.tvm.topi.checks import check_float, check_same, check_shape, check_tensor
@@ -63,6 +63,7 @@ def lstm(
         if given is not None:
             check_tensor(asked, given, what)
             check_shape(asked, given, what, shape)
+    _check_dtypes(asked, Xs, Wi, Wh, Bi, Bh, h_init, c_init, proj, p_i, p_f, p_o)
     rows = extent(as_expr(steps) + 1)
     x = _inputs("lstm", Xs, Wi, Bi)
     h = placeholder((rows, batch, outputs), Xs.dtype, name=automatic_name("lstm_h"))
@@ -161,6 +162,7 @@ def gru(
     if h_init is not None:
         check_tensor(asked, h_init, "h_init")
         check_shape(asked, h_init, "h_init", (batch, hidden))
+    _check_dtypes(asked, Xs, Wi, Wh, Bi, Bh, h_init)
     rows = extent(as_expr(steps) + 1)
     x = _inputs("gru", Xs, Wi, Bi)
     h = placeholder((rows, batch, hidden), Xs.dtype, name=automatic_name("gru_h"))
@@ -236,6 +238,15 @@ def _hidden(asked: str, wi: Any, inputs: Extent, source: str, gates: int) -> Ext
             "size"
         )
     return extent(as_expr(rows) // gates)
+
+
+def _check_dtypes(asked: str, first: Tensor, *others: Any) -> None:
+    for other in others:
+        if other is not None and other.dtype != first.dtype:
+            raise ComputeTypeError(
+                f"{asked}: {other.name} is {other.dtype}, but {first.name} is {first.dtype}; cast "
+                "one of them by topi.cast, since a state has one dtype"
+            )
 
 
 def _check_weights(
@@ -321,6 +332,7 @@ def _cell(
     _check_weights(asked, gates, hidden, hidden, wh, bi, bh)
     check_tensor(asked, h, "h")
     check_shape(asked, h, "h", (batch, hidden))
+    _check_dtypes(asked, x, h, wi, wh, bi, bh)
     left = _product(f"{name}_inputs", (batch, wi.shape[0]), lambda b, k: x[b, k], wi.shape[1], wi)
     right = _product(f"{name}_recurrent", (batch, wi.shape[0]), lambda b, k: h[b, k], hidden, wh)
     return batch, hidden, (_biased(f"{name}_inputs_bias", left, bi),
