@@ -660,7 +660,8 @@ def test_the_oracle_evaluates_what_a_cache_stage_holds() -> None:
     C = sl.compute((4,), row, name="C")
     s = sl.schedule(C)
     s.cache_write(C, "global")
-    given = {"A": np.random.default_rng(0).random((4, 3), "float32"), "stop": np.array([0, 3, 1, 2], "int32")}
+    rows = np.random.default_rng(0).random((4, 3), "float32")
+    given = {"A": rows, "stop": np.array([0, 3, 1, 2], "int32")}
     found = sl.reference(list(s.outputs))
     result = found(*[given[t.name] for t in found.inputs])
     wanted = [(row[:n] + 1).sum() for row, n in zip(given["A"], given["stop"])]
