@@ -52,6 +52,7 @@ CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     # windows
     (lambda: nn.conv2d_nchw(A, W, 0, 1, 1), ComputeError, "stride=0 must be 1 or more"),
     (lambda: nn.conv2d_nchw(A, W, 1.5, 1, 1), ComputeTypeError, "stride=1.5 must be made of integ"),
+    (lambda: nn.conv2d_nchw(A, W, n, 1, 1), ComputeTypeError, "stride=n must be made of integers"),
     (lambda: nn.conv2d_nchw(A, W, 1, -1, 1), ComputeError, "padding=-1 must be 0 or more"),
     (lambda: nn.conv2d_nchw(A, W, 1, (1, 1, 1), 1), ComputeError, "has 3 numbers, .* 2 or 4"),
     (lambda: nn.conv2d_nchw(A, W, 1, ((1, 1), (1, 1)), 1), ComputeTypeError, "made of pairs"),

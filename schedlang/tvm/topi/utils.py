@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from schedlang.errors import ComputeError, MissingNameError, explain, nearest
-from schedlang.expr.nodes import Const
+from schedlang.expr.nodes import Const, Expr
 
 
 def get_const_int(expr: Any) -> int:
@@ -16,7 +16,7 @@ def get_const_int(expr: Any) -> int:
     3
     """
     value = expr.value if isinstance(expr, Const) else expr
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    if isinstance(value, (bool, Expr)) or not hasattr(value, "__index__"):
         raise ComputeError(
             explain(
                 f"topi.utils.get_const_int({expr})",
@@ -36,8 +36,8 @@ def get_const_tuple(in_tuple: Iterable[Any]) -> tuple[Any, ...]:
     """
     found = []
     for extent in in_tuple:
-        value = extent.value if isinstance(extent, Const) else extent
-        found.append(get_const_int(value) if hasattr(value, "__index__") else extent)
+        symbolic = isinstance(extent, Expr) and not isinstance(extent, Const)
+        found.append(extent if symbolic else get_const_int(extent))
     return tuple(found)
 
 
