@@ -160,6 +160,10 @@ class StrideWarning(UserWarning):
     """Lanes of a vector are far apart in memory: the result is correct, but the kernel is slow."""
 
 
+class CopyWarning(UserWarning):
+    """A call of a traced function copies a large strided argument, since kernels take rows."""
+
+
 class UnprovenWarning(UserWarning):
     """A loop nest is neither proven to write its outputs once and without races, nor refuted.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.arrays import agree
+from tests.arrays import agree, tensors
 
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(4, 6)).astype("float32")
@@ -153,6 +153,19 @@ def test_functions_of_two() -> None:
             x, y = (RNG.normal(size=n).astype("float32") for n in lengths)
             agree(lambda a, b, m=mode: np.convolve(a, b, m), x, y, rtol=1e-5)
             agree(lambda a, b, m=mode: np.correlate(a, b, m), x, y, rtol=1e-5)
+
+
+def test_functions_of_complex_numbers() -> None:
+    z = (RNG.normal(size=(2, 5)) + 1j * RNG.normal(size=(2, 5))).astype("complex64")
+    z[0, :3] = 2, -3, 1j
+    for function in (np.real, np.imag, np.conj, np.abs, np.angle, np.isreal, np.iscomplex,
+                     np.square, np.exp, np.isfinite, np.reciprocal, lambda z: np.angle(z, deg=True),
+                     lambda z: z.real + z.imag, lambda z: z.conj() @ z.T, lambda z: z.mean(axis=0),
+                     lambda z: np.vdot(z[0], z[1]), np.linalg.norm, lambda z: z.var(axis=1)):
+        agree(function, z, rtol=1e-5)
+    Z, R = tensors(z, z.real)
+    assert np.iscomplexobj(Z) and np.iscomplexobj(R * 1j) and not np.iscomplexobj(R)
+    assert np.isrealobj(R) and not np.isrealobj(Z)
 
 
 def test_products_of_several() -> None:

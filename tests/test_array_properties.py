@@ -73,7 +73,16 @@ def binary(draw: Draw) -> Callable[[Any, Any], Any]:
         lambda x, y: np.concatenate([x, y], axis), lambda x, y: np.stack([x, y], axis), np.outer,
         lambda x, y: np.tensordot(x, y, 1), lambda x, y: np.einsum("...i,...i->...", x, y),
         lambda x, y: np.subtract.outer(x, y), np.inner, lambda x, y: np.append(x, y), np.kron,
+        lambda x, y: x[wrapped(x, y, 0)] if np.ndim(x) else x,
+        lambda x, y: x[..., wrapped(x, y, -1), None] if np.ndim(x) else x,
+        lambda x, y: x[wrapped(x, y, 0), :, wrapped(x, y, -1)] if np.ndim(x) > 2 else x,
     ]))  # fmt: skip
+
+
+def wrapped(x: Any, y: Any, dimension: int) -> Any:
+    """Return ``y`` as indices of a dimension of ``x``, some of which count from the end."""
+    length = max(x.shape[dimension], 1)
+    return y.astype("int32") % (2 * length) - length if np.ndim(y) else 0
 
 
 @st.composite

@@ -343,3 +343,15 @@ def test_the_tuner_poisons_packs_and_compares_arrays(dtype: str) -> None:
     off = want.copy()
     off[2] = -2.5
     assert "C[2] is" in unequal("C", off, want, 0.01) and unequal("C", off, want, 0.5) == ""
+
+
+def test_a_custom_reducer_of_parts() -> None:
+    """The check of a combiner samples complex inputs, too."""
+    A, r = sl.placeholder((N,), "complex64", name="A"), sl.reduce_axis(N, name="r")
+    both = sl.comm_reducer(
+        lambda x, y: (x[0] + y[0], sl.max(x[1], y[1])), lambda t, u: (0, float("-inf")), name="both"
+    )
+    made = sl.compute((), lambda: both((A[r].real, sl.abs(A[r])), axis=r), name="C")
+    a = draw(N)
+    got = sl.build(sl.schedule(list(made)), target="python")(a)
+    np.testing.assert_allclose(got, (a.real.sum(), abs(a).max()), rtol=1e-5, atol=1e-6)

@@ -647,3 +647,22 @@ def test_equal_reads_are_one_variable() -> None:
     assert a == b
     assert elements.depend(a, {i}) and not a.depends_on({i})
     assert str(elements.expr(a)) == "int64(P[i + 1])*2 - int64(P[P[i]])"
+
+
+def test_the_oracle_evaluates_what_a_cache_stage_holds() -> None:
+    stop = sl.assume(sl.placeholder((4,), "int32", name="stop"), within=(0, 3))
+    A = sl.placeholder((4, 3), name="A")
+
+    def row(i: sl.Axis) -> sl.Expr:
+        k = sl.reduce_axis((0, stop[i]), name="k")
+        return sl.sum(A[i, k] + 1, axis=k)
+
+    C = sl.compute((4,), row, name="C")
+    s = sl.schedule(C)
+    s.cache_write(C, "global")
+    rows = np.random.default_rng(0).random((4, 3), "float32")
+    given = {"A": rows, "stop": np.array([0, 3, 1, 2], "int32")}
+    found = sl.reference(list(s.outputs))
+    result = found(*[given[t.name] for t in found.inputs])
+    wanted = [(row[:n] + 1).sum() for row, n in zip(given["A"], given["stop"])]
+    np.testing.assert_allclose(result, wanted, rtol=1e-6)

@@ -120,3 +120,29 @@ def test_first_rows_belong_to_one_state() -> None:
     U = sl.compute((T, H), lambda t, i: h[t - 1, i] + P[i], name="U")
     with pytest.raises(ComputeError, match="P reads z: z holds the first rows of scan Q"):
         sl.schedule(sl.scan(z, U, h, inputs=[X], name="Q"))
+
+
+@pytest.mark.parametrize("rows", [2, 3, 6])
+def test_states_of_several_shapes_that_are_no_outputs(rows: int) -> None:
+    """Each has storage of its own shape, of as many rows as are read."""
+    X = sl.placeholder((rows, 3), name="X")
+    h, c, e = (sl.placeholder((rows, *s), name=n) for n, s in (("h", (3,)), ("c", (5,)), ("e", ())))
+    first = [
+        sl.compute((1, 3), lambda t, i: X[0, i], name="h0"),
+        sl.compute((1, 5), lambda t, i: 1.0, name="c0"), sl.compute((1,), lambda t: 2.0, name="e0"),
+    ]  # fmt: skip
+    step = [
+        sl.compute((rows, 3), lambda t, i: h[t - 1, i] + X[t, i] * e[t - 1], name="h1"),
+        sl.compute((rows, 5), lambda t, i: c[t - 1, 4 - i] + h[t - 1, i % 3], name="c1"),
+        sl.compute((rows,), lambda t: e[t - 1] + c[t - 1, 0], name="e1"),
+    ]
+    made = sl.scan(first, step, [h, c, e], name="R")
+    last = [sl.compute(s.shape[1:], lambda *i, s=s: s[(rows - 1, *i)], name="L") for s in made]
+    x = np.random.default_rng(0).random((rows, 3), "float32")
+    a, b, d = x[0], np.ones(5, "float32"), np.float32(2)
+    for t in range(1, rows):
+        a, b, d = a + x[t] * d, b[::-1] + a[[0, 1, 2, 0, 1]], d + b[0]
+    s = sl.schedule(last)
+    for got, wanted in zip(sl.build(s, target="python")(x), (a, b, d)):
+        np.testing.assert_allclose(got, wanted, rtol=1e-6)
+    assert "R.v1: float32[2, 5]" in str(s) and "R.v2: float32[2]" in str(s)

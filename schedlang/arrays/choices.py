@@ -200,6 +200,21 @@ def isreal(x: Any) -> Any:
     return elementwise("isreal", lambda v: binary("==", call("imag", v), 0), x)
 
 
+def iscomplex(x: Any) -> Any:
+    """Return ``np.iscomplex``: whether the imaginary part is other than 0."""
+    return elementwise("iscomplex", lambda v: binary("!=", call("imag", v), 0), x)
+
+
+def iscomplexobj(x: Any) -> bool:
+    """Return ``np.iscomplexobj``: whether ``x`` has a complex dtype."""
+    return dtypes.is_complex(x.dtype if isinstance(x, Tensor) else as_expr(x).dtype)
+
+
+def isrealobj(x: Any) -> bool:
+    """Return ``np.isrealobj``: whether ``x`` has no complex dtype."""
+    return not iscomplexobj(x)
+
+
 def sinc(x: Any) -> Any:
     """Return ``np.sinc``: ``sin(pi*x) / (pi*x)``, and 1 at 0."""
 

@@ -138,6 +138,9 @@ ELEMENTWISE = {
     "imag": Form(choices.imag, "val"),
     "angle": Form(choices.angle, "z deg"),
     "isreal": Form(choices.isreal, "x"),
+    "iscomplex": Form(choices.iscomplex, "x"),
+    "isrealobj": Form(choices.isrealobj, "x"),
+    "iscomplexobj": Form(choices.iscomplexobj, "x"),
     "sinc": Form(choices.sinc, "x"),
 }  # fmt: skip
 _CREATED = {

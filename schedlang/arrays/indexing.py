@@ -8,10 +8,12 @@ from typing import Any, NamedTuple, Union
 
 import numpy as np
 
+from schedlang.arrays.gathering import gathered, is_array
 from schedlang.arrays.operands import axis_in
 from schedlang.arrays.shapes import at_least_0, same
 from schedlang.arrays.slices import Taken, taken
 from schedlang.arrays.stages import LETTERS, through, view
+from schedlang.arrays.taking import read_index
 from schedlang.compute.partial_index import wrong_count
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Extent, Tensor, shape_text
@@ -30,13 +32,16 @@ def get(tensor: Tensor, indices: Any) -> Any:
     """Return ``tensor[indices]``.
 
     An index without axes is NumPy's: a full one is an element, and any other a view; negative
-    integers count from the end. An index with axes is that of one element of a computation, or of
-    a :class:`~schedlang.compute.partial_index.Row` if it is not complete.
+    integers count from the end. Arrays of integers gather elements into a new stage. An index with
+    axes is that of one element of a computation, or of a
+    :class:`~schedlang.compute.partial_index.Row` if it is not complete.
     """
     items = indices if isinstance(indices, tuple) else (indices,)
-    basic = any(_is_basic(v) for v in items)
     if not all(isinstance(v, (Expr, int)) for v in items):
-        _check_kinds(tensor, items)
+        items = tuple(v[()] if isinstance(v, np.ndarray) and not v.ndim else v for v in items)
+        if any(is_array(v) for v in items):
+            return gathered(tensor, items, f"{tensor.name}[{_written(items)}]")
+    basic = any(_is_basic(v) for v in items)
     if not basic and len(items) == tensor.ndim:
         return _row_source(tensor.element(_from_the_start(tensor, items)))
     axis = next((a for v in items if (a := _axis_of(v)) is not None), None)
@@ -70,12 +75,27 @@ def _is_integer(value: Any) -> bool:
 
 
 def _from_the_start(tensor: Tensor, items: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a full index without negative integers, if it has no expressions."""
-    if not any(_is_integer(v) and v < 0 for v in items):
+    """Return a full index whose integers and 0-d tensors count from the start, if it has no axes.
+    """
+    if not any(isinstance(v, Tensor) or (_is_integer(v) and v < 0) for v in items):
         return items
     if any(isinstance(v, Expr) and axis_in(v) is not None for v in items):
         return items
-    return tuple(_position(tensor, k, v) if _is_integer(v) else v for k, v in enumerate(items))
+    return tuple(v if isinstance(v, Expr) else _from_start(tensor, k, v)
+                 for k, v in enumerate(items))  # fmt: skip
+
+
+def _from_start(tensor: Tensor, dimension: int, value: Any) -> Any:
+    """Return an integer, 0-d tensor or expression as an index from the start of a dimension.
+
+    An expression is one already.
+    """
+    if _is_integer(value):
+        return _position(tensor, dimension, value)
+    index = tensor.checked_index(dimension, value)
+    if isinstance(value, Tensor):
+        return read_index(index, tensor.shape[dimension], "raise")
+    return index
 
 
 def _position(tensor: Tensor, dimension: int, value: Any) -> Any:
@@ -95,32 +115,6 @@ def _position(tensor: Tensor, dimension: int, value: Any) -> Any:
     return number if number >= 0 else extent - -number
 
 
-def _check_kinds(tensor: Tensor, items: tuple[Any, ...]) -> None:
-    """Raise for an index that is no basic one of NumPy, with what to write instead."""
-    for value in items:
-        what = f"{tensor.name}[{_written(items)}]"
-        if isinstance(value, Tensor) and value.ndim == 0:
-            continue
-        if isinstance(value, (Tensor, np.ndarray, list)):
-            dtype = value.dtype if isinstance(value, Tensor) else str(np.asarray(value).dtype)
-            name = value.name if isinstance(value, Tensor) else "idx"
-            if dtype == "bool":
-                raise ComputeTypeError(
-                    explain(
-                        what, "the shape of the result would depend on data",
-                        f"Keep the shape and choose, np.where({name}, {tensor.name}, 0), or reduce "
-                        f"with where={name}.",
-                    )
-                )  # fmt: skip
-            raise ComputeTypeError(
-                explain(
-                    what, "an array of indices is not an index",
-                    f"Write np.take({tensor.name}, {name}, axis=...), where {name} is a tensor of "
-                    "integers.",
-                )
-            )  # fmt: skip
-
-
 def _written(items: Sequence[Any]) -> str:
     return ", ".join(_text(v) for v in items)
 
@@ -130,6 +124,8 @@ def _text(value: Any) -> str:
         return "..."
     if isinstance(value, Tensor):
         return value.name
+    if isinstance(value, np.ndarray):
+        return "[...]"
     if not isinstance(value, slice):
         return str(value)
     ends = [("" if v is None else str(v)) for v in (value.start, value.stop)]
@@ -159,9 +155,7 @@ def _view(tensor: Tensor, items: tuple[Any, ...]) -> Tensor:
 def _part(tensor: Tensor, dimension: int, value: Any, items: tuple[Any, ...]) -> Part:
     if isinstance(value, slice):
         return taken(value, tensor.shape[dimension], f"{tensor.name}[{_written(items)}]")
-    if _is_integer(value):
-        return _position(tensor, dimension, value)
-    return tensor.checked_index(dimension, value)
+    return _from_start(tensor, dimension, value)
 
 
 def _made(tensor: Tensor, parts: Sequence[Part | _New]) -> Tensor:

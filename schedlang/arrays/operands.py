@@ -47,8 +47,7 @@ def operand(value: Any, asked: str) -> Operand:
             explain(
                 f"{asked} with a NumPy array of shape {value.shape}",
                 "its values are data, which a computation takes as an input",
-                f"Declare it, X = sl.placeholder({value.shape}, {str(value.dtype)!r}, "
-                'name="X"), compute with X, and pass the array to the kernel.',
+                _instead_of(value),
             )
         )
     if isinstance(value, (list, tuple)):
@@ -61,6 +60,22 @@ def operand(value: Any, asked: str) -> Operand:
             )
         )
     return as_expr(value)
+
+
+def _instead_of(array: np.ndarray) -> str:
+    """Return what to write instead of an array with known elements."""
+    hint = (
+        f"Declare it, X = sl.placeholder({array.shape}, {str(array.dtype)!r}, "
+        'name="X"), compute with X, and pass the array to the kernel. A function under @sl.jit '
+        "passes such arrays itself."
+    )
+    if array.size and array.dtype.kind in "biufc" and (array == array.flat[0]).all():
+        number = array.flat[0].item()
+        hint += (
+            f"\nIts elements are all {number}: np.full({array.shape}, {number}, "
+            f"{str(array.dtype)!r}, like=A) is a stage, where A is a tensor."
+        )
+    return hint
 
 
 def shape_of(value: Operand) -> Shape:

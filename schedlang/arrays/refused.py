@@ -39,8 +39,8 @@ _WRITTEN = (
 _COUNTED = (
     ("histogram", "histogram2d", "histogramdd", "bincount", "histogram_bin_edges"),
     "its results are stored at places that depend on data",
-    "A histogram is a reduction with a condition: sl.compute(bins, lambda b: sl.sum(1, axis=k, "
-    "where=A[k] == b)).",
+    "Count with a scatter, of which you give the shape: sl.scatter((bins,), A.shape, lambda *k: "
+    "(A[k], 1)).",
 )
 _MAPPED = (
     ("apply_along_axis", "apply_over_axes", "piecewise", "vectorize", "fromfunction"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,13 @@ from schedlang.arrays.operands import operand
 from schedlang.arrays.shapes import axis_number, broadcast, is_one
 from schedlang.arrays.shaping import ravel
 from schedlang.arrays.stages import data_axes, each, element, read, stage, tensor_of
-from schedlang.compute.tensor import Tensor, shape_text
-from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.compute.read import Read
+from schedlang.compute.tensor import PlaceholderOp, Tensor, shape_text
+from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Expr
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, binary, cast, select
 
@@ -32,82 +36,113 @@ def take(a: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Any:
     if axis is None or not source.ndim:
         source, axis = ravel(source), axis or 0
     along = axis_number(axis, source.ndim, "np.take")
+    length = source.shape[along]
     if isinstance(indices, (list, tuple)) or (isinstance(indices, np.ndarray) and indices.ndim):
-        return _take_numbers(source, np.asarray(indices), along, mode)
-    chosen = operand(indices, "np.take")
-    if chosen.dtype == "bool" or not dtypes.is_integer(chosen.dtype):
-        raise ComputeTypeError(
-            f"np.take: indices are {chosen.dtype}, but must be integers; cast them with "
-            ".astype('int64')"
-        )
-    inner = chosen.shape if isinstance(chosen, Tensor) else ()
+        known = np.asarray(indices)
+        if known.size and known.dtype.kind not in "iu":
+            raise ComputeTypeError(f"np.take: indices are {known.dtype}, but must be integers")
+        inner: Any = known.shape
+        index_at = known_index(known, length, mode, f"dimension {along} of {source.name}")
+    else:
+        chosen = operand(indices, "np.take")
+        if chosen.dtype == "bool" or not dtypes.is_integer(chosen.dtype):
+            raise ComputeTypeError(
+                f"np.take: indices are {chosen.dtype}, but must be integers; cast them with "
+                ".astype('int64')"
+            )
+        inner = chosen.shape if isinstance(chosen, Tensor) else ()
+
+        def index_at(place: Sequence[Expr]) -> Expr:
+            return read_index(element(chosen, place, inner), length, mode)
+
     shape = (*source.shape[:along], *inner, *source.shape[along + 1 :])
 
     def value(*at: Axis) -> Expr:
-        places = at[along : along + len(inner)]
-        index = _in_range(element(chosen, places, inner), source.shape[along], mode)
+        index = index_at(at[along : along + len(inner)])
         return read(source, [*at[:along], index, *at[along + len(inner) :]])
 
     return each("take", shape, value)
 
 
-def _in_range(index: Expr, length: Any, mode: str) -> Expr:
+def read_index(index: Expr, length: Any, mode: str) -> Expr:
     """Return ``index`` as NumPy reads it in a dimension of ``length``."""
     wide = cast(index, "int64") if not index.weak else index
     if mode == "clip":
         return call("max", call("min", wide, as_expr(length) - 1), 0)
     if mode == "wrap":
         return wide % length
-    if index.dtype.startswith("uint"):
+    if _never_negative(index):
         return wide
     return select(wide < 0, wide + length, wide)
 
 
-def _take_numbers(source: Tensor, indices: np.ndarray, along: int, mode: str) -> Tensor:
-    """Return ``np.take`` of known indices: a slice of evenly spaced ones, else a choice."""
-    length = source.shape[along]
-    if indices.size and indices.dtype.kind not in "iu":
-        raise ComputeTypeError(f"np.take: indices are {indices.dtype}, but must be integers")
-    if indices.size > MOST_CHOICES:
+def _never_negative(index: Expr) -> bool:
+    """Return whether an index has an unsigned dtype, or ``sl.assume`` says that it is 0 or more."""
+    if index.dtype.startswith("uint"):
+        return True
+    op = index.tensor.op if isinstance(index, Read) else None
+    if not isinstance(op, PlaceholderOp) or op.facts is None or op.facts.within is None:
+        return False
+    return Ranges().nonneg(to_lin(op.facts.within[0]))
+
+
+def known_index(
+    indices: np.ndarray, length: Any, mode: str, where: str
+) -> Callable[[Sequence[Expr]], Expr]:
+    """Return a function from a place in the array ``indices`` to the index there.
+
+    ``where`` names the dimension of ``length``. Evenly spaced indices are a formula, others a
+    choice. Raises :class:`~schedlang.errors.BoundsError` for one that is out of range under mode
+    ``"raise"``, and :class:`~schedlang.errors.ComputeTypeError` for more than ``MOST_CHOICES``
+    choices.
+    """
+    numbers = [int(v) for v in indices.ravel()]
+    if isinstance(length, int):
+        numbers = [_within(n, length, mode, where) for n in numbers]
+    final = isinstance(length, int) or (mode == "raise" and min(numbers, default=0) >= 0)
+    step = _step(numbers) if final else None
+    if step is None and len(numbers) > MOST_CHOICES:
         raise ComputeTypeError(
             explain(
-                f"np.take of {indices.size} known indices",
+                f"{len(numbers)} known indices of {where}",
                 f"more than {MOST_CHOICES} are data, which a computation takes as an input",
                 f'Declare them, idx = sl.placeholder({indices.shape}, "int64", name="idx"), and '
                 "pass the array to the kernel.",
             )
         )
-    numbers = [int(v) for v in indices.ravel()]
-    if isinstance(length, int):
-        for k, number in enumerate(numbers):
-            if mode == "raise" and not -length <= number < length:
-                raise ComputeError(
-                    f"np.take: index {number} is out of bounds for dimension {along} of "
-                    f"{source.name}, which has {length} elements"
-                )
-            wrapped = number % length if mode == "wrap" else min(max(number, 0), length - 1)
-            numbers[k] = number % length if mode == "raise" else wrapped
-    shape = (*source.shape[:along], *indices.shape, *source.shape[along + 1 :])
 
-    def value(*at: Axis) -> Expr:
-        places = at[along : along + indices.ndim]
+    def at(place: Sequence[Expr]) -> Expr:
         position: Expr = as_expr(0)
-        for place, size in zip(places, indices.shape):
-            position = position * size + place
-        index = _chosen(numbers, position, length, mode)
-        return read(source, [*at[:along], index, *at[along + indices.ndim :]])
+        for k, size in zip(place, indices.shape):
+            position = position * size + k
+        if step is not None:
+            return position * step + numbers[0]
+        return _chosen(numbers, position, length, "" if final else mode)
 
-    return each("take", shape, value)
+    return at
+
+
+def _within(number: int, length: int, mode: str, where: str) -> int:
+    """Return a known index as one from the start."""
+    if not length or (mode == "raise" and not -length <= number < length):
+        raise BoundsError(
+            f"index {number} is out of bounds for {where}, which has {length} "
+            f"element{'s' * (length != 1)}"
+        )
+    return min(max(number, 0), length - 1) if mode == "clip" else number % length
+
+
+def _step(numbers: Sequence[int]) -> int | None:
+    """Return the step of evenly spaced numbers; ``None`` if they are not."""
+    if len(numbers) < 2:
+        return None
+    step = numbers[1] - numbers[0]
+    return step if all(b - a == step for a, b in zip(numbers, numbers[1:])) else None
 
 
 def _chosen(numbers: list[int], position: Expr, length: Any, mode: str) -> Expr:
-    """Return the number at ``position``: a linear one if they are evenly spaced."""
-    if isinstance(length, int) and len(numbers) > 1:
-        step = numbers[1] - numbers[0]
-        if all(b - a == step for a, b in zip(numbers, numbers[1:])):
-            return position * step + numbers[0]
-    made = [as_expr(n) if isinstance(length, int) else _in_range(as_expr(n), length, mode)
-            for n in numbers]  # fmt: skip
+    """Return the number at ``position``, read under ``mode`` if there is one."""
+    made = [read_index(as_expr(n), length, mode) if mode else as_expr(n) for n in numbers]
     if not made:
         return as_expr(0)
     chosen = made[-1]
@@ -133,6 +168,6 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Tensor:
     common = list(broadcast(rest, "np.take_along_axis"))
     common[along] = chosen.shape[along]
     axes = data_axes(tuple(common))
-    index = _in_range(element(chosen, axes, common), source.shape[along], "raise")
+    index = read_index(element(chosen, axes, common), source.shape[along], "raise")
     at = [index if k == along else 0 if is_one(e) else axes[k] for k, e in enumerate(source.shape)]
     return stage("take", axes, read(source, at))

@@ -114,8 +114,8 @@ METHODS: dict[str, Callable[..., Any]] = {
 _NO_FORM = ("this method has no form", "Write what it computes per element inside sl.compute.")
 _UNKNOWN_METHODS = {
     "at": ("a tensor is not written to",
-           "Sums of equal indices are a reduction with a condition: sl.compute(bins, lambda b: "
-           "sl.sum(V[k], axis=k, where=X[k] == b))."),
+           "Make a new one by a scatter: sl.scatter(A, idx.shape, lambda k: (idx[k], V[k]), "
+           '"sum"). A function under sl.jit may write np.add.at(A, idx, V).'),
     "reduceat": ("its ranges depend on data",
                  "Give each element the number of its range, and reduce with a condition: sl.sum("
                  "V[k], axis=k, where=X[k] == b)."),

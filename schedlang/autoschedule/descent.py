@@ -61,7 +61,8 @@ class _Draws:
     def structures(self, first: Candidate) -> list[Candidate]:
         """Return candidates with other structures: one decision is changed after the other.
 
-        A change that gains is kept for those after it.
+        A change that gains is kept for those after it. Decisions that only a change brings, such as
+        the tactic of a stage that is fused no more, are changed with it.
         """
         best, made = first, []
         for name in in_order(first.decisions):
@@ -70,6 +71,13 @@ class _Draws:
             for value in others(name, best.decisions[name], best.options[name]):
                 found = self.changed(best, name, value)
                 if found is not None:
+                    brought = [
+                        self.changed(found, other, choice)
+                        for other in in_order(found.decisions)
+                        if kind_of(other) in STRUCTURE and other not in best.decisions
+                        for choice in others(other, found.decisions[other], found.options[other])
+                    ]
+                    found = min([found, *filter(None, brought)], key=lambda c: c.estimate.seconds)
                     made.append(found)
                     best = found if _better(found, best) else best
                 if name not in best.decisions:

@@ -8,7 +8,7 @@ readers, a reduction goes with its elementwise readers, and a product does not g
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -45,18 +45,19 @@ class Group:
 def groups(problem: Problem) -> list[Group]:
     """Return the groups of a computation, producers first.
 
-    A small computation, or one with a scan, is one group: the computation itself.
+    A small computation, or one with a scan, is one group: the computation itself. Several products
+    are several groups all the same, as each needs evaluations of its own.
     """
     s = empty_schedule(list(problem.outputs))
     flow = Dataflow(problem, s.state)
     scans = any(isinstance(stage.op, ScanOp) for stage in s.state.stages.values())
     names = {t: flow.stage(t).name for t in flow.stages}
-    if scans or len(flow.stages) <= MOST_STAGES:
+    if scans or (len(flow.stages) <= MOST_STAGES and _products(flow.stages, flow) < 2):
         return [Group(problem.outputs, tuple(names.values()))]
     # inlined in any case: knobs that only have first options inline nothing else
     flow = flow.then(s, inline(s, flow, Knobs()))
     heads = [t for t in flow.stages if t not in flow.decided.inlined]
-    if len(heads) <= MOST_STAGES:
+    if len(heads) <= MOST_STAGES and _products(heads, flow) < 2:
         return [Group(problem.outputs, tuple(names[t] for t in heads))]
     return [_extracted(members, flow, names) for members in _merged(heads, flow)]
 
@@ -89,6 +90,12 @@ def _together(producer: StageFacts, reader: StageFacts) -> bool:
         r.tensor in producer.flow.stages and producer.flow.stage(r.tensor).is_reduction
         for r in producer.reads
     ))  # fmt: skip
+
+
+def _products(stages: Iterable[Tensor], flow: Dataflow) -> int:
+    """Return how many of the stages are reductions that read their operands several times."""
+    facts = (flow.stage(t) for t in stages)
+    return sum(stage.is_reduction and _reuses(stage) for stage in facts)
 
 
 def _reuses(stage: StageFacts) -> bool:

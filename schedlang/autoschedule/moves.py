@@ -50,7 +50,7 @@ def start(name: str, options: Sequence[Decision]) -> int:
 
     It is the first, which is the safest, but for these knobs: short loops are unrolled, operands
     are packed, partial sums and lanes are several vectors wide, so that one need not wait for the
-    other.
+    other, and several rows are summed at once, as one row is too few bytes in flight.
 
     >>> start("C.unroll", [False, True]), start("C.vectors", [1, 2, 4, 8]), start("C.how", ["tile"])
     (1, 2, 0)
@@ -60,6 +60,8 @@ def start(name: str, options: Sequence[Decision]) -> int:
         return options.index(True)
     if kind == "vectors":
         return min(2, last)
+    if kind == "rows":
+        return last
     return min(1, last) if kind == "lanes" else 0
 
 

@@ -17,8 +17,9 @@ from schedlang.schedule import trace
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
-# threads must save so many times what their start costs, as a busy machine starts them late
-MARGIN = 2.0
+# threads must save so many times what their start costs, about 60 microseconds: a machine that
+# has other work starts one of them some milliseconds late
+MARGIN = 32.0
 
 
 def without_useless_threads(s: Schedule, nest: Nest, target: Target, threads: int) -> Schedule:

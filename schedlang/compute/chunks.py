@@ -390,7 +390,8 @@ def _view(array: np.ndarray, affine: tuple[Index, ...], box: Box) -> np.ndarray 
 
 
 def inside(index: Any, size: int) -> bool:
-    return np.min(index) >= 0 and np.max(index) < size
+    """Return whether all of ``index`` are in ``0..size``; there may be none."""
+    return not np.size(index) or (np.min(index) >= 0 and np.max(index) < size)
 
 
 def check_guards(

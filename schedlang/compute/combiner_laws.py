@@ -201,6 +201,8 @@ def _state(reducer: Reducer, unit: Parts, elements: Parts, position: int) -> Par
 def _pool(dtype: str, more: Sequence[float] = ()) -> np.ndarray:
     if dtype == "bool":
         return np.array([False, True])
+    if dtypes.is_complex(dtype):
+        return np.array([complex(a, b) for a in (-2, 0, 1, 3) for b in (-1, 0, 2)], dtype)
     pool: list[float] = [0, 1, 2, 3, 5] if dtype[0] == "u" else [-3, -2, 0, 1, 2, 3, 5]
     if dtypes.is_float(dtype):
         extra = [v for v in more if np.isinf(v) or abs(v) <= dtypes.largest(dtype)]
@@ -258,7 +260,7 @@ def _elements(
     parts = tuple(np.broadcast_to(v, shape) for v in found[: len(sources)])
     good = np.broadcast_to(True if where is None else found[-1], shape).astype(bool)
     for part in parts:
-        if part.dtype.kind == "f":
+        if part.dtype.kind in "fc":
             good = good & (np.isfinite(part) if finite else ~np.isnan(part))
     if not good.any():
         return tuple(rng.choice(_pool(s.dtype), shape) for s in sources)

@@ -107,17 +107,20 @@ def defined(name: str, axes: tuple[Axis, ...], result: Any) -> Any:
     return finished(op, result.visible if isinstance(result, Reduction) else len(op.body), several)
 
 
-def finished(op: ComputeOp, visible: int, several: bool = False) -> Any:
+def finished(
+    op: ComputeOp, visible: int, several: bool = False, first: Mapping[Axis, int] | None = None
+) -> Any:
     """Return the ``visible`` tensors of ``op``, one or a tuple, after checks of its expressions.
 
-    A single one is returned alone, unless ``several`` asks for a tuple.
+    A single one is returned alone, unless ``several`` asks for a tuple. Reads need not be in bounds
+    at points of an axis before its ``first`` one.
     """
     check_leaves(op)
     name, kinds = op.name, [e.dtype for e in op.body]
     names = [name] if len(kinds) == 1 else [f"{name}.v{k}" for k in range(len(kinds))]
     outputs = tuple(Tensor(n, op.shape, t, op, k) for k, (n, t) in enumerate(zip(names, kinds)))
     object.__setattr__(op, "outputs", outputs)
-    check_reads(op)
+    check_reads(op, first)
     if visible == 1 and not several:
         if len(outputs) > 1:
             outputs[0].name = name

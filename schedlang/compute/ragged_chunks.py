@@ -72,6 +72,17 @@ def _dependences(axis: Axis) -> list[Axis]:
     return [n for n in postorder(ends) if isinstance(n, Axis)]
 
 
+def has_ranges(op: ComputeOp) -> bool:
+    """Return whether a reduction axis has a range that depends on the operation's own axes alone.
+
+    ``cache_write`` gives a stage new data axes. Then only its condition has the ranges.
+    """
+    own = {*op.axis, *op.reduce_axis}
+    return any(a.bounds is not None for a in op.reduce_axis) and all(
+        d in own for a in op.reduce_axis for d in _dependences(a)
+    )
+
+
 def _ordered(op: ComputeOp, needed: Mapping[Axis, None]) -> tuple[Axis, ...]:
     """Return the reduction axes among ``needed``, each after those its range depends on."""
     left = [a for a in op.reduce_axis if a in needed]
@@ -298,4 +309,4 @@ def _folded(reducer: Any, rows: Masked, segment: np.ndarray) -> Masked:
         rows, segment = Masked(tuple(parts), kept), segment[even]
 
 
-__all__ = ["execute_ragged"]
+__all__ = ["execute_ragged", "has_ranges"]

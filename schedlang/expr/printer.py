@@ -26,6 +26,8 @@ UNARY = 10
 ATOM = 12
 LOWEST = 0
 LONGEST = 2000
+# operations in each other that are printed without a walk over shared parts
+SHALLOW = 4
 _CONDITIONAL = 1
 
 
@@ -89,8 +91,10 @@ def text(
     name of a temporary.
     """
     done: dict[int, tuple[str, int]] = {}
-    if not root.children:
-        return _print(root, done, name)[0]
+    if named is shortened:
+        short = _shallow(root, name, SHALLOW)
+        if short is not None and len(short[0]) <= LONGEST:
+            return short[0]
     for node in postorder([root]):
         done[id(node)] = _print(node, done, name)
         if node is not root:
@@ -98,6 +102,35 @@ def text(
             if other is not None:
                 done[id(node)] = other, ATOM
     return done[id(root)][0]
+
+
+def _shallow(
+    node: Expr, name: Callable[[Expr], str] | None, depth: int
+) -> tuple[str, int] | None:
+    """Return the text of arithmetic that is nested at most ``depth`` deep, as most indices are.
+
+    Return ``None`` for any other expression.
+    """
+    if isinstance(node, Binary):
+        left = _shallow(node.a, name, depth - 1) if depth else None
+        right = None if left is None else _shallow(node.b, name, depth - 1)
+        return None if left is None or right is None else _binary(node, left, right)
+    return _leaf(node, name)
+
+
+def _leaf(node: Expr, name: Callable[[Expr], str] | None) -> tuple[str, int] | None:
+    """Return the text of an axis, a variable or a constant."""
+    if isinstance(node, (Axis, Var)):
+        return (name(node) if name else node.name), ATOM
+    if isinstance(node, Const):
+        literal = number(node.value)
+        return literal, UNARY if literal.startswith("-") else ATOM
+    return None
+
+
+def _binary(node: Binary, left: tuple[str, int], right: tuple[str, int]) -> tuple[str, int]:
+    tight = node.op in ("*", "//", "%", "/", "**") and is_index(node)
+    return binary_text(node.op, left, right, tight)
 
 
 def index_text(indices: Sequence[Expr], done: dict[int, tuple[str, int]]) -> str:
@@ -109,14 +142,11 @@ def index_text(indices: Sequence[Expr], done: dict[int, tuple[str, int]]) -> str
 def _print(
     node: Expr, done: dict[int, tuple[str, int]], name: Callable[[Expr], str] | None
 ) -> tuple[str, int]:
-    if isinstance(node, (Axis, Var)):
-        return (name(node) if name else node.name), ATOM
-    if isinstance(node, Const):
-        literal = number(node.value)
-        return literal, UNARY if literal.startswith("-") else ATOM
     if isinstance(node, Binary):
-        tight = node.op in ("*", "//", "%", "/", "**") and is_index(node)
-        return binary_text(node.op, done[id(node.a)], done[id(node.b)], tight)
+        return _binary(node, done[id(node.a)], done[id(node.b)])
+    leaf = _leaf(node, name)
+    if leaf is not None:
+        return leaf
     if isinstance(node, Unary):
         inner, level = done[id(node.a)]
         return f"{node.op}{paren(inner, level, UNARY)}", UNARY

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import is_
-from typing import Any, Optional, Union
+from typing import Any, Optional, TypeVar, Union
 
 from schedlang.compute.reduce import Reducer
 from schedlang.compute.tensor import Tensor
@@ -251,12 +251,14 @@ class Copy:
 class Copies:
     """The copies of an unrolled loop's body, in the order of its iterations.
 
-    ``share`` says that they consist of stores alone, so that they may share loads; ``blocks`` are
-    the transposed blocks whose columns they read.
+    ``share`` says that they consist of stores alone, so that they may share loads; ``shared`` are
+    the loads and conditions that they share, and ``blocks`` the transposed blocks whose columns
+    they read. The outermost of nested copies lists those of all.
     """
 
     copies: tuple[Copy, ...]
     share: bool = False
+    shared: frozenset[Expr] = frozenset()
     blocks: frozenset[Columns] = frozenset()
 
 
@@ -326,6 +328,20 @@ def held(stmt: Stmt) -> tuple[Stmt, ...]:
     return stmt.copies if isinstance(stmt, Copies) else ()
 
 
+Node = TypeVar("Node")
+
+
+def changed(node: Node, **fields: Any) -> Node:
+    """Return the statement ``node`` with other values of some fields.
+
+    It does what :func:`dataclasses.replace` does, which spends most of its time on checks.
+    """
+    made: Node = object.__new__(type(node))
+    made.__dict__.update(node.__dict__)
+    made.__dict__.update(fields)
+    return made
+
+
 def mapped(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
     """Return ``stmt`` with ``change`` applied to the statements that it directly holds.
 
@@ -336,15 +352,15 @@ def mapped(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
         return stmt if all(map(is_, stmts, stmt.stmts)) else Block(stmts)
     if isinstance(stmt, Around):
         body = change(stmt.body)
-        return stmt if body is stmt.body else replace(stmt, body=block_of(body))
+        return stmt if body is stmt.body else changed(stmt, body=block_of(body))
     if isinstance(stmt, Copies):
         copies = tuple([_with_body(c, change(c.body)) for c in stmt.copies])
-        return stmt if all(map(is_, copies, stmt.copies)) else replace(stmt, copies=copies)
+        return stmt if all(map(is_, copies, stmt.copies)) else changed(stmt, copies=copies)
     return stmt
 
 
 def _with_body(copy: Copy, body: Stmt) -> Copy:
-    return copy if body is copy.body else replace(copy, body=block_of(body))
+    return copy if body is copy.body else changed(copy, body=block_of(body))
 
 
 def block_of(stmt: Stmt) -> Block:

@@ -47,9 +47,11 @@ def trimmed(loop: For) -> Trimmed:
     >>> found.start, found.stop, len(found.tests)
     (0, i + 1, 1)
     """
+    body, tests = loop.body, []
+    if len(body.stmts) != 1 or not isinstance(body.stmts[0], If):
+        return Trimmed(0, loop.extent, body)
     start: Extent = 0
     stop: Extent | None = None
-    body, tests = loop.body, []
     while loop.kind == "serial" and len(body.stmts) == 1:
         (test,) = body.stmts
         if not isinstance(test, If) or not test.bounds or not isinstance(test.cond, Binary):

@@ -32,7 +32,7 @@ def rolling(state: State, stage: Stage, box: Box | None) -> Layout:
     count = max(back + 1, read, start)
     if rows.const is not None and rows.const <= count:
         return ()
-    dims = op.outputs[0].ndim
+    dims = max(state.ndim for state in op.outputs)
     return (Part(0, 1, count), *(Part(d) for d in range(1, dims)))
 
 

@@ -10,7 +10,7 @@ from schedlang.index.linear import Lin
 from schedlang.index.ranges import Ranges
 from schedlang.ir.nodes import Alloc, Buffer
 from schedlang.state.layout import stored_extents, whole_dims
-from schedlang.state.plan import Dim
+from schedlang.state.plan import Dim, whole
 from schedlang.state.relations import extent_of
 from schedlang.state.state import At, Stage
 
@@ -53,18 +53,23 @@ def box_scope(scope: str, loops: Sequence[LoopLike]) -> list[LoopLike]:
 
 
 def allocate(stage: Stage, dims: Sequence[Dim], scope: str, title: str) -> list[Alloc]:
-    """Return one allocation for each output; ``storage_align`` pads its strides."""
-    extents = [d.extent for d in dims]
-    if stage.layout:
-        extents = stored_extents(stage.layout, extents, Ranges())
-    shape = tuple(extent_of(e) for e in extents)
-    strides = _strides(stage, shape)
-    origin = tuple(d.lo for d in dims)
+    """Return one allocation for each output; ``storage_align`` pads its strides.
+
+    Those of a scan hold all of its states, whose shapes differ.
+    """
     made = []
     for tensor in stage.outputs:
+        own = whole(tensor.shape) if stage.is_scan else dims
+        layout = tuple(part for part in stage.layout if part.dim < tensor.ndim)
+        extents = [d.extent for d in own]
+        if layout:
+            extents = stored_extents(layout, extents, Ranges())
+        shape = tuple(extent_of(e) for e in extents)
         name = title if len(stage.outputs) == 1 else tensor.name
-        buffer = Buffer(name, tensor.dtype, shape, scope, tensor, strides, stage.double_buffer)
-        made.append(Alloc(buffer, origin, stage.layout))
+        buffer = Buffer(
+            name, tensor.dtype, shape, scope, tensor, _strides(stage, shape), stage.double_buffer
+        )
+        made.append(Alloc(buffer, tuple(d.lo for d in own), layout))
     return made
 
 

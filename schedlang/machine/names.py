@@ -139,7 +139,8 @@ def name_all(nest: Nest, reserved: Iterable[str]) -> Names:
     for size in nest.sizes:
         names.give(size, size.name)
     shared: dict[tuple[str, str], list[_Shared]] = {}
-    scopes = _scopes(nest.body)
+    allocated = len(nest.buffers) > sum(isinstance(a, Buffer) for a in nest.args)
+    scopes = _scopes(nest.body) if allocated else {}
     for buffer in nest.buffers:
         if buffer in names:
             continue

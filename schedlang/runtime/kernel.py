@@ -185,6 +185,25 @@ class Kernel(Levels, TeModule, Countable):
         self._launch(arrays, sizes)
         return results[0] if len(results) == 1 else tuple(results)
 
+    def bound(self, *args: Any) -> tuple[Callable[..., None], list[Any]]:
+        """Return the function that a call runs and what it is called with, after all checks.
+
+        The arguments are those of a call, outputs included. The function is as :attr:`unchecked`,
+        with the lock of a parallel kernel. It may be called again for as long as the arrays live.
+        Raises what a call raises for arguments that do not fit.
+
+        >>> import numpy as np, schedlang as sl
+        >>> A = sl.placeholder((3,), name="A")
+        >>> B = sl.compute((3,), lambda i: A[i] * 2, name="B")
+        >>> a, b = np.ones(3, "float32"), np.empty(3, "float32")
+        >>> run, given = sl.build(sl.schedule(B), target="python").bound(a, b)
+        >>> run(*given)
+        >>> b.tolist()
+        [2.0, 2.0, 2.0]
+        """
+        arrays, sizes, _ = self._checked(args, {})
+        return self._start or self._starter(), self._flat(arrays, sizes)
+
     def _checked(
         self, args: Sequence[Any], named: Mapping[str, Any]
     ) -> tuple[list[Any], dict[str, int], list[Any]]:

@@ -104,7 +104,7 @@ def _written(start: State, states: Sequence[State], steps: Sequence[Step]) -> li
 
 
 def _identifier(name: str) -> str:
-    plain = re.sub(r"\W", "_", name)
+    plain = name if name.isascii() and name.isidentifier() else re.sub(r"\W", "_", name)
     return f"{plain}_" if keyword.iskeyword(plain) or plain in ("s", "sl") else plain
 
 

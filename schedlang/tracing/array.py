@@ -11,14 +11,18 @@ from typing import Any, NoReturn, Optional
 
 import numpy as np
 
-from schedlang.arrays.stages import each
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError, ComputeTypeError, MissingNameError, explain, nearest
+from schedlang.expr.dtypes import is_complex
 from schedlang.expr.nodes import Expr
-from schedlang.language.construct import as_expr, const
+from schedlang.language.construct import as_expr
+from schedlang.tracing.calls import computed, key_of
+from schedlang.tracing.creation import CREATED, LIKE, created
 from schedlang.tracing.indexing import assigned, assigned_under, masked, selected
 from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.trace import Storage, Value, current
+from schedlang.tracing.unknown import UNKNOWN
+from schedlang.tracing.updates import updated_at
 
 # NumPy's functions on tensors, of which its types know nothing
 numpy: Any = np
@@ -118,39 +122,81 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def T(self) -> TracedArray:  # noqa: N802
         return self.transpose()
 
+    @property
+    def real(self) -> TracedArray:
+        """The real parts, a view; of real numbers, the array itself."""
+        if not is_complex(self.value.dtype):
+            return self
+        return self._part("real", lambda base, value: value + 1j * numpy.imag(base))
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        self.real._assign_part(self, "real", value)
+
+    @property
+    def imag(self) -> TracedArray:
+        """The imaginary parts, a view; those of real numbers are 0 and never change."""
+        if not is_complex(self.value.dtype):
+            return self._part("imag", _refuse_imaginary)
+        return self._part("imag", lambda base, value: numpy.real(base) + 1j * value)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        self.imag._assign_part(self, "imag", value)
+
+    def _part(self, name: str, write: Write) -> Any:
+        function = getattr(np, name)
+        if self._scalar:
+            return wrapped(function(self.value))
+        made = self.view(lambda base: computed(function, (base,), {}), write)
+        made._item = name
+        return made
+
+    def _assign_part(self, whole: TracedArray, name: str, value: Any) -> None:
+        """Assign to a part of ``whole``; ``z.real += x`` has done so already."""
+        done = isinstance(value, TracedArray) and value._base is whole and value._item == name
+        if not done:
+            self[...] = value
+
+    def conj(self) -> TracedArray:
+        """Return the complex conjugate, a new array; real numbers as they are."""
+        return numpy.conj(self) if is_complex(self.value.dtype) else self
+
+    conjugate = conj
+
     def transpose(self, *axes: Any) -> TracedArray:
         """Return a view with permuted axes, all of them reversed by default."""
         given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
         order = [int(k) for k in (range(self.ndim)[::-1] if given is None else given)]
         back = [int(k) for k in np.argsort([k % max(self.ndim, 1) for k in order])]
         return self.view(
-            lambda base: _computed(np.transpose, (base, order), {}),
+            lambda base: computed(np.transpose, (base, order), {}),
             lambda base, value: numpy.transpose(value, back),
         )
 
     def __getitem__(self, item: Any) -> Any:
-        picked = plain(item)
+        picked = _index(item)
         if not self.shape and picked is Ellipsis:
             return self.view(lambda base: base, lambda _, value: value)
         if isinstance(picked, Tensor) and picked.dtype == "bool":
             return MaskedElements(masked(self.value, picked), picked, wrapped)
         made = self.view(
-            lambda base: _computed(selected, (base, picked), {}),
+            lambda base: computed(selected, (base, picked), {}),
             lambda base, value: assigned(base, picked, value),
         )
-        made._item = _key(picked)
-        if not _is_view_of(picked) or (not made.shape and not _has_ellipsis(picked)):
+        made._item = key_of(picked)
+        if _copies(item) or (not made.shape and not _has_ellipsis(picked)):
             # NumPy copies what arrays of indices choose, and single elements
             return wrapped(made.value)
         return made
 
     def __setitem__(self, item: Any, value: Any) -> None:
         if isinstance(value, TracedArray) and value._base is self:
-            if value._item == _key(plain(item)):
+            if value._item == key_of(_index(item)):
                 # x[i] += y assigns to the view x[i], then that view to x[i]
                 return
         self._check_written()
-        picked = plain(item)
+        picked = _index(item)
         if isinstance(value, MaskedElements):
             if picked is not value.mask:
                 value.refuse("an assignment to other elements than those")
@@ -174,12 +220,14 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return (self[k] for k in range(len(self)))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method == "at":
+            return _at(ufunc, *inputs)
         out = kwargs.pop("out", None)
-        made = _computed(getattr(ufunc, method), tuple(map(plain, inputs)), plain(kwargs))
+        made = computed(getattr(ufunc, method), tuple(map(plain, inputs)), plain(kwargs))
         return _into(out, made)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if function in _CREATED:
+        if function in CREATED:
             given = {k: v for k, v in kwargs.items() if k != "like"}
             return array_of(created(function, *args, **given))
         if function in _ATTRIBUTES:
@@ -188,7 +236,8 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             return _view_by(function, args, kwargs)
         given = dict(kwargs)
         out = given.pop("out", None)
-        return _into(out, _computed(function, plain(tuple(args)), plain(given)))
+        made = computed(function, plain(tuple(args)), plain(given))
+        return array_of(made) if function in LIKE else _into(out, made)
 
     def copy(self, order: str = "C") -> TracedArray:
         """Return an array of its own with this value."""
@@ -212,54 +261,10 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         """Assign ``value`` to every element."""
         self[...] = value
 
-    def __bool__(self) -> NoReturn:
-        self._refuse("the truth value", "Choose with np.where(condition, a, b) instead of if; an "
-                     "argument that decides what the function does is a Python number or is named "
-                     "in static_argnames.")  # fmt: skip
-
-    def __float__(self) -> NoReturn:
-        self._refuse("float()", "Convert with .astype(np.float32); use np.sqrt for math.sqrt.")
-
-    def __int__(self) -> NoReturn:
-        self._refuse("int()", "Convert with .astype(np.int64).")
-
-    def __index__(self) -> NoReturn:
-        self._refuse("an integer", "A shape, a range or a step must be known when the function is "
-                     "traced: pass it as a Python int, or name it in static_argnames.")  # fmt: skip
-
-    def item(self, *_: Any) -> NoReturn:
-        self._refuse(".item()", "Leave .item() out: a 0-d array is used like a number.")
-
-    def tolist(self) -> NoReturn:
-        self._refuse(".tolist()", "Return the array, and convert what the function returned.")
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        self._refuse(
-            "a NumPy array", "Assign to an array of the trace: make it with np.zeros_like(x), or "
-            "with np.zeros(shape, dtype, like=x), where x is an argument."
-        )  # fmt: skip
-
-    def _refuse(self, what: str, hint: str) -> NoReturn:
-        trace = current()
-        place = trace.place()
-        where = "" if place is None else f" at line {place.line}, `{place.text}`"
-        raise ComputeTypeError(
-            explain(
-                f"{what} of an array of shape {self.shape} in {trace.title}{where}",
-                "its elements are unknown while the function is traced",
-                hint,
-            )
-        )
-
     def __repr__(self) -> str:
         return f"TracedArray(shape={self.shape}, dtype={self.dtype})"
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("real", "imag", "conj", "conjugate"):
-            raise MissingNameError(
-                f"an array of a traced function has no attribute {name!r}, which in NumPy may be a "
-                f"view; write np.{name}(a), a new array"
-            )
         close = nearest(name, (n for n in dir(type(self)) if not n.startswith("_")))
         raise MissingNameError(
             f"an array of a traced function has no attribute {name!r}{close}; the functions that "
@@ -285,10 +290,13 @@ def array_of(value: Value) -> TracedArray:
     return TracedArray(current().new(value))
 
 
-def _is_view_of(picked: Any) -> bool:
-    """Return whether NumPy makes a view for an index."""
-    items = picked if isinstance(picked, tuple) else (picked,)
-    return not any(isinstance(i, (Tensor, list)) for i in items)
+def _copies(item: Any) -> bool:
+    """Return whether an index has an array, also a 0-d one, so that NumPy copies the elements."""
+    items = item if isinstance(item, tuple) else (item,)
+    return any(
+        isinstance(i, (list, np.ndarray)) or (isinstance(i, TracedArray) and not i.is_scalar)
+        for i in items
+    )
 
 
 def _has_ellipsis(picked: Any) -> bool:
@@ -308,6 +316,27 @@ def plain(value: Any) -> Any:
     return value
 
 
+def _index(item: Any) -> Any:
+    """Return an index with the values of traced arrays; scalars among them as expressions."""
+    if isinstance(item, tuple):
+        return tuple(map(_index, item))
+    found = plain(item)
+    if isinstance(item, TracedArray) and item.is_scalar and isinstance(found, Tensor):
+        return found[()]
+    return found
+
+
+def _at(ufunc: Any, target: Any, item: Any, *values: Any) -> None:
+    """Compute ``ufunc.at(target, item, value)``, which changes ``target``."""
+    if not isinstance(target, TracedArray):
+        raise ComputeTypeError(
+            f"np.{ufunc.__name__}.at({type(target).__name__}, ...): in a traced function, it "
+            "changes an array of the trace, such as np.zeros_like(x)"
+        )
+    target._check_written()
+    target.assign(updated_at(ufunc, target.value, _index(item), *map(plain, values)))
+
+
 def value_of(leaf: Any, title: str) -> Value:
     """Return the value of a leaf of what a function returns; raise for what has none."""
     if isinstance(leaf, MaskedElements):
@@ -322,32 +351,6 @@ def value_of(leaf: Any, title: str) -> Value:
             f"{title} returns {type(leaf).__name__}: a traced function returns arrays and numbers, "
             "and tuples, lists and dicts of them"
         ) from None
-
-
-def _computed(function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Return ``function(*args, **named)``; equal calls of a trace share one stage."""
-    key = (function, _key(args), _key(tuple(named.items())))
-    known = current().computed
-    try:
-        found = known.get(key)
-    except TypeError:
-        # an argument without a hash
-        return function(*args, **named)
-    if found is None:
-        # the arguments are kept too, since their ids are the key
-        found = known[key] = (function(*args, **named), args, named)
-    return found[0]
-
-
-def _key(value: Any) -> Any:
-    if isinstance(value, (Tensor, Expr)):
-        return id(value)
-    if isinstance(value, (tuple, list)):
-        return (type(value), *map(_key, value))
-    if isinstance(value, slice):
-        return (slice, _key(value.start), _key(value.stop), _key(value.step))
-    # 1, 1.0 and True are equal, and so are 0.0 and -0.0
-    return (type(value), repr(value), value)
 
 
 def _into(out: Any, made: Any) -> Any:
@@ -407,6 +410,13 @@ def _view_by(function: Any, args: Any, kwargs: Any) -> Any:
     return made
 
 
+def _refuse_imaginary(base: Value, value: Any) -> NoReturn:
+    raise ComputeTypeError(
+        f"an assignment to the imaginary part of an array of {base.dtype}: it holds real numbers; "
+        "make it complex first, x.astype('complex128')"
+    )
+
+
 def _refuse_stale(name: str) -> NoReturn:
     raise ComputeError(
         explain(
@@ -418,19 +428,6 @@ def _refuse_stale(name: str) -> NoReturn:
     )
 
 
-def created(function: Any, *args: Any, **named: Any) -> Tensor:
-    """Return the array that a function of NumPy creates; ``like=`` led here."""
-    elements = function(*args, **named)
-    first = elements.reshape(-1)[:1]
-    if function is np.empty:
-        first = np.zeros(1, elements.dtype)
-    elif not elements.size or not (elements == first).all():
-        return current().constant(elements)
-    value = const(first[0].item(), elements.dtype)
-    return each(function.__name__, elements.shape, lambda *_: value)
-
-
-_CREATED = (np.zeros, np.ones, np.full, np.empty, np.eye, np.identity, np.arange)
 _VIEWS = (
     np.reshape, np.ravel, np.squeeze, np.expand_dims, np.swapaxes, np.moveaxis, np.broadcast_to,
     np.diagonal, np.flip, np.fliplr, np.flipud, np.rot90, np.split, np.array_split, np.hsplit,
@@ -442,6 +439,8 @@ _ATTRIBUTES: dict[Any, Callable[..., Any]] = {
     np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
     np.copy: lambda a, order="K", subok=False: array_of(a.value),
     np.transpose: lambda a, axes=None: a.transpose() if axes is None else a.transpose(axes),
+    np.real: lambda val: val.real,
+    np.imag: lambda val: val.imag,
     np.copyto: lambda a, src: a.__setitem__(Ellipsis, src),
 }
 
@@ -465,6 +464,8 @@ def _method(name: str) -> Callable[..., Any]:
 
 for _name in _METHODS:
     setattr(TracedArray, _name, _method(_name))
+for _name, _refused in UNKNOWN.items():
+    setattr(TracedArray, _name, _refused)
 
 
 def _in_place(name: str) -> Callable[..., Any]:

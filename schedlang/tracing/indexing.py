@@ -12,14 +12,18 @@ from typing import Any, Union
 
 import numpy as np
 
+from schedlang.arrays.gathering import gathered, is_array, places
+from schedlang.arrays.naming import automatic_name, mark_automatic
 from schedlang.arrays.stages import each, tensor_of
 from schedlang.compute.math import all as all_of
 from schedlang.compute.math import if_then_else
+from schedlang.compute.scatter import scatter
 from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Var
 from schedlang.language.construct import as_expr, cast
+from schedlang.tracing.spread import spread
 
 Extent = Union[int, Expr]
 # NumPy's functions on tensors, of which its types know nothing
@@ -44,8 +48,9 @@ def selected(base: Any, item: Any) -> Any:
     items = item if isinstance(item, tuple) else (item,)
     if not isinstance(base, Tensor):
         base = tensor_of(base, "an index of a 0-d array")
-    if any(isinstance(i, Tensor) for i in items):
-        return _gathered(base, items)
+    if any(is_array(i) for i in items):
+        written = f"{base.name}[{_written(items)}]"
+        return gathered(base, items, written, lambda k, i: _index(base, k, i))
     if not any(isinstance(i, Expr) for i in items):
         return base[item]
     parts = _parts(base, items)
@@ -60,14 +65,34 @@ def selected(base: Any, item: Any) -> Any:
     return each("part", shape, element) if shape else element()
 
 
-def _gathered(base: Tensor, items: Sequence[Any]) -> Any:
-    first = items[0]
-    if len(items) > 1 or not isinstance(first, Tensor):
-        raise ComputeTypeError(
-            f"{base.name}[{_written(items)}]: one array of integers is an index, but not together "
-            "with others; write np.take(x, indices, axis=...)"
-        )
-    return numpy.take(base, first, axis=0)
+def _scalar_assigned(base: Expr, items: Sequence[Any], new: Expr) -> Expr:
+    """Return the value of a 0-d array after an assignment by ``...``, ``()`` or a 0-d mask."""
+    left = [i for i in items if i is not Ellipsis]
+    if not left:
+        return new
+    if len(left) == 1 and isinstance(left[0], Expr) and left[0].dtype == "bool":
+        return if_then_else(left[0], new, base)
+    raise BoundsError(
+        f"x[{_written(items)}] = ... of a 0-d array: it has no dimension to index; write x[...] = v"
+    )
+
+
+def updated(base: Tensor, items: Sequence[Any], value: Any, combine: str = "last") -> Tensor:
+    """Return ``base`` after ``base[items] = value``, where some items are arrays of integers.
+
+    Of several values for one element the last one remains, in the row-major order of the elements;
+    another ``combine`` of :func:`~schedlang.scatter` combines them with the old one. Raises
+    ``ComputeError`` if ``value`` does not broadcast to the elements.
+    """
+    written = f"{base.name}[{_written(items)}]"
+    found = places(base, items, written, lambda k, i: _index(base, k, i))
+    source = spread(value, found.shape, f"{written} = ...")
+    made: Tensor = scatter(
+        base, found.shape, lambda *k: (tuple(found.at(k)), cast(source(k), base.dtype)), combine,
+        name=automatic_name("assigned"),
+    )  # fmt: skip
+    mark_automatic(made)
+    return made
 
 
 def masked(base: Any, mask: Tensor) -> Tensor:
@@ -96,13 +121,17 @@ def assigned(base: Any, item: Any, value: Any) -> Any:
     Raises ``ComputeError`` if ``value`` does not broadcast to the elements.
     """
     items = item if isinstance(item, tuple) else (item,)
-    if any(isinstance(i, Tensor) for i in items):
-        return _masked(base, items, value)
+    if isinstance(base, Tensor) and not base.ndim:
+        base = base[()]
     if not isinstance(base, Tensor):
-        return cast(as_expr(value), base.dtype)
+        return _scalar_assigned(base, items, cast(as_expr(value), base.dtype))
+    if any(isinstance(i, Tensor) and i.dtype == "bool" for i in items):
+        return _masked(base, items, value)
+    if any(is_array(i) for i in items):
+        return updated(base, items, value)
     parts = _parts(base, items)
     shape = tuple(p.extent for p in parts if p.extent is not None)
-    source = _source(value, shape, f"{base.name}[{_written(items)}] = ...")
+    source = spread(value, shape, f"{base.name}[{_written(items)}] = ...")
     if isinstance(value, Tensor) and (value.shape, value.dtype) == (base.shape, base.dtype):
         if all(p.whole for p in parts):
             return value
@@ -145,13 +174,13 @@ def _reaches_end(last: Any, extent: Any) -> bool:
 
 def _masked(base: Tensor, items: Sequence[Any], value: Any) -> Tensor:
     mask = items[0]
-    if len(items) > 1 or mask.dtype != "bool":
+    if len(items) > 1:
         raise ComputeTypeError(
             explain(
                 f"{base.name}[{_written(items)}] = ...",
-                "the places are elements of an array",
-                "Assign through a mask of the same shape, or to slices; sl.scatter writes to "
-                "computed places.",
+                "a mask stands beside other indices",
+                "Assign through one mask of the shape of the array, x[mask] = value, or choose: "
+                "x[...] = np.where(mask, value, x).",
             )
         )
     masked(base, mask)
@@ -163,38 +192,6 @@ def _masked(base: Tensor, items: Sequence[Any], value: Any) -> Tensor:
         )
     new = cast(as_expr(value), base.dtype)
     return each("assigned", base.shape, lambda *i: if_then_else(mask[i], new, base[i]))
-
-
-def _source(value: Any, shape: tuple[Extent, ...], what: str) -> Any:
-    """Return a function from places in ``shape`` to the element of ``value`` there."""
-    if not isinstance(value, Tensor) or not value.ndim:
-        scalar = as_expr(value)
-        return lambda at: scalar
-    given = list(value.shape)
-    while len(given) > len(shape) and given[0] == 1:
-        del given[0]
-    dropped = value.ndim - len(given)
-    aligned = shape[len(shape) - len(given):] if len(given) <= len(shape) else ()
-    if len(given) > len(shape) or any(
-        not (_same(g, s) or g == 1) for g, s in zip(given, aligned)
-    ):
-        raise ComputeError(
-            f"{what}: an array of shape {shape_text(value.shape)} does not broadcast to "
-            f"{shape_text(shape)}, the shape of the elements"
-        )
-    stretched = [_same(g, 1) and not _same(s, 1) for g, s in zip(given, aligned)]
-
-    def element(at: Sequence[Any]) -> Any:
-        own = at[len(shape) - len(given):]
-        return value[(0,) * dropped + tuple(
-            as_expr(0 if wide else i) for i, wide in zip(own, stretched)
-        )]  # fmt: skip
-
-    return element
-
-
-def _same(a: Extent, b: Extent) -> bool:
-    return a is b if isinstance(a, Expr) or isinstance(b, Expr) else a == b
 
 
 def _parts(base: Tensor, items: Sequence[Any]) -> list[Part]:
@@ -222,18 +219,24 @@ def _parts(base: Tensor, items: Sequence[Any]) -> list[Part]:
 def _part(base: Tensor, dim: int, item: Any, extent: Extent) -> Part:
     if isinstance(item, slice):
         return _sliced(base, dim, item, extent)
-    if isinstance(item, Expr):
-        if item.dtype == "bool" or not dtypes.is_integer(item.dtype):
-            raise ComputeTypeError(
-                f"index {dim} of {base.name} is {item.dtype}, but must be an integer"
-            )
-        return Part(item if _not_negative(item) else _from_start(item, extent), 1, None)
+    if isinstance(item, (Expr, Tensor)):
+        return Part(_index(base, dim, item), 1, None)
     at = int(item)
     if isinstance(extent, int) and not -extent <= at < extent:
         raise BoundsError(
             f"index {dim} of {base.name} is {at}, but the extent there is {extent}"
         )
     return Part(at if at >= 0 else extent + at, 1, None)
+
+
+def _index(base: Tensor, dim: int, item: Expr | Tensor) -> Expr:
+    """Return an expression or 0-d tensor as the index from the start of a dimension."""
+    index = item[()] if isinstance(item, Tensor) else item
+    if index.dtype == "bool" or not dtypes.is_integer(index.dtype):
+        raise ComputeTypeError(
+            f"index {dim} of {base.name} is {index.dtype}, but must be an integer"
+        )
+    return _from_start(index, base.shape[dim])
 
 
 def _not_negative(item: Expr) -> bool:
@@ -246,7 +249,9 @@ def _not_negative(item: Expr) -> bool:
 
 
 def _from_start(item: Expr, extent: Extent) -> Expr:
-    """Return the index from the start, if it is negative, as NumPy does."""
+    """Return an index as one from the start, if it may be negative, as NumPy does."""
+    if _not_negative(item):
+        return item
     wide = cast(item, dtypes.INDEX)
     return if_then_else(wide < 0, wide + extent, wide)
 
@@ -287,4 +292,4 @@ def _slice_text(item: slice) -> str:
     return ":".join([*ends, *([] if item.step is None else [str(item.step)])])
 
 
-__all__ = ["assigned", "selected"]
+__all__ = ["assigned", "assigned_under", "masked", "selected", "updated"]

@@ -1,4 +1,4 @@
-"""``fori_loop``: a loop whose body is traced once, and which runs on the host."""
+"""``fori_loop``: a loop whose body is traced once, as a scan or as a loop on the host."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from schedlang.expr.nodes import Expr, Var
 from schedlang.language.construct import as_expr, cast, settled
 from schedlang.tracing.array import TracedArray, array_of, plain, wrapped
 from schedlang.tracing.leaves import Form, flattened, rebuilt
+from schedlang.tracing.naming import name_stages
+from schedlang.tracing.recurrence import host_reason, recurrence
 from schedlang.tracing.trace import Carry, HostLoop, Trace, Value, entered, running, stand_in
 
 
@@ -26,9 +28,10 @@ def fori_loop(
 
     Above a function, ``@sl.fori_loop(lo, hi)`` runs the loop where it stands.
 
-    In a function under :func:`~schedlang.jit` the body is traced once and becomes kernels of its
-    own, which run in a loop; ``i`` may be used in arithmetic and as an index. Anywhere else this is
-    Python's ``for``.
+    In a function under :func:`~schedlang.jit` the body is traced once. A body of little work
+    becomes the step of a scan, a loop inside of the kernel; any other becomes kernels of its own,
+    which run in a loop on the host. ``i`` may be used in arithmetic and as an index. Anywhere else
+    this is Python's ``for``.
 
     Raises :class:`~schedlang.errors.ComputeTypeError` for bounds that are no Python integers, and
     :class:`~schedlang.errors.ComputeError` for a carry whose shapes or dtypes change.
@@ -69,12 +72,11 @@ def fori_loop(
         loop, same = _traced(trace, lo, hi, body, leaves, widened, form)
     for k, carry in enumerate(loop.carries[: len(starts)]):
         _check_fits(carry, k, loop.body.title)
-    trace.loops.append(loop)
-    for storage, carry in zip(loop.storages, loop.carries[len(starts) :]):
-        trace.write(storage, _element(carry.result))
+    values = _values(trace, loop)
+    for storage, value in zip(loop.storages, values[len(starts) :]):
+        trace.write(storage, value)
     results = []
-    for leaf, carry, kept in zip(leaves, loop.carries, same):
-        value = _element(carry.result)
+    for leaf, carry, value, kept in zip(leaves, loop.carries, values, same):
         if kept and isinstance(leaf, TracedArray) and not leaf.is_scalar:
             # the body returned the array that it took, as it was or assigned to
             if carry.leaving is not _element(carry.entering):
@@ -83,6 +85,28 @@ def fori_loop(
         else:
             results.append(wrapped(value))
     return rebuilt(form, results)
+
+
+def _values(trace: Trace, loop: HostLoop) -> list[Value]:
+    """Return the values of the carries after a loop, which becomes a scan or runs on the host."""
+    place = trace.place()
+    head = f"sl.fori_loop({loop.lo}, {loop.hi})" + (f" at line {place.line}" if place else "")
+    reason = host_reason(loop, trace.rule)
+    if reason and not trace.rule.host:
+        raise ComputeError(
+            explain(
+                f"sl.trace({trace.title}, ...): {head}",
+                f"{reason}, so that it is no tensor but kernels in a loop on the host",
+                f"Trace the body alone, or take the kernels of sl.jit({trace.title}).",
+            )
+        )
+    form = f"on the host, since {reason}" if reason else f"a scan of {loop.hi - loop.lo} rows"
+    trace.forms += [f"{head}: {form}", *(f"  {inner}" for inner in loop.body.forms)]
+    if reason:
+        trace.loops.append(loop)
+        return [_element(c.result) for c in loop.carries]
+    name_stages(loop.body)
+    return [_element(t) for t in recurrence(loop)]
 
 
 def _traced(
@@ -97,7 +121,7 @@ def _traced(
     """
     code = getattr(body, "__code__", None)
     title = f"the body of sl.fori_loop in {trace.title}"
-    inner = Trace(title, code, trace, statements=trace.statements)
+    inner = Trace(title, code, trace, statements=trace.statements, rule=trace.rule)
     index = Var("i" if code is None or not code.co_argcount else code.co_varnames[0])
     with entered(inner):
         at = wrapped(index if lo >= 0 else index + lo)

@@ -13,6 +13,7 @@ from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Var
 from schedlang.runtime.kernel import Kernel
+from schedlang.tracing.repeated import run_repeated
 from schedlang.tracing.trace import HostLoop, Trace, Value
 
 Key = Union[Tensor, Var]
@@ -62,6 +63,16 @@ class Program:
     def kernels(self) -> list[Kernel]:
         """The kernels, in the order of their first calls."""
         return list(_kernels(self))
+
+    @property
+    def only_kernel(self) -> KernelCall | None:
+        """The step of a program that is one kernel of a CPU, whose shapes are all known."""
+        if len(self.steps) != 1 or self.constants:
+            return None
+        (step,) = self.steps
+        if not isinstance(step, KernelCall) or step.kernel.signature.sizes:
+            return None
+        return step if step.kernel.target.kind in ("cpu", "python") else None
 
     def may_write(self, argument: int, place: int) -> bool:
         """Return whether the result at ``place`` may be written into the memory of an argument.
@@ -132,7 +143,12 @@ def _run_loop(step: LoopCall, values: list[Any]) -> None:
     # the place in the carry for which an array was made; the first ones are the caller's
     made_for: dict[int, int] = {}
     first = min(step.lo, 0)
-    for i in range(step.lo, step.hi):
+    iterations, only = range(step.lo, step.hi), step.body.only_kernel
+    if only is not None:
+        inputs, leaving = only.inputs, step.body.returned
+        carries = run_repeated(only.kernel, iterations, first, read, carries, inputs, leaving)
+        iterations = range(0)
+    for i in iterations:
         spare = [arrays.pop() if arrays else None for arrays in free]
         made = step.body([i - first, *read, *carries], spare)
         kept = {id(array) for array in made}

@@ -10,7 +10,7 @@ from typing import Any, Optional
 import numpy as np
 
 from schedlang.compute.tensor import Tensor, placeholder
-from schedlang.errors import CallError, explain
+from schedlang.errors import CallError, CopyWarning, explain, warn_user
 from schedlang.expr.nodes import Cast, Var
 from schedlang.language.construct import cast
 from schedlang.runtime.arrays import empty_like_library
@@ -24,7 +24,10 @@ from schedlang.tracing.leaves import Form, flattened, rebuilt
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.program import Key, Program, plan
 from schedlang.tracing.scheduling import scheduled
-from schedlang.tracing.trace import Storage, Trace, called, entered
+from schedlang.tracing.trace import LoopRule, Storage, Trace, called, entered
+
+# the bytes from which on a copy of an argument is worth a warning
+LARGE_COPY = 2**20
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Specialization:
     ``written`` pairs results of the program with the arguments that they replace, and says whether
     the kernel may write there itself. The results before them are the leaves of what the function
     returns, in ``form``. ``returns`` says for each of those which argument it is, if it is one.
+    ``loops`` are lines of text, which say for each ``sl.fori_loop`` how it runs.
     """
 
     name: str
@@ -41,6 +45,7 @@ class Specialization:
     form: Form
     returns: tuple[Optional[int], ...]
     written: tuple[tuple[int, int, bool], ...]
+    loops: tuple[str, ...] = ()
 
     def __call__(self, given: Given) -> Any:
         outputs: list[Any] = [None] * len(self.program.returned)
@@ -48,7 +53,7 @@ class Specialization:
             self._check_apart(given, argument)
             if direct and given.arrays[argument].flags.c_contiguous:
                 outputs[k] = given.arrays[argument]
-        results = self._apart(self.program(given.arrays, outputs), given, outputs)
+        results = self._apart(self.program(self._rows(given), outputs), given, outputs)
         for k, argument, _ in self.written:
             if results[k] is not given.arrays[argument]:
                 np.copyto(given.arrays[argument], results[k])
@@ -57,6 +62,25 @@ class Specialization:
             for k, argument in enumerate(self.returns)
         ]
         return rebuilt(self.form, leaves)
+
+    def _rows(self, given: Given) -> list[Any]:
+        """Return the arguments as kernels take them: row by row, copies of strided arrays."""
+        arrays: list[Any] = []
+        for value, leaf in zip(given.arrays, given.leaves):
+            if isinstance(value, np.ndarray) and not value.flags.c_contiguous:
+                if value.nbytes >= LARGE_COPY:
+                    warn_user(
+                        explain(
+                            f"{self.name}({leaf.name}=...) of {value.nbytes / 2**20:.0f} MiB",
+                            f"it is strided (strides {value.strides}), so that each call copies it",
+                            f"If you call {self.name} several times, copy it once: "
+                            f"{leaf.name} = np.ascontiguousarray({leaf.name}).",
+                        ),
+                        CopyWarning,
+                    )
+                value = np.ascontiguousarray(value)
+            arrays.append(value)
+        return arrays
 
     def _apart(self, results: list[Any], given: Given, outputs: Sequence[Any]) -> list[Any]:
         """Return the results, none of which is an argument, a constant or another result.
@@ -128,7 +152,9 @@ def specialize(
 ) -> Specialization:
     """Trace ``function`` for arguments as in ``given``, and build its kernels."""
     name = getattr(function, "__name__", "traced")
-    trace = Trace(name, getattr(function, "__code__", None))
+    # between the kernels of a loop on the host, arrays would leave the GPU
+    rule = LoopRule(limited=not target.is_gpu)
+    trace = Trace(name, getattr(function, "__code__", None), rule=rule)
     with entered(trace):
         keys, storages, args, named = _arguments(signature, given, trace)
         before = [None if s is None else trace.values[s] for s in storages]
@@ -148,7 +174,7 @@ def specialize(
         (k, argument, (p := program.returned[k]) not in own and program.may_write(argument, p))
         for k, (argument, _) in enumerate(written, len(values))
     )
-    return Specialization(name, program, form, tuple(returns), replaced)
+    return Specialization(name, program, form, tuple(returns), replaced, tuple(trace.forms))
 
 
 def _argument(leaf: Any, storages: Sequence[Storage | None]) -> int | None:

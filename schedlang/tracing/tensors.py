@@ -8,13 +8,16 @@ from typing import Any
 
 from schedlang.arrays.stages import tensor_of
 from schedlang.compute.tensor import Tensor, placeholder
-from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.errors import ComputeTypeError
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr
 from schedlang.tracing.array import value_of, wrapped
 from schedlang.tracing.leaves import flattened, rebuilt
 from schedlang.tracing.naming import name_stages
-from schedlang.tracing.trace import Storage, Trace, Value, called, entered
+from schedlang.tracing.trace import LoopRule, Storage, Trace, Value, called, entered
+
+# loops are scans, however large
+TENSORS = LoopRule(host=False, limited=False)
 
 
 def trace(function: Callable[..., Any], *specs: Any, **named: Any) -> Any:
@@ -28,8 +31,8 @@ def trace(function: Callable[..., Any], *specs: Any, **named: Any) -> Any:
     The tensors come in the tuples, lists and dicts that ``function`` returns. If it returns
     ``None``, they are the new values of the arguments that it assigns to, one or a tuple.
 
-    Raises :class:`~schedlang.errors.ComputeError` for a function with an ``sl.fori_loop``, whose
-    loops run on the host, and what :func:`~schedlang.jit` raises.
+    An ``sl.fori_loop`` becomes a scan. Raises :class:`~schedlang.errors.ComputeError` for one that
+    has no such form and would run on the host, and what :func:`~schedlang.jit` raises.
 
     >>> import numpy as np, schedlang as sl
     >>> def normalized(x):
@@ -43,7 +46,7 @@ def trace(function: Callable[..., Any], *specs: Any, **named: Any) -> Any:
         raise ComputeTypeError(f"sl.trace({function!r}, ...): the first argument is a function")
     given = getattr(function, "function", function)
     title = getattr(given, "__name__", "the function")
-    running = Trace(title, getattr(given, "__code__", None))
+    running = Trace(title, getattr(given, "__code__", None), rule=TENSORS)
     with entered(running):
         storages: list[Storage] = []
         names = list(inspect.signature(given).parameters)
@@ -52,15 +55,6 @@ def trace(function: Callable[..., Any], *specs: Any, **named: Any) -> Any:
         before = [running.values[s] for s in storages]
         leaves, form = flattened(called(given, args, others))
         values = [value_of(leaf, title) for leaf in leaves]
-    if running.loops:
-        raise ComputeError(
-            explain(
-                f"sl.trace({title}, ...)",
-                "sl.fori_loop runs its body as kernels in a loop on the host, which is no tensor",
-                f"Trace the body alone, write a recurrence as sl.scan, or take the kernels of "
-                f"sl.jit({title}).",
-            )
-        )
     name_stages(running)
     if form.kind is not None:
         return rebuilt(form, [tensor_of(v, "a result of sl.trace") for v in values])

@@ -72,6 +72,17 @@ class HostLoop:
     storages: tuple[Storage, ...] = ()
 
 
+@dataclass(frozen=True)
+class LoopRule:
+    """Which loops become scans: all that have the form, or, if ``limited``, those of little work.
+
+    The others run on the ``host``, or are refused.
+    """
+
+    host: bool = True
+    limited: bool = True
+
+
 @dataclass(eq=False)
 class Trace:
     """The computation of a function, or of the body of a loop in it, so far.
@@ -84,6 +95,7 @@ class Trace:
     * ``made`` has what each statement of the function made, ``targets`` the names that they assign,
       and ``counts`` how many stages each line made, also in functions that it calls.
     * ``computed`` has the results of calls so far, which equal calls share.
+    * ``rule`` says which loops become scans, and ``forms`` what each became, for users.
     """
 
     title: str
@@ -99,6 +111,8 @@ class Trace:
     counts: dict[tuple[str, int], int] = field(default_factory=dict)
     statements: Statements = field(default_factory=Statements)
     computed: dict[Any, Any] = field(default_factory=dict)
+    rule: LoopRule = LoopRule()
+    forms: list[str] = field(default_factory=list)
 
     def new(self, value: Value) -> Storage:
         """Return a storage with ``value``."""
@@ -298,6 +312,6 @@ def entered(trace: Trace) -> Iterator[None]:
 
 
 __all__ = [
-    "Carry", "HostLoop", "Storage", "Trace", "Value", "called", "current", "entered", "running",
-    "stand_in",
+    "Carry", "HostLoop", "LoopRule", "Storage", "Trace", "Value", "called", "current", "entered",
+    "running", "stand_in",
 ]  # fmt: skip

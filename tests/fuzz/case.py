@@ -35,6 +35,8 @@ from tests.fuzz.steps import bound
 
 MOST_ITERATIONS = 60_000
 MOST_GRAPHS = 10
+# the share of computations with complex numbers
+COMPLEX_SHARE = 0.06
 UNWRITTEN = 77
 ORDERED = ("parallel ", "vectorize ", "vthread ", "Idx.")
 
@@ -47,7 +49,7 @@ def run_case(seed: int | str, index: int, targets: Sequence[str] = (), texts: bo
     key = f"{seed}:{index}"
     rng = Random(key)
     for _ in range(MOST_GRAPHS):
-        case = Case(key, random_graph(rng))
+        case = Case(key, random_graph(rng, complexes=COMPLEX_SHARE))
         try:
             _run(rng, case, targets, texts)
         except Exception as error:

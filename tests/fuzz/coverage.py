@@ -7,7 +7,7 @@ from collections import Counter
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import For, If, walk
 from tests.fuzz.record import Case
-from tests.fuzz.values import DTYPES
+from tests.fuzz.values import COMPLEX, DTYPES
 
 LOOPS = ("parallel", "vectorize", "unroll", "vthread", "thread")
 EXPECTED = (
@@ -22,7 +22,7 @@ EXPECTED = (
     "size 1 at the call", "NaN and infinities", "integer limits", "scalar argument",
     "several outputs", "guard", "cut tail", "sliding window", "masked lanes", "attached stage",
     "unfit on the way", "intermediate argument", "attached argument", "attached in another order",
-    *LOOPS, *sorted(set(DTYPES)),
+    *LOOPS, *sorted({*DTYPES, *COMPLEX}),
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from tests.fuzz.ragged import ragged_range
 from tests.fuzz.scans import random_scan
 from tests.fuzz.scatters import random_scatter
 from tests.fuzz.values import (
+    COMPLEX,
     HAS_BFLOAT,
     INTEGERS,
     MOST_POINTS,
@@ -28,6 +29,7 @@ from tests.fuzz.values import (
     need,
     operand,
     placeholder,
+    rounds,
     value_of,
 )
 
@@ -38,12 +40,18 @@ _COARSE = {"sum", "prod", "custom", "argmax", "argmin", "pair reducer", "reducti
 RAGGED = 0.22
 
 
-def random_graph(rng: Random, symbolic: float = 0.18) -> Graph:
-    """Return a computation of one to six stages; a share ``symbolic`` has symbolic sizes."""
+def random_graph(rng: Random, symbolic: float = 0.18, complexes: float = 0.0) -> Graph:
+    """Return a computation of one to six stages; a share ``symbolic`` has symbolic sizes.
+
+    A share ``complexes`` has complex numbers.
+    """
     # drawn from the seed without a draw, so that cases of other dtypes stay as they are
     odd_seed = rng.getstate()[1][1] % 2
+    complex_seed = rng.getstate()[1][2] / 2**32
     g = Graph(rng)
     _mode(g, symbolic)
+    if complex_seed < complexes:
+        g.special, g.dtypes = "", COMPLEX
     placeholder(g, rng.choice((1, 2, 2, 2, 3)), rng.choice(g.dtypes))
     count = rng.choice((1, 2, 2, 3, 3, 4, 5, 6))
     while sum(not t.inner for t in g.tensors) - len(g.inputs) < count:
@@ -195,7 +203,7 @@ def _stencil(g: Graph) -> None:
     for at in reads[1:]:
         text = combine(g, text, f"{lead.name}[{at}]", lead.dtype, axes)
     g.kinds.add("stencil")
-    _emit(g, "T", axes, text, lead.dtype, lead.exact and not lead.dtype.startswith("float"))
+    _emit(g, "T", axes, text, lead.dtype, lead.exact and not rounds(lead.dtype))
 
 
 def _tuple(g: Graph) -> None:
@@ -240,7 +248,7 @@ def _padded(g: Graph) -> None:
     inside = f"{lead.name}[{', '.join(index)}]"
     body = f'sl.if_then_else({" & ".join(conds)}, {inside}, sl.const({zero}, "{lead.dtype}"))'
     g.kinds.add("padding by a condition")
-    _emit(g, "Q", axes, body, lead.dtype, lead.exact and not lead.dtype.startswith("float"))
+    _emit(g, "Q", axes, body, lead.dtype, lead.exact and not rounds(lead.dtype))
 
 
 def _continued(g: Graph) -> None:
@@ -266,7 +274,7 @@ def _continued(g: Graph) -> None:
     g.lines.append(f'{name} = sl.pad({lead.name}, {before}, {after}, "{mode}", name="{name}")')
     shape, size = tuple(t for t, _ in grown), tuple(n for _, n in grown)
     g.tensors.append(Made(name, shape, size, lead.dtype,
-                          lead.exact and not lead.dtype.startswith("float")))  # fmt: skip
+                          lead.exact and not rounds(lead.dtype)))  # fmt: skip
     g.kinds.add(f"pad {mode}")
 
 
@@ -329,6 +337,9 @@ def _reduction(g: Graph) -> None:
     kind = g.rng.choice((*often, *often, "max", "min", "prod", "argmax", "argmin", "custom"))
     if kind in ("sum", "prod", "custom") and dtype == "bool":
         kind = "max"
+    if dtype.startswith("complex"):
+        # they have no order and no reducers of the user's, and a product of many may overflow
+        kind = "sum"
     terms = _terms(reduce)
     if kind == "prod" and (dtype == "float16" or (g.special and dtype[0] == "f" and terms > 30)):
         # it may overflow or underflow, and results would depend on the order of the factors
@@ -340,7 +351,7 @@ def _reduction(g: Graph) -> None:
         both = exact and exact_too
         a = f"{a} * {b}" if product else combine(g, a, b, dtype, axes, both)
         exact = exact and exact_too and not (g.special and dtype.startswith("float"))
-    whole = exact and not dtype.startswith("float")
+    whole = exact and not rounds(dtype)
     if kind.startswith("arg"):
         if not exact or any(r.text == "0" for r in reduce):
             return

@@ -43,6 +43,9 @@ def arrays(g: Graph, seed: int, sizes: Mapping[str, int]) -> dict[str, np.ndarra
             values = rng.integers(*g.ranges[t.name], size=shape)
         elif t.dtype == "bool":
             values = rng.integers(0, 2, size=shape)
+        elif "complex" in t.dtype:
+            parts = rng.integers(-8, 9, size=(2, *shape)) / 4
+            values = parts[0] + 1j * parts[1]
         elif "float" in t.dtype:
             values = rng.integers(-8, 9, size=shape) / 4
             if g.special:

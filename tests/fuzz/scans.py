@@ -7,7 +7,7 @@ from typing import Any
 
 from schedlang.errors import BoundsError, ComputeError, UnprovenWarning
 from tests.fuzz.record import Mismatch
-from tests.fuzz.values import MOST_SIZE, SMALL, Graph, Made, need, placeholder
+from tests.fuzz.values import MOST_SIZE, SMALL, Graph, Made, need, placeholder, rounds
 
 # rows of a state that step t of T may read; Python evaluates them too
 ROWS = (
@@ -49,7 +49,7 @@ def random_scan(g: Graph) -> None:
         steps = rng.choice(symbolic)
     if symbolic and g.chance(0.4):
         width = rng.choice(symbolic)
-    dtype = rng.choice([t for t in ("float32", "int32", "int8") if t in set(g.dtypes)])
+    dtype = rng.choice([t for t in ("float32", "int32", "int8", "complex64") if t in set(g.dtypes)])
     x = placeholder(g, 2, dtype, [steps, width])
     rows = 2 if steps[1] > 2 and g.chance(0.3) else 1
     need(g, steps[0], rows)
@@ -87,7 +87,7 @@ def random_scan(g: Graph) -> None:
             reads = f"{mid}[t, i]" if g.chance(0.5) else f"{mid}[t, {across} - 1 - i] + {mid}[t, i]"
         else:
             reads = before
-        if dtype == "float32":
+        if rounds(dtype):
             reads = f"({reads}) * 0.5"
         update = g.name("U")
         g.lines.append(f'{update} = {call}{reads} + {x.name}[t, i], name="{update}")')
@@ -101,7 +101,7 @@ def random_scan(g: Graph) -> None:
             f"sl.scan({inits[0]}, late, {states[0]}, inputs=[{x.name}])\n"
         )
     name = g.name("N")
-    exact = dtype != "float32"
+    exact = not rounds(dtype)
     made = [name] if count == 1 else [f"{name}_v{k}" for k in range(count)]
     if count > 1 and g.chance(0.5):
         # an update may precede the one that it reads

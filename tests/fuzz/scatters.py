@@ -16,6 +16,7 @@ from tests.fuzz.values import (
     lead_of,
     operand,
     placeholder,
+    rounds,
 )
 
 KINDS = ("sum", "sum", "sum", "max", "min", "prod", "last", "last", "any", "argmax")
@@ -41,8 +42,9 @@ def random_scatter(g: Graph) -> None:
     value, exact = operand(g, domain, dtype, lead)
     if kind == "argmax" and (not exact or any(a.text == "0" for a in domain)):
         kind = "max"
-    floats = dtype.startswith("float")
-    if kind == "prod" and (floats or g.special):
+    if kind == "prod" and (rounds(dtype) or g.special):
+        kind = "sum"
+    if kind not in ("sum", "last") and dtype.startswith("complex"):
         kind = "sum"
     if kind in ("sum", "prod"):
         terms = int(np.prod([max(a.size, 1 if a.text.isdigit() else MOST_SIZE) for a in domain]))
@@ -68,7 +70,7 @@ def random_scatter(g: Graph) -> None:
     )
     g.kinds |= {"scatter", f"scatter by {kind}"}
     made = "int64" if kind == "argmax" else dtype
-    whole = exact and not made.startswith("float")
+    whole = exact and not rounds(made)
     g.tensors.append(
         Made(name, tuple(t for t, _ in shape), tuple(s for _, s in shape), made, whole)
     )

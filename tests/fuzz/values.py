@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from random import Random
 
@@ -15,6 +15,8 @@ INTEGERS = (
 )  # fmt: skip
 HAS_BFLOAT = find_spec("ml_dtypes") is not None
 DTYPES = ("float32",) * 7 + ("float64", "float16", *INTEGERS)
+# those of a computation with complex numbers
+COMPLEX = ("complex64",) * 4 + ("complex128", "float32", "float64", "int32")
 MOST_POINTS = 700
 MOST_SIZE = 20
 
@@ -210,8 +212,16 @@ def operand(g: Graph, axes: list[Ax], dtype: str, lead: Made | None = None) -> t
     return f'sl.const({"True" if dtype == "bool" else 1}, "{dtype}")', True
 
 
+def rounds(dtype: str) -> bool:
+    """Return whether results of ``dtype`` are rounded, and depend on the order of operations."""
+    return dtype.startswith(("float", "complex"))
+
+
 def cast(g: Graph, text: str, t: Made, dtype: str) -> str:
     """Convert ``text`` to ``dtype``; clamp floats to small values before they become integers."""
+    if t.dtype.startswith("complex") and not dtype.startswith("complex"):
+        part = f"sl.{g.rng.choice(('real', 'imag'))}({text})"
+        return cast(g, part, replace(t, dtype="float64"), dtype)
     if dtype == "bool":
         return f"({text} > 0)" if t.exact and t.dtype != "bool" else f"({text} == {text})"
     if t.dtype.startswith("float") and not dtype.startswith("float"):
@@ -245,16 +255,16 @@ def combine(
     rng = g.rng
     if dtype == "bool":
         return rng.choice((f"({a} & {b})", f"({a} | {b})", f"({a} ^ {b})", f"({a} == {b})"))
-    common = (
-        [f"({a} + {b})"] * 4 + [f"({a} - {b})"] * 2 + [f"sl.max({a}, {b})", f"sl.min({a}, {b})"]
-    )
+    ordered = not dtype.startswith("complex")
+    common = [f"({a} + {b})"] * 4 + [f"({a} - {b})"] * 2
+    common += [f"sl.max({a}, {b})", f"sl.min({a}, {b})"] if ordered else [f"sl.conj({a}) * {b}"]
     if g.special:
         common += common[-2:] * 2
     common += [
         f"sl.select({condition_of(g, axes)}, {a}, {b})",
         f"sl.if_then_else({condition_of(g, axes)}, {a}, {b})",
     ]
-    if exact:
+    if exact and ordered:
         # the condition tests an operand of the choice
         common += [f"sl.if_then_else({a} > {b}, {a}, 0)", f"sl.select({a} > 0, {a}, {b})"]
     made = _one_of(g, common, a, b, dtype)
@@ -264,6 +274,8 @@ def combine(
 
 def _one_of(g: Graph, common: list[str], a: str, b: str, dtype: str) -> str:
     rng = g.rng
+    if dtype.startswith("complex"):
+        return rng.choice((*common, f"({a} * {b})", f"({a} * (0.5 - 1j) + {b})"))
     if dtype.startswith("float"):
         return rng.choice((*common, f"({a} * {b})", f"({a} * 0.5 + {b})"))
     return rng.choice((*common, f"({a} * {b})", f"({a} & {b})", f"({a} ^ {b})"))
@@ -273,6 +285,12 @@ def unary(g: Graph, a: str, dtype: str, exact: bool, axes: list[Ax]) -> tuple[st
     rng = g.rng
     if dtype == "bool":
         return f"(~{a})", exact
+    if dtype.startswith("complex"):
+        whole = (f"sl.conj({a})", f"(-{a})", f"({a} * 1j)", f"({a} / (2 - 1j))", f"({a}) ** 2")
+        turn = f"np.exp(1j * sl.real({a}))"
+        parts = (f"sl.abs({a})", f"(sl.real({a}) - sl.imag({a}))", turn)
+        made = rng.choice((*whole, *parts))
+        return (made if made in whole else f'sl.cast({made}, "{dtype}")'), False
     if dtype.startswith("float"):
         smooth = (f"sl.tanh({a})", f"sl.exp(sl.min({a}, 1.0))", f"sl.sqrt(sl.abs({a}))")
         more = (f"np.exp(-sl.abs({a}))", f"sl.sigmoid({a})", f"sl.abs({a})", f"(-{a})")
@@ -300,4 +318,4 @@ def value_of(
     if g.scalars and dtype == "float32" and g.chance(0.4):
         text = f"({text} * alpha)"
     # rounding may differ between schedules, so only integers may be compared with a threshold
-    return text, exact and not dtype.startswith("float")
+    return text, exact and not rounds(dtype)

@@ -18,6 +18,8 @@ from schedlang.ir.offsets import flat, lane_step, strides
 
 # bytes of a step that a prefetcher follows
 NEAR = 2 * LINE
+# streams that the prefetchers of a core follow side by side
+STREAMS = 16
 # bytes of a page, inside of which virtual and physical addresses agree
 PAGE = 4096
 
@@ -119,11 +121,12 @@ def line_traffic(
 def _jumps(access: Reach, loops: Sequence[For]) -> bool:
     """Return whether the innermost loop that moves an access skips lines from step to step.
 
-    The lanes and the copies of a statement are one step.
+    The lanes and the copies of a statement are one step. A few skipping steps inside of a loop that
+    skips no lines are streams, each of which a prefetcher follows.
     """
     offset = flat(access.buffer, access.indices)
     size = itemsize(access.buffer.dtype)
-    run = size
+    run, streams = size, 1
     for loop in reversed(loops):
         step = lane_step(offset, loop.axis)
         if step == 0:
@@ -132,8 +135,12 @@ def _jumps(access: Reach, loops: Sequence[For]) -> bool:
             if step == run // size and isinstance(loop.extent, int):
                 run *= loop.extent
             continue
-        return step is None or abs(step) * size > max(run, NEAR)
-    return False
+        if step is not None and abs(step) * size <= max(run, NEAR):
+            return False
+        streams *= loop.extent if isinstance(loop.extent, int) else STREAMS + 1
+        if step is None or streams > STREAMS:
+            return True
+    return streams > 1
 
 
 def _footprints(

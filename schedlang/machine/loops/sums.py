@@ -8,7 +8,7 @@ the loop and stored after it. LLVM calls this scalar promotion; Exo, ``stage_mem
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from schedlang.expr.nodes import Axis, Expr, Var
@@ -25,6 +25,7 @@ from schedlang.ir.nodes import (
     Stmt,
     Store,
     block_of,
+    changed,
     expressions,
     mapped,
     walk,
@@ -74,7 +75,7 @@ def _inside(loop: For, job: LoopJob, place: _Place) -> _Place:
     if becomes_lanes(loop, job.target):
         assert isinstance(loop.extent, int)
         most = most_lanes(loop, job.target)
-        lanes = loop if loop.extent <= most else replace(loop, extent=most)
+        lanes = loop if loop.extent <= most else changed(loop, extent=most)
     if not is_loop(loop, job):
         written = loop.extent if loop.kind == "unroll" and isinstance(loop.extent, int) else 1
         return _Place(place.loops, place.copies * written, lanes)

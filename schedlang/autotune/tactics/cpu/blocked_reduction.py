@@ -41,6 +41,10 @@ from schedlang.schedule.schedule import Schedule
 BLOCKS = (8, 16, 32, 64)
 # numbers of groups of tiles along the lanes, which threads share
 GROUPS = (1, 2, 4, 8, 16)
+# the most steps of a block, where none of the numbers above divides
+MOST_STEPS = 64
+# numbers of groups of tiles that none of them divides: the last group has fewer tiles
+UNEVEN = (1, 2, 4)
 # bytes of an operand that is too large for the caches of a core
 LARGE = 2 << 20
 # the most copies of a multiply-add where taps are unrolled
@@ -127,6 +131,7 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     inside = {lane.at: tile.vectors * width, **dict(tile.rows)}
     cut = _phased(s, stage, found)
     inner = {at: cut.axes[at] for at in inside}
+    group = _group(s, stage, cut, lane.at, inside[lane.at], sizes[lane.at], knobs)
     ragged = {at for at, size in inside.items() if size < sizes[at] and sizes[at] % size}
     for at, size in inside.items():
         if size < sizes[at]:
@@ -138,7 +143,7 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
         at: Loop(axis, at, counts[at], at in ragged)
         for at, axis in moving if axis is not inner.get(at)
     }  # fmt: skip
-    across = _threads(s, stage, cut.loops, past, lane.at, knobs)
+    across = _threads(stage, cut.loops, past, lane.at, group, knobs)
     blocks, steps = _blocks(s, stage, cut.steps, knobs)
     rows = [inner[at] for at, _ in tile.rows]
     order = [*cut.remainders, *blocks, *across, *steps, *cut.taps, *rows, inner[lane.at]]
@@ -181,20 +186,39 @@ def _phased(s: Schedule, stage: StageFacts, found: Phases) -> _Cut:
     return cut
 
 
+def _group(
+    s: Schedule, stage: StageFacts, cut: _Cut, lane: int, tile: int, size: int, knobs: Knobs
+) -> Loop | None:  # fmt: skip
+    """Split the lanes into groups of tiles; return the loop over groups, if there are tiles.
+
+    The last group is smaller if the tiles do not divide into groups, or the lanes into tiles.
+    """
+    if tile >= size:
+        return None
+    count = -(-size // tile)
+    even = [n for n in GROUPS if count % n == 0]
+    options = even if len(even) > 1 or cut.loops else [n for n in UNEVEN if n <= count]
+    if len(cut.axes) == 1:
+        # no other loop has work for the threads
+        options = [n for n in options if n >= stage.problem.threads] or options
+    groups = knobs.choice(f"{stage.name}.groups", options)
+    length = -(-count // groups) * tile
+    uneven = size % length != 0
+    how = "cut" if uneven else "auto"
+    axis, cut.axes[lane] = s[stage.tensor].split(cut.axes[lane], factor=length, tail=how)
+    return Loop(axis, lane, -(-size // length), uneven)
+
+
 def _threads(
-    s: Schedule, stage: StageFacts, loops: list[Loop], past: dict[int, Loop], lane: int,
+    stage: StageFacts, loops: list[Loop], past: dict[int, Loop], lane: int, group: Loop | None,
     knobs: Knobs,
 ) -> list[Axis]:  # fmt: skip
     """Add the loops that threads share to ``loops``; return the others, which go inside blocks."""
-    name, across = stage.name, []
-    if lane in past:
-        tiles_there = past.pop(lane)
-        fitting = [n for n in GROUPS if tiles_there.extent % n == 0]
-        groups = knobs.choice(f"{name}.groups", fitting)
-        group, rest = s[stage.tensor].split(tiles_there.axis, nparts=groups)
-        loops.append(Loop(group, lane, groups))
-        across.append(rest)
-    if knobs.choice(f"{name}.past", ["lanes", "all"]) == "lanes":
+    across = []
+    if group is not None:
+        loops.append(group)
+        across.append(past.pop(lane).axis)
+    if knobs.choice(f"{stage.name}.past", ["lanes", "all"]) == "lanes":
         loops += past.values()
     else:
         across += [loop.axis for loop in past.values()]
@@ -210,20 +234,21 @@ def _points_of_phase(stage: StageFacts, found: Phases) -> tuple[int, ...]:
 
 
 def _tiles(stage: StageFacts, lane: Lane, found: Phases) -> list[Tile]:
-    """Return the tiles of whole vectors; with phases, a tile divides the points of a phase."""
+    """Return the tiles of whole vectors. With phases, a tile divides the points of a phase."""
     sizes, width = _points_of_phase(stage, found), stage.width
     fitting = tiles(stage, lane, lane.at, sizes if found else ())
     return [
         t for t in fitting
-        if sizes[lane.at] % (t.vectors * width) == 0
-        and not (found and any(sizes[at] % n for at, n in t.rows))
+        if not (found and any(sizes[at] % n for at, n in ((lane.at, t.vectors * width), *t.rows)))
+        and t.vectors * width <= sizes[lane.at]
     ]  # fmt: skip
 
 
 def _block_sizes(stage: StageFacts, steps: Sequence[Axis]) -> list[int]:
     """Return the block sizes that divide the longest loop."""
     length = max(stage.extents(steps), default=1)
-    return [n for n in BLOCKS if n < length and n in divisors(length)]
+    fitting = [n for n in divisors(length) if min(BLOCKS) <= n < min(length, MOST_STEPS + 1)]
+    return [n for n in BLOCKS if n in fitting] or fitting
 
 
 def _blocks(
@@ -249,11 +274,14 @@ TACTIC = Tactic(
         TILE,
         Knob(
             "C.steps", "8, 16, 32, 64 or all",
-            "the number of reduction steps in a block; all steps means no blocks",
+            "the number of reduction steps in a block; all steps means no blocks. If none of these "
+            "divides the steps, it is any divisor from 8 to 64",
         ),
         Knob(
             "C.groups", GROUPS,
-            "the number of groups of tiles along the lanes; threads share the groups",
+            "the number of groups of tiles along the lanes; threads share the groups. Without one "
+            "of these that divides the number of tiles, it is 1, 2 or 4, and the last group is "
+            "smaller",
         ),
         Knob(
             "C.past", ("lanes", "all"),

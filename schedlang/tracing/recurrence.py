@@ -1,0 +1,273 @@
+"""A loop as a scan: each iteration is a row, which the stages of the body compute from the last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from schedlang.arrays.naming import automatic_name, mark_automatic
+from schedlang.arrays.stages import axis_names, data_axes, each, read
+from schedlang.compute.define import defined, finished
+from schedlang.compute.graph import operations
+from schedlang.compute.read import Read
+from schedlang.compute.scan import scan
+from schedlang.compute.tensor import ComputeOp, Operation, ScanOp, Tensor, placeholder
+from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.expr.visit import postorder, rewrite
+from schedlang.index.simplify import simplify
+from schedlang.language.construct import settled
+from schedlang.tracing.trace import HostLoop, LoopRule, Value
+
+# the most points that the stages of a body compute in an iteration of a scan. Beyond, a call of a
+# kernel costs little beside its work, for which steps of a scan lack some schedules
+MOST_POINTS = 2**18
+# the most elements of what depends on the index alone, which is computed for all iterations at once
+MOST_ELEMENTS = 2**22
+
+
+def host_reason(loop: HostLoop, rule: LoopRule) -> str:
+    """Return why a loop runs on the host, and is no scan; "" for a scan."""
+    if loop.body.loops:
+        return "its body has a loop on the host"
+    ops = _operations(loop)
+    for op in ops:
+        if isinstance(op, ScanOp):
+            return f"its body has the recurrence {op.name}"
+        if isinstance(op, ComputeOp):
+            if op.destination is not None:
+                return f"its body has the scatter {op.name}"
+            if any(a.bounds is not None for a in op.reduce_axis):
+                return f"its body has the ragged reduction {op.name}"
+    points = sum(_points(op) for op in ops)
+    if rule.limited and points > MOST_POINTS:
+        return (
+            f"each iteration computes {points:,} elements and terms of sums, more than "
+            f"{MOST_POINTS:,}"
+        )
+    _, indexed = _dependences(loop, ops)
+    rows = loop.hi - loop.lo
+    elements = sum(rows * prod(e for e in op.shape if isinstance(e, int)) for op in indexed)
+    if rule.host and elements > MOST_ELEMENTS:
+        return (
+            f"what depends on its index alone has {elements:,} elements in all iterations, more "
+            f"than {MOST_ELEMENTS:,}"
+        )
+    return ""
+
+
+def _dependences(loop: HostLoop, ops: Sequence[Operation]) -> tuple[set[Tensor], list[ComputeOp]]:
+    """Return the tensors that depend on a carry, and the operations that depend on the index alone.
+
+    ``ops`` come in their order of computation.
+    """
+    carried: set[Tensor] = {c.entering for c in loop.carries if not _same(c.leaving, c.entering)}
+    indexed: list[ComputeOp] = []
+    known: set[Tensor] = set()
+    for op in ops:
+        if not isinstance(op, ComputeOp):
+            continue
+        given = set(op.input_tensors)
+        if given & carried:
+            carried.update(op.outputs)
+        elif given & known or any(node is loop.index for node in postorder(op.roots)):
+            indexed.append(op)
+            known.update(op.outputs)
+    return carried, indexed
+
+
+def _operations(loop: HostLoop) -> list[Operation]:
+    leaving = [v for v in _leaving(loop) if isinstance(v, Tensor)]
+    return operations(leaving)
+
+
+def _leaving(loop: HostLoop) -> list[Value]:
+    """Return the values after an iteration, the tensors of an expression among them."""
+    found: list[Value] = []
+    for carry in loop.carries:
+        if isinstance(carry.leaving, Tensor):
+            found.append(carry.leaving)
+        else:
+            nodes = postorder([carry.leaving])
+            found += [node.tensor for node in nodes if isinstance(node, Read)]
+    return found
+
+
+def _points(op: Operation) -> int:
+    """Return how many values an operation computes, 0 for sizes that only a call knows."""
+    if not isinstance(op, ComputeOp):
+        return 0
+    axes = (*op.axis, *op.reduce_axis)
+    extents = [a.extent for a in axes if isinstance(a.extent, int)]
+    return prod(extents) if len(extents) == len(axes) else 0
+
+
+def recurrence(loop: HostLoop) -> list[Tensor]:
+    """Return the values of the carries after a loop for which :func:`host_reason` has none.
+
+    Row 0 of each state is the value before the loop, and row ``k`` that after ``k`` iterations.
+    """
+    fixed = [_same(c.leaving, c.entering) for c in loop.carries]
+    moving = [c for c, same in zip(loop.carries, fixed) if not same]
+    rows = loop.hi - loop.lo + 1
+    known: dict[Tensor, Value] = {t: v for v, t in loop.read}
+    known |= {c.entering: c.start for c, same in zip(loop.carries, fixed) if same}
+    name = automatic_name("loop")
+    states = [
+        placeholder((rows, *c.entering.shape), c.entering.dtype, name=f"{name}.state{k}")
+        for k, c in enumerate(moving)
+    ]
+    carried, indexed = _dependences(loop, _operations(loop))
+    body = _Body(
+        loop.index, max(loop.lo, 0), rows, known,
+        dict(zip((c.entering for c in moving), states)), frozenset(carried),
+        frozenset(t for op in indexed for t in op.outputs),
+    )  # fmt: skip
+    updates: list[Tensor] = []
+    for k, carry in enumerate(moving):
+        update = body.row_of(carry.leaving, f"{name}.step{k}", updates)
+        updates.append(update)
+    firsts = [_first(c.start, state, f"{name}.first{k}")
+              for k, (c, state) in enumerate(zip(moving, states))]  # fmt: skip
+    results: list[Tensor] = []
+    if moving:
+        made = scan(firsts, updates, states, name=name)
+        results = made if isinstance(made, list) else [made]
+        for tensor in results[:1]:
+            mark_automatic(tensor)
+    last = iter(_last(tensor, rows - 1) for tensor in results)
+    return [_whole(c.start) if same else next(last) for c, same in zip(loop.carries, fixed)]
+
+
+def _same(value: Value, tensor: Tensor) -> bool:
+    """Return whether a value is a tensor, or the element of a 0-d one."""
+    element = isinstance(value, Read) and not value.indices and value.tensor is tensor
+    return value is tensor or element
+
+
+def _first(start: Value, state: Tensor, name: str) -> Tensor:
+    """Return the first row of a state."""
+    axes = (Axis("t", 1), *data_axes(state.shape[1:]))
+    value = read(start, axes[1:]) if isinstance(start, Tensor) else settled(start)
+    made: Tensor = defined(name, axes, value)
+    return made
+
+
+def _last(tensor: Tensor, row: int) -> Tensor:
+    return each("last", tensor.shape[1:], lambda *i: tensor.element((row, *i)))
+
+
+def _whole(value: Value) -> Tensor:
+    return value if isinstance(value, Tensor) else each("last", (), lambda: settled(value))
+
+
+@dataclass(frozen=True)
+class _Body:
+    """The stages of a body as stages over rows or over iterations.
+
+    ``known`` has the values from around the loop, and ``states`` the rows before. What depends on a
+    carry (``carried``) is computed row by row: iteration ``k`` makes row ``k + 1`` of ``rows``.
+    What depends on the index alone (``indexed``) is computed for each iteration, and the rest once.
+    The index of iteration 0 is ``first``. ``done`` has the stages so far.
+    """
+
+    index: Var
+    first: int
+    rows: int
+    known: Mapping[Tensor, Value]
+    states: Mapping[Tensor, Tensor]
+    carried: frozenset[Tensor]
+    indexed: frozenset[Tensor]
+    done: dict[Tensor, Tensor] = field(default_factory=dict)
+
+    def row_of(self, value: Value, name: str, taken: Sequence[Tensor]) -> Tensor:
+        """Return the stage whose row is ``value``, a new one if it is among those ``taken``."""
+        for op in operations([t for t in _tensors(value) if t not in self.done]):
+            self._add(op)
+        if isinstance(value, Tensor):
+            made = self.done.get(value)
+            if made is not None and value in self.carried and not any(made is t for t in taken):
+                return made
+            names = axis_names(value.ndim)
+            row = self._axis(names, self.rows)
+            axes = (row, *data_axes(value.shape, names))
+            element = self._moved(Read(value, axes[1:], value.dtype), row, row - 1)
+        else:
+            axes = (self._axis((), self.rows),)
+            element = settled(self._moved(value, axes[0], axes[0] - 1))
+        op = ComputeOp(name, axes, (element,))
+        found: Tensor = finished(op, 1, first={axes[0]: 1})
+        mark_automatic(found)
+        return found
+
+    def _axis(self, names: Sequence[str], extent: int) -> Axis:
+        """Return the axis of rows or iterations of a stage whose other axes have ``names``."""
+        return Axis(self.index.name if self.index.name not in names else "t", extent)
+
+    def _add(self, op: Operation) -> None:
+        """Make the stage of an operation of the body."""
+        if not isinstance(op, ComputeOp) or op.outputs[0] in self.done:
+            return
+        names = [a.name for a in (*op.axis, *op.reduce_axis)]
+        lead: tuple[Axis, ...] = ()
+        at: Expr | None = None
+        if op.outputs[0] in self.carried:
+            lead = (self._axis(names, self.rows),)
+            at = lead[0] - 1
+        elif op.outputs[0] in self.indexed:
+            lead = (self._axis(names, self.rows - 1),)
+            at = lead[0]
+        elif not any(t in self.known or t in self.done for t in op.input_tensors):
+            return
+        row = lead[0] if lead else None
+        memo: dict[int, Expr] = {}
+
+        def moved(values: Sequence[Expr]) -> tuple[Expr, ...]:
+            return tuple(self._moved(v, row, at, memo) for v in values)
+
+        new = replace(
+            op, axis=(*lead, *op.axis), body=moved(op.body),
+            where=None if op.where is None else moved([op.where])[0],
+            init=None if op.init is None else moved(op.init), outputs=(), view=False,
+        )  # fmt: skip
+        starts = {lead[0]: 1} if op.outputs[0] in self.carried else None
+        for old, tensor in zip(op.outputs, finished(new, len(op.body), True, starts)):
+            tensor.name = old.name
+            self.done[old] = tensor
+
+    def _moved(
+        self, value: Expr, row: Axis | None, at: Expr | None, memo: dict[int, Expr] | None = None
+    ) -> Expr:
+        """Return an expression of the body as one at a ``row``, of iteration ``at``."""
+
+        def swap(node: Expr) -> Expr | None:
+            if node is self.index:
+                assert at is not None
+                return simplify(at + self.first)
+            if not isinstance(node, Read):
+                return None
+            tensor = node.tensor
+            if tensor in self.states:
+                assert at is not None
+                return Read(self.states[tensor], (at, *node.indices), node.dtype)
+            if tensor in self.known:
+                value = self.known[tensor]
+                if not isinstance(value, Tensor):
+                    return settled(value)
+                return read(value, node.indices)
+            if tensor not in self.done:
+                return None
+            lead = row if tensor in self.carried else at if tensor in self.indexed else None
+            more = () if lead is None else (lead,)
+            return Read(self.done[tensor], (*more, *node.indices), node.dtype)
+
+        return rewrite(value, swap, memo)
+
+
+def _tensors(value: Value) -> list[Tensor]:
+    if isinstance(value, Tensor):
+        return [value]
+    return [node.tensor for node in postorder([value]) if isinstance(node, Read)]
+
+
+__all__ = ["MOST_POINTS", "host_reason", "recurrence"]
