@@ -52,12 +52,15 @@ CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     # windows
     (lambda: nn.conv2d_nchw(A, W, 0, 1, 1), ComputeError, "stride=0 must be 1 or more"),
     (lambda: nn.conv2d_nchw(A, W, 1.5, 1, 1), ComputeTypeError, "stride=1.5 must be made of integ"),
+    (lambda: nn.conv2d_nchw(A, W, n, 1, 1), ComputeTypeError, "stride=n must be made of integers"),
     (lambda: nn.conv2d_nchw(A, W, 1, -1, 1), ComputeError, "padding=-1 must be 0 or more"),
     (lambda: nn.conv2d_nchw(A, W, 1, (1, 1, 1), 1), ComputeError, "has 3 numbers, .* 2 or 4"),
     (lambda: nn.conv2d_nchw(A, W, 1, ((1, 1), (1, 1)), 1), ComputeTypeError, "made of pairs"),
     (lambda: nn.conv2d_nchw(A, W, 1, "FULL", 1), ComputeError, "neither 'VALID' nor 'SAME'"),
     (lambda: nn.conv2d_nchw(A, W, 1, 0, 3), ComputeError,
      r"height has 5 elements, fewer than a window's 7 elements \(3, 3 apart\)"),
+    (lambda: nn.conv2d_nchw(A, given(K=(4, 6, 0, 3))[0], 1, 1, 1), ComputeError,
+     r"kernel=\[0, 3\] must be 1 or more"),
     (lambda: nn.conv2d_nchw(A, given(K=(4, 6, h, 3))[0], 1, 1, 1), ComputeError, "H of K is h"),
     (lambda: nn.conv2d_transpose_nchw(A, given(K=(6, 2, 3, 3))[0], 2, 1, None, 2), ComputeError,
      "output_padding=2 must be smaller than the stride 2"),
@@ -124,6 +127,7 @@ CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: nn.mirror_pad(M, [5, 0]), ComputeError, "a width of 5 is more than the 4 elements"),
     (lambda: nn.pad(M, [-1, 0]), ComputeError, r"topi\.nn\.pad\(M\): before\[0\] is -1"),
     (lambda: nn.pad(M, [1]), ComputeError, "1 width, but M has 2 dimensions"),
+    (lambda: topi.utils.get_const_int(n), ComputeError, "n has no value before"),
     # names
     (lambda: topi.topk, SchedlangError, "sorting is not a computation of loops"),
     (lambda: topi.conv2d, AttributeError, "no attribute 'conv2d'"),

@@ -109,7 +109,7 @@ def test_lower_adds_outputs_that_are_left_out() -> None:
 def test_every_name_is_listed_in_the_documentation() -> None:
     page = (Path(__file__).parent.parent / "docs" / "topi.md").read_text(encoding="utf-8")
     modules = {"topi": topi, "topi.nn": topi.nn, "topi.image": topi.image,
-               "topi.sparse": topi.sparse}  # fmt: skip
+               "topi.sparse": topi.sparse, "topi.utils": topi.utils}  # fmt: skip
     for place, module in modules.items():
         for name in module.__all__:
             listed = f"topi.{name}" if isinstance(getattr(module, name), ModuleType) else name

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.errors import missing_name
-from schedlang.tvm.topi import cuda, generic, image, nn, sparse, x86
+from schedlang.tvm.topi import cuda, generic, image, nn, sparse, utils, x86
 from schedlang.tvm.topi.broadcast import (
     add,
     bitwise_and,
@@ -180,5 +180,5 @@ __all__ = [
     "reverse_sequence", "right_shift", "round", "rsqrt", "sequence_mask", "shape", "sigmoid",
     "sign", "sin", "sinh", "sliding_window", "sparse", "split", "sqrt", "squeeze", "stack",
     "strided_slice", "subtract", "sum", "take", "tan", "tanh", "tensordot", "tile", "transpose",
-    "trilu", "trunc", "unravel_index", "where", "x86",
+    "trilu", "trunc", "unravel_index", "utils", "where", "x86",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from schedlang.arrays.shapes import same
 from schedlang.compute.tensor import Extent, Tensor, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
-from schedlang.expr.nodes import Expr
+from schedlang.expr.nodes import Const, Expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import mod
 from schedlang.index.simplify import to_lin
@@ -104,8 +104,9 @@ def check_numbers(
             f"{asked}: {what}={given} has {len(items)} number{'s' * (len(items) != 1)}, but must "
             f"have {allowed}, or be one integer"
         )
+    items = [item.value if isinstance(item, Const) else item for item in items]
     for item in items:
-        if isinstance(item, bool) or not hasattr(item, "__index__"):
+        if isinstance(item, (bool, Expr)) or not hasattr(item, "__index__"):
             raise ComputeTypeError(f"{asked}: {what}={_shown(given)} must be made of integers")
         if item.__index__() < least:
             raise ComputeError(f"{asked}: {what}={given} must be {least} or more")

@@ -9,7 +9,7 @@ import numpy as np
 
 from schedlang.arrays import joining, rearranging, shaping
 from schedlang.arrays.elementwise import array as broadcasted
-from schedlang.arrays.shapes import axis_number
+from schedlang.arrays.shapes import axis_number, extent
 from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError
 from schedlang.expr.nodes import Axis, Expr
@@ -305,7 +305,7 @@ def sliding_window(
                 f"{asked}: a window of {size} does not fit in the {length} elements of dimension "
                 f"{first + k} of {data.name}"
             )
-        counts.append(shaping.extents([(as_expr(length) - size) // step + 1], asked)[0])
+        counts.append(extent((as_expr(length) - size) // step + 1))
     made: Tensor = compute(
         "sliding_window", (*data.shape[:first], *counts, *sizes),
         lambda *i: data.element((*i[:first], *(

@@ -54,6 +54,7 @@ def windows(
     :func:`paddings` takes it.
     """
     count = len(kernel)
+    check_numbers(asked, list(kernel), "kernel", (count,), 1)
     strides = check_numbers(asked, stride, "stride", (count,), 1)
     dilations = check_numbers(asked, dilation, "dilation", (count,), 1)
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]

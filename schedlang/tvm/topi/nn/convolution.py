@@ -81,7 +81,8 @@ def conv(
         at = dict(zip(layout, axes))
         channel: Expr = reduced["C"]
         if groups > 1:
-            channel = at["C"] // (weights["O"] // groups) * weights["I"] + channel
+            group = at["C"] // max(weights["O"] // groups, 1)
+            channel = group * weights["I"] + channel
         read = {"N": at["N"], "C": channel,
                 **{c: w.at(at[c], reduced[c]) for c, w in slid.items()}}  # fmt: skip
         weight = {**reduced, "O": at["C"], "I": reduced["C"]}

@@ -120,6 +120,7 @@ def _transposed(
     extra = check_numbers(asked, output_padding, "output_padding", (count,), 0)
     kernels = [check_whole(asked, e, f"dimension {c} of {kernel.name}")
                for c, e in zip(letters, kernel.shape[2:])]  # fmt: skip
+    check_numbers(asked, kernels, "kernel", (count,), 1)
     widths = paddings(asked, padding, kernels)
     shape, along = [batch, extent(as_expr(outputs) * groups)], {}
     for c, size, k, s, more, (before, after) in zip(
