@@ -647,3 +647,20 @@ def test_equal_reads_are_one_variable() -> None:
     assert a == b
     assert elements.depend(a, {i}) and not a.depends_on({i})
     assert str(elements.expr(a)) == "int64(P[i + 1])*2 - int64(P[P[i]])"
+
+
+def test_the_reference_of_a_cached_stage() -> None:
+    """Its data axes are new, while its ranges name those of the stage that it caches."""
+    X = sl.placeholder((4, 4), "float64", name="X")
+
+    def row(i: Any) -> Any:
+        k = sl.reduce_axis((i, sl.min(i + 2, 4)), name="k")
+        return sl.sum(X[i, k], axis=k)
+
+    R = sl.compute((4,), row, name="R")
+    s = sl.schedule(R)
+    cached = s.cache_write(R, "global")
+    x = np.arange(16.0).reshape(4, 4)
+    wanted = [x[i, i : i + 2].sum() for i in range(4)]
+    for found in sl.reference([cached, *s.state.outputs])(x):
+        np.testing.assert_array_equal(found, wanted)
