@@ -56,6 +56,7 @@ _ON_DEMAND = {
     "lower": "schedlang.runtime.build:lower",
     "next_steps": "schedlang.hints.next_steps:next_steps",
     "plot": "schedlang.plot",
+    "topi": "schedlang.topi",
     "trace": "schedlang.tracing.tensors:trace",
 }
 
@@ -69,7 +70,7 @@ __all__ = [
     "logical_not", "lower", "max", "min", "named", "next_steps", "pad", "placeholder", "plot",
     "popcount", "pow", "prod", "real", "reduce_axis", "reference", "round", "rsqrt",
     "saturating_cast", "scan", "scatter", "schedule", "select", "sigmoid", "sin", "sinh", "sqrt",
-    "sum", "tan", "tanh", "te", "thread_axis", "trace", "trunc", "var",
+    "sum", "tan", "tanh", "te", "thread_axis", "topi", "trace", "trunc", "var",
 ]  # fmt: skip
 
 

@@ -275,9 +275,29 @@ class Target:
         _AROUND.set(_AROUND.get()[:-1])
 
 
+def cuda(model: str = "unknown", arch: str | None = None, options: Any = None) -> Target:
+    """Return the target of a GPU, te's ``tvm.target.cuda()``; only ``arch`` has an effect.
+
+    >>> cuda(arch="sm_80").arch
+    'sm_80'
+    """
+    del model, options
+    return Target("cuda") if arch is None else Target("cuda", arch=arch)
+
+
+def llvm(options: Any = None) -> Target:
+    """Return the target of this machine's CPU, te's ``tvm.target.llvm()``; options do nothing.
+
+    >>> llvm().kind
+    'cpu'
+    """
+    del options
+    return Target("cpu")
+
+
 _TARGETS = ("a target is given by its name", 'Use tvm.target.Target("llvm") or Target("cuda").')
 REFUSED = dict.fromkeys(
-    ("create", "cuda", "llvm", "rocm", "opencl", "metal", "vulkan", "arm_cpu", "mali", "hexagon"),
+    ("create", "rocm", "opencl", "metal", "vulkan", "arm_cpu", "mali", "hexagon"),
     _TARGETS,
 )
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.errors import SchedlangError
 from schedlang.expr.visit import postorder
+from schedlang.gradient import derivative, gather, ragged, reductions, scans, weighted
+from tests.fuzz.gradient_checks import check_graph
 from tests.fuzz.gradients import check
 from tests.gradient_cases import CASES, Case
 
@@ -53,6 +57,57 @@ def test_gradients_are_the_limits_of_differences(name: str) -> None:
 def test_random_index_maps(seed: int) -> None:
     wrong = check(seed, kernel=seed % 4 == 0)
     assert not wrong, wrong
+
+
+@pytest.mark.parametrize("first", range(0, 50, 10))
+def test_random_computations(first: int) -> None:
+    wrong = [found for seed in range(first, first + 10) if (found := check_graph(seed))]
+    assert not wrong, wrong[0]
+
+
+def dropped_conditions(patch: Any) -> None:
+    patch(gather, "_joined", lambda conditions: None)
+
+
+def short_range(patch: Any) -> None:
+    whole = ragged.ranged
+    patch(ragged, "ranged", lambda box, low, high: whole(box, low, high - 1))
+
+
+def forgotten_sign(patch: Any) -> None:
+    patch(derivative, "negative", lambda value: value)
+
+
+def forgotten_start(patch: Any) -> None:
+    found = weighted.weighted_sites
+
+    def without_start(walk: Any, op: Any, heads: Any, rule: Any) -> Any:
+        return found(walk, replace(op, init=None), heads, rule)
+
+    patch(reductions, "weighted_sites", without_start)
+
+
+def forgotten_later_rows(patch: Any) -> None:
+    patch(scans, "plus", lambda a, b: a)
+
+
+PLANTED = (dropped_conditions, short_range, forgotten_sign, forgotten_start, forgotten_later_rows)
+
+
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_random_computations_find_planted_errors(
+    plant: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch.setattr)
+    assert any(_fails(seed) for seed in range(200))
+
+
+def _fails(seed: int) -> bool:
+    """Return whether a check of a random computation fails; a crash does not count."""
+    try:
+        return "differences" in check_graph(seed)
+    except SchedlangError:
+        return False
 
 
 def test_an_index_with_remainders_of_other_axes_ends() -> None:

@@ -25,6 +25,7 @@ from schedlang.machine.loops.functions import becomes_function, mark_functions
 from schedlang.machine.loops.job import LoopJob, LoopPass
 from schedlang.machine.loops.plain_loops import mark_plain_loops
 from schedlang.machine.loops.rounding import round_products
+from schedlang.machine.loops.shared_loads import share_loads
 from schedlang.machine.loops.streams import stream_stores
 from schedlang.machine.loops.strips import strip_mine
 from schedlang.machine.loops.sums import keep_sums
@@ -151,8 +152,8 @@ def test_a_tile_of_sums_in_registers() -> None:
     s, C = product(2, 16, 9)
     s[C].unroll(C.op.axis[0])
     s[C].vectorize(C.op.axis[1])
-    assert text(after(s, keep_sums, strip_mine, unroll)) == golden("""
-        copies, which share loads:
+    assert text(after(s, keep_sums, strip_mine, unroll, share_loads)) == golden("""
+        copies:
           i = 0:
             lanes j in 0..16:
               C[i, j] = 0
@@ -161,7 +162,7 @@ def test_a_tile_of_sums_in_registers() -> None:
               C[i, j] = 0
         keep C in registers:
           for k in 0..9:
-            copies, which share loads:
+            copies, which share loads of B:
               i = 0:
                 lanes j in 0..16:
                   C[i, j] += A[i, k] * B[k, j]
@@ -235,7 +236,7 @@ def transposed(reads: str) -> sl.Schedule:
 def test_a_block_is_transposed_only_if_its_rows_are_read_whole(reads: str) -> None:
     passes = (keep_sums, strip_mine, unroll, settle_conditions, transpose_loads)
     found = text(after(transposed(reads), *passes))
-    assert ("copies, which share loads, transposed: A:" in found) == (reads == "all")
+    assert ("copies, transposed: A:" in found) == (reads == "all")
     s = transposed(reads)
     A = np.random.default_rng(0).random((64, 8), "float32")
     wanted = A.sum(1) if reads == "all" else A[:, :5].sum(1)

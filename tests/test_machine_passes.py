@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import re
+import warnings
+from collections.abc import Mapping, Sequence
 from itertools import count
+from random import Random
+from typing import Any
 
 import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import schedlang as sl
+from schedlang.errors import BuildError, SchedlangError
 from schedlang.expr.nodes import Var
+from schedlang.intrinsics.dialect import NAMES
+from schedlang.ir.interpret import cooperative, interpret
+from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
+from schedlang.lowering.lower import lower_state
 from schedlang.machine.interpret import interpret_machine
+from schedlang.machine.lower import CPU_PASSES, arranged_nest
+from schedlang.machine.names import name_all
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
+    INDEX,
     Alloc,
     Array,
+    Choice,
     For,
     Function,
     If,
@@ -26,20 +42,36 @@ from schedlang.machine.nodes import (
     Stmt,
     Store,
     Type,
+    Value,
 )
 from schedlang.machine.passes.equal import repeated
 from schedlang.machine.passes.job import Job
+from schedlang.machine.passes.long_values import name_long_values
+from schedlang.machine.passes.numbering import number_registers
+from schedlang.machine.passes.offsets import name_offsets
 from schedlang.machine.passes.outline import outline
 from schedlang.machine.passes.rows import name_rows
 from schedlang.machine.passes.serial import serial
+from schedlang.machine.rewrite import with_values
+from schedlang.machine.select.cpu import select_cpu
 from schedlang.machine.verify import verify_machine
+from tests.fuzz.case import MOST_ITERATIONS, _given, iterations
+from tests.fuzz.graphs import build, random_graph
+from tests.fuzz.inputs import arrays
+from tests.fuzz.record import Case
+from tests.fuzz.search import schedule_randomly
 
 FLOAT = Type("float32")
+NARROW = sl.Target("cpu", vector_bytes=16, vector_registers=16)
 
 
 def job() -> Job:
     numbers = count()
-    return Job("C", lambda wanted: f"{wanted}_{next(numbers)}")
+
+    def fresh(wanted: str) -> str:
+        return f"{wanted}_{next(numbers)}"
+
+    return Job("C", fresh, fresh)
 
 
 def added(reg: Reg, array: Array, element: int) -> For:
@@ -303,3 +335,245 @@ def test_a_row_that_data_decide_is_read_where_it_is_used() -> None:
     g = sl.build(sl.schedule(tested), [I, B, n, tested], target="python")
     np.testing.assert_array_equal(g(given, b, 0), np.full((16, 40), 7, "float32"))
     np.testing.assert_array_equal(g(given, b, 4), np.tile(b[1] + b[1, 0], (16, 1)))
+
+
+def index(op: str, a: Value, b: Value) -> Op:
+    return Op(op, a, b, index=True)
+
+
+def outcome(nest: MachineNest, *arrays: np.ndarray) -> list[np.ndarray]:
+    """Return the flat ``arrays`` after ``nest`` has run on copies of them."""
+    verify_machine(nest)
+    copies = [array.copy() for array in arrays]
+    interpret_machine(nest, copies)
+    return copies
+
+
+def assert_same(before: MachineNest, after: MachineNest, *arrays: np.ndarray) -> None:
+    for one, other in zip(outcome(before, *arrays), outcome(after, *arrays)):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_offsets_that_accesses_have_in_common_are_named_once() -> None:
+    """An update has one offset, copies have one base; a register does not live through a loop."""
+    A, C = (Array(n, Buffer(n, "float32", (4096,))) for n in "AC")
+    y, x, k = (Reg(n) for n in ("row", "col", "k"))
+    base = index("+", index("*", y, Num(256)), index("*", x, Num(16)))
+    apart = index("+", index("*", x, Num(256)), index("*", y, Num(16)))
+    places = [base, index("+", base, Num(1)), index("+", base, Num(2))]
+    loads = [Load("load", A, at, FLOAT) for at in places]
+    copies = [Store("store", C, at, element) for at, element in zip(places, loads)]
+    update = Store("store", C, apart, Op("+", Load("load", C, apart, FLOAT), loads[0], FLOAT))
+    loop = For(k, Num(2), (update,))
+    short = index("*", y, Num(2))
+    last = Store("store", C, short, Op("*", Load("load", C, short, FLOAT), loads[1], FLOAT))
+    body = (For(y, Num(4), (For(x, Num(4), (*copies, loop, last)),)),)
+    before = MachineNest((Function("K", (A, C), body),))
+    after = name_offsets(before, job())
+    assert str(after) == """K(A: float32[], C: float32[]):
+  for row in 0..4:
+    for col in 0..4:
+      A_at_0: int64 = row*256 + col*16
+      store(C, A_at_0, load(A, A_at_0))
+      store(C, A_at_0 + 1, load(A, A_at_0 + 1))
+      store(C, A_at_0 + 2, load(A, A_at_0 + 2))
+      for k in 0..2:
+        C_at_1: int64 = col*256 + row*16
+        store(C, C_at_1, load(C, C_at_1) + load(A, A_at_0))
+      store(C, row*2, load(C, row*2) * load(A, row*256 + col*16 + 1))"""
+    a, c = np.arange(4096, dtype="float32"), np.ones(4096, "float32")
+    assert_same(before, after, a, c)
+
+
+def test_an_offset_that_changes_is_named_for_one_statement() -> None:
+    """The second statement reads another index, since the first one stores to the array of it."""
+    I = Array("I", Buffer("I", "int64", (4,)))  # noqa: E741
+    C = Array("C", Buffer("C", "float32", (64,)))
+    at = index("+", index("*", Load("load", I, Num(0), INDEX), Num(16)), Num(3))
+    one = Num(1.0, FLOAT)
+    update = Store("store", C, at, Op("+", Load("load", C, at, FLOAT), one, FLOAT))
+    moved = Store("store", I, Num(0), Num(2))
+    before = MachineNest((Function("K", (I, C), (update, moved, update)),))
+    after = name_offsets(before, job())
+    assert str(after) == """K(I: int64[], C: float32[]):
+  C_at_0: int64 = load(I, 0)*16 + 3
+  store(C, C_at_0, load(C, C_at_0) + float32(1))
+  store(I, 0, 2)
+  C_at_1: int64 = load(I, 0)*16 + 3
+  store(C, C_at_1, load(C, C_at_1) + float32(1))"""
+    assert_same(before, after, np.ones(4, "int64"), np.zeros(64, "float32"))
+
+
+def test_an_offset_of_a_choice_alone_stays_in_it() -> None:
+    """Where the test fails, the offset may divide by 0."""
+    A = Array("A", Buffer("A", "float32", (64,)))
+    n = Reg("n")
+    at = index("*", index("+", index("//", Num(40), n), index("%", n, Num(3))), Num(2))
+    element = Load("load", A, at, FLOAT)
+    tested = Op(">", n, Num(0), Type("bool"), index=True)
+    both = Op("+", element, Load("load", A, at, FLOAT), FLOAT)
+    value = Choice(tested, both, Num(0.0, FLOAT), FLOAT)
+    before = MachineNest((Function("K", (A, n), (Store("store", A, Num(0), value),)),))
+    assert name_offsets(before, job()).functions[0].body[0] is before.functions[0].body[0]
+
+
+def long_sum(A: Array, terms: int, dtype: Type = FLOAT) -> Value:
+    found: Value = Load("load", A, Num(0), dtype)
+    for n in range(1, terms):
+        found = Op("+", found, Load("load", A, Num(n), dtype), dtype)
+    return found
+
+
+def test_values_too_long_for_a_line_get_registers() -> None:
+    A = Array("A", Buffer("A", "float32", (64,)))
+    before = MachineNest((Function("K", (A,), (Store("store", A, Num(0), long_sum(A, 14)),)),))
+    after = name_long_values(before, job())
+    assert str(after) == """K(A: float32[]):
+  t_0: float32 = load(A, 0) + load(A, 1) + load(A, 2) + load(A, 3) + load(A, 4) + load(A, 5)
+  t_1: float32 = t_0 + load(A, 6) + load(A, 7) + load(A, 8) + load(A, 9) + load(A, 10)
+  store(A, 0, t_1 + load(A, 11) + load(A, 12) + load(A, 13))"""
+    assert_same(before, after, np.arange(64, dtype="float32"))
+
+
+def test_a_very_long_value_is_cut_without_recursion() -> None:
+    A = Array("A", Buffer("A", "float32", (5000,)))
+    nest = MachineNest((Function("K", (A,), (Store("store", A, Num(0), long_sum(A, 5000)),)),))
+    a = np.ones(5000, "float32")
+    assert outcome(name_long_values(nest, job()), a)[0][0] == 5000
+
+
+def test_a_long_side_of_a_choice_is_a_branch() -> None:
+    """A register outside of the branch would read what the test keeps from being read."""
+    A = Array("A", Buffer("A", "float32", (10,)))
+    n = Reg("n")
+    tested = Op("<", n, Num(1), Type("bool"), index=True)
+    choice = Choice(tested, Num(7.0, FLOAT), long_sum(A, 14), FLOAT)
+    before = MachineNest((Function("K", (A, n), (Store("store", A, Num(0), choice),)),))
+    after = name_long_values(before, job())
+    assert str(after) == """K(A: float32[], n: int64):
+  if n < 1:
+    t_2: float32 = float32(7)
+  else:
+    t_0: float32 = load(A, 0) + load(A, 1) + load(A, 2) + load(A, 3) + load(A, 4) + load(A, 5)
+    t_1: float32 = t_0 + load(A, 6) + load(A, 7) + load(A, 8) + load(A, 9) + load(A, 10)
+    t_2: float32 = t_1 + load(A, 11) + load(A, 12) + load(A, 13)
+  store(A, 0, t_2)"""
+    a = np.zeros(10, "float32")
+    verify_machine(after)
+    interpret_machine(after, [a, 0])
+    assert a[0] == 7
+
+
+def test_equal_long_indices_share_a_register_unless_they_change() -> None:
+    A = Array("A", Buffer("A", "float32", (4096,)))
+    k, y = Reg("k"), Reg("y")
+
+    def far(reg: Reg) -> Value:
+        total: Value = index("%", reg, Num(2))
+        for n in range(3, 14):
+            total = index("+", total, index("%", reg, Num(n)))
+        return total
+
+    def copied(reg: Reg, to: int) -> Store:
+        value = Load("load", A, index("+", far(reg), Num(to)), FLOAT)
+        return Store("store", A, Num(to), value)
+
+    change = Let(k, index("+", k, Num(1)))
+    inner = (copied(y, 0), copied(y, 1), copied(k, 2), change, copied(k, 3))
+    body = (Let(k, Num(5)), For(y, Num(3), inner))
+    before = MachineNest((Function("K", (A,), body),))
+    after = name_long_values(before, job())
+    lines = [line.strip() for line in str(after).splitlines() if line.strip().startswith("t_")]
+    assert sum("y%2" in line for line in lines) == 1 and sum("k%2" in line for line in lines) == 2
+    assert_same(before, after, np.arange(4096, dtype="float32"))
+
+
+def test_more_blocks_than_python_nests_are_refused() -> None:
+    A = Array("A", Buffer("A", "float32", (4,)))
+    body: tuple[Stmt, ...] = (Store("store", A, Num(0), Num(1.0, FLOAT)),)
+    for _ in range(96):
+        body = (If(Op("<", Num(0), Num(1), Type("bool"), index=True), body),)
+    with pytest.raises(BuildError, match="nests more than 96 choices and loops"):
+        name_long_values(MachineNest((Function("K", (A,), body),)), job())
+
+
+def test_registers_are_numbered_in_the_order_of_statements() -> None:
+    A = Array("A", Buffer("A", "float32", (4,)))
+    t, t_1, t_2, tx = (Reg(name, FLOAT) for name in ("t", "t_1", "t_2", "tx"))
+    test = Op("<", Num(0), Num(1), Type("bool"), index=True)
+    branch = If(test, (Let(t, t_2), Let(t_1, Op("+", t, t, FLOAT))), (Let(t_1, tx),), result=t_1)
+    body = (Let(tx, Num(2.0, FLOAT)), Let(t_2, tx), branch, Store("store", A, Num(1), t_1))
+    before = MachineNest((Function("K", (A,), body),))
+    after = number_registers(before, job())
+    assert str(after) == """K(A: float32[]):
+  tx: float32 = float32(2)
+  t: float32 = tx
+  if 0 < 1:
+    t_1: float32 = t
+    t_2: float32 = t_1 + t_1
+  else:
+    t_2: float32 = tx
+  store(A, 1, t_2)"""
+    assert_same(before, after, np.zeros(4, "float32"))
+    assert number_registers(after, job()) is after
+
+
+def machine_arguments(
+    nest: Nest, inputs: Sequence[Any], shapes: Sequence[tuple[int, ...]], sizes: Mapping[str, int]
+) -> tuple[list[Any], list[np.ndarray]]:
+    """Return the arguments of a machine nest, as flat arrays, and the outputs among them."""
+    left, sides = iter(inputs), dict(zip(nest.outputs, shapes))
+    args: list[Any] = []
+    outputs: list[np.ndarray] = []
+    for arg in nest.args:
+        if isinstance(arg, Var):
+            args.append(np.dtype(arg.dtype).type(next(left)))
+            continue
+        value = np.zeros(sides[arg], arg.dtype) if arg in sides else next(left)
+        flat = np.ascontiguousarray(value).reshape(-1)
+        if arg in sides:
+            outputs.append(flat)
+        args.append(flat.view("uint16") if arg.dtype == "float16" else flat)
+    return [*args, *(sizes[v.name] for v in nest.sizes)], outputs
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.integers(0, 2**20))
+def test_each_pass_keeps_what_a_random_schedule_computes(seed: int) -> None:
+    rng = Random(seed)
+    case = Case(str(seed), random_graph(rng))
+    space = build(case.graph)
+    outputs = [space[name] for name in case.graph.outputs]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            s = schedule_randomly(rng, case, outputs, False)
+            nest = arranged_nest(lower_state(s.state), NARROW)
+            names = name_all(nest, NAMES)
+            entry, function_name = select_cpu(nest, nest.body, names, NARROW, "K")
+        except SchedlangError:
+            return
+    if cooperative(nest) or iterations(nest, case.graph.sizes) > MOST_ITERATIONS // 100:
+        return
+    values = arrays(case.graph, seed, case.graph.sizes)
+    given_ = _given(nest, values, case.graph.sizes)
+    shapes = [a.shape for a in interpret(nest, given_, complete=False).outputs]
+    made, passes = MachineNest((entry,), names.known()), Job("K", names.fresh, function_name)
+    wanted = None
+    for run in (None, *CPU_PASSES):
+        made = made if run is None else run(made, passes)
+        args, found = machine_arguments(nest, given_, shapes, case.graph.sizes)
+        interpret_machine(made, args)
+        wanted = found if wanted is None else wanted
+        for one, other in zip(found, wanted):
+            np.testing.assert_array_equal(one, other, err_msg=getattr(run, "__name__", ""))
+    verify_machine(made)
+
+
+def test_both_ends_of_a_trimmed_loop_are_replaced() -> None:
+    i, n, m = (Reg(name) for name in "inm")
+    loop = For(i, n, (), start=m)
+    made = with_values(loop, [n, m])
+    assert isinstance(made, For) and (made.start, made.stop) == (n, m)
+    from_zero = with_values(For(i, n, ()), [m])
+    assert isinstance(from_zero, For) and from_zero.from_zero and from_zero.stop == m

@@ -649,18 +649,20 @@ def test_equal_reads_are_one_variable() -> None:
     assert str(elements.expr(a)) == "int64(P[i + 1])*2 - int64(P[P[i]])"
 
 
-def test_the_reference_of_a_cached_stage() -> None:
-    """Its data axes are new, while its ranges name those of the stage that it caches."""
-    X = sl.placeholder((4, 4), "float64", name="X")
+def test_the_oracle_evaluates_what_a_cache_stage_holds() -> None:
+    stop = sl.assume(sl.placeholder((4,), "int32", name="stop"), within=(0, 3))
+    A = sl.placeholder((4, 3), name="A")
 
-    def row(i: Any) -> Any:
-        k = sl.reduce_axis((i, sl.min(i + 2, 4)), name="k")
-        return sl.sum(X[i, k], axis=k)
+    def row(i: sl.Axis) -> sl.Expr:
+        k = sl.reduce_axis((0, stop[i]), name="k")
+        return sl.sum(A[i, k] + 1, axis=k)
 
-    R = sl.compute((4,), row, name="R")
-    s = sl.schedule(R)
-    cached = s.cache_write(R, "global")
-    x = np.arange(16.0).reshape(4, 4)
-    wanted = [x[i, i : i + 2].sum() for i in range(4)]
-    for found in sl.reference([cached, *s.state.outputs])(x):
-        np.testing.assert_array_equal(found, wanted)
+    C = sl.compute((4,), row, name="C")
+    s = sl.schedule(C)
+    s.cache_write(C, "global")
+    rows = np.random.default_rng(0).random((4, 3), "float32")
+    given = {"A": rows, "stop": np.array([0, 3, 1, 2], "int32")}
+    found = sl.reference(list(s.outputs))
+    result = found(*[given[t.name] for t in found.inputs])
+    wanted = [(row[:n] + 1).sum() for row, n in zip(given["A"], given["stop"])]
+    np.testing.assert_allclose(result, wanted, rtol=1e-6)

@@ -430,6 +430,7 @@ def test_a_sum_is_loaded_early_by_defined_names(target: str) -> None:
     s[Y].reorder(block, over, under, inner, step)
     f = sl.build(s, [A, Y], target=target)
     inside = inside_loops(f, "k_inner")
-    assert "t_1 = row" in inside and "store" not in inside
+    before = f.source[: f.source.index(inside)]
+    assert "t_1 = row" in before and "t_1 =" not in inside and "store" not in inside
     a = values(24, 9)
     np.testing.assert_allclose(f(a), np.tril(a).sum(axis=1), rtol=1e-5)

@@ -111,6 +111,19 @@ def renamed(tensor: Tensor, name: str) -> Tensor:
     return tensor
 
 
+def unviewed(tensor: Tensor) -> Tensor:
+    """Return ``tensor``; if an operation on arrays made it as a view, as a stage of its own.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((4, 8), name="A")
+    >>> unviewed(A.T).op.view
+    False
+    """
+    if isinstance(tensor.op, ComputeOp) and tensor.op.view:
+        object.__setattr__(tensor.op, "view", False)
+    return tensor
+
+
 def automatic_name(word: str) -> str:
     """Return the name of a stage of the operation ``word`` in the present context."""
     scope = _scope.get()

@@ -390,6 +390,7 @@ def _view(array: np.ndarray, affine: tuple[Index, ...], box: Box) -> np.ndarray 
 
 
 def inside(index: Any, size: int) -> bool:
+    """Return whether all of ``index`` are in ``0..size``; there may be none."""
     return not np.size(index) or (np.min(index) >= 0 and np.max(index) < size)
 
 

@@ -66,8 +66,9 @@ def _with_box(name: str, bounds: Bounds, first: Lin | None, last: Lin | None) ->
     return Axis(name, extent, "reduce", start, bounds=bounds)
 
 
-def _has_no_box(axis: Axis) -> bool:
-    return axis.extent is _UNKNOWN
+def has_box(axis: Axis) -> bool:
+    """Return whether fixed ends are known around the ranges of an axis."""
+    return axis.extent is not _UNKNOWN
 
 
 def _checked(value: Any, name: str) -> Extent:
@@ -84,7 +85,7 @@ def _checked(value: Any, name: str) -> Extent:
                 )
             )
         for node in postorder([value]):
-            if isinstance(node, Axis) and _has_no_box(node):
+            if isinstance(node, Axis) and not has_box(node):
                 raise ComputeError(
                     explain(
                         f"sl.reduce_axis(..., name={name!r})",
@@ -140,7 +141,7 @@ def boxed(
     """
     swap: dict[Axis, Axis] = {}
     for axis in axes:
-        if _has_no_box(axis):
+        if not has_box(axis):
             swap[axis] = _from_reads(name, axis, roots)
     if not swap:
         return tuple(axes), swap
@@ -248,5 +249,6 @@ def without_ranges(where: Expr | None, count: int) -> Expr | None:
 
 
 __all__ = [
-    "boxed", "check_boxes", "is_ragged", "moved", "ragged_axis", "with_ranges", "without_ranges",
+    "boxed", "check_boxes", "has_box", "is_ragged", "moved", "ragged_axis", "with_ranges",
+    "without_ranges",
 ]  # fmt: skip

@@ -32,7 +32,7 @@ from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import BoundsError, explain
 from schedlang.expr.evaluate import Program, plan
 from schedlang.expr.nodes import Axis, Const, Expr
-from schedlang.expr.visit import postorder, rewrite
+from schedlang.expr.visit import postorder
 
 Values = Mapping[Any, Any]
 
@@ -58,7 +58,7 @@ class _Layout:
             axis = waiting.pop()
             if axis not in needed:
                 needed[axis] = None
-                waiting += _dependences(op, axis)
+                waiting += _dependences(axis)
         return _Layout(
             tuple(a for a in op.axis if a in needed), _ordered(op, needed),
             tuple(a for a in op.reduce_axis if a not in needed),
@@ -66,25 +66,21 @@ class _Layout:
         )  # fmt: skip
 
 
-def _ends(op: ComputeOp, axis: Axis) -> list[Expr]:
-    """Return the ends of the range of ``axis`` over the data axes of ``op``.
+def _dependences(axis: Axis) -> list[Axis]:
+    """Return the axes on which the range of ``axis`` depends."""
+    ends = [e for e in axis.bounds or () if isinstance(e, Expr)]
+    return [n for n in postorder(ends) if isinstance(n, Axis)]
 
-    The stage that ``cache_write`` makes has data axes of its own, of the same names, and the
-    reduction axes of the stage that it caches.
+
+def has_ranges(op: ComputeOp) -> bool:
+    """Return whether a reduction axis has a range that depends on the operation's own axes alone.
+
+    ``cache_write`` gives a stage new data axes. Then only its condition has the ranges.
     """
     own = {*op.axis, *op.reduce_axis}
-    named = {a.name: a for a in op.axis}
-
-    def swap(node: Expr) -> Expr | None:
-        return named.get(node.name) if isinstance(node, Axis) and node not in own else None
-
-    ends = [e if isinstance(e, Expr) else Const(e, "int64") for e in axis.bounds or ()]
-    return [rewrite(e, swap) for e in ends]
-
-
-def _dependences(op: ComputeOp, axis: Axis) -> list[Axis]:
-    """Return the axes on which the range of ``axis`` depends."""
-    return [n for n in postorder(_ends(op, axis)) if isinstance(n, Axis)]
+    return any(a.bounds is not None for a in op.reduce_axis) and all(
+        d in own for a in op.reduce_axis for d in _dependences(a)
+    )
 
 
 def _ordered(op: ComputeOp, needed: Mapping[Axis, None]) -> tuple[Axis, ...]:
@@ -92,7 +88,7 @@ def _ordered(op: ComputeOp, needed: Mapping[Axis, None]) -> tuple[Axis, ...]:
     left = [a for a in op.reduce_axis if a in needed]
     made: list[Axis] = []
     while left:
-        axis = next(a for a in left if not any(d in left for d in _dependences(op, a)))
+        axis = next(a for a in left if not any(d in left for d in _dependences(a)))
         left.remove(axis)
         made.append(axis)
     return tuple(made)
@@ -133,7 +129,8 @@ class _Runner:
         self.ends: dict[Axis, Program] = {}
         for axis in self.layout.listed:
             if axis.bounds is not None:
-                self.ends[axis] = plan(_ends(op, axis))
+                roots = [e if isinstance(e, Expr) else Const(e, "int64") for e in axis.bounds]
+                self.ends[axis] = plan(roots)
         # the points that the axes before the last make of one row, at most
         before = self.layout.listed[:-1]
         self.expanded = max(1, prod(self.spans[a][1] - self.spans[a][0] for a in before))
@@ -312,4 +309,4 @@ def _folded(reducer: Any, rows: Masked, segment: np.ndarray) -> Masked:
         rows, segment = Masked(tuple(parts), kept), segment[even]
 
 
-__all__ = ["execute_ragged"]
+__all__ = ["execute_ragged", "has_ranges"]

@@ -15,7 +15,7 @@ from schedlang.compute.chunks import Prepared, Span, execute, extent_of, prepare
 from schedlang.compute.facts import check_facts, facts_of
 from schedlang.compute.graph import operations, placeholders, variables
 from schedlang.compute.misfits import refused_reference
-from schedlang.compute.ragged_chunks import execute_ragged
+from schedlang.compute.ragged_chunks import execute_ragged, has_ranges
 from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor, shape_text
 from schedlang.errors import (
@@ -148,9 +148,8 @@ def _execute(
     first: Span | None = None,
 ) -> None:  # fmt: skip
     """Write the elements of ``stage`` into ``outs``; only the rows of ``first`` if it is given."""
-    ragged = any(axis.bounds is not None for axis in stage.op.reduce_axis)
     # the updates of a scatter go through the whole box, where the condition has the ranges
-    if not ragged or stage.op.destination is not None:
+    if not has_ranges(stage.op) or stage.op.destination is not None:
         execute(stage, arrays, outs, first)
         return
     data = stage.spans[stage.folded :]

@@ -59,6 +59,40 @@ def plus(a: Expr, b: Expr) -> Expr:
     return Binary("+", a, b, a.dtype)
 
 
+def plus_under_guards(a: Expr, b: Expr) -> Expr:
+    """Return ``a + b``; outside of the lazy choices around both, nothing is evaluated.
+
+    What is multiplied with the sum may be in bounds only there.
+
+    >>> from schedlang.expr.nodes import Var
+    >>> x = Var("x", "float32", weak=False)
+    >>> a, b = guarded([x > 0], x * 2), guarded([x > 1], x * 3)
+    >>> plus_under_guards(a, b)
+    (x * 2 if x > 0 else 0) + (x * 3 if x > 1 else 0) if (x > 0) | (x > 1) else 0
+    """
+    own, other = _lazy_condition(a), _lazy_condition(b)
+    total = plus(a, b)
+    if own is None or other is None:
+        return total
+    # a sum of two choices on one condition is already one
+    left, right = _guards(a)[0], _guards(b)[0]
+    if len(left) == len(right) and all(
+        is_number(x.a, 0) == is_number(y.a, 0) and same(x.cond, y.cond) for x, y in zip(left, right)
+    ):
+        return total
+    return guarded([Binary("|", own, other, "bool")], total)
+
+
+def _lazy_condition(value: Expr) -> Expr | None:
+    """Return the condition of the lazy choices with a side of 0 around ``value``."""
+    found: Expr | None = None
+    for guard in _guards(value)[0]:
+        if guard.lazy:
+            cond = _condition(guard)
+            found = cond if found is None else both(found, cond)
+    return found
+
+
 def negative(a: Expr) -> Expr:
     """Return ``-a``."""
     if isinstance(a, Const):
@@ -66,7 +100,7 @@ def negative(a: Expr) -> Expr:
     if isinstance(a, Unary) and a.op == "-":
         return a.a
     if _is_guarded(a):
-        return _inside(a, negative)
+        return inside(a, negative)
     return Unary("-", a, a.dtype)
 
 
@@ -91,9 +125,9 @@ def times(a: Expr, b: Expr) -> Expr:
             if one.value == -1:
                 return negative(other)
     if _is_guarded(a):
-        return _inside(a, lambda side: times(side, b))
+        return inside(a, lambda side: times(side, b))
     if _is_guarded(b):
-        return _inside(b, lambda side: times(a, side))
+        return inside(b, lambda side: times(a, side))
     if isinstance(a, Unary) and a.op == "-":
         return negative(times(a.a, b))
     if isinstance(b, Unary) and b.op == "-":
@@ -115,7 +149,7 @@ def divided(a: Expr, b: Expr) -> Expr:
     if isinstance(a, Unary) and a.op == "-":
         return negative(divided(a.a, b))
     if _is_guarded(a):
-        return _inside(a, lambda side: divided(side, b))
+        return inside(a, lambda side: divided(side, b))
     return Binary("/", a, b, a.dtype)
 
 
@@ -206,8 +240,12 @@ def _around(guards: list[Select], value: Expr) -> Expr:
     return value
 
 
-def _inside(value: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """Return a choice with a side of 0, with the other side changed; any number may be nested."""
+def inside(value: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """Return a choice with a side of 0, with the other side changed; any number may be nested.
+
+    The conditions stay outside: they may keep what ``change`` reads in bounds. Any other value is
+    changed as a whole.
+    """
     guards, inner = _guards(value)
     return _around(guards, change(inner))
 
@@ -217,7 +255,7 @@ def converted(value: Expr, dtype: str) -> Expr:
     if value.dtype == dtype:
         return value
     if _is_guarded(value):
-        return _inside(value, lambda side: converted(side, dtype))
+        return inside(value, lambda side: converted(side, dtype))
     return cast(value, dtype)
 
 

@@ -25,11 +25,13 @@ from schedlang.gradient.algebra import (
     chosen,
     converted,
     divided,
+    inside,
     is_number,
     label,
     negative,
     number,
     plus,
+    plus_under_guards,
     times,
     within,
 )
@@ -86,7 +88,8 @@ def pullback(
             return
         before = flows.get(id(node))
         if isinstance(flow, Expr) and isinstance(before, Expr):
-            flow = plus(before, flow)
+            leaf = isinstance(node, (Read, Var))
+            flow = plus(before, flow) if leaf else plus_under_guards(before, flow)
         flows[id(node)] = flow
 
     for root, (_, flow) in zip(made, roots):
@@ -103,7 +106,7 @@ def pullback(
                 _refuse_integers(stage, node, child, depends)
                 add(child, TRACED)
         else:
-            for child, part in _parts(node, flow, values.get(id(node), node)):
+            for child, part in _parts(node, flow, values.get(id(node), node), depends):
                 _refuse_integers(stage, node, child, depends)
                 if isinstance(part, Traced) and id(child) in depends:
                     _refuse_unknown(stage, node, child)
@@ -201,10 +204,13 @@ def _refuse_unknown(stage: str, node: Expr, child: Expr) -> None:
         )
 
 
-def _parts(node: Expr, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flow]]:
+def _parts(
+    node: Expr, flow: Expr, value: Expr, depends: set[int]
+) -> Iterator[tuple[Expr, Flow]]:
     """Yield the children of ``node`` that may have an adjoint, each with its part.
 
-    ``value`` is an expression of the value of ``node``.
+    ``value`` is an expression of the value of ``node``. ``depends`` has the ``id`` of each node
+    that depends on an active leaf.
     """
     if isinstance(node, Binary):
         yield from _of_binary(node, flow, value)
@@ -219,7 +225,7 @@ def _parts(node: Expr, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flow]]:
         yield node.a, within(flow, node.cond, True, node.lazy)
         yield node.b, within(flow, node.cond, False, node.lazy)
     elif isinstance(node, Call):
-        yield from _of_call(node, flow, value)
+        yield from _of_call(node, flow, value, depends)
 
 
 def _of_binary(node: Binary, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flow]]:
@@ -257,23 +263,26 @@ def _of_power(node: Binary, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flo
             yield base, times(flow, times(rest, number(p, dtype)))
         return
     lower = Binary("**", base, Binary("-", power, number(1, dtype), dtype), dtype)
-    is_zero = Binary("==", power, number(0, dtype), "bool")
-    yield base, chosen(is_zero, number(0, dtype), times(flow, times(power, lower)), False)
-    is_zero = Binary("==", base, number(0, dtype), "bool")
-    grown = times(flow, times(value, call("log", base)))
-    yield power, chosen(is_zero, number(0, dtype), grown, False)
+    for child, zero, by in (
+        (base, power, times(power, lower)), (power, base, times(value, call("log", base))),
+    ):  # fmt: skip
+        is_zero = Binary("==", zero, number(0, dtype), "bool")
+
+        def part(own: Expr, is_zero: Expr = is_zero, by: Expr = by) -> Expr:
+            return chosen(is_zero, number(0, dtype), times(own, by), False)
+
+        yield child, inside(flow, part)
 
 
-def _of_call(node: Call, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flow]]:
+def _of_call(
+    node: Call, flow: Expr, value: Expr, depends: set[int]
+) -> Iterator[tuple[Expr, Flow]]:
     if node.fn in functions.FLAT:
         return
     if node.fn in ("min", "max"):
-        yield from _of_extreme(node, flow)
+        yield from _of_extreme(node, flow, depends)
     elif node.fn == "abs":
-        (a,) = node.args
-        none = number(0, node.dtype)
-        below = chosen(Binary("<", a, none, "bool"), negative(flow), none, False)
-        yield a, chosen(Binary(">", a, none, "bool"), flow, below, False)
+        yield node.args[0], inside(flow, lambda own: _of_abs(node, own))
     elif node.fn not in functions.DIFFERENTIABLE:
         # such as a float of an integer's bits
         yield from ((argument, TRACED) for argument in node.args)
@@ -283,7 +292,7 @@ def _of_call(node: Call, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flow]]
             yield argument, times(flow, by)
 
 
-def _of_extreme(node: Call, flow: Expr) -> Iterator[tuple[Expr, Flow]]:
+def _of_extreme(node: Call, flow: Expr, depends: set[int]) -> Iterator[tuple[Expr, Flow]]:
     """Yield the parts of a minimum or maximum of two.
 
     Equal operands get half each, as in torch and JAX. A constant has no derivative, and where the
@@ -291,12 +300,22 @@ def _of_extreme(node: Call, flow: Expr) -> Iterator[tuple[Expr, Flow]]:
     """
     none, op = number(0, node.dtype), ">" if node.fn == "max" else "<"
     for one, other in (node.args, node.args[::-1]):
-        wins = Binary(op, one, other, "bool")
-        tied: Expr = none
-        if not _is_constant(other):
-            half = times(flow, number(0.5, node.dtype))
-            tied = chosen(Binary("==", one, other, "bool"), half, none, False)
-        yield one, chosen(wins, flow, tied, False)
+        shares = id(other) in depends or not _is_constant(other)
+
+        def part(own: Expr, a: Expr = one, b: Expr = other, shares: bool = shares) -> Expr:
+            tied: Expr = none
+            if shares:
+                half = times(own, number(0.5, node.dtype))
+                tied = chosen(Binary("==", a, b, "bool"), half, none, False)
+            return chosen(Binary(op, a, b, "bool"), own, tied, False)
+
+        yield one, inside(flow, part)
+
+
+def _of_abs(node: Call, flow: Expr) -> Expr:
+    (a,), none = node.args, number(0, node.dtype)
+    below = chosen(Binary("<", a, none, "bool"), negative(flow), none, False)
+    return chosen(Binary(">", a, none, "bool"), flow, below, False)
 
 
 def _is_constant(value: Expr) -> bool:

@@ -9,11 +9,13 @@ from math import prod
 
 from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import Shape
+from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Const, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.gradient.algebra import same, times
 from schedlang.gradient.invert import Inverse, invert
 from schedlang.gradient.pieces import Piece, cut, whole
+from schedlang.gradient.ragged import conjuncts, numbered, range_conditions
 from schedlang.gradient.simplify import index_of, scope, substituted
 from schedlang.gradient.site import Site
 from schedlang.gradient.stages import Walk
@@ -33,7 +35,8 @@ class Draft:
     """The gradient of the elements of ``piece`` by one site, before its stage is made.
 
     ``shifts`` are ranges of indices of the adjoint ``site.head``, by dimension: the adjoint is to
-    have zeros there, in place of a condition.
+    have zeros there, in place of a condition. ``ranges`` are those of the ``conditions`` that are
+    the ranges of ragged axes.
     """
 
     site: Site
@@ -43,13 +46,25 @@ class Draft:
     conditions: tuple[Expr, ...]
     free: tuple[Axis, ...]
     shifts: dict[int, tuple[int, int]]
+    ranges: tuple[Expr, ...] = ()
+
+    @property
+    def searches(self) -> bool:
+        """Whether each element tests all ranges of a tensor for being in one."""
+        free = set(self.free)
+        tests = [
+            cond for cond in self.ranges
+            if any(isinstance(node, Axis) and node in free
+                   for read in reads([cond]) for node in postorder(read.indices))
+        ]  # fmt: skip
+        return len(tests) > 1
 
 
 def drafts_of(walk: Walk, site: Site, names: Sequence[str], shape: Shape) -> list[Draft]:
     """Return the drafts of one site, one for each piece of the tensor with iterations of its own.
     """
     piece = whole(names, shape)
-    first = _draft(site, piece)
+    first = _draft(walk, site, piece)
     if first is None:
         return []
     if not first.free:
@@ -71,7 +86,7 @@ def drafts_of(walk: Walk, site: Site, names: Sequence[str], shape: Shape) -> lis
     if not points and not moduli and not spans:
         return [first]
     pieces = cut(names, shape, moduli, points, spans)
-    found = [_draft(site, part) for part in pieces]
+    found = [_draft(walk, site, part) for part in pieces]
     return [draft for draft in found if draft is not None]
 
 
@@ -93,8 +108,9 @@ def _spans(draft: Draft) -> dict[int, tuple[Lin, Lin]]:
     return spans
 
 
-def _draft(site: Site, piece: Piece) -> Draft | None:
-    inverse = invert(site.axes, site.indices, piece.element, site.held)
+def _draft(walk: Walk, site: Site, piece: Piece) -> Draft | None:
+    row = site.axes[0] if walk.by_row else None
+    inverse = invert(site.axes, site.indices, piece.element, site.held, row)
     if inverse is None:
         return None
     taken = [axis.name for axis in piece.axes]
@@ -105,9 +121,10 @@ def _draft(site: Site, piece: Piece) -> Draft | None:
         taken.append(made.name)
         renamed[axis] = Lin.of(made)
         free.append(made)
+    digits = frozenset(m for a, m in zip(inverse.free, free) if a in inverse.digits)
     points = scope((*piece.axes, *free))
     values = {axis: lin.substitute(renamed) for axis, lin in inverse.values.items()}
-    moved = [(cond, substituted(cond, values, points)) for cond in site.held]
+    moved = [(cond, substituted(cond, values, points)) for cond in conjuncts(site.held)]
     conditions = [now for _, now in moved]
     open_conditions = [cond for cond, now in moved if not isinstance(now, Const)]
     shifts, padded = _shifts(site, open_conditions, inverse, values, points)
@@ -117,21 +134,42 @@ def _draft(site: Site, piece: Piece) -> Draft | None:
         for cond in _in_range(axis, values[axis], points)
     ]  # fmt: skip
     kept: list[Expr] = []
-    for cond in conditions:
+    for cond in sorted(conditions, key=_reads_floats):
         if isinstance(cond, Const):
             if not cond.value:
                 return None
         elif not any(same(cond, known) for known in kept):
             kept.append(cond)
     value = substituted(site.value, values, points)
+    ragged = [axis for axis in site.axes if axis.bounds is not None]
+    while ragged:
+        found = numbered(walk.rows, free, kept, ragged)
+        if found is None:
+            break
+        axis, number, left = found
+        left = tuple(sorted(left, key=_reads_floats))
+        free.remove(axis)
+        value = substituted(value, {axis: number}, points)
+        values = {a: lin.substitute({axis: number}) for a, lin in values.items()}
+        kept = [substituted(cond, {axis: number}, points) for cond in left]
+    ranges = [substituted(cond, values, points) for cond in range_conditions(ragged)]
+    ranges = [cond for cond in conjuncts(kept) if any(same(cond, known) for known in ranges)]
     used = {node for node in postorder([value, *kept]) if isinstance(node, Axis)}
     for axis in free:
         if axis not in used:
             value = times(value, cast(axis.extent, value.dtype))
-    left = tuple(axis for axis in free if axis in used)
-    digits = frozenset(m for a, m in zip(inverse.free, free) if a in inverse.digits)
-    plain = Inverse(values, left, inverse.bounds, (), digits, inverse.splits)
-    return Draft(site, piece, plain, value, tuple(kept), left, shifts)
+    used_free = tuple(axis for axis in free if axis in used)
+    if not used_free:
+        # without a stage of its own there are no zeros
+        kept += [cond for axis in padded for cond in _in_range(axis, values[axis], points)]
+        shifts = {}
+    plain = Inverse(values, used_free, inverse.bounds, (), digits, inverse.splits)
+    return Draft(site, piece, plain, value, tuple(kept), used_free, shifts, tuple(ranges))
+
+
+def _reads_floats(cond: Expr) -> bool:
+    """Return whether a condition reads floats: conditions on indices keep these reads in bounds."""
+    return any(dtypes.is_float(read.dtype) for read in reads([cond]))
 
 
 def _in_range(axis: Axis, value: Lin, points: Ranges) -> Iterator[Expr]:
@@ -157,7 +195,8 @@ def _shifts(
     """
     shifts: dict[int, tuple[int, int]] = {}
     padded: set[Axis] = set()
-    if site.head is None or not inverse.free:
+    if site.head is None or not inverse.free or any(True for _ in reads(inverse.conditions)):
+        # a condition on data reads them at indices that zeros do not keep in bounds
         return shifts, padded
     uses = [read for read in reads([site.value]) if read.tensor is site.head]
     others = [n for n in postorder(held) if isinstance(n, Axis)]

@@ -7,82 +7,210 @@ combiner there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from schedlang.compute.define import defined
+from schedlang.compute.ragged import without_ranges
 from schedlang.compute.scan import scan
 from schedlang.compute.tensor import ComputeOp, Tensor, placeholder
 from schedlang.expr import dtypes
+from schedlang.expr.lazy import both
 from schedlang.expr.nodes import Axis, Expr, Select, Var
 from schedlang.expr.visit import rewrite
 from schedlang.gradient.adjoint import Adjoint
-from schedlang.gradient.algebra import number
+from schedlang.gradient.algebra import chosen, number
 from schedlang.gradient.derivative import TRACED, Flow, Traced, pullback
+from schedlang.gradient.ragged import numbered, range_conditions, replaced
+from schedlang.gradient.simplify import scope, substituted
 from schedlang.gradient.stages import Found, Head, Walk, sites
 from schedlang.index.linear import Lin, to_expr
-from schedlang.index.ranges import Ranges
 from schedlang.index.rules import floordiv, mod
 from schedlang.index.simplify import to_lin
 from schedlang.language.calls import call
+from schedlang.language.construct import binary, cast
 
 
 def fold_sites(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
     """Return the sites of the elements of a reduction, by the derivative of its combiner."""
-    fold = _Fold(op, walk.batch)
+    fold = _Fold(walk, op)
+    if fold.count.const == 0:
+        # only the start counts, which is the result
+        flows = [(start, walk.flow(head, op)) for start, head in zip(op.init or (), heads)]
+        return sites(walk, op, [(v, f) for v, f in flows if f is not None], (), (), heads)
     partial = _partial_results(fold)
     by = _combiner_derivatives(op)
-    back = _adjoints(fold, partial, by, walk, heads)
+    back = _adjoints(fold, partial, by, heads)
     q = _position(op)
     after = to_expr(fold.count - 1 - q)
     held = () if op.where is None else (op.where,)
-    at = (*op.axis, *walk.batch)
-    before = [p(to_expr(q), *op.axis) for p in partial]
-    later = [None if b is None else b(after, *at) for b in back]
-    flows: list[tuple[Expr, Flow]] = []
+    at = (*fold.data, *walk.batch)
+    here = fold.here()
+    before = here.before([p(to_expr(q), *fold.data) for p in partial])
+    later = here.after([None if b is None else b(after, *at) for b in back], heads, walk.batch)
+    by_element: list[tuple[Expr, Flow]] = []
     for part, body in enumerate(op.body):
         if not dtypes.is_float(body.dtype):
-            flows.append((body, TRACED))
+            by_element.append((body, TRACED))
             continue
-        flows.append((body, _in_step(op, by, by.rhs[part], part, before, op.body, later)))
-    found = sites(walk, op, flows, op.reduce_axis, held, ())
+        by_element.append((body, _in_step(op, by, by.rhs[part], part, before, op.body, later)))
+    found = sites(walk, op, by_element, op.reduce_axis, held, ())
     if op.init is not None:
-        last = to_expr(fold.count)
-        starts: list[tuple[Expr, Flow]] = [
-            (start, TRACED if b is None else b(last, *at)) for start, b in zip(op.init, back)
-        ]
+        first, empty = fold.ends()
+        starts: list[tuple[Expr, Flow]] = []
+        for start, b, head in zip(op.init, back, heads):
+            flow: Flow = TRACED if b is None else b(to_expr(fold.count - first), *at)
+            if empty is not None and isinstance(flow, Expr):
+                own = _head_at(head, flow.dtype, (*op.axis, *walk.batch))
+                flow = chosen(empty, own, flow, True)
+            starts.append((start, flow))
         found += sites(walk, op, starts, (), (), ())
     return found
 
 
-class _Fold:
-    """A reduction as a recurrence over its elements, in row-major order of the reduction axes."""
+def _head_at(head: Head, dtype: str, indices: Sequence[Expr]) -> Expr:
+    return head.at(indices) if isinstance(head, Adjoint) else number(0, dtype)
 
-    def __init__(self, op: ComputeOp, batch: Sequence[Axis]) -> None:
+
+class _Fold:
+    """A reduction as a recurrence over its elements, in row-major order of the reduction axes.
+
+    The elements of all ranges of a monotonic tensor are one row, in which each range begins anew:
+    ``row`` is then the data axis of the range, with its value at an element, and not one of
+    ``data``, the other data axes.
+    """
+
+    def __init__(self, walk: Walk, op: ComputeOp) -> None:
         self.op = op
-        self.batch = batch
+        self.batch = walk.batch
         self.count = Lin.of(1)
         for axis in op.reduce_axis:
             self.count = self.count * to_lin(axis.extent)
         rows = self.count + 1
         self.rows: int | Expr = to_expr(rows) if rows.const is None else rows.const
+        self.data = list(op.axis)
+        self.kept = op.where
+        self.row: tuple[Axis, Expr] | None = None
+        self.inside: Expr | None = None
+        if len(op.reduce_axis) == 1:
+            ranges = range_conditions(op.reduce_axis)
+            found = numbered(walk.rows, self.data, ranges, op.reduce_axis)
+            if found is not None:
+                axis, row, tests = found
+                self.data.remove(axis)
+                self.row = axis, to_expr(row)
+                self.inside = reduce(both, tests)
+                self.kept = without_ranges(op.where, len(op.limits))
 
     def axes(self, batch: Sequence[Axis] = ()) -> tuple[Axis, ...]:
         """Return new axes: that of the recurrence, and those of the data."""
-        return (Axis("t", self.rows), *(Axis(a.name, a.extent) for a in (*self.op.axis, *batch)))
+        return (Axis("t", self.rows), *(Axis(a.name, a.extent) for a in (*self.data, *batch)))
 
-    def element(self, values: Sequence[Expr], q: Expr, data: Sequence[Expr]) -> list[Expr]:
-        """Return ``values``, which are over the axes of the reduction, at its element ``q``."""
-        at: dict[Axis, Expr] = dict(zip(self.op.axis, data))
-        rest, ranges = to_lin(q), Ranges()
+    def ends(self) -> tuple[Lin, Expr | None]:
+        """Return the number of the first element, and the condition that there is none.
+
+        The condition is ``None`` for a range of its own, which includes the empty one.
+        """
+        if self.row is None:
+            return Lin.of(0), None
+        (axis,) = self.op.reduce_axis
+        low, high = _bounds(axis)
+        return to_lin(low) - to_lin(axis.lo), binary(">=", low, high)
+
+    def here(self) -> _Step:
+        """Return the step of an element, over the axes of the reduction."""
+        op = self.op
+        first: Expr | None = None
+        last: Expr | None = None
+        if self.row is not None:
+            (axis,) = op.reduce_axis
+            low, high = _bounds(axis)
+            first, last = binary("==", axis, low), binary("==", axis + 1, high)
+        assert op.reducer is not None
+        starts = op.init if op.init is not None else op.reducer.identity
+        return _Step(op.axis, op.body, starts, self.kept, self.inside, first, last)
+
+    def step(self, q: Expr, data: Sequence[Expr]) -> _Step:
+        """Return the step of element number ``q``, at values of the other data axes."""
+        at = {axis: to_lin(value) for axis, value in zip(self.data, data)}
+        rest, ranges = to_lin(q), scope(axis for axis in data if isinstance(axis, Axis))
         for axis in self.op.reduce_axis[:0:-1]:
             extent = to_lin(axis.extent)
-            at[axis] = to_expr(mod(rest, extent, ranges) + to_lin(axis.lo))
+            at[axis] = mod(rest, extent, ranges) + to_lin(axis.lo)
             rest = floordiv(rest, extent, ranges)
-        first = self.op.reduce_axis[0]
-        at[first] = to_expr(rest + to_lin(first.lo))
-        return [rewrite(v, lambda n: at.get(n) if isinstance(n, Axis) else None) for v in values]
+        outer = self.op.reduce_axis[0]
+        at[outer] = rest + to_lin(outer.lo)
+        if self.row is not None:
+            axis, row = self.row
+            at[axis] = to_lin(substituted(row, at, ranges))
+        return self.here().moved(lambda value: substituted(value, at, ranges))
+
+
+def _bounds(axis: Axis) -> tuple[Expr, Expr]:
+    """Return the ends of a range between elements."""
+    assert axis.bounds is not None
+    low, high = (cast(bound, dtypes.INDEX) for bound in axis.bounds)
+    return low, high
+
+
+@dataclass(frozen=True)
+class _Step:
+    """The step of an element: its values, and the ``starts`` of its range.
+
+    ``data`` are the indices of the result. ``inside`` says whether the element is in a range, and
+    ``first`` and ``last`` whether it is an end of that; they are absent if there is one range.
+    """
+
+    data: Sequence[Expr]
+    elements: Sequence[Expr]
+    starts: Sequence[Expr]
+    kept: Expr | None
+    inside: Expr | None
+    first: Expr | None
+    last: Expr | None
+
+    def moved(self, move: Callable[[Expr], Expr]) -> _Step:
+        def one(value: Expr | None) -> Expr | None:
+            return None if value is None else move(value)
+
+        data, elements, starts = (
+            [move(value) for value in values]
+            for values in (self.data, self.elements, self.starts)
+        )
+        return _Step(
+            data, elements, starts, one(self.kept), one(self.inside), one(self.first),
+            one(self.last),
+        )  # fmt: skip
+
+    def before(self, stored: Sequence[Expr]) -> list[Expr]:
+        """Return the partial results before the element, of which ``stored`` has the last ones."""
+        if self.first is None:
+            return list(stored)
+        return [chosen(self.first, a, b, True) for a, b in zip(self.starts, stored)]
+
+    def after(
+        self, stored: Sequence[Expr | None], heads: Sequence[Head], batch: Sequence[Expr]
+    ) -> list[Expr | None]:
+        """Return the adjoints of the partial results after the element; none of an integer."""
+        if self.last is None:
+            return list(stored)
+        at = (*self.data, *batch)
+        return [
+            None if b is None else chosen(self.last, _head_at(head, b.dtype, at), b, True)
+            for b, head in zip(stored, heads)
+        ]
+
+    def counted(self, new: Sequence[Expr], old: Sequence[Expr], stored: Sequence[Expr]
+    ) -> list[Expr]:  # fmt: skip
+        """Return ``new`` if the element counts, ``old`` if not, ``stored`` if it is in no range."""
+        made = list(new)
+        if self.kept is not None:
+            made = [Select(self.kept, a, b, a.dtype, True) for a, b in zip(made, old)]
+        if self.inside is not None:
+            made = [Select(self.inside, a, b, a.dtype, True) for a, b in zip(made, stored)]
+        return made
 
 
 def _position(op: ComputeOp) -> Lin:
@@ -99,25 +227,22 @@ def _partial_results(fold: _Fold) -> list[Tensor]:
     reducer = op.reducer
     assert reducer is not None
     name = op.name
-    shape = (fold.rows, *op.shape)
+    shape = (fold.rows, *(a.extent for a in fold.data))
     states = [placeholder(shape, v.dtype, f"{name}.partial{k}") for k, v in enumerate(reducer.lhs)]
-    first = tuple(Axis(a.name, a.extent) for a in (Axis("t", 1), *op.axis))
-    at = dict(zip(op.axis, first[1:]))
-    starts = op.init if op.init is not None else reducer.identity
-    begun = [rewrite(v, lambda n: at.get(n) if isinstance(n, Axis) else None) for v in starts]
+    first = tuple(Axis(a.name, a.extent) for a in (Axis("t", 1), *fold.data))
+    begun: Sequence[Expr] = reducer.identity
+    if op.init is not None and fold.row is None:
+        at: dict[Axis, Expr] = dict(zip(op.axis, first[1:]))
+        begun = [replaced(start, at) for start in op.init]
     init = _tensors(f"{name}.start", first, begun)
     t, *data = axes = fold.axes()
     # the row before the first is not computed, but its index must be in bounds
-    q = call("max", t - 1, 0)
-    where = [] if op.where is None else [op.where]
-    moved = fold.element([*op.body, *where], q, data)
-    elements, kept = moved[: len(op.body)], moved[len(op.body) :]
-    previous = [s(t - 1, *data) for s in states]
-    swap: dict[Expr, Expr] = dict(zip((*reducer.lhs, *reducer.rhs), (*previous, *elements)))
+    step = fold.step(call("max", t - 1, 0), data)
+    stored = [s(t - 1, *data) for s in states]
+    previous = step.before(stored)
+    swap: dict[Expr, Expr] = dict(zip((*reducer.lhs, *reducer.rhs), (*previous, *step.elements)))
     combined = [_filled(result, swap) for result in reducer.result]
-    if kept:
-        combined = [Select(kept[0], c, p, c.dtype, True) for c, p in zip(combined, previous)]
-    update = _tensors(f"{name}.step", axes, combined)
+    update = _tensors(f"{name}.step", axes, step.counted(combined, previous, stored))
     found = scan(init, update, states, name=f"{name}.partials")
     return list(found) if isinstance(found, list) else [found]
 
@@ -170,37 +295,35 @@ def _filled(value: Expr, known: Mapping[Expr, Expr]) -> Expr:
 
 
 def _adjoints(
-    fold: _Fold, partial: Sequence[Tensor], by: _Derivatives, walk: Walk, heads: Sequence[Head]
+    fold: _Fold, partial: Sequence[Tensor], by: _Derivatives, heads: Sequence[Head]
 ) -> list[Tensor | None]:
     """Return the adjoints of the partial results, from the last one back; none of an integer."""
     op = fold.op
     name = op.name
     parts = [k for k, v in enumerate(by.heads) if dtypes.is_float(v.dtype)]
-    batch = walk.batch
-    shape = (fold.rows, *op.shape, *(a.extent for a in batch))
+    batch = fold.batch
+    shape = (fold.rows, *(a.extent for a in (*fold.data, *batch)))
     states = {k: placeholder(shape, by.heads[k].dtype, f"{name}.back{k}") for k in parts}
-    first = tuple(Axis(a.name, a.extent) for a in (Axis("t", 1), *op.axis, *batch))
+    first = tuple(Axis(a.name, a.extent) for a in (Axis("t", 1), *fold.data, *batch))
     init = _tensors(f"{name}.last", first, [
-        head.at(first[1:]) if isinstance(head := heads[k], Adjoint)
-        else number(0, by.heads[k].dtype)
+        # each range ends with the adjoint of its result
+        _head_at(heads[k] if fold.row is None else None, by.heads[k].dtype, first[1:])
         for k in parts
     ])  # fmt: skip
     t, *rest = axes = fold.axes(batch)
-    data = rest[: len(op.axis)]
-    # step t goes back over element count - t, whose row of partial results has that number
-    q = to_expr(fold.count - Lin.of(t))
+    data, own_batch = rest[: len(fold.data)], rest[len(fold.data) :]
+    # step t goes back over element count - t, whose row of partial results has that number;
     # row 0 is not computed, but its index must be in bounds
-    q = call("min", q, to_expr(fold.count - 1))
-    where = [] if op.where is None else [op.where]
-    moved = fold.element([*op.body, *where], q, data)
-    elements, kept = moved[: len(op.body)], moved[len(op.body) :]
-    after = [states[k](t - 1, *rest) if k in states else None for k in range(len(by.heads))]
-    before = [p(q, *data) for p in partial]
-    combined = [_in_step(op, by, by.lhs[k], k, before, elements, after) for k in parts]
-    if kept:
-        combined = [Select(kept[0], c, states[k](t - 1, *rest), c.dtype, True)
-                    for k, c in zip(parts, combined)]  # fmt: skip
-    update = _tensors(f"{name}.backstep", axes, combined)
+    q = call("min", to_expr(fold.count - Lin.of(t)), to_expr(fold.count - 1))
+    step = fold.step(q, data)
+    stored = [states[k](t - 1, *rest) if k in states else None for k in range(len(by.heads))]
+    after = step.after(stored, heads, own_batch)
+    before = step.before([p(q, *data) for p in partial])
+    combined = [_in_step(op, by, by.lhs[k], k, before, step.elements, after) for k in parts]
+    kept, old = (
+        [value for k in parts if (value := values[k]) is not None] for values in (after, stored)
+    )
+    update = _tensors(f"{name}.backstep", axes, step.counted(combined, kept, old))
     found: Any = scan(init, update, list(states.values()), name=f"{name}.partials_grad")
     made = dict(zip(parts, found if isinstance(found, list) else [found]))
     return [made.get(k) for k in range(len(by.heads))]

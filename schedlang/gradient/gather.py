@@ -27,11 +27,12 @@ from schedlang.gradient.algebra import guarded, number, plus
 from schedlang.gradient.drafts import Draft, drafts_of, unused
 from schedlang.gradient.invert import NotInvertible
 from schedlang.gradient.pieces import Piece, assembled, whole
+from schedlang.gradient.ragged import transposed
 from schedlang.gradient.scattered import scattered
 from schedlang.gradient.simplify import scope, substituted
 from schedlang.gradient.site import Site, cases
 from schedlang.gradient.stages import Walk
-from schedlang.index.linear import to_expr
+from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
 
 
@@ -49,13 +50,16 @@ def gathered(walk: Walk, tensor: Tensor, sites: Sequence[Site], name: str) -> Ad
     names = _axis_names(tensor, walk.batch, sites)
     for site in sites:
         try:
-            every += [
-                (site, drafts_of(walk, _of(walk, case), names, shape)) for case in cases(site)
-            ]
+            made = [drafts_of(walk, _of(walk, case), names, shape) for case in cases(site)]
         except NotInvertible as unknown:
             if walk.by_row:
                 _refuse_scatter(tensor, site, unknown.dim)
             adding.append(site)
+            continue
+        if not walk.by_row and any(draft.searches for drafts in made for draft in drafts):
+            adding.append(site)
+        else:
+            every += [(site, drafts) for drafts in made]
     every = [(site, drafts) for site, drafts in every if drafts]
     if adding and not every:
         return Adjoint(tensor=scattered(adding, shape, name))
@@ -71,10 +75,10 @@ def gathered(walk: Walk, tensor: Tensor, sites: Sequence[Site], name: str) -> Ad
         parts: list[tuple[Piece, Expr]] = []
         for draft in drafts:
             if draft.free:
-                made = _reduction(draft, pads, labels.of(site, draft.piece))
+                summed = _reduction(draft, pads, labels.of(site, draft.piece))
                 if len(every) == 1 and draft.piece.is_whole and not adding:
-                    return Adjoint(tensor=made)
-                value = made[tuple(draft.piece.position(at))]
+                    return Adjoint(tensor=summed)
+                value = summed[tuple(draft.piece.position(at))]
             else:
                 moved = dict(zip(draft.piece.axes, map(to_lin, draft.piece.position(at))))
                 value = substituted(_guarded(draft.conditions, draft.value), moved, scope(at))
@@ -189,8 +193,15 @@ def _reduction(draft: Draft, pads: Paddings, name: str) -> Tensor:
             return padded[tuple(to_expr(to_lin(i) + before[d]) for d, i in enumerate(node.indices))]
 
         value = rewrite(value, shifted)
-    where = _joined(draft.conditions)
-    made = reduce_sum(value, axis=draft.free, where=where)
+    axes, conditions = draft.free, draft.conditions
+    if draft.ranges:
+        swap, conditions = transposed(axes, conditions, draft.ranges)
+        axes = tuple(swap.values())
+        # shorter ranges may decide choices
+        at, points = {a: Lin.of(b) for a, b in swap.items()}, scope((*draft.piece.axes, *axes))
+        value = substituted(value, at, points)
+        conditions = tuple(substituted(cond, at, points) for cond in conditions)
+    made = reduce_sum(value, axis=axes, where=_joined(conditions))
     return defined(name, draft.piece.axes, made)
 
 

@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import gcd, prod
 
-from schedlang.expr.lazy import is_both
 from schedlang.expr.nodes import Axis, Binary, Expr
+from schedlang.gradient.ragged import conjuncts
 from schedlang.gradient.simplify import equal
 from schedlang.index.conditions import occupied
 from schedlang.index.conjunctions import narrowed
@@ -59,12 +59,14 @@ class Inverse:
 
 
 def invert(
-    axes: Sequence[Axis], indices: Sequence[Expr], element: Sequence[Lin], held: Sequence[Expr] = ()
-) -> Inverse | None:
+    axes: Sequence[Axis], indices: Sequence[Expr], element: Sequence[Lin],
+    held: Sequence[Expr] = (), row: Axis | None = None,
+) -> Inverse | None:  # fmt: skip
     """Return the iterations over ``axes`` at which ``indices`` are ``element``.
 
     ``element`` is in terms of other axes. ``held`` are conditions that hold at all iterations of
-    interest; they narrow the ranges of axes. Return ``None`` if there is no such iteration.
+    interest; they narrow the ranges of axes. The axis ``row`` stays one in the equations, even if
+    it has a single value. Return ``None`` if there is no such iteration.
 
     Raises :class:`NotInvertible` if an index depends on data that vary between the iterations.
 
@@ -73,33 +75,19 @@ def invert(
     >>> found.values[y], found.values[i], found.free[0].extent, found.splits
     (e//2 - i, i*2 + e%2, 2, {0: 2})
     """
-    solver = _Solver(axes, held)
+    solver = _Solver(axes, held, row)
     if solver.empty:
         return None
     solver.assume_points([leaf for lin in element for leaf in lin.leaves()])
     for dim, (index, wanted) in enumerate(zip(indices, element)):
         solver.equations.append((dim, to_lin(index, ranges=solver.ranges) - wanted))
-    for cond in _conjuncts(held):
+    for cond in conjuncts(held):
         if isinstance(cond, Binary) and cond.op == "==" and cond.a.dtype == cond.b.dtype == "int64":
             sides = [to_lin(side, ranges=solver.ranges) for side in cond.children]
             solver.equations.append((_HELD, sides[0] - sides[1]))
     solver.run()
     found = None if solver.empty else solver.inverse()
     return None if solver.empty else found
-
-
-def _conjuncts(held: Sequence[Expr]) -> list[Expr]:
-    found: list[Expr] = []
-    stack = list(held)[::-1]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Binary) and node.op == "&" and node.dtype == "bool":
-            stack += [node.b, node.a]
-        elif is_both(node):
-            stack += [node.a, node.cond]
-        else:
-            found.append(node)
-    return found
 
 
 # an equation comes with the dimension of its index, or None
@@ -126,6 +114,7 @@ class _Solver:
 
     axes: Sequence[Axis]
     held: Sequence[Expr]
+    row: Axis | None = None
     ranges: Ranges = field(default_factory=Ranges)
     unknown: dict[Axis, None] = field(default_factory=dict)
     fixed: dict[Axis, None] = field(default_factory=dict)
@@ -142,7 +131,9 @@ class _Solver:
         self.ranges = inside or Ranges()
         for axis in self.axes:
             low, high = self.ranges.of(axis)
-            if high == low:
+            if high is not None and high - low == Lin.of(-1):
+                self.empty = True
+            elif high == low and axis is not self.row:
                 self.values[axis] = low
             else:
                 self.unknown[axis] = None

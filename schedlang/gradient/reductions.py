@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import reduce
 
 import numpy as np
 
 from schedlang.compute.define import defined
 from schedlang.compute.fold import ufunc_of
+from schedlang.compute.joint import alone
 from schedlang.compute.reduce import max as reduce_max
 from schedlang.compute.reduce import min as reduce_min
-from schedlang.compute.reduce import prod as reduce_prod
 from schedlang.compute.reduce import sum as reduce_sum
-from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import ComputeError, explain
+from schedlang.expr.lazy import both
 from schedlang.expr.nodes import Axis, Binary, Call, Expr
-from schedlang.expr.visit import rewrite
 from schedlang.gradient.adjoint import Adjoint
-from schedlang.gradient.algebra import chosen, divided, guarded, number, times
+from schedlang.gradient.algebra import chosen, divided, guarded, number
 from schedlang.gradient.derivative import TRACED, Flow, Traced, value_children
 from schedlang.gradient.folds import fold_sites
+from schedlang.gradient.products import product_sites
+from schedlang.gradient.ragged import conjuncts, numbered, replaced
+from schedlang.gradient.simplify import scope, substituted
 from schedlang.gradient.stages import Found, Head, Walk, sites, sites_of
+from schedlang.gradient.weighted import beside, weighted_sites
 from schedlang.index.linear import to_expr
 from schedlang.index.simplify import to_lin
 
@@ -71,27 +75,20 @@ def _scattered(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
 
 def _reduced(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
     assert op.reducer is not None
+    if op.reducer.parts:
+        return _joint(walk, op, heads)
     if not any(isinstance(head, Adjoint) for head in heads):
         return _traced(walk, op)
     ufunc = ufunc_of(op.reducer)
     if ufunc is np.add:
-        return _weighted(walk, op, heads, lambda flow, element: flow)
+        return weighted_sites(walk, op, heads, lambda flow, element: flow)
     if ufunc is np.multiply:
-        return _weighted(walk, op, heads, _product_rule(op))
+        return product_sites(walk, op, heads)
     if ufunc in (np.minimum, np.maximum):
-        return _weighted(walk, op, heads, _extreme_rule(op))
+        return weighted_sites(walk, op, heads, _extreme_rule(walk, op))
     if op.reducer.gradient == "fold":
         return fold_sites(walk, op, heads)
     name = op.outputs[0].name
-    if op.reducer.parts:
-        raise ComputeError(
-            explain(
-                f"sl.gradient through stage {op.name}",
-                "it computes several reductions in one loop, whose gradients are not derived",
-                "Give each reduction a stage of its own. Or give the derivative of the stage: "
-                f"sl.gradient(..., rules={{{name}: ...}}).",
-            )
-        )
     raise ComputeError(
         explain(
             f"sl.gradient through stage {op.name}",
@@ -102,6 +99,17 @@ def _reduced(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
             f"sl.gradient(..., rules={{{name}: ...}}).",
         )
     )
+
+
+def _joint(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
+    """Return the sites of several reductions in one loop: those of each that counts."""
+    assert op.reducer is not None
+    found: Found = []
+    for part in op.reducer.parts:
+        own = [heads[place] for place in part.places]
+        if any(head is not None for head in own):
+            found += _reduced(walk, alone(op, part), own)
+    return found
 
 
 def _traced(walk: Walk, op: ComputeOp) -> Found:
@@ -116,80 +124,31 @@ def _traced(walk: Walk, op: ComputeOp) -> Found:
     return sites(walk, op, flows, op.reduce_axis, (), ())
 
 
-def _weighted(
-    walk: Walk, op: ComputeOp, heads: Sequence[Head], rule: Callable[[Expr, Expr], Expr]
-) -> Found:
-    """Return the sites of a reduction of single values.
-
-    ``rule`` gives the adjoint of an element, given that of the result and the element. The initial
-    value is an element, too.
-    """
-    flow = walk.flow(heads[0], op)
-    assert flow is not None and not isinstance(flow, Traced)
-    held = () if op.where is None else (op.where,)
-    body = op.body[0]
-    found = sites(walk, op, [(body, rule(flow, body))], op.reduce_axis, held, heads)
-    if op.init is not None:
-        found += sites(walk, op, [(op.init[0], rule(flow, op.init[0]))], (), (), heads)
-    return found
-
-
-def _product_rule(op: ComputeOp) -> Callable[[Expr, Expr], Expr]:
-    """Return the rule of a product: the other factors, zeros among them included.
-
-    The product of the factors that are not 0 and the number of those that are tell the product of
-    the others, without a division by 0.
-    """
-    tensor = op.outputs[0]
-    zero, one = number(0, tensor.dtype), number(1, tensor.dtype)
-
-    def is_zero(value: Expr) -> Expr:
-        return Binary("==", value, number(0, value.dtype), "bool")
-
-    def counted(value: Expr) -> Expr:
-        return chosen(is_zero(value), one, zero, False)
-
-    def replaced(value: Expr) -> Expr:
-        return chosen(is_zero(value), one, value, False)
-
-    body, init = op.body[0], op.init[0] if op.init else None
-    first = None if init is None else (counted(init), replaced(init))
-    zeros = _beside(op, "zeros", reduce_sum, counted(body), first and first[0])
-    rest = _beside(op, "nonzero", reduce_prod, replaced(body), first and first[1])
-
-    def rule(flow: Expr, element: Expr) -> Expr:
-        count, others = zeros[tuple(op.axis)], rest[tuple(op.axis)]
-        only = chosen(Binary("==", count, one, "bool"), times(flow, others), zero, False)
-        each = chosen(is_zero(count), divided(times(flow, others), element), zero, False)
-        return chosen(is_zero(element), only, each, False)
-
-    return rule
-
-
-def _extreme_rule(op: ComputeOp) -> Callable[[Expr, Expr], Expr]:
+def _extreme_rule(walk: Walk, op: ComputeOp) -> Callable[[Expr, Expr], Expr]:
     """Return the rule of a minimum or maximum: equal elements share its adjoint, as in torch.
 
     An element that may be rounded differently where it is computed again is stored, and compared
     with the extreme of what is stored.
     """
     assert op.reducer is not None
-    best, dtype = op.outputs[0], op.outputs[0].dtype
+    best, dtype = walk.element(op.outputs[0], op.axis), op.outputs[0].dtype
     zero, one = number(0, dtype), number(1, dtype)
     body, init = op.body[0], op.init[0] if op.init else None
     stored = {id(body): body}
     if not _is_exact(body):
-        stored[id(body)] = element = _stored(op)
+        stored[id(body)] = element = _stored(walk, op)
         smaller = ufunc_of(op.reducer) is np.minimum
-        best = _beside(op, "stored", reduce_min if smaller else reduce_max, element, init)
+        function = reduce_min if smaller else reduce_max
+        best = beside(op, "stored", function, element, init)[tuple(op.axis)]
 
     def wins(value: Expr) -> Expr:
         compared = stored.get(id(value), value)
-        return Binary("==", compared, best[tuple(op.axis)], "bool")
+        return Binary("==", compared, best, "bool")
 
     def counted(value: Expr) -> Expr:
         return chosen(wins(value), one, zero, False)
 
-    ties = _beside(op, "ties", reduce_sum, counted(body), None if init is None else counted(init))
+    ties = beside(op, "ties", reduce_sum, counted(body), None if init is None else counted(init))
 
     def rule(flow: Expr, element: Expr) -> Expr:
         return chosen(wins(element), divided(flow, ties[tuple(op.axis)]), zero, False)
@@ -197,16 +156,27 @@ def _extreme_rule(op: ComputeOp) -> Callable[[Expr, Expr], Expr]:
     return rule
 
 
-def _stored(op: ComputeOp) -> Expr:
-    """Return a read of the elements of a reduction, in a stage that stores them."""
+def _stored(walk: Walk, op: ComputeOp) -> Expr:
+    """Return a read of the elements of a reduction, in a stage that stores them.
+
+    The elements of all ranges of a monotonic tensor are stored in one row.
+    """
+    body, held, data = op.body[0], conjuncts([] if op.where is None else [op.where]), list(op.axis)
+    ragged = [axis for axis in op.reduce_axis if axis.bounds is not None]
+    found = numbered(walk.rows, data, held, ragged) if ragged else None
+    if found is not None:
+        axis, row, left = found
+        points = scope((*op.axis, *op.reduce_axis))
+        data.remove(axis)
+        body, *held = (substituted(v, {axis: row}, points) for v in (body, *left))
     lows = [to_expr(to_lin(axis.lo)) for axis in op.reduce_axis]
-    axes = [Axis(axis.name, axis.extent) for axis in (*op.axis, *op.reduce_axis)]
-    at: dict[Axis, Expr] = dict(zip(op.axis, axes))
-    for axis, low, own in zip(op.reduce_axis, lows, axes[len(op.axis) :]):
+    axes = [Axis(axis.name, axis.extent) for axis in (*data, *op.reduce_axis)]
+    at: dict[Axis, Expr] = dict(zip(data, axes))
+    for axis, low, own in zip(op.reduce_axis, lows, axes[len(data) :]):
         at[axis] = own + low
-    body = op.body[0] if op.where is None else guarded([op.where], op.body[0])
-    tensor = defined(f"{op.outputs[0].name}.elements", tuple(axes), _moved(body, at))
-    return tensor(*op.axis, *(axis - low for axis, low in zip(op.reduce_axis, lows)))
+    body = guarded([reduce(both, held)], body) if held else body
+    tensor = defined(f"{op.outputs[0].name}.elements", tuple(axes), replaced(body, at))
+    return tensor(*data, *(axis - low for axis, low in zip(op.reduce_axis, lows)))
 
 
 def _is_exact(body: Expr) -> bool:
@@ -224,21 +194,3 @@ def _is_exact(body: Expr) -> bool:
             return False
         stack += value_children(node)
     return True
-
-
-def _beside(
-    op: ComputeOp, label: str, reduction: Callable[..., Any], element: Expr, init: Expr | None
-) -> Tensor:
-    """Return another reduction over the axes of ``op``, of ``element``, in a stage of its own."""
-    fresh = {axis: Axis(axis.name, axis.extent, axis.kind, axis.lo)
-             for axis in (*op.axis, *op.reduce_axis)}  # fmt: skip
-    where = None if op.where is None else _moved(op.where, fresh)
-    start = None if init is None else _moved(init, fresh)
-    axis = [fresh[axis] for axis in op.reduce_axis]
-    made = reduction(_moved(element, fresh), axis=axis, where=where, init=start)
-    axes = tuple(fresh[axis] for axis in op.axis)
-    return defined(f"{op.outputs[0].name}.{label}", axes, made)
-
-
-def _moved(value: Expr, at: Mapping[Axis, Expr]) -> Expr:
-    return rewrite(value, lambda node: at.get(node) if isinstance(node, Axis) else None)

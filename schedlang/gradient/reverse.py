@@ -74,7 +74,8 @@ def adjoints(
     scans = [op for op in order if isinstance(op, ScanOp)]
     check_reached(y, xs, rules, order, scans)
     active = _depending(order, xs, rules)
-    walk = Walk(active.__contains__, batch)
+    stored = {init: made for scan in scans for init, made in zip(scan.init, scan.outputs)}
+    walk = Walk(active.__contains__, batch, stored=stored)
 
     def sites_of(walk: Walk, op: Operation, heads: Sequence[Head]) -> Found:
         ruled = [t for t in op.outputs if t in rules] if not isinstance(op, PlaceholderOp) else []

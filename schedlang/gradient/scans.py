@@ -14,6 +14,7 @@ from typing import Any
 
 from schedlang.compute.define import defined
 from schedlang.compute.graph import operations, step_operations
+from schedlang.compute.ragged import with_ranges, without_ranges
 from schedlang.compute.read import Read
 from schedlang.compute.reduce import Reduction
 from schedlang.compute.scan import scan
@@ -26,6 +27,7 @@ from schedlang.expr.visit import rewrite
 from schedlang.gradient.adjoint import Adjoint
 from schedlang.gradient.algebra import conjunction, guarded, plus
 from schedlang.gradient.backward import Backward
+from schedlang.gradient.ragged import ranged
 from schedlang.gradient.reductions import compute_sites
 from schedlang.gradient.simplify import substituted
 from schedlang.gradient.site import Site
@@ -111,10 +113,6 @@ def _copy(
     indices. Where ``held`` do not hold, its value is 0, or that of an empty reduction.
     """
     values = dict(at)
-    reduced = []
-    for axis in op.reduce_axis:
-        reduced.append(Axis(axis.name, axis.extent, "reduce", axis.lo))
-        values[axis] = Lin.of(reduced[-1])
     known = Ranges() if ranges is None else ranges
 
     def value(root: Expr) -> Expr:
@@ -122,18 +120,30 @@ def _copy(
         return rewrite(done, lambda n: moved(n, n.indices) if isinstance(n, Read) else None)
 
     kept = conjunction(held)
+    reduced = []
+    for axis in op.reduce_axis:
+        own = Axis(axis.name, axis.extent, "reduce", axis.lo)
+        if axis.bounds is not None and kept is None:
+            low, high = (value(b) if isinstance(b, Expr) else b for b in axis.bounds)
+            own = ranged(axis, low, high)
+        reduced.append(own)
+        values[axis] = Lin.of(own)
     if op.reducer is None:
         bodies = [value(root) for root in op.body]
         made = defined(name, axes, tuple(b if kept is None else guarded([kept], b) for b in bodies))
     else:
-        where = None if op.where is None else value(op.where)
+        # under conditions, the ends of ranges may be out of bounds: they are tested afterwards
+        count = 0 if kept is not None else len(op.limits)
+        rest = without_ranges(op.where, count)
+        where = None if rest is None else value(rest)
         if kept is not None:
             where = kept if where is None else both(kept, where)
+        where, limits = with_ranges(reduced, where)
         init = None if op.init is None else tuple(value(root) for root in op.init)
         sources = tuple(value(root) for root in op.body)
         made = defined(
             name, axes,
-            Reduction(op.reducer, sources, tuple(reduced), where, init, len(op.outputs)),
+            Reduction(op.reducer, sources, tuple(reduced), where, init, len(op.outputs), limits),
         )  # fmt: skip
     return list(made) if isinstance(made, tuple) else [made]
 
@@ -177,7 +187,7 @@ def _through_steps(
             found.append((source, site))
         return found
 
-    backward = Backward(Walk(is_active, walk.batch, walk.by_row), seeds, sites_of)
+    backward = Backward(replace(walk, active=is_active), seeds, sites_of)
     backward.run(rows.order)
     return backward
 
@@ -194,7 +204,7 @@ def _state_adjoints(
         if is_float else None for s, is_float in zip(op.state, floats)
     ]  # fmt: skip
     template = [None if t is None else Adjoint(tensor=t) for t in later]
-    inner = Walk(walk.active, batch, by_row=True)
+    inner = replace(walk, by_row=True)
     backward = _through_steps(inner, op, rows, template)
     back = [backward.adjoint(tensor) for tensor in op.outputs]
     own = [h if isinstance(h, Adjoint) else None for h in heads]

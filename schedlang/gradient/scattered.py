@@ -10,6 +10,8 @@ from schedlang.compute.tensor import Shape, Tensor
 from schedlang.expr.lazy import both
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import rewrite
+from schedlang.gradient.algebra import same
+from schedlang.gradient.ragged import conjuncts, copies, range_conditions
 from schedlang.gradient.site import Site
 
 
@@ -43,15 +45,18 @@ def scattered(sites: Sequence[Site], shape: Shape, name: str) -> Tensor:
 
 def _added(site: Site, shape: Shape, name: str, start: Tensor | None) -> Tensor:
     """Return ``start``, or zeros, after the iterations of one site."""
-    axes = tuple(Axis(a.name, a.extent, "reduce", a.lo) for a in site.axes)
-    swap = dict(zip(site.axes, axes))
+    swap = copies(site.axes)
+    axes = tuple(swap.values())
+    ranges = range_conditions(site.axes)
     memo: dict[int, Expr] = {}
 
     def moved(root: Expr) -> Expr:
         return rewrite(root, lambda n: swap.get(n) if isinstance(n, Axis) else None, memo)
 
     index, value = tuple(map(moved, site.indices)), moved(site.value)
-    held = [moved(cond) for cond in site.held]
+    # the domain has the ranges of ragged axes
+    held = [moved(cond) for cond in conjuncts(site.held)
+            if not any(same(cond, known) for known in ranges)]  # fmt: skip
     where = (lambda *_: reduce(both, held)) if held else None
     made: Tensor = scatter(
         shape, axes, lambda *_: (index, value), init=start, where=where, name=name

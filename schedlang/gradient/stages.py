@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Union
 
 from schedlang.compute.read import Read
@@ -12,6 +12,7 @@ from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.gradient.adjoint import Adjoint
 from schedlang.gradient.algebra import unguarded
 from schedlang.gradient.derivative import TRACED, Flow, Traced, pullback
+from schedlang.gradient.ragged import Rows
 from schedlang.gradient.site import Site
 
 # the adjoint of an output: none if nothing that counts reads it
@@ -25,16 +26,24 @@ class Walk:
 
     Every adjoint has the batch axes after those of its tensor. With ``by_row``, adjoints are
     computed row by row in the step of a scan: their first dimension is not cut, and there are no
-    zeros around them in place of conditions.
+    zeros around them in place of conditions. ``rows`` are the stages that number ragged ranges.
+    ``stored`` maps the first rows of scans, which no other stage may read, to the results that
+    store them.
     """
 
     active: Callable[[Tensor], bool]
     batch: tuple[Axis, ...] = ()
     by_row: bool = False
+    rows: Rows = field(default_factory=Rows)
+    stored: Mapping[Tensor, Tensor] = field(default_factory=dict)
 
     def flow(self, head: Head, op: ComputeOp) -> Flow | None:
         """Return the adjoint of an output at the axes of its operation."""
         return head.at((*op.axis, *self.batch)) if isinstance(head, Adjoint) else head
+
+    def element(self, tensor: Tensor, indices: Sequence[Expr]) -> Expr:
+        """Return a read of an element of ``tensor``, where it is stored."""
+        return self.stored.get(tensor, tensor)[tuple(indices)]
 
 
 def sites_of(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
@@ -46,7 +55,7 @@ def sites_of(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
         if flow is not None:
             roots.append((root, flow))
             # what is stored need not be computed again
-            known[id(root)] = tensor[tuple(op.axis)]
+            known[id(root)] = walk.element(tensor, op.axis)
     return sites(walk, op, roots, (), (), heads, known)
 
 

@@ -63,7 +63,9 @@ def equations(
     extents: list[tuple[int, int, Lin]] = []
     for group in groups:
         for arg, shape in group:
-            extents += [(arg, dim, to_lin(e)) for dim, e in enumerate(shape)]
+            extents += [
+                (arg, dim, to_lin(e)) for dim, e in enumerate(shape) if not isinstance(e, int)
+            ]
         progress = True
         while progress:
             progress = False

@@ -44,7 +44,8 @@ def _is_alike(out: Buffer, given: Buffer) -> bool:
     """Return whether two arrays have one shape and dtype."""
     if out.dtype != given.dtype or len(out.shape) != len(given.shape):
         return False
-    return all(to_lin(a) == to_lin(b) for a, b in zip(out.shape, given.shape))
+    pairs = zip(out.shape, given.shape)
+    return all(a == b if type(a) is type(b) is int else to_lin(a) == to_lin(b) for a, b in pairs)
 
 
 def _reads(nest: Nest) -> list[tuple[Stmt, list[Load]]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import is_
 from typing import Any, Optional, TypeVar, Union
 
@@ -251,12 +251,14 @@ class Copy:
 class Copies:
     """The copies of an unrolled loop's body, in the order of its iterations.
 
-    ``share`` says that they consist of stores alone, so that they may share loads; ``blocks`` are
-    the transposed blocks whose columns they read.
+    ``share`` says that they consist of stores alone, so that they may share loads; ``shared`` are
+    the loads and conditions that they share, and ``blocks`` the transposed blocks whose columns
+    they read. The outermost of nested copies lists those of all.
     """
 
     copies: tuple[Copy, ...]
     share: bool = False
+    shared: frozenset[Expr] = frozenset()
     blocks: frozenset[Columns] = frozenset()
 
 
@@ -288,7 +290,6 @@ Stmt = Union[
 ]  # fmt: skip
 # statements that hold one block
 Around = (For, If, Lanes, Strips, Copy, Kept, Masked)
-_Around = TypeVar("_Around", bound=Union[For, If, Lanes, Strips, Copy, Kept, Masked])
 
 
 def buffers_of(stmt: Stmt) -> tuple[Buffer, ...]:
@@ -327,6 +328,20 @@ def held(stmt: Stmt) -> tuple[Stmt, ...]:
     return stmt.copies if isinstance(stmt, Copies) else ()
 
 
+Node = TypeVar("Node")
+
+
+def changed(node: Node, **fields: Any) -> Node:
+    """Return the statement ``node`` with other values of some fields.
+
+    It does what :func:`dataclasses.replace` does, which spends most of its time on checks.
+    """
+    made: Node = object.__new__(type(node))
+    made.__dict__.update(node.__dict__)
+    made.__dict__.update(fields)
+    return made
+
+
 def mapped(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
     """Return ``stmt`` with ``change`` applied to the statements that it directly holds.
 
@@ -336,23 +351,16 @@ def mapped(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
         stmts = tuple([change(s) for s in stmt.stmts])
         return stmt if all(map(is_, stmts, stmt.stmts)) else Block(stmts)
     if isinstance(stmt, Around):
-        return _with_body(stmt, change(stmt.body))
+        body = change(stmt.body)
+        return stmt if body is stmt.body else changed(stmt, body=block_of(body))
     if isinstance(stmt, Copies):
         copies = tuple([_with_body(c, change(c.body)) for c in stmt.copies])
-        return stmt if all(map(is_, copies, stmt.copies)) else replace(stmt, copies=copies)
+        return stmt if all(map(is_, copies, stmt.copies)) else changed(stmt, copies=copies)
     return stmt
 
 
-def _with_body(stmt: _Around, body: Stmt) -> _Around:
-    """Return ``stmt`` around ``body``; the same object if that is its own.
-
-    This is ``dataclasses.replace`` in a fifth of the time, which passes over nests spend on it.
-    """
-    if body is stmt.body:
-        return stmt
-    made = object.__new__(type(stmt))
-    made.__dict__.update(stmt.__dict__, body=block_of(body))
-    return made
+def _with_body(copy: Copy, body: Stmt) -> Copy:
+    return copy if body is copy.body else changed(copy, body=block_of(body))
 
 
 def block_of(stmt: Stmt) -> Block:

@@ -207,9 +207,11 @@ def _arranged_text(
 ) -> str:
     """Return the line of a statement that the passes of ``machine/loops`` make."""
     if isinstance(stmt, Copies):
+        loads = sorted({node.buffer.name for node in stmt.shared if isinstance(node, Load)})
+        shared = f", which share loads of {', '.join(loads)}" if loads else ""
         columns = sorted({block.buffer.name for block in stmt.blocks})
         transposed = f", transposed: {', '.join(columns)}" if columns else ""
-        return f"copies{', which share loads' if stmt.share else ''}{transposed}:"
+        return f"copies{shared}{transposed}:"
     if isinstance(stmt, Kept):
         return f"keep {', '.join(sorted(b.name for b in stmt.buffers))} in registers:"
     if isinstance(stmt, Masked):

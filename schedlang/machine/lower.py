@@ -19,6 +19,7 @@ from schedlang.machine.loops.functions import mark_functions
 from schedlang.machine.loops.job import LoopJob, LoopPass
 from schedlang.machine.loops.plain_loops import mark_plain_loops
 from schedlang.machine.loops.rounding import round_products
+from schedlang.machine.loops.shared_loads import share_loads
 from schedlang.machine.loops.streams import stream_stores
 from schedlang.machine.loops.strips import strip_mine
 from schedlang.machine.loops.sums import keep_sums
@@ -27,6 +28,9 @@ from schedlang.machine.loops.unroll import unroll
 from schedlang.machine.names import Names, name_all
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.passes.job import Job
+from schedlang.machine.passes.long_values import name_long_values
+from schedlang.machine.passes.numbering import number_registers
+from schedlang.machine.passes.offsets import name_offsets
 from schedlang.machine.passes.outline import outline
 from schedlang.machine.passes.rows import name_rows
 from schedlang.machine.passes.storage import place_storage
@@ -38,10 +42,13 @@ from schedlang.target import Target
 Pass = Callable[[MachineNest, Job], MachineNest]
 CPU_LOOP_PASSES: tuple[LoopPass, ...] = (
     block_unrolls, mark_functions, mark_plain_loops, stream_stores, keep_sums, round_products,
-    strip_mine, unroll, settle_conditions, transpose_loads,
+    strip_mine, unroll, settle_conditions, transpose_loads, share_loads,
 )  # fmt: skip
 GPU_LOOP_PASSES: tuple[LoopPass, ...] = (keep_sums, strip_mine, unroll, settle_conditions)
-CPU_PASSES: tuple[Pass, ...] = (outline, name_rows, place_storage)
+CPU_PASSES: tuple[Pass, ...] = (
+    name_offsets, name_long_values, number_registers, outline, name_rows, place_storage,
+)  # fmt: skip
+GPU_PASSES: tuple[Pass, ...] = (name_offsets, name_long_values, number_registers)
 
 
 def machine_nest(
@@ -57,8 +64,8 @@ def machine_nest(
     arranged = arranged_nest(nest, target, fastmath)
     # the passes lengthen the life of storage, and no two buffers that live together share a name
     names = name_all(arranged, reserved)
-    entry, fresh, texts = select_cpu(nest, arranged.body, names, target, public)
-    made, job = MachineNest((entry,), names.known(), texts), Job(public, fresh)
+    entry, function_name = select_cpu(nest, arranged.body, names, target, public)
+    made, job = MachineNest((entry,), names.known()), Job(public, names.fresh, function_name)
     for run in CPU_PASSES:
         made = run(made, job)
     verify_machine(made)
@@ -94,13 +101,17 @@ def machine_kernels(
     program: Program, target: Target, public: str, names: Names
 ) -> tuple[MachineKernel, ...]:
     """Return the machine nests of the kernels of a GPU, each with its launch, verified."""
-    made = []
+    nest, selected = program.nest, []
     for launch in program.launches:
         constant = _constant(launch)
-        body = _kernel_loops(program.nest, launch, constant, target)
-        made.append(select_gpu(program.nest, launch, body, constant, names, target, public))
-    verify_machine(MachineNest(tuple(kernel.function for kernel in made)))
-    return tuple(made)
+        body = _kernel_loops(nest, launch, constant, target)
+        selected.append(select_gpu(nest, launch, body, constant, names, target, public))
+    made = MachineNest(tuple(kernel.function for kernel in selected))
+    job = Job(public, names.fresh, names.fresh)
+    for run in GPU_PASSES:
+        made = run(made, job)
+    verify_machine(made)
+    return tuple(replace(k, function=f) for k, f in zip(selected, made.functions))
 
 
 def _constant(launch: Launch) -> Mapping[Axis | Var, Lin]:
@@ -124,6 +135,7 @@ __all__ = [
     "CPU_LOOP_PASSES",
     "CPU_PASSES",
     "GPU_LOOP_PASSES",
+    "GPU_PASSES",
     "arranged_nest",
     "machine_kernels",
     "machine_nest",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from schedlang.expr.nodes import Axis, Var
@@ -27,6 +27,10 @@ class MachineNest:
     @property
     def entry(self) -> Function:
         return self.functions[-1]
+
+    def with_functions(self, functions: Iterable[Function]) -> MachineNest:
+        """Return the nest with other functions, of the same names and texts."""
+        return MachineNest(tuple(functions), self.names, self.texts)
 
     def identifiers(self) -> set[str]:
         """Return the names of functions, parameters, registers and arrays."""

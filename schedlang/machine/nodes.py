@@ -7,7 +7,9 @@ of the loop nest from which it was made.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple, Optional, Union
 
 from schedlang.expr import dtypes
@@ -241,7 +243,7 @@ class For:
 
     @property
     def from_zero(self) -> bool:
-        return self.start == Num(0)
+        return isinstance(self.start, Num) and self.start.value == 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,13 +262,13 @@ class If:
 class Alloc:
     """Storage of ``count`` elements in ``place``: ``stack``, ``heap``, ``shared`` or ``local``.
 
-    The place is empty until a pass decides it. Shared storage whose size is given at the launch
+    A pass decides the place of a CPU's array. Shared storage whose size is given at the launch
     starts at element ``start`` of it.
     """
 
     array: Array
     count: Value
-    place: str
+    place: Optional[str] = None
     start: Optional[int] = None
     number: Optional[int] = None
 
@@ -339,20 +341,28 @@ def wide(value: Value, lanes: int) -> Value:
 
 def children(value: Value) -> tuple[Value, ...]:
     """Return the operands of ``value``."""
-    if isinstance(value, (Reg, Num)):
-        return ()
-    if isinstance(value, (Op, Both)):
-        return (value.a, value.b)
-    if isinstance(value, (Neg, Cast, Splat)):
-        return (value.a,)
-    if isinstance(value, Fn):
-        return value.args
-    if isinstance(value, Choice):
-        return (value.cond, value.a, value.b)
-    if isinstance(value, Load):
-        more = (value.mask, value.order, value.other)
-        return (value.at, *(v for v in more if v is not None))
-    return (value.columns,) if isinstance(value, Column) else ()
+    operands = _OPERANDS.get(type(value))
+    return () if operands is None else operands(value)
+
+
+def _of_load(value: Load) -> tuple[Value, ...]:
+    if value.mask is None and value.order is None and value.other is None:
+        return (value.at,)
+    return (value.at, *(v for v in (value.mask, value.order, value.other) if v is not None))
+
+
+# the operands of each kind of value that has any
+_OPERANDS: dict[type, Callable[[Any], tuple[Value, ...]]] = {
+    Op: attrgetter("a", "b"),
+    Both: attrgetter("a", "b"),
+    Neg: lambda v: (v.a,),
+    Cast: lambda v: (v.a,),
+    Splat: lambda v: (v.a,),
+    Fn: attrgetter("args"),
+    Choice: attrgetter("cond", "a", "b"),
+    Load: _of_load,
+    Column: lambda v: (v.columns,),
+}
 
 
 def values(stmt: Stmt) -> tuple[Value, ...]:
@@ -370,6 +380,56 @@ def values(stmt: Stmt) -> tuple[Value, ...]:
     if isinstance(stmt, Prefetch):
         return (stmt.at,)
     return tuple(a for a in stmt.args if not isinstance(a, Array)) if isinstance(stmt, Run) else ()
+
+
+# operations of a value that is walked as if none of them were repeated
+MOST_AT_ONCE = 32
+
+
+def operations(value: Value) -> Sequence[Value]:
+    """Return the operations in ``value``, from left to right, operands first, each object once.
+
+    They are no registers and no constants, and ``value`` is at the end. Those before it are kept
+    with ``value``, which never changes, since several passes ask for them.
+    """
+    if isinstance(value, (Reg, Num)):
+        return ()
+    known: Optional[tuple[Value, ...]] = getattr(value, "_inside", None)
+    if known is not None:
+        return (*known, value)
+    found: list[Value] = []
+    stack: list[Value] = [value]
+    while stack and len(found) <= MOST_AT_ONCE:
+        node = stack.pop()
+        operands = _OPERANDS.get(type(node))
+        if operands is not None:
+            found.append(node)
+            stack += operands(node)
+        elif not isinstance(node, (Reg, Num)):
+            found.append(node)
+    if stack or (len(found) > 2 and len(set(map(id, found))) < len(found)):
+        found = _each_once(value)
+    else:
+        found.reverse()
+    # an assignment in __dict__ would make a dict of each value
+    object.__setattr__(value, "_inside", tuple(found[:-1]))
+    return found
+
+
+def _each_once(root: Value) -> list[Value]:
+    """Return the operations in ``root``, where many or repeated ones are."""
+    found: list[Value] = []
+    seen: set[int] = set()
+    stack: list[tuple[Value, bool]] = [(root, False)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            found.append(node)
+        elif not isinstance(node, (Reg, Num)) and id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack += [(c, False) for c in reversed(children(node))]
+    return found
 
 
 def parts(value: Value) -> list[Value]:

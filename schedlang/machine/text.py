@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import NamedTuple
 
 from schedlang.expr import dtypes
@@ -23,6 +24,7 @@ from schedlang.machine.nodes import (
     Splat,
     Store,
     Value,
+    operations,
 )
 
 # operators that numba defines otherwise than NumPy, and those for which it assumes no overflow
@@ -35,6 +37,10 @@ _SHORT = {"float16": "half", "bfloat16": "bfloat"}
 _TIGHT = ("*", "//", "%")
 _NOT, _AND = 2, 2
 _CONDITIONAL = LOWEST + 1
+
+# the characters and the operations of a short value
+_SHORT_TEXT = 16
+_SHORT_OPERATIONS = 6
 
 
 class Text(NamedTuple):
@@ -50,7 +56,15 @@ class Text(NamedTuple):
 
 # the text of each value by its identity, with the value, so that the identity stays its own, and
 # the names of the dialect in the text
-Texts = dict[int, tuple[Value, Text, set[str]]]
+Texts = dict[int, tuple[Value, Text, Set[str]]]
+_NO_NAMES: Set[str] = frozenset()
+
+
+def is_short(value: Value, printer: Printer) -> bool:
+    """Return whether the text of an offset is so short that a register for it saves nothing."""
+    if len(operations(value)) > _SHORT_OPERATIONS:
+        return False
+    return len(printer.text(value).text) < _SHORT_TEXT
 
 
 class Printer:
@@ -72,12 +86,15 @@ class Printer:
 
     def text(self, value: Value) -> Text:
         """Return the text of ``value``."""
-        if isinstance(value, Reg):
-            return Text(value.name)
         known = self.known.get(id(value))
         if known is None:
+            if isinstance(value, Reg):
+                made = Text(value.name)
+                self.known[id(value)] = value, made, _NO_NAMES
+                return made
             outer, self.used = self.used, set()
-            known = self.known[id(value)] = value, self._text(value), self.used
+            made = self._text(value)
+            known = self.known[id(value)] = value, made, self.used or _NO_NAMES
             self.used = outer
         if known[2]:
             self.used |= known[2]

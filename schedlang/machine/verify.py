@@ -37,7 +37,8 @@ from schedlang.machine.nodes import (
     Thread,
     Type,
     Value,
-    parts,
+    children,
+    operations,
     values,
 )
 from schedlang.machine.text import Printer
@@ -197,17 +198,17 @@ def _store(stmt: Store) -> None:
 
 
 def _value(root: Value, scope: _Scope, stmt: Stmt) -> None:
-    for value in parts(root):
+    if isinstance(root, Reg):
+        _register(root, scope, stmt)
+        return
+    for value in operations(root):
         lanes = value.type.lanes
         if lanes and (lanes == 1 or lanes & (lanes - 1)):
             raise _broken(f"a vector has a power of two of lanes, not {lanes}", stmt)
-        if isinstance(value, Reg):
-            known = scope.regs.get(value.name)
-            if known is None:
-                raise _broken(f"{value.name} is used before it is defined", stmt)
-            if known != value.type:
-                raise _broken(f"{value.name} is {known}, not {value.type}", stmt)
-        elif isinstance(value, Load):
+        for operand in children(value):
+            if isinstance(operand, Reg):
+                _register(operand, scope, stmt)
+        if isinstance(value, Load):
             _array(value.array, scope, stmt)
             _load(value, stmt)
         elif isinstance(value, Op):
@@ -217,6 +218,14 @@ def _value(root: Value, scope: _Scope, stmt: Stmt) -> None:
                 raise _broken("a splat repeats a scalar", stmt)
         elif isinstance(value, (Choice, Cast, Fn)):
             _operands(value, stmt)
+
+
+def _register(reg: Reg, scope: _Scope, stmt: Stmt) -> None:
+    known = scope.regs.get(reg.name)
+    if known is None:
+        raise _broken(f"{reg.name} is used before it is defined", stmt)
+    if known != reg.type:
+        raise _broken(f"{reg.name} is {known}, not {reg.type}", stmt)
 
 
 def _operation(value: Op, stmt: Stmt) -> None:

@@ -55,8 +55,9 @@ def lower(
     """Return the loop nest of a schedule for ``args``, as ``print(schedule)`` shows it.
 
     ``args``: tensors and scalars in calling order; by default the placeholders in order of first
-    appearance, then scalars, then outputs. Raises :class:`~schedlang.errors.LoweringError` if
-    the schedule does not fit together.
+    appearance, then scalars, then outputs. If they hold no output, the outputs follow.
+
+    Raises :class:`~schedlang.errors.LoweringError` if the schedule does not fit together.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((4,), name="A")
@@ -66,6 +67,9 @@ def lower(
     """
     checked = _checked(schedule, "lower", te_options)
     _check_list("lower", args, name)
+    outputs = checked.outputs
+    if args is not None and not any(a is t for a in args for t in outputs):
+        args = [*args, *outputs]
     return lower_state(checked.state, args, name=name)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from functools import update_wrapper
 from threading import RLock
 from typing import Any, overload
@@ -15,6 +15,7 @@ from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target, or_emulator
 from schedlang.tracing.arguments import Given, bound
 from schedlang.tracing.array import TracedArray
+from schedlang.tracing.direct import Direct, direct, plain_key
 from schedlang.tracing.leaves import flattened
 from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.specialization import Specialization, specialize
@@ -44,13 +45,32 @@ class JitFunction:
         self._lock = RLock()
         self._known: OrderedDict[Any, Specialization] = OrderedDict()
         self._latest: Specialization | None = None
+        # the short ways of calls, by the dtypes and shapes of plain arrays
+        self._direct: dict[Hashable, Direct] = {}
 
     def __call__(self, *args: Any, **named: Any) -> Any:
+        plain = None if named else plain_key(args)
+        short = None if plain is None else self._direct.get(plain)
+        if short is not None:
+            self._used(short)
+            return short(args)
         if running() is not None and _traced((args, named)):
             # called by a traced function, of which it becomes a part
             return self.function(*args, **named)
         given = self._given(args, named)
-        return self._for(given)(given)
+        found = self._for(given)
+        if plain is not None:
+            short = direct(given.key, found, len(args))
+            if short is not None:
+                self._direct[plain] = short
+        return found(given)
+
+    def _used(self, short: Direct) -> None:
+        """Note that a short way is the latest one used; it leaves the cache with the others."""
+        with self._lock:
+            self._latest = short.specialization
+            if short.key in self._known:
+                self._known.move_to_end(short.key)
 
     def specialized(self, *args: Any, **named: Any) -> Specialization:
         """Return what a call with such arguments runs; nothing runs now."""
@@ -91,7 +111,8 @@ class JitFunction:
                 found = specialize(self.function, self._signature, given, self.target)
                 self._known[given.key] = found
                 if len(self._known) > self._size:
-                    self._known.popitem(last=False)
+                    gone, _ = self._known.popitem(last=False)
+                    self._direct = {k: d for k, d in self._direct.items() if d.key != gone}
             self._known.move_to_end(given.key)
             self._latest = found
         return found

@@ -14,7 +14,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-FACES = ("nd", "te", "testing", "tir", "transform")
+FACES = ("nd", "te", "testing", "tir", "topi", "transform")
 
 
 class AliasFinder(MetaPathFinder, Loader):

@@ -22,12 +22,8 @@ _DEVICE = (
 _PACKED = (
     "packed functions are not part of schedlang", "A kernel is called from Python: f(a, b, c)."
 )  # fmt: skip
-_NEURAL = "schedlang has the language and schedules of te, not models: write the operator in te."
+_NEURAL = "schedlang has no graphs of models: build the network from operators of topi."
 REFUSED: dict[str, tuple[str, str]] = {
-    "topi": (
-        "the operator library is not part of schedlang",
-        "Write the operator with te.compute: a padding, a matmul or a softmax takes a few lines.",
-    ),
     "autotvm": ("templates and logs of AutoTVM are not supported", _TUNE),
     "auto_scheduler": ("the auto-scheduler is not part of schedlang", _TUNE),
     "meta_schedule": ("it schedules TensorIR, which schedlang does not have", _TUNE),

@@ -1,12 +1,17 @@
-"""Random index maps, whose gradients are compared with sums over all iterations.
+"""Gradients of random computations, compared with differences of their results.
 
     python -m tests.fuzz.gradients --cases 1000 --seed 1
+
+Every fifth case adds a random index map, whose gradient is compared with the sum over all
+iterations. If PyTorch is installed, its gradients are compared, too.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import time
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -15,6 +20,7 @@ import numpy as np
 import schedlang as sl
 from schedlang.errors import BoundsError
 from schedlang.expr.evaluate import evaluate
+from tests.fuzz.gradient_checks import check_graph
 
 
 class RandomMap:
@@ -159,17 +165,34 @@ def check(seed: int, kernel: bool = False) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Check the gradients of random index maps.")
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.gradients", description=__doc__)
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0, help="of the first case")
+    parser.add_argument("--no-torch", action="store_true", help="compare with differences alone")
     options = parser.parse_args()
+    torch = None if options.no_torch else _torch()
+    counts: Counter[str] = Counter()
+    started = time.monotonic()
     for seed in range(options.seed, options.seed + options.cases):
-        wrong = check(seed, kernel=seed % 5 == 0)
+        wrong = check_graph(seed, counts, torch)
+        if not wrong and seed % 5 == 0:
+            wrong = check(seed // 5, kernel=seed % 25 == 0)
+            counts["index maps"] += 1
         if wrong:
             print(wrong)
             return 1
-    print(f"{options.cases} cases are right")
+    print(f"{options.cases} cases are right, in {time.monotonic() - started:.0f} s")
+    print(", ".join(f"{n} {what}" for what, n in counts.most_common()))
     return 0
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        return None
+    torch.set_num_threads(1)
+    return torch
 
 
 if __name__ == "__main__":

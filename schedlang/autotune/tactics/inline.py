@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.tactics.choosing import choosing_axes
 from schedlang.autotune.tactics.facts import Dataflow, StageFacts
 from schedlang.autotune.tactics.knob import Knob
 from schedlang.autotune.tactics.scheduled import Scheduled
@@ -42,6 +43,9 @@ def inline(s: Schedule, flow: Dataflow, knobs: Knobs) -> Scheduled:
 def _inlinable(stage: StageFacts) -> bool:
     """Return whether a stage can be inlined at all."""
     several = len(stage.op.outputs) > 1
+    if choosing_axes(stage):
+        # in its reader, no unrolled axis would settle the choice
+        return False
     return not (stage.is_reduction or several or stage.is_output or stage.is_scan_step)
 
 

@@ -29,6 +29,7 @@ from schedlang.ir.nodes import (
     Store,
     Strips,
     block_of,
+    changed,
     expressions,
     mapped,
     walk,
@@ -83,7 +84,7 @@ def _settled(stmt: Stmt, place: _Place) -> Stmt:
         )  # fmt: skip
     if isinstance(stmt, (Fetch, Exchange)):
         indices = _choices(stmt.indices, place)
-        return stmt if indices is stmt.indices else replace(stmt, indices=indices)
+        return stmt if indices is stmt.indices else changed(stmt, indices=indices)
     if isinstance(stmt, For):
         known = place.known.extended(stmt.axis, Lin.of(0), to_lin(stmt.extent) - 1)
         place = replace(place, known=known)
@@ -91,7 +92,7 @@ def _settled(stmt: Stmt, place: _Place) -> Stmt:
         last = Lin.of(stmt.stop - stmt.step)
         place = replace(place, known=place.known.extended(stmt.start, Lin.of(0), last))
     elif isinstance(stmt, Copies):
-        return replace(stmt, copies=tuple(_copy(copy, place) for copy in stmt.copies))
+        return changed(stmt, copies=tuple(_copy(copy, place) for copy in stmt.copies))
     elif isinstance(stmt, Copy):
         return _copy(stmt, place)
     elif isinstance(stmt, Lanes):
@@ -101,7 +102,7 @@ def _settled(stmt: Stmt, place: _Place) -> Stmt:
 
 def _copy(stmt: Copy, place: _Place) -> Copy:
     inside = replace(place, values={**place.values, stmt.axis: Lin.of(stmt.at)})
-    return replace(stmt, body=block_of(_settled(stmt.body, inside)))
+    return changed(stmt, body=block_of(_settled(stmt.body, inside)))
 
 
 def _guard(stmt: If, place: _Place) -> Stmt:
@@ -115,7 +116,7 @@ def _guard(stmt: If, place: _Place) -> Stmt:
         return Masked(test, body, stmt.note, leads, stmt.number)
     facts = facts_of(stmt.cond, True, place.known)
     inside = replace(place, known=place.known.assuming(facts))
-    return replace(stmt, cond=test, body=block_of(_settled(stmt.body, inside)))
+    return changed(stmt, cond=test, body=block_of(_settled(stmt.body, inside)))
 
 
 def _differs(test: Expr, place: _Place) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from schedlang.ir.nodes import Block, For, Stmt, Strips, block_of, mapped
+from schedlang.ir.nodes import Block, For, Stmt, Strips, block_of, changed, mapped, walk
 from schedlang.machine.loops.job import LoopJob
-from schedlang.machine.loops.strips import FUNCTION, becomes_lanes, most_lanes
+from schedlang.machine.loops.strips import BECOMES_FUNCTION, becomes_lanes, most_lanes
 
 # loops that a function nests: Python allows 20 blocks
 DEEPEST_LOOPS = 16
@@ -14,8 +14,12 @@ DEEPEST_LOOPS = 16
 
 @dataclass(frozen=True)
 class _Place:
-    """The ``loops`` of the function around, and whether a parallel loop or lanes are around."""
+    """The ``loops`` of the function around, and whether a parallel loop or lanes are around.
 
+    ``deep`` says that a function of the nest may have too many loops.
+    """
+
+    deep: bool
     loops: int = 0
     in_parallel: bool = False
     in_lanes: bool = False
@@ -27,14 +31,17 @@ def mark_functions(body: Block, job: LoopJob) -> Block:
     These are parallel loops that no other one is around, and loops inside of ``DEEPEST_LOOPS``
     others. Unrolled loops, and vectorized loops of one vector, are no loops of a function.
     """
-    return block_of(_marked(body, job, _Place()))
+    deep = any(depth >= DEEPEST_LOOPS for _, depth in walk(body))
+    if not (deep or job.may_have("parallel")):
+        return body
+    return block_of(_marked(body, job, _Place(deep)))
 
 
 def becomes_function(loop: For | Strips) -> bool:
     """Return whether ``loop``, or its body if it is parallel, becomes a function."""
     if isinstance(loop, Strips):
         return loop.function
-    return any(name == FUNCTION for name, _ in loop.pragmas)
+    return any(name == BECOMES_FUNCTION for name, _ in loop.pragmas)
 
 
 def loops_inside(loop: For, around: int) -> int:
@@ -56,10 +63,13 @@ def _marked(stmt: Stmt, job: LoopJob, place: _Place) -> Stmt:
         return mapped(stmt, lambda inner: _marked(inner, job, inside))
     parallel = stmt.kind == "parallel" and not place.in_parallel and not place.in_lanes
     if parallel or place.loops >= DEEPEST_LOOPS:
-        stmt = replace(stmt, pragmas=(*stmt.pragmas, (FUNCTION, None)))
+        stmt = changed(stmt, pragmas=(*stmt.pragmas, (BECOMES_FUNCTION, None)))
+    if parallel and not place.deep:
+        return stmt
     inside = _Place(
-        loops_inside(stmt, place.loops), place.in_parallel or parallel, place.in_lanes or lanes
-    )
+        place.deep, loops_inside(stmt, place.loops), place.in_parallel or parallel,
+        place.in_lanes or lanes,
+    )  # fmt: skip
     return mapped(stmt, lambda inner: _marked(inner, job, inside))
 
 
@@ -75,5 +85,5 @@ def is_loop(loop: For, job: LoopJob) -> bool:
     return loop.kind != "unroll" or job.target.is_gpu
 
 
-__all__ = ["DEEPEST_LOOPS", "FUNCTION", "becomes_function", "is_loop", "loops_inside",
+__all__ = ["DEEPEST_LOOPS", "BECOMES_FUNCTION", "becomes_function", "is_loop", "loops_inside",
            "mark_functions"]  # fmt: skip

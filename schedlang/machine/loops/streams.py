@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from schedlang.ir.nodes import Block, For, Stmt, Store, block_of, mapped
+from schedlang.ir.nodes import Block, For, Stmt, Store, block_of, changed, mapped
 from schedlang.machine.loops.job import LoopJob
 from schedlang.state.state import NONTEMPORAL
 
@@ -21,7 +19,7 @@ def _streamed(stmt: Stmt, stage: str) -> Stmt:
         stage = stmt.stage
     if isinstance(stmt, Store):
         own = stmt.stage == stage and stmt.reducer is None
-        return replace(stmt, streamed=True) if own else stmt
+        return changed(stmt, streamed=True) if own else stmt
     return mapped(stmt, lambda inner: _streamed(inner, stage))
 
 

@@ -28,7 +28,7 @@ from schedlang.target import Target
 # vector registers that one vector fills at most
 REGISTERS = 4
 # the pragma of a loop that becomes a function
-FUNCTION = "function"
+BECOMES_FUNCTION = "function"
 Buffers = frozenset[Buffer]
 
 
@@ -82,7 +82,7 @@ def _mined(stmt: Stmt, job: LoopJob, kept: Buffers, around: For | None) -> Stmt:
     else:
         start = Axis(stmt.axis.name, stmt.extent)
         vector = Lanes(stmt.axis, Lin.of(start), most, body)
-        function = any(name == FUNCTION for name, _ in stmt.pragmas)
+        function = any(name == BECOMES_FUNCTION for name, _ in stmt.pragmas)
         inside = Block((vector,))
         found.append(
             Strips(stmt.axis, start, whole * most, most, inside, stmt.stage, function, stmt.number)

@@ -8,7 +8,7 @@ the loop and stored after it. LLVM calls this scalar promotion; Exo, ``stage_mem
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from schedlang.expr.nodes import Axis, Expr, Var
@@ -25,6 +25,7 @@ from schedlang.ir.nodes import (
     Stmt,
     Store,
     block_of,
+    changed,
     expressions,
     mapped,
     walk,
@@ -43,7 +44,7 @@ from schedlang.target import Target
 
 def keep_sums(body: Block, job: LoopJob) -> Block:
     """Return ``body`` with each reduction loop whose sums stay in registers in a :class:`Kept`."""
-    return block_of(_kept(body, job, _Place())) if job.steps else body
+    return block_of(_kept(body, job, ())) if job.steps else body
 
 
 @dataclass(frozen=True)
@@ -58,14 +59,28 @@ class _Place:
     lanes: For | None = None
 
 
-def _kept(stmt: Stmt, job: LoopJob, place: _Place) -> Stmt:
+def _kept(stmt: Stmt, job: LoopJob, around: tuple[For, ...]) -> Stmt:
     if not isinstance(stmt, For):
-        return mapped(stmt, lambda inner: _kept(inner, job, place))
-    buffers = _buffers(stmt, job, place)
-    if buffers:
-        return Kept(buffers, Block((stmt,)))
-    inside = _inside(stmt, job, place)
+        return mapped(stmt, lambda inner: _kept(inner, job, around))
+    if _may_keep(stmt):
+        buffers = _buffers(stmt, job, _place(around, job))
+        if buffers:
+            return Kept(buffers, Block((stmt,)))
+    inside = (*around, stmt)
     return mapped(stmt, lambda inner: _kept(inner, job, inside))
+
+
+def _may_keep(loop: For) -> bool:
+    """Return whether ``loop`` is of a kind that may keep sums."""
+    return loop.axis.is_reduce and loop.kind in ("serial", "unroll")
+
+
+def _place(around: Sequence[For], job: LoopJob) -> _Place:
+    """Return the place of a statement inside of the loops ``around``."""
+    place = _Place()
+    for loop in around:
+        place = _inside(loop, job, place)
+    return place
 
 
 def _inside(loop: For, job: LoopJob, place: _Place) -> _Place:
@@ -74,7 +89,7 @@ def _inside(loop: For, job: LoopJob, place: _Place) -> _Place:
     if becomes_lanes(loop, job.target):
         assert isinstance(loop.extent, int)
         most = most_lanes(loop, job.target)
-        lanes = loop if loop.extent <= most else replace(loop, extent=most)
+        lanes = loop if loop.extent <= most else changed(loop, extent=most)
     if not is_loop(loop, job):
         written = loop.extent if loop.kind == "unroll" and isinstance(loop.extent, int) else 1
         return _Place(place.loops, place.copies * written, lanes)
@@ -125,7 +140,7 @@ def kept_buffers(
     keep an index in bounds, so the sums inside of it may not.
     """
     none: frozenset[Buffer] = frozenset()
-    if loop.kind not in ("serial", "unroll") or not loop.axis.is_reduce:
+    if not _may_keep(loop):
         return none
     updates = [s for s, _ in walk(loop.body) if isinstance(s, Store) and s.reducer is not None]
     buffers = frozenset(b for s in updates for b in s.buffers)

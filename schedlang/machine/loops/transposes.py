@@ -21,6 +21,7 @@ from schedlang.ir.nodes import (
     Stmt,
     Store,
     block_of,
+    changed,
     held,
     mapped,
     walk,
@@ -55,7 +56,7 @@ def _transposed(stmt: Stmt, values: Values) -> Stmt:
             for block, column in columns_of(load, place.values, place.extents, place.lanes):
                 read[block].add(column)
     whole = frozenset(block for block, found in read.items() if len(found) == block.count)
-    return replace(stmt, blocks=whole)
+    return changed(stmt, blocks=whole)
 
 
 @dataclass(frozen=True)

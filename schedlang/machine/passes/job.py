@@ -8,7 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Job:
-    """The name of the public function, and ``fresh``, which makes unused names."""
+    """The name of the public function, and functions that return unused names.
+
+    ``fresh`` makes names of registers, and ``function`` names of functions.
+    """
 
     public: str
     fresh: Callable[[str], str]
+    function: Callable[[str], str]

@@ -7,9 +7,10 @@ grows with the square of a function's length.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import is_
 
+from schedlang.ir.nodes import changed
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
     INDEX,
@@ -44,8 +45,8 @@ Named = Array | Reg
 
 def outline(nest: MachineNest, job: Job) -> MachineNest:
     """Return ``nest``, which is one function, with the functions that it calls, callees first."""
-    outliner = _Outliner(job.public, job.fresh, nest.entry.parameters)
-    return replace(nest, functions=outliner.function(nest.entry))
+    outliner = _Outliner(job.public, job.function, nest.entry.parameters)
+    return nest.with_functions(outliner.function(nest.entry))
 
 
 @dataclass
@@ -60,7 +61,7 @@ class _Outliner:
     def function(self, function: Function) -> tuple[Function, ...]:
         body = _apart(self.body(function.body, set()), function.parameters)
         parallel = any(isinstance(s, For) and s.parallel for s, _ in walk(body))
-        self.made.append(replace(function, body=body, parallel=parallel))
+        self.made.append(changed(function, body=body, parallel=parallel))
         return tuple(self.made)
 
     def body(self, body: Body, known: set[str]) -> Body:
@@ -78,18 +79,18 @@ class _Outliner:
         if isinstance(stmt, If):
             body, orelse = self.body(stmt.body, known), self.body(stmt.orelse, known)
             same = body is stmt.body and orelse is stmt.orelse
-            return stmt if same else replace(stmt, body=body, orelse=orelse)
+            return stmt if same else changed(stmt, body=body, orelse=orelse)
         if not isinstance(stmt, For):
             return stmt
         if stmt.parallel:
             called = self.called(stmt.label, stmt.body, [stmt.index], stmt.number)
             args = (Cast(stmt.index, INDEX), *called.args[1:])
-            return replace(stmt, body=(replace(called, args=args),))
+            return changed(stmt, body=(changed(called, args=args),))
         if stmt.function:
-            body = (replace(stmt, function=False),)
+            body = (changed(stmt, function=False),)
             return self.called(stmt.label, body, [], stmt.number)
         body = self.body(stmt.body, known)
-        return stmt if body is stmt.body else replace(stmt, body=body)
+        return stmt if body is stmt.body else changed(stmt, body=body)
 
     def called(
         self, wanted: str, body: Body, first: Sequence[Named], number: int | None = None,
@@ -241,7 +242,7 @@ def _apart(body: Body, parameters: Sequence[Named]) -> Body:
             kept = tuple(p for p in parameters if isinstance(p, Array) and p.name in arrays)
             if not kept:
                 continue
-            stmt = replace(stmt, args=kept)
+            stmt = changed(stmt, args=kept)
         found.append(stmt)
     return tuple(found)
 

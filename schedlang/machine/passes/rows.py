@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
+from schedlang.ir.nodes import changed
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
     Body,
@@ -25,12 +25,14 @@ from schedlang.machine.nodes import (
     Stmt,
     Thread,
     Value,
+    operations,
     parts,
     values,
     walk,
 )
 from schedlang.machine.passes.job import Job
 from schedlang.machine.rewrite import swapped
+from schedlang.machine.text import Printer
 
 
 def name_rows(nest: MachineNest, job: Job) -> MachineNest:
@@ -38,20 +40,23 @@ def name_rows(nest: MachineNest, job: Job) -> MachineNest:
 
     It is assigned at the start of the outermost loop that determines it.
     """
-    return replace(nest, functions=tuple(_in_function(f, job) for f in nest.functions))
+    printer = Printer(nest.texts)
+    return nest.with_functions(_in_function(f, job, printer) for f in nest.functions)
 
 
-def _in_function(function: Function, job: Job) -> Function:
-    if next(_rows(function.body), None) is None:
+def _in_function(function: Function, job: Job, printer: Printer) -> Function:
+    # the text of a row has a remainder, and a printer of the nest needs the texts anyway
+    shown = (printer(value) for stmt, _ in walk(function.body) for value in values(stmt))
+    if not any("%" in text for text in shown) or next(_rows(function.body), None) is None:
         return function
-    return replace(function, body=_scope(function.body, function.number, job))
+    return changed(function, body=_scope(function.body, function.number, job))
 
 
 def _rows(body: Body) -> Iterator[Value]:
     """Yield the offsets of rows in ``body``, one for each use."""
     for stmt, _ in walk(body):
         for value in values(stmt):
-            for part in parts(value):
+            for part in operations(value):
                 if isinstance(part, Op) and part.op == "*" and _is_row(part):
                     yield part
 
@@ -93,11 +98,11 @@ def _inside(stmt: Stmt, named: dict[Value, Reg], job: Job) -> Stmt:
     stmt = swapped(stmt, named)
     if isinstance(stmt, For):
         inner = tuple(_renamed(s, named) for s in stmt.body)
-        return replace(stmt, body=_scope(inner, stmt.number, job))
+        return changed(stmt, body=_scope(inner, stmt.number, job))
     if isinstance(stmt, If):
         body, orelse = (tuple(_inside(s, named, job) for s in side)
                         for side in (stmt.body, stmt.orelse))  # fmt: skip
-        return replace(stmt, body=body, orelse=orelse)
+        return changed(stmt, body=body, orelse=orelse)
     return stmt
 
 
@@ -105,11 +110,11 @@ def _renamed(stmt: Stmt, named: dict[Value, Reg]) -> Stmt:
     """Return ``stmt`` with the registers of ``named`` rows, also in what it holds."""
     stmt = swapped(stmt, named)
     if isinstance(stmt, For):
-        return replace(stmt, body=tuple(_renamed(s, named) for s in stmt.body))
+        return changed(stmt, body=tuple(_renamed(s, named) for s in stmt.body))
     if isinstance(stmt, If):
         body, orelse = (tuple(_renamed(s, named) for s in side)
                         for side in (stmt.body, stmt.orelse))  # fmt: skip
-        return replace(stmt, body=body, orelse=orelse)
+        return changed(stmt, body=body, orelse=orelse)
     return stmt
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from operator import is_
 
 from schedlang.expr.dtypes import itemsize
-from schedlang.ir.nodes import Buffer
+from schedlang.ir.nodes import Buffer, changed
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Alloc, Array, Body, For, Function, If, Stmt, walk
 from schedlang.machine.passes.job import Job
@@ -22,7 +21,7 @@ def place_storage(nest: MachineNest, job: Job) -> MachineNest:
     An array of the stack that several statements allocate is allocated once, around them.
     Otherwise the function's stack frame would hold the storage of every copy.
     """
-    return replace(nest, functions=tuple(_in_function(f) for f in nest.functions))
+    return nest.with_functions(map(_in_function, nest.functions))
 
 
 def _in_function(function: Function) -> Function:
@@ -45,7 +44,7 @@ def _in_function(function: Function) -> Function:
             stack.add(array)
             if once:
                 shared.add(array)
-    return replace(function, body=_placed(_hoisted(function.body, shared), stack))
+    return changed(function, body=_placed(_hoisted(function.body, shared), stack))
 
 
 def _hoisted(body: Body, shared: set[Array]) -> Body:
@@ -78,10 +77,10 @@ def _without(stmt: Stmt, arrays: set[Array]) -> Stmt | None:
     if isinstance(stmt, Alloc):
         return None if stmt.array in arrays else stmt
     if isinstance(stmt, For):
-        return replace(stmt, body=_all_without(stmt.body, arrays))
+        return changed(stmt, body=_all_without(stmt.body, arrays))
     if isinstance(stmt, If):
         body, orelse = _all_without(stmt.body, arrays), _all_without(stmt.orelse, arrays)
-        return replace(stmt, body=body, orelse=orelse)
+        return changed(stmt, body=body, orelse=orelse)
     return stmt
 
 
@@ -92,10 +91,10 @@ def _all_without(body: Body, arrays: set[Array]) -> Body:
 
 def _inside(stmt: Stmt, shared: set[Array]) -> Stmt:
     if isinstance(stmt, For):
-        return replace(stmt, body=_hoisted(stmt.body, shared))
+        return changed(stmt, body=_hoisted(stmt.body, shared))
     if isinstance(stmt, If):
         body, orelse = _hoisted(stmt.body, shared), _hoisted(stmt.orelse, shared)
-        return replace(stmt, body=body, orelse=orelse)
+        return changed(stmt, body=body, orelse=orelse)
     return stmt
 
 
@@ -106,15 +105,15 @@ def _placed(body: Body, stack: set[Array]) -> Body:
 
 
 def _placed_in(stmt: Stmt, stack: set[Array]) -> Stmt:
-    if isinstance(stmt, Alloc) and not stmt.place:
-        return replace(stmt, place="stack" if stmt.array in stack else "heap")
+    if isinstance(stmt, Alloc) and stmt.place is None:
+        return changed(stmt, place="stack" if stmt.array in stack else "heap")
     if isinstance(stmt, For):
         body = _placed(stmt.body, stack)
-        return stmt if body is stmt.body else replace(stmt, body=body)
+        return stmt if body is stmt.body else changed(stmt, body=body)
     if isinstance(stmt, If):
         body, orelse = _placed(stmt.body, stack), _placed(stmt.orelse, stack)
         same = body is stmt.body and orelse is stmt.orelse
-        return stmt if same else replace(stmt, body=body, orelse=orelse)
+        return stmt if same else changed(stmt, body=body, orelse=orelse)
     return stmt
 
 

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 from schedlang.ir.nodes import Buffer
 from schedlang.machine.names import Names
-from schedlang.machine.nodes import INDEX, Array, Let, Reg, Stmt, Type, Value
-from schedlang.machine.text import Printer, Text
+from schedlang.machine.nodes import INDEX, Array, Let, Order, Reg, Stmt, Type, Value
 
 
 class Builder:
@@ -17,11 +16,12 @@ class Builder:
     def __init__(self, names: Names) -> None:
         self.names = names
         self.stmts: list[Stmt] = []
+        # the registers of the orders of shuffles in this block and those around it
+        self.orders: dict[tuple[int, ...], Reg] = {}
         # the number of the statement of the loop nest under construction
         self.number: int | None = None
         # the buffer whose storage another one of equal name, dtype and size has
         self.storage: dict[Buffer, Buffer] = {}
-        self.printer = Printer()
 
     def emit(self, stmt: Stmt) -> None:
         """Append a statement to the current block."""
@@ -38,19 +38,26 @@ class Builder:
         return Reg(self.names.fresh(wanted), type_)
 
     @contextmanager
-    def collected(self) -> Iterator[list[Stmt]]:
-        """Collect the statements emitted inside in a list of their own."""
-        outer, self.stmts = self.stmts, []
+    def collected(self, alone: bool = False) -> Iterator[list[Stmt]]:
+        """Collect the statements emitted inside in a block of their own.
+
+        A block ``alone`` becomes a function, which knows no registers from outside.
+        """
+        outer, orders = self.stmts, self.orders
+        self.stmts, self.orders = [], {} if alone else dict(orders)
         try:
             yield self.stmts
         finally:
-            self.stmts = outer
+            self.stmts, self.orders = outer, orders
+
+    def order(self, lanes: tuple[int, ...]) -> Reg:
+        """Return a register for the order of a shuffle, defined once in each block."""
+        found = self.orders.get(lanes)
+        if found is None:
+            found = self.orders[lanes] = self.let(Order(lanes), "order")
+        return found
 
     def array(self, buffer: Buffer) -> Array:
         """Return the array of a buffer, or the one that it is a view of."""
         buffer = buffer if buffer.whole is None else buffer.whole
         return Array(self.names[buffer], self.storage.get(buffer, buffer))
-
-    def text(self, value: Value) -> Text:
-        """Return the text of ``value``, to measure it."""
-        return self.printer.text(value)

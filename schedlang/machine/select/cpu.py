@@ -16,16 +16,15 @@ from schedlang.machine.loops.plain_loops import VECTORIZABLE
 from schedlang.machine.names import Names
 from schedlang.machine.nodes import Function, Hint, Num
 from schedlang.machine.select.context import Context
-from schedlang.machine.select.statements import Statements, label_of, on_its_own
-from schedlang.machine.text import Texts
+from schedlang.machine.select.statements import Statements, label_of
 from schedlang.state.state import NONTEMPORAL
 from schedlang.target import Target
 
 
 def select_cpu(
     nest: Nest, body: Block, names: Names, target: Target, public: str
-) -> tuple[Function, Callable[[str], str], Texts]:
-    """Return ``body`` as one function, a function that makes unused names, and texts of values.
+) -> tuple[Function, Callable[[str], str]]:
+    """Return ``body`` as one function, and a function that makes unused names of functions.
 
     ``body`` are the statements of ``nest`` after the passes over loops. Raises
     :class:`~schedlang.errors.BuildError` for what a CPU cannot run, such as thread loops.
@@ -43,7 +42,7 @@ def select_cpu(
                     "tail='cut', since lanes under a test are stored one by one.",
                 )
             )  # fmt: skip
-    return entry, builder.function_name, builder.evaluator.printer.known
+    return entry, builder.function_name
 
 
 def _gains_without_aliases(stmt: Stmt) -> bool:
@@ -104,10 +103,8 @@ class _Entry(Statements):
         Its body becomes a function, so it uses no register from outside.
         """
         index = self.evaluator.reg(loop.axis)
-        outer, self.depth = self.depth, 1
-        with self.evaluator.collected() as body:
-            self.task(loop.body, on_its_own(context))
-        self.depth = outer
+        with self.evaluator.collected(alone=True) as body:
+            self.task(loop.body, context.on_its_own)
         stop = self.extent(loop, context)
         made = machine.For(
             index, stop, tuple(body), parallel=True, label=label_of(loop), stage=loop.stage,
@@ -119,12 +116,12 @@ class _Entry(Statements):
         e, size = self.evaluator, buffer.size
         array = e.array(buffer)
         if size is not None:
-            self.emit(machine.Alloc(array, Num(max(size, 1)), "", number=e.number))
+            self.emit(machine.Alloc(array, Num(max(size, 1)), number=e.number))
             return
         total = Lin.of(1)
         for extent in buffer.shape:
             total = total * to_lin(extent)
-        self.emit(machine.Alloc(array, e.index(total, context), "", number=e.number))
+        self.emit(machine.Alloc(array, e.index(total, context), number=e.number))
 
 
 __all__ = ["select_cpu"]

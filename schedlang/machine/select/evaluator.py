@@ -6,21 +6,22 @@ from collections.abc import Callable, Sequence
 
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Var
 from schedlang.expr.printer import is_index
-from schedlang.index.linear import Lin, to_expr
+from schedlang.index.linear import Lin, Product, to_expr
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.offsets import lane_step, offset_of, strides
 from schedlang.machine.names import Names
 from schedlang.machine.nodes import INDEX, Num, Op, Reg, Type, Value
 from schedlang.machine.select.builder import Builder
-from schedlang.machine.select.context import Context
-from schedlang.machine.select.expressions import LONGEST, Evaluation
+from schedlang.machine.select.context import Context, Group
+from schedlang.machine.select.expressions import Evaluation
 from schedlang.machine.select.sums import Sum
+from schedlang.machine.text import Printer, is_short
 
-# an offset shorter than this gets no register
-SHORT = 16
-# nested operations of an index that is tried as it stands, before the walk that names long parts
-DEEPEST_SHORT = 6
+# nested operations of an index that is translated by recursion
+DEEPEST_INDEX = 6
+# terms of an index that are added without an expression in between
+MOST_TERMS = 8
 
 
 def no_alignment(buffer: Buffer, first: Lin, count: int) -> bool:
@@ -31,7 +32,7 @@ def no_alignment(buffer: Buffer, first: Lin, count: int) -> bool:
 class Evaluator(Builder):
     """A builder of values (:class:`~schedlang.machine.select.values.Values`).
 
-    Statements that a value needs come before it.
+    Statements for what a value uses twice come before it.
     """
 
     def __init__(
@@ -43,6 +44,8 @@ class Evaluator(Builder):
         self.tested = tested
         self.shuffled = shuffled
         self._regs: dict[Axis | Var, Reg] = {}
+        # offsets by the objects that they depend on, which are kept so that their ids stay theirs
+        self._offsets: dict[tuple[int, int, int], tuple[Lin, object, object]] = {}
 
     def reg(self, scalar: Axis | Var) -> Reg:
         """Return the register of a loop's index, a size or a scalar argument."""
@@ -52,23 +55,21 @@ class Evaluator(Builder):
         return found
 
     def value(self, root: Expr, context: Context) -> Value:
-        """Return the value of ``root``, after statements for its shared and long parts."""
+        """Return the value of ``root``, after statements for what it uses twice."""
         if is_index(root):
-            short = self._short_index(root, context, DEEPEST_SHORT)
-            if isinstance(short, Op) and len(self.text(short).text) >= LONGEST:
-                short = None
-            if short is not None:
-                return short
+            found = self._index(root, context, DEEPEST_INDEX)
+            if found is not None:
+                return found
         return Evaluation(self, context).run(root)
 
     def values(self, roots: Sequence[Expr], context: Context) -> tuple[Value, ...]:
-        """Return the values of ``roots``, after statements for what they share and long parts."""
+        """Return the values of ``roots``, after statements for what they use twice."""
         if len(roots) == 1 or all(isinstance(root, Const) for root in roots):
             return tuple(self.value(root, context) for root in roots)
         return Evaluation(self, context).run_together(roots)
 
-    def _short_index(self, node: Expr, context: Context, depth: int) -> Value | None:
-        """Return index arithmetic as it stands, since none of its parts needs a register.
+    def _index(self, node: Expr, context: Context, depth: int) -> Value | None:
+        """Return index arithmetic without the walk of :class:`Evaluation`.
 
         Return ``None`` if it is nested deeper than ``depth``, or has more than operations on loop
         indices, sizes and constants. Most offsets are such.
@@ -76,8 +77,8 @@ class Evaluator(Builder):
         if isinstance(node, Binary):
             if not depth or not is_index(node):
                 return None
-            a = self._short_index(node.a, context, depth - 1)
-            b = None if a is None else self._short_index(node.b, context, depth - 1)
+            a = self._index(node.a, context, depth - 1)
+            b = None if a is None else self._index(node.b, context, depth - 1)
             return None if a is None or b is None else _index_op(node.op, a, b)
         if isinstance(node, Axis):
             lanes = context.lanes
@@ -89,21 +90,32 @@ class Evaluator(Builder):
 
     def offset(self, buffer: Buffer, indices: tuple[Expr, ...], context: Context) -> Lin:
         """Return the flat element offset of ``buffer[indices]``."""
-        return offset_of(buffer, indices, context.values)
+        values = context.values
+        key = (id(buffer), id(indices), id(values))
+        found = self._offsets.get(key)
+        if found is None or found[1] is not indices or found[2] is not values:
+            made = offset_of(buffer, indices, values)
+            found = self._offsets[key] = made, indices, values
+        return found[0]
+
+    def forget_offsets(self) -> None:
+        """Forget the offsets that were computed; the accesses of one statement share some."""
+        self._offsets.clear()
 
     def index(
         self, lin: Lin, context: Context, buffer: Buffer | None = None,
         indices: tuple[Expr, ...] = (),
     ) -> Value:  # fmt: skip
         """Return a scalar index; an offset into ``buffer`` has a term a dimension."""
-        if buffer is not None and context.copies and lin.const is None:
-            base = self._base(lin, context, buffer, indices)
-            if base is not None:
-                return base
+        if buffer is not None:
+            known = context.offsets.get((buffer, lin))
+            if known is not None:
+                return known
+            if context.copies is not None and lin.const is None:
+                based = self._based(lin, context, buffer, indices, context.copies)
+                if based is not None:
+                    return based
         if buffer is not None and len(indices) > 1:
-            named = context.offsets.get((buffer, lin))
-            if named is not None:
-                return named
             start = {} if context.lanes is None else {context.lanes.axis: context.lanes.start}
             values = {**context.values, **start}
             parts = [to_lin(i, values) for i in indices]
@@ -113,29 +125,55 @@ class Evaluator(Builder):
                 joined = joined + part * step
             if joined == lin:
                 return self._by_dimension(parts, steps, context.scalar, buffer.part)
-        return self.value(to_expr(lin), context.scalar)
+        return self._polynomial(lin, context.scalar)
 
-    def _base(
-        self, lin: Lin, context: Context, buffer: Buffer, indices: tuple[Expr, ...]
+    def _polynomial(self, lin: Lin, context: Context) -> Value:
+        """Return the value of ``lin`` for one element, in the order of ``to_expr``.
+
+        Most are sums of a few loop indices, which need no expression in between.
+        """
+        items = [(p, c) for p, c in lin.terms.items() if p]
+        if len(items) > MOST_TERMS or any(
+            coef < 0 or len(product) > 1 or not isinstance(product[0], (Axis, Var))
+            or product[0] in context.values
+            for product, coef in items
+        ):
+            return self.value(to_expr(lin), context)
+        if len(items) > 1:
+            items.sort(key=_coefficient)
+        total: Value | None = None
+        for (atom,), coef in items:
+            assert isinstance(atom, (Axis, Var))
+            term: Value = self.reg(atom)
+            if coef != 1:
+                term = _index_op("*", term, Num(coef))
+            total = term if total is None else _index_op("+", total, term)
+        number = lin.terms.get((), 0)
+        if total is None:
+            return Num(number)
+        return total if not number else _plus(total, number)
+
+    def _based(
+        self, lin: Lin, context: Context, buffer: Buffer, indices: tuple[Expr, ...], group: Group
     ) -> Value | None:
-        """Return ``lin`` as a register that unrolled copies share plus a constant.
+        """Return ``lin`` as one object that unrolled copies have in common, plus a constant.
 
-        Return ``None`` if the shared part would be short.
+        Return ``None`` for the lanes of a loop over vectors, which each copy has for itself, and
+        for a common part that is short: ``(i + 1)*8`` says more than ``i*8 + 8``.
         """
         lanes, number = context.lanes, lin.terms.get((), 0)
         if lanes is not None and lanes.start.const is None:
             return None
         rest = lin - number
-        key = ("base", rest)
-        if key not in context.shared:
-            value = self.index(rest, context._replace(copies={}, offsets={}), buffer, indices)
-            if len(self.text(value).text) < SHORT:
-                return None
-            context.shared[key] = self.let(value, f"{self.array(buffer).name}_at")
-        shared = context.shared[key]
-        if not number:
-            return shared
-        return _index_op("-" if number < 0 else "+", shared, Num(abs(number)))
+        if rest not in group.bases:
+            before = len(self.stmts)
+            made = self.index(rest, context._replace(copies=None), buffer, indices)
+            if len(self.stmts) > before:
+                # its registers may hold elements that the next copy finds changed
+                return made if not number else _plus(made, number)
+            group.bases[rest] = None if is_short(made, Printer()) else made
+        base = group.bases[rest]
+        return base if base is None or not number else _plus(base, number)
 
     def kept(self, buffer: Buffer, indices: tuple[Expr, ...], context: Context) -> Reg | None:
         """Return the register that holds ``buffer[indices]``, if the loop around keeps that sum."""
@@ -150,11 +188,9 @@ class Evaluator(Builder):
         found = sums.named.get((buffer, first, count, step))
         if found is None:
             reg = self.fresh(f"{self.array(buffer).name}_sum", Type(buffer.dtype, count))
-            # the offset stands before the loop, so only registers defined there may be used
-            outside = context._replace(copies={}, named=sums.index)
-            with self.collected() as before:
-                at = self.index(first, outside, buffer, indices)
-            found = Sum(reg, at, tuple(before), self.number)
+            # the offset stands before the loop, so registers of the copies in it may not be used
+            at = self.index(first, context._replace(copies=None), buffer, indices)
+            found = Sum(reg, at, self.number)
             sums.named[buffer, first, count, step] = found
         return found.reg
 
@@ -169,22 +205,31 @@ class Evaluator(Builder):
                 rest = rest + part * step
                 continue
             if len(part.terms) == 1:
-                term = self.value(to_expr(part * step), context)
+                term = self._polynomial(part * step, context)
             else:
-                row = self.value(to_expr(part), context)
-                term = _index_op("*", row, self.value(to_expr(step), context))
+                row = self._polynomial(part, context)
+                term = _index_op("*", row, self._polynomial(step, context))
             total = term if total is None else _index_op("+", total, term)
         if total is None:
-            return self.value(to_expr(rest), context)
+            return self._polynomial(rest, context)
         if not rest.terms:
             return total
         if rest.const is not None and rest.const < 0:
             return _index_op("-", total, Num(-rest.const))
-        return _added(total, self.value(to_expr(rest), context))
+        return _added(total, self._polynomial(rest, context))
+
+
+def _coefficient(item: tuple[Product, int]) -> int:
+    """Return a key that sorts the terms of a polynomial, the largest coefficient first."""
+    return -item[1]
 
 
 def _index_op(op: str, a: Value, b: Value) -> Op:
     return Op(op, a, b, INDEX, index=True)
+
+
+def _plus(value: Value, number: int) -> Op:
+    return _index_op("-" if number < 0 else "+", value, Num(abs(number)))
 
 
 def _added(left: Value, right: Value) -> Value:

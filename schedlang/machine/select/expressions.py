@@ -1,6 +1,6 @@
 """The walk over an expression that computes its value, for one element or the lanes of a vector.
 
-Values get their types here, and registers if they are used twice, or too long or too deep to read.
+Values get their types here, and registers if an expression uses them twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from schedlang.expr.choices import DEEPEST_CHOICES, in_parts
 from schedlang.expr.lazy import is_both, is_choice, regions_of
 from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Select, Unary, Var
 from schedlang.expr.nodes import Cast as CastExpr
-from schedlang.expr.printer import ATOM, is_index
+from schedlang.expr.printer import is_index
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
@@ -36,6 +36,7 @@ from schedlang.machine.nodes import (
     Neg,
     Num,
     Op,
+    Reg,
     Stmt,
     Type,
     Value,
@@ -49,10 +50,6 @@ from schedlang.machine.text import CALLED
 
 # the function whose arguments are expressions to compute together; it is never emitted
 TOGETHER = "values"
-
-LONGEST = 72
-WIDEST = 76
-DEEPEST = 12
 
 FUNCTIONS = {
     "abs": "absolute", "round": "round_even", "min": "minimum", "max": "maximum",
@@ -144,7 +141,7 @@ class Evaluation:
                 stack.append((node, True))
                 stack.extend([(c, False) for c in reversed(operands)])
                 continue
-            self.done[id(node)] = self._shorten(node, self._node(node))
+            self.done[id(node)] = self._named(node, self._node(node))
         return self.done[id(root)]
 
     def _eager(self, node: Expr) -> tuple[Expr, ...]:
@@ -155,36 +152,11 @@ class Evaluation:
             return (node.cond, *self.hoisted.get(id(node), ()))
         return () if self._known_index(node) else children
 
-    def _shorten(self, node: Expr, value: Value) -> Value:
-        """Return ``value``, or a register if it is used twice, too long or too deeply nested."""
-        uses = self.uses.get(id(node), 0)
-        if uses == 0 or isinstance(node, (Axis, Var, Const)):
+    def _named(self, node: Expr, value: Value) -> Value:
+        """Return ``value``, or a register if it is used twice and more than index arithmetic."""
+        if node.weak or self.uses.get(id(node), 0) < 2 or _is_atom(value):
             return value
-        shown = self.owner.text(value)
-        if node.weak and len(shown.text) < LONGEST:
-            return value
-        shared = uses > 1 and (shown.level != ATOM or "(" in shown.text)
-        if not shared and len(shown.text) <= LONGEST and shown.depth <= DEEPEST:
-            return value
-        return self._named_index(value) if is_index(node) else self.owner.let(value)
-
-    def _named_index(self, value: Value) -> Value:
-        """Return a register for index arithmetic; equal values in this block share one."""
-        found = self.context.named.get(value)
-        if found is None:
-            found = self.context.named[value] = self.owner.let(value)
-        return found
-
-    def _fitted(self, node: Binary, a: Value, b: Value) -> tuple[Value, Value]:
-        """Return both operands; if they do not fit on a line, the longer one gets a register."""
-        found, sides = [a, b], (node.a, node.b)
-        while sum(lengths := [len(self.owner.text(v).text) for v in found]) > WIDEST:
-            k = 0 if lengths[0] >= lengths[1] else 1
-            side = sides[k]
-            owner = self.owner.array(side.buffer).name if isinstance(side, LoadExpr) else ""
-            found[k] = self.owner.let(found[k], f"{owner}_el" if owner else "t")
-            self.done[id(side)] = found[k]
-        return found[0], found[1]
+        return self.owner.let(value)
 
     def _known_index(self, node: Expr) -> bool:
         """Return whether ``node`` is index arithmetic that the values of unrolled axes simplify."""
@@ -243,19 +215,18 @@ class Evaluation:
         if found is not None:
             return found
         offset = self._offset(node)
-        key = (node.buffer, offset)
-        shared = self._shared(node, offset, self.context.mask)
-        if shared is None and key not in self.repeated:
+        key: tuple[Any, ...] = (node.buffer, offset)
+        known: dict[Any, Any] = self.repeated
+        group = self.context.copies
+        if group is not None and node in group.shared:
+            key, known = self._load_key(node, offset, self.context.mask), group.known
+        elif key not in known:
             return load(self.owner, node, offset, self.context)
-        element = self.repeated.get(key) if shared is None else self.context.shared.get(shared)
-        if element is None:
+        found = known.get(key)
+        if found is None:
             value = load(self.owner, node, offset, self.context)
-            element = self.owner.let(value, f"{self.owner.array(node.buffer).name}_el")
-            if shared is not None:
-                self.context.shared[shared] = element
-            else:
-                self.repeated[key] = element
-        return element
+            found = known[key] = self.owner.let(value, self._element(node))
+        return found
 
     def _part(self, node: LoadExpr) -> Value | None:
         """Return the real or imaginary parts of adjacent complex numbers, loaded as one vector.
@@ -269,31 +240,29 @@ class Evaluation:
         if not self.owner.shuffled or gathers(offset) or lane_step(offset, lanes.axis) != 2:
             return None
         base = offset - node.buffer.part
-        shared = self._shared(node, base, None)
-        place: Any = self.repeated if shared is None else self.context.shared
-        key = (whole, base) if shared is None else ("parts", whole, *shared[1:])
-        if key not in place:
+        key: tuple[Any, ...] = (whole, base)
+        known: dict[Any, Any] = self.repeated
+        group = self.context.copies
+        if group is not None and node in group.shared:
+            key, known = ("parts", whole, base, lanes.count, lanes.start), group.known
+        if key not in known:
             array, made = self.owner.array(whole), Type(node.dtype, lanes.count)
             at = self.owner.index(base.substitute({lanes.axis: lanes.start}), self.context)
             reg = self.owner.fresh(f"{array.name}_parts", made)
             value = Load("vload_columns", array, at, made, step=2, columns=2)
             self.owner.emit(Let(reg, value, number=self.owner.number))
-            place[key] = reg
-        return Column(place[key], node.buffer.part)
+            known[key] = reg
+        return Column(known[key], node.buffer.part)
 
-    def _shared(self, node: LoadExpr, offset: Lin, under: Any) -> tuple[Any, ...] | None:
-        """Return a key for a load that several unrolled copies repeat, ``under`` a mask or a test.
+    def _load_key(self, node: LoadExpr, offset: Lin, under: Any) -> tuple[Any, ...]:
+        """Return a key for a load that copies share, ``under`` a mask or a test."""
+        lanes = self.context.lanes
+        at = None if lanes is None else (lanes.count, lanes.start)
+        return (node.buffer, offset, at, under)
 
-        Return ``None`` if the copies write the buffer, or if each copy reads another element.
-        """
-        context = self.context
-        if node.buffer in context.written or not context.copies:
-            return None
-        own = set(postorder(node.indices))
-        if all(axis in own for axis in context.copies):
-            return None
-        lanes = None if context.lanes is None else (context.lanes.count, context.lanes.start)
-        return (node.buffer, offset, lanes, under)
+    def _element(self, node: LoadExpr) -> str:
+        """Return a name for a register that holds an element."""
+        return f"{self.owner.array(node.buffer).name}_el"
 
     def _binary(self, node: Binary) -> Value:
         a, b, op = self.done[id(node.a)], self.done[id(node.b)], node.op
@@ -305,7 +274,6 @@ class Evaluation:
         if made.lanes and {node.a.dtype, node.b.dtype} == {"int64", "float64"}:
             # an axis and a Python float: NumPy computes both as float64
             a, b = (Cast(v, Type("float64", v.type.lanes)) for v in (a, b))
-        a, b = self._fitted(node, a, b)
         if op in CALLED:
             a, b = wide(a, made.lanes), wide(b, made.lanes)
         return _rounded(Op(op, a, b, _computed(made)), made)
@@ -337,7 +305,7 @@ class Evaluation:
         around = self.context
         for side in (node.a, node.b):
             self.done, self.repeated = dict(before), dict(named)
-            self.context = around._replace(copies={}, named=dict(around.named))
+            self.context = around._replace(copies=None)
             with self.owner.collected() as stmts:
                 sides.append((stmts, self._emit(side)))
         self.done, self.repeated = before, named
@@ -379,15 +347,17 @@ class Evaluation:
         test = self._mask(node.cond, cond)
         other = wide(self._emit(node.b), lanes.count)
         offset = self._offset(read)
-        shared = self._shared(read, offset, (test, other))
-        if shared in self.context.shared:
-            return self.context.shared[shared]
+        group = self.context.copies
+        shared = group is not None and read in group.shared
+        key = self._load_key(read, offset, (test, other))
+        if group is not None and shared and key in group.known:
+            return group.known[key]
         first = offset.substitute({lanes.axis: lanes.start})
         at = self.owner.index(first, self.context, read.buffer, read.indices)
         array, made = self.owner.array(read.buffer), Type(read.dtype, lanes.count)
         found: Value = Load("vload_if", array, at, made, mask=test, other=other)
-        if shared is not None:
-            found = self.context.shared[shared] = self.owner.let(found, f"{array.name}_el")
+        if group is not None and shared:
+            found = group.known[key] = self.owner.let(found, self._element(read))
         return found
 
     def _is_kept(self, node: LoadExpr) -> bool:
@@ -402,18 +372,14 @@ class Evaluation:
         return zero and not self._is_kept(node.a)
 
     def _mask(self, node: Expr, cond: Value) -> Value:
-        """Return a register for a mask or test.
-
-        Unrolled copies share it, unless it reads a buffer that they write.
-        """
-        written = self.context.written
-        reads = (n.buffer for n in postorder([node]) if isinstance(n, LoadExpr))
-        if not self.context.copies or any(buffer in written for buffer in reads):
+        """Return a register for a mask or test, which unrolled copies may share."""
+        group = self.context.copies
+        if group is None or node not in group.shared:
             return self.owner.let(cond, "m")
         key = ("mask", cond)
-        found = self.context.shared.get(key)
+        found = group.known.get(key)
         if found is None:
-            found = self.context.shared[key] = self.owner.let(cond, "m")
+            found = group.known[key] = self.owner.let(cond, "m")
         return found
 
     def _masked_sides(self, node: Select, cond: Value) -> Value:
@@ -434,6 +400,18 @@ class Evaluation:
         if read_here and self._reads_or_is_zero(node) and found[0].type.lanes:
             return found[0]
         return _selected(node.dtype, chosen, *found)
+
+
+def _is_atom(value: Value) -> bool:
+    """Return whether ``value`` is as short as the register that would hold it."""
+    if isinstance(value, Cast):
+        # short floats are held as float32
+        held = value.type.dtype == "float32" and value.a.type.dtype in dtypes.SHORT_FLOATS
+        return held and _is_atom(value.a)
+    if isinstance(value, Column):
+        # each use of a bfloat16 column converts its bits
+        return value.type.dtype != "bfloat16"
+    return isinstance(value, (Reg, Num))
 
 
 def _lanes(*operands: Value) -> int:

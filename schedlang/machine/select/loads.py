@@ -7,7 +7,7 @@ from dataclasses import replace
 from schedlang.index.linear import Lin, to_expr
 from schedlang.ir.nodes import Load as LoadExpr
 from schedlang.ir.offsets import CLOSE, gathers, is_uniform, lane_step
-from schedlang.machine.nodes import Load, Order, Reg, Type, Value, wide
+from schedlang.machine.nodes import Load, Type, Value, wide
 from schedlang.machine.select.context import Context
 from schedlang.machine.select.values import Values
 
@@ -40,7 +40,7 @@ def load(e: Values, node: LoadExpr, offset: Lin, context: Context) -> Load:
             within = context._replace(lanes=replace(lanes, start=lanes.start + start))
             first = e.offset(node.buffer, node.indices, _at_lane(context, start))
             at = e.index(first, within, node.buffer, node.indices)
-            return Load("vload_shuffled", array, at, vector, order=_named(e, distances, context))
+            return Load("vload_shuffled", array, at, vector, order=e.order(distances))
         return Load("vgather", array, _lane_offsets(e, offset, context), vector)
     first = offset.substitute({lanes.axis: lanes.start})
     at = e.index(first, context, node.buffer, node.indices)
@@ -78,14 +78,6 @@ def _shuffle_order(
         return None
     low = min(known)
     return known.index(low), tuple(d - low for d in known)
-
-
-def _named(e: Values, distances: tuple[int, ...], context: Context) -> Reg:
-    """Return a register for the order of a shuffle, defined once in each block."""
-    order = Order(distances)
-    if order not in context.named:
-        context.named[order] = e.let(order, "order")
-    return context.named[order]
 
 
 def _at_lane(context: Context, lane: int) -> Context:

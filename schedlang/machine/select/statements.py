@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from schedlang.errors import BuildError
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
@@ -30,8 +28,6 @@ from schedlang.ir.nodes import (
     Stmt,
     Store,
     Strips,
-    buffers_of,
-    walk,
 )
 from schedlang.ir.numbers import number_of
 from schedlang.ir.trimmed import trimmed
@@ -48,18 +44,14 @@ from schedlang.machine.nodes import (
     Prefetch,
     Reg,
     Value,
-    parts,
+    operations,
     wide,
 )
-from schedlang.machine.select.context import Context
+from schedlang.machine.select.context import Context, Group
 from schedlang.machine.select.evaluator import Evaluator
 from schedlang.machine.select.stores import Stores
 from schedlang.machine.select.sums import Sums, starts_of
 from schedlang.target import Target
-
-DEEPEST_BLOCKS = 96
-INDENT = "    "
-WIDTH = 98
 
 
 class Statements:
@@ -74,8 +66,6 @@ class Statements:
         self.public = public
         self.names = names
         self.target = target
-        # the blocks around in the function under construction
-        self.depth = 1
         self.evaluator = Evaluator(names)
         self.stores = Stores(self.evaluator)
 
@@ -93,9 +83,10 @@ class Statements:
 
     def block(self, block: Block, context: Context, **changes: Any) -> None:
         """Build the statements of a block; ``changes`` are those of ``context`` inside of it."""
-        inside = context._replace(named=dict(context.named), **changes)
+        if changes:
+            context = context._replace(**changes)
         for stmt in block.stmts:
-            self.statement(stmt, inside)
+            self.statement(stmt, context)
 
     @property
     def streamed(self) -> set[str]:
@@ -110,16 +101,7 @@ class Statements:
         self, name: str, parameters: Sequence[Array | Reg], body: Sequence[machine.Stmt],
         number: int | None = None,
     ) -> Function:  # fmt: skip
-        """Return the function under construction, complete.
-
-        Raises :class:`BuildError` if it nests deeper than Python's parser allows.
-        """
-        deepest = max((depth for _, depth in machine.walk(tuple(body))), default=0)
-        if deepest >= DEEPEST_BLOCKS:
-            raise BuildError(
-                f"{self.nest.name} nests more than {DEEPEST_BLOCKS} choices and loops, and Python "
-                "allows 100 levels: give the inner if_then_else a stage of its own"
-            )
+        """Return the function under construction, complete."""
         return Function(name, tuple(parameters), tuple(body), number=number)
 
     def function_name(self, wanted: str) -> str:
@@ -129,14 +111,6 @@ class Statements:
         """
         name = self.names.fresh(short_name(wanted))
         return self.names.fresh(short_name(f"{wanted}_body")) if name == self.public else name
-
-    @contextmanager
-    def inside(self) -> Iterator[list[machine.Stmt]]:
-        """Collect the statements of a deeper block."""
-        self.depth += 1
-        with self.evaluator.collected() as body:
-            yield body
-        self.depth -= 1
 
     def statement(self, stmt: Stmt, context: Context) -> None:
         """Build a statement; what it is made of has its number."""
@@ -150,7 +124,7 @@ class Statements:
         if isinstance(stmt, For):
             self.loop(stmt, context)
         elif isinstance(stmt, Store):
-            self.store(stmt, context)
+            self.stores.store(stmt, context)
         elif isinstance(stmt, Block):
             self.block(stmt, context)
         elif isinstance(stmt, Lanes):
@@ -176,9 +150,6 @@ class Statements:
         else:
             assert isinstance(stmt, Note)
 
-    def store(self, stmt: Store, context: Context) -> None:
-        self.stores.store(stmt, context, WIDTH - len(INDENT) * self.depth)
-
     def fetch(self, stmt: Fetch, context: Context) -> None:
         """Build one prefetch for all lanes, at the element that the first lane reads."""
         if context.lanes is not None:
@@ -190,11 +161,9 @@ class Statements:
 
     def copies(self, stmt: Copies, context: Context) -> None:
         if stmt.share:
-            if not context.copies:
-                written = frozenset(b for s, _ in walk(stmt) for b in buffers_of(s))
-                context = context._replace(written=written, shared={}, blocks=stmt.blocks)
-            axis = stmt.copies[0].axis
-            context = context._replace(copies={**context.copies, axis: len(stmt.copies)})
+            group = context.copies or Group(stmt.shared, stmt.blocks)
+            inside = group.inside(stmt.copies[0].axis, len(stmt.copies))
+            context = context._replace(copies=inside)
         for copy in stmt.copies:
             self.copy(copy, context)
 
@@ -204,8 +173,8 @@ class Statements:
     def guard(self, stmt: If, context: Context) -> None:
         cond = self.evaluator.value(stmt.cond, context)
         # values loaded under the test are undefined after it, as in the next unrolled copy
-        with self.inside() as body:
-            self.block(stmt.body, context, shared=dict(context.shared))
+        with self.evaluator.collected() as body:
+            self.block(stmt.body, context.branched)
         self.emit(machine.If(cond, tuple(body), note=stmt.note, number=stmt.number))
 
     def masked(self, stmt: Masked, context: Context) -> None:
@@ -220,9 +189,8 @@ class Statements:
         index = self.evaluator.reg(stmt.axis)
         self.names.share(stmt.start, index.name)
         # registers of this loop are out of scope in the next copy of an unrolled loop
-        inner = context._replace(shared=dict(context.shared))
-        with self.inside_loop(stmt.function) as body:
-            self.block(stmt.body, on_its_own(inner) if stmt.function else inner)
+        with self.evaluator.collected(alone=stmt.function) as body:
+            self.block(stmt.body, context.on_its_own if stmt.function else context.branched)
         made = machine.For(
             index, Num(stmt.stop), tuple(body), stmt.step, label=label_of(stmt),
             function=stmt.function, stage=stmt.stage, axis=self.printed(stmt.axis),
@@ -235,7 +203,7 @@ class Statements:
 
         A store of constants just before them is dropped, and the sums start from those constants.
         """
-        sums = Sums(stmt.buffers, context.mask, dict(context.named))
+        sums = Sums(stmt.buffers, context.mask)
         with self.evaluator.collected() as inside:
             self.block(stmt.body, context, sums=sums)
         before = self.evaluator.stmts
@@ -245,8 +213,7 @@ class Statements:
             kept = sums.named[spot]
             started = machine.Let(kept.reg, start.value, number=start.number, stage=start.stage)
             before[before.index(start)] = started
-            if not kept.before:
-                sums.named[spot] = replace(kept, at=start.at)
+            sums.named[spot] = replace(kept, at=start.at)
         self.stores.read_sums(sums, initial)
         for made in inside:
             self.emit(made)
@@ -260,23 +227,14 @@ class Statements:
         note = "parallel already outside" if loop.kind == "parallel" else ""
         # the compiler does not write out a loop of unknown length
         rolled = 0 if found.tests else dict(loop.pragmas).get(ROLLED, 0)
-        with self.inside_loop(function) as body:
-            self.block(found.body, on_its_own(context) if function else context)
+        with self.evaluator.collected(alone=function) as body:
+            self.block(found.body, context.on_its_own if function else context)
         made = machine.For(
             index, stop, tuple(body), note=note, label=label_of(loop), rolled=rolled,
             unrolled=unrolled and not found.tests, function=function, stage=loop.stage,
             axis=self.printed(loop.axis), number=loop.number, start=start,
         )  # fmt: skip
         self.emit(made)
-
-    @contextmanager
-    def inside_loop(self, function: bool = False) -> Iterator[list[machine.Stmt]]:
-        """Collect the body of a loop, which may become a ``function``."""
-        outer = self.depth
-        self.depth = 1 if function else outer
-        with self.inside() as body:
-            yield body
-        self.depth = outer
 
     def printed(self, axis: Axis) -> str:
         """Return the name of a loop in the printed nest."""
@@ -291,7 +249,7 @@ class Statements:
         if isinstance(value, int):
             return Num(value)
         found = self.evaluator.index(to_lin(value, context.values), context)
-        if any(isinstance(part, Load) for part in parts(found)):
+        if any(isinstance(part, Load) for part in operations(found)):
             return self.evaluator.let(found, wanted)
         return found
 
@@ -299,8 +257,3 @@ class Statements:
 def label_of(loop: For | Strips) -> str:
     """Return a name for a function of the body of ``loop``."""
     return f"{loop.stage}_{loop.axis.name}"
-
-
-def on_its_own(context: Context) -> Context:
-    """Return ``context`` without registers of outside, which a function does not know."""
-    return context._replace(shared={}, named={})

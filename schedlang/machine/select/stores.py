@@ -27,12 +27,9 @@ from schedlang.machine.nodes import (
 )
 from schedlang.machine.nodes import Load as LoadValue
 from schedlang.machine.select.context import Context
-from schedlang.machine.select.evaluator import SHORT, Evaluator
+from schedlang.machine.select.evaluator import Evaluator
 from schedlang.machine.select.sums import Spot, Sums
 from schedlang.state.atomics import operation
-
-# columns of a line kept free for the names of the intrinsic and the buffer, and the offset
-CALL = 32
 
 
 class Stores:
@@ -49,16 +46,17 @@ class Stores:
         self.unfenced = False
         self.constant: dict[Store, Spot] = {}
 
-    def store(self, store: StoreNode, context: Context, width: int) -> None:
-        """Build ``store``; a value too long for a line of ``width`` gets a register."""
+    def store(self, store: StoreNode, context: Context) -> None:
+        """Build ``store``."""
         e = self.evaluator
+        e.forget_offsets()
         if store.scatters:
             store = self._named_places(store, context)
         if store.atomic:
             self._atomic(store, context)
             return
         if store.reducer is not None:
-            context = self._named_offset(store, context)
+            context = self._with_offsets(store, context)
             store = combined(store)
         values = list(e.values(store.values, context))
         constant = all(isinstance(v, Const) for v in store.values)
@@ -76,7 +74,7 @@ class Stores:
                 e.emit(Let(kept, changed, number=e.number, stage=stage))
                 continue
             one = replace(store, stage=stage) if k else store
-            made, spot = self._store_one(one, buffer, value, context, width)
+            made, spot = self._store_one(one, buffer, value, context)
             if spot is not None:
                 spots[made] = spot
         if constant and len(spots) == len(store.buffers):
@@ -110,34 +108,30 @@ class Stores:
             e.names.share(place, reg.name)
         return replace(store, indices=tuple(indices))
 
-    def _named_offset(self, store: StoreNode, context: Context) -> Context:
-        """Give a register to the offset that an update reads and writes, unless it is short."""
+    def _with_offsets(self, store: StoreNode, context: Context) -> Context:
+        """Return ``context`` with the offsets that an update reads and writes, as one object each.
+        """
         e = self.evaluator
+        offsets = dict(context.offsets)
         for buffer in store.buffers:
             if context.sums is not None and buffer in context.sums.buffers:
                 continue
             offset = e.offset(buffer, store.indices, context)
             lanes = context.lanes
             if lanes is not None and lane_step(offset, lanes.axis) is None:
-                return context
+                break
             first = offset if lanes is None else offset.substitute({lanes.axis: lanes.start})
-            at = e.index(first, context, buffer, store.indices)
-            if len(e.text(at).text) < SHORT:
-                continue
-            reg = e.let(at, f"{e.array(buffer).name}_at")
-            context = context._replace(offsets={**context.offsets, (buffer, first): reg})
-        return context
+            offsets[buffer, first] = e.index(first, context, buffer, store.indices)
+        return context._replace(offsets=offsets)
 
     def _store_one(
-        self, store: StoreNode, buffer: Buffer, value: Value, context: Context, width: int
+        self, store: StoreNode, buffer: Buffer, value: Value, context: Context
     ) -> tuple[Store, Spot | None]:
         """Build the store of one buffer; return its place unless it is masked or scattered."""
         e, lanes, mask, indices = self.evaluator, context.lanes, context.mask, store.indices
         stage = store.stage
         array = e.array(buffer)
         offset = e.offset(buffer, indices, context)
-        if len(e.text(value).text) > width - CALL:
-            value = e.let(value)
         spot: Spot | None = None
         number = e.number
         if lanes is None:
@@ -182,8 +176,6 @@ class Stores:
         e, mask = self.evaluator, sums.mask
         for spot, kept in sums.named.items():
             buffer, _, lanes, step = spot
-            for stmt in kept.before:
-                e.emit(stmt)
             if spot in initialized:
                 continue
             array, made = e.array(buffer), kept.reg.type

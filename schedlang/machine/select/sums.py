@@ -25,12 +25,11 @@ Spot = tuple[Buffer, Lin, int, int]
 class Sum:
     """A register that holds a sum, and the offset that it is loaded from and stored to.
 
-    ``before`` are the statements that compute the offset, and ``number`` is that of the update.
+    ``number`` is that of the update.
     """
 
     reg: Reg
     at: Value
-    before: tuple[MachineStmt, ...] = ()
     number: int | None = None
 
 
@@ -38,13 +37,11 @@ class Sum:
 class Sums:
     """The registers for the sums of one reduction loop, collected as its body is built.
 
-    ``mask`` is the mask around the loop, and ``index`` holds the registers of index arithmetic
-    before it.
+    ``mask`` is the mask around the loop.
     """
 
     buffers: frozenset[Buffer]
     mask: Value | None = None
-    index: dict[Value, Reg] = field(default_factory=dict)
     named: dict[Spot, Sum] = field(default_factory=dict)
 
 

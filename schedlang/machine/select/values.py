@@ -11,7 +11,6 @@ from schedlang.index.linear import Lin
 from schedlang.ir.nodes import Buffer
 from schedlang.machine.nodes import INDEX, Array, Reg, Stmt, Type, Value
 from schedlang.machine.select.context import Context
-from schedlang.machine.text import Text
 
 
 class Values(Protocol):
@@ -38,20 +37,20 @@ class Values(Protocol):
     def fresh(self, wanted: str, type_: Type = INDEX) -> Reg:
         """Return a new register, named ``wanted`` or so."""
 
-    def collected(self) -> AbstractContextManager[list[Stmt]]:
-        """Collect the statements emitted inside in a list of their own."""
+    def collected(self, alone: bool = False) -> AbstractContextManager[list[Stmt]]:
+        """Collect the statements emitted inside in a block of their own."""
+
+    def order(self, lanes: tuple[int, ...]) -> Reg:
+        """Return a register for the order of a shuffle, defined once in each block."""
 
     def array(self, buffer: Buffer) -> Array:
         """Return the array of a buffer."""
-
-    def text(self, value: Value) -> Text:
-        """Return the text of ``value``, to measure it."""
 
     def reg(self, scalar: Axis | Var) -> Reg:
         """Return the register of a loop's index, a size or a scalar argument."""
 
     def value(self, root: Expr, context: Context) -> Value:
-        """Return the value of ``root``, after statements for its shared and long parts."""
+        """Return the value of ``root``, after statements for what it uses twice."""
 
     def offset(self, buffer: Buffer, indices: tuple[Expr, ...], context: Context) -> Lin:
         """Return the flat element offset of ``buffer[indices]``."""

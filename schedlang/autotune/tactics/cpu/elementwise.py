@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.tactics.choosing import choosing_axes
 from schedlang.autotune.tactics.cpu import nest as outer_loops
 from schedlang.autotune.tactics.cpu import parallel_reduction
 from schedlang.autotune.tactics.cpu.lanes import LANES, in_lanes, lanes_along
@@ -40,7 +41,10 @@ def applies(stage: StageFacts, others: Applicable) -> bool:
 
 
 def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
-    """Schedule the loops of a stage, with its contiguous data axis vectorized if possible."""
+    """Schedule the loops of a stage, with its contiguous data axis vectorized if possible.
+
+    An axis that chooses between values is unrolled.
+    """
     tensor, op, width = stage.tensor, stage.op, stage.width
     found = Scheduled(frozenset({tensor}))
     if len(op.axis) == stage.time_axes:
@@ -54,14 +58,20 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
         # a mostly masked vector is slower than scalar code
         if whole or stage.little_padding(length, width):
             lanes = knobs.choice(f"{stage.name}.lanes", lanes_along(length, width, ROW, whole))
+    choosing = [at for at in choosing_axes(stage) if at not in joined]
     if not root:
         if lanes:
             in_lanes(s, stage, lanes)
+        for at in choosing:
+            s[tensor].unroll(op.axis[at])
         return found
-    outer, inner = split_tile(s, stage, {last: lanes} if lanes else {}, joined)
+    tile = {at: stage.extents([op.axis[at]])[0] for at in choosing}
+    outer, inner = split_tile(s, stage, tile | ({last: lanes} if lanes else {}), joined)
     loops = blocks(s, stage, outer, knobs)
     in_order(s, tensor, [*(x.axis for x in loops), *op.reduce_axis, *inner.values()])
     levels = in_threads(s, stage, loops, stage.evaluations, knobs) if loops else []
+    for at in choosing:
+        s[tensor].unroll(inner[at])
     if lanes:
         s[tensor].vectorize(inner[last])
     nest = OuterLoops(tensor, tuple(levels))

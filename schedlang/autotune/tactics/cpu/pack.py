@@ -8,6 +8,7 @@ from math import prod
 from schedlang.autotune.knobs import Knobs, divisors
 from schedlang.autotune.tactics.access import Access
 from schedlang.autotune.tactics.attach import attach, attach_inside
+from schedlang.autotune.tactics.choosing import choosing_axes
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob
 from schedlang.autotune.tactics.loops import fused, in_order
@@ -120,10 +121,12 @@ def _panels_together(
 def _is_own_copy(reader: StageFacts, tensor: Tensor) -> bool:
     """Return whether ``tensor`` can serve as the packed copy itself.
 
-    It must be an elementwise stage that only ``reader`` reads. A reduction has its own tile.
+    It must be an elementwise stage that only ``reader`` reads. A reduction has its own tile, and a
+    stage that chooses between values loops of its own.
     """
     op = tensor.op
     if not isinstance(op, ComputeOp) or op.reducer is not None or len(op.outputs) > 1:
         return False
     stage = reader.flow.stage(tensor)
-    return not stage.is_output and stage.consumers == [reader.tensor]
+    own = not stage.is_output and stage.consumers == [reader.tensor]
+    return own and not choosing_axes(stage)

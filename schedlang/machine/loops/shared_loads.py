@@ -1,0 +1,92 @@
+"""Loads and conditions that the copies of an unrolled loop share.
+
+A register tile is fast because its copies use one load of an element several times. LLVM finds such
+loads only if it can prove that no store between them writes the element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from schedlang.expr.nodes import Axis, Expr, Select
+from schedlang.expr.visit import postorder
+from schedlang.ir.nodes import (
+    Block,
+    Buffer,
+    Copies,
+    Copy,
+    Load,
+    Stmt,
+    block_of,
+    buffers_of,
+    changed,
+    expressions,
+    held,
+    mapped,
+    walk,
+)
+from schedlang.machine.loops.job import LoopJob
+
+# operations and operands of a condition that copies share
+MOST_PARTS = 64
+
+
+def share_loads(body: Block, job: LoopJob) -> Block:
+    """Return ``body`` in which copies that may share loads list the expressions that they share.
+
+    These are the loads that do not depend on all of the unrolled axes, and the conditions of
+    choices; of both, those that read no buffer which the copies write.
+    """
+    if job.target.is_gpu or not job.may_have("unroll"):
+        return body
+    return block_of(_shared(body))
+
+
+def _shared(stmt: Stmt) -> Stmt:
+    if not isinstance(stmt, Copies) or not stmt.share:
+        return mapped(stmt, _shared)
+    written = {b for s, _ in walk(stmt) for b in buffers_of(s)}
+    found: set[Expr] = set()
+    _find(stmt, (), written, found, set())
+    return changed(stmt, shared=frozenset(found))
+
+
+def _find(
+    stmt: Stmt, axes: tuple[Axis, ...], written: Container[Buffer], found: set[Expr], seen: set[int]
+) -> None:
+    """Add the expressions of ``stmt`` that the copies of ``axes`` share to ``found``.
+
+    ``seen`` are statements whose expressions were added, by ``id``: copies hold one body.
+    """
+    if isinstance(stmt, Copies) and stmt.share:
+        axes = (*axes, stmt.copies[0].axis)
+    if isinstance(stmt, Copy):
+        if id(stmt.body) in seen:
+            return
+        seen.add(id(stmt.body))
+    for node in postorder(expressions(stmt)):
+        if isinstance(node, Load) and _repeats(node, axes) and not _reads(node, written):
+            found.add(node)
+        elif isinstance(node, Select) and _is_small(node.cond) and not _reads(node.cond, written):
+            found.add(node.cond)
+    for inner in held(stmt):
+        _find(inner, axes, written, found, seen)
+
+
+def _repeats(load: Load, axes: tuple[Axis, ...]) -> bool:
+    """Return whether several copies of ``axes`` read the element of ``load``."""
+    own = set(postorder(load.indices))
+    return not all(axis in own for axis in axes)
+
+
+def _is_small(cond: Expr) -> bool:
+    """Return whether copies compare the condition with others: that takes time for a large one."""
+    return len(postorder([cond])) <= MOST_PARTS
+
+
+def _reads(node: Expr, buffers: Container[Buffer]) -> bool:
+    """Return whether ``node`` reads one of ``buffers``, in an index or elsewhere."""
+    return any(isinstance(n, Load) and n.buffer in buffers for n in postorder([node]))
+
+
+__all__ = ["share_loads"]

@@ -1,0 +1,111 @@
+"""The numbers of registers follow the order of the statements, whichever pass made them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from operator import is_
+
+from schedlang.ir.nodes import changed
+from schedlang.machine.nest import MachineNest
+from schedlang.machine.nodes import (
+    Body,
+    For,
+    If,
+    Let,
+    Load,
+    Num,
+    Reg,
+    Stmt,
+    Value,
+    children,
+    values,
+)
+from schedlang.machine.passes.job import Job
+from schedlang.machine.rewrite import with_children, with_values
+from schedlang.machine.text import Printer
+
+_TEMPORARY = re.compile(r"t(_\d+)?")
+_USED = re.compile(r"\bt(?:_\d+)?\b")
+
+
+def number_registers(nest: MachineNest, job: Job) -> MachineNest:
+    """Return ``nest`` with the names ``t``, ``t_1``, ... of registers in the order of assignment.
+
+    The result of a choice comes after the registers of its sides.
+    """
+    given = list(dict.fromkeys(name for f in nest.functions for name in _temporaries(f.body)))
+    wanted = sorted(given, key=lambda name: int(name[2:] or 0))
+    names = {old: new for old, new in zip(given, wanted) if old != new}
+    if not names:
+        return nest
+    pass_ = _Pass(names, Printer(nest.texts))
+    functions = (changed(f, body=pass_.body(f.body)) for f in nest.functions)
+    return nest.with_functions(functions)
+
+
+def _temporaries(body: Body) -> Iterator[str]:
+    """Yield the names of temporary registers, each where it is assigned."""
+    for stmt in body:
+        if isinstance(stmt, Let) and _TEMPORARY.fullmatch(stmt.reg.name):
+            yield stmt.reg.name
+        elif isinstance(stmt, For):
+            yield from _temporaries(stmt.body)
+        elif isinstance(stmt, If):
+            result = None if stmt.result is None else stmt.result.name
+            for side in (stmt.body, stmt.orelse):
+                yield from (name for name in _temporaries(side) if name != result)
+            if result is not None:
+                yield result
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """The new names of registers, and the texts of values."""
+
+    names: Mapping[str, str]
+    printer: Printer
+
+    def body(self, body: Body) -> Body:
+        found = tuple([self.statement(stmt) for stmt in body])
+        return body if all(map(is_, found, body)) else found
+
+    def statement(self, stmt: Stmt) -> Stmt:
+        own = values(stmt)
+        if any(map(self.holds, own)):
+            stmt = with_values(stmt, [self.value(v) for v in own])
+        if isinstance(stmt, Let):
+            return changed(stmt, reg=self.reg(stmt.reg)) if stmt.reg.name in self.names else stmt
+        if isinstance(stmt, For):
+            body = self.body(stmt.body)
+            return stmt if body is stmt.body else changed(stmt, body=body)
+        if isinstance(stmt, If):
+            body, orelse = self.body(stmt.body), self.body(stmt.orelse)
+            result = None if stmt.result is None else self.reg(stmt.result)
+            same = body is stmt.body and orelse is stmt.orelse and result is stmt.result
+            return stmt if same else changed(stmt, body=body, orelse=orelse, result=result)
+        return stmt
+
+    def holds(self, value: Value) -> bool:
+        """Return whether ``value`` holds a register to rename, by its text."""
+        if isinstance(value, (Reg, Num)):
+            return isinstance(value, Reg) and value.name in self.names
+        return not self.names.keys().isdisjoint(_USED.findall(self.printer.text(value).text))
+
+    def reg(self, reg: Reg) -> Reg:
+        name = self.names.get(reg.name)
+        return reg if name is None else Reg(name, reg.type)
+
+    def value(self, value: Value) -> Value:
+        """Return ``value`` with registers renamed; its depth is limited, so this may recurse."""
+        if isinstance(value, Reg):
+            return self.reg(value)
+        if isinstance(value, Num) or (isinstance(value, Load) and not self.holds(value)):
+            return value
+        old = children(value)
+        new = [self.value(v) for v in old]
+        return value if all(map(is_, new, old)) else with_children(value, new)
+
+
+__all__ = ["number_registers"]

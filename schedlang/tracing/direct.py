@@ -1,0 +1,73 @@
+"""The short way of a call: plain NumPy arrays, one kernel, and results that are new arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from schedlang.runtime.kernel import Kernel
+from schedlang.tracing.leaves import LEAF, Form, rebuilt
+from schedlang.tracing.program import KernelCall
+from schedlang.tracing.specialization import Specialization
+
+
+@dataclass(frozen=True)
+class Direct:
+    """A specialization that is one call of ``kernel``, with the arguments at ``inputs``.
+
+    ``key`` is that of the specialization. ``results`` are positions among what the kernel makes, in
+    the order of the leaves of ``form``.
+    """
+
+    key: Hashable
+    specialization: Specialization
+    kernel: Kernel
+    inputs: tuple[int, ...]
+    results: tuple[int, ...]
+    form: Form
+
+    def __call__(self, args: Sequence[Any]) -> Any:
+        made = self.kernel(*[args[k] for k in self.inputs])
+        if self.form is LEAF:
+            return made if made.ndim else made[()]
+        several = made if isinstance(made, tuple) else (made,)
+        leaves = [several[k] for k in self.results]
+        return rebuilt(self.form, [a if a.ndim else a[()] for a in leaves])
+
+
+def plain_key(args: Sequence[Any]) -> Hashable | None:
+    """Return the dtypes and shapes of contiguous arrays of NumPy; ``None`` for other arguments."""
+    found = []
+    for value in args:
+        if type(value) is not np.ndarray or not value.flags.c_contiguous:
+            return None
+        found.append((value.dtype, value.shape))
+    return tuple(found) if found else None
+
+
+def direct(key: Hashable, made: Specialization, count: int) -> Direct | None:
+    """Return the short way of a specialization for calls with ``count`` arrays, if it has one.
+
+    It writes no argument, returns none, and is a single kernel, which reads these arrays alone, and
+    all of whose results are returned once.
+    """
+    program = made.program
+    if made.written or any(argument is not None for argument in made.returns):
+        return None
+    if program.constants or len(program.steps) != 1:
+        return None
+    (step,) = program.steps
+    if not isinstance(step, KernelCall) or sorted(program.returned) != sorted(step.outputs):
+        return None
+    if any(k >= count for k in step.inputs):
+        # an array that is a default
+        return None
+    results = tuple(step.outputs.index(k) for k in program.returned)
+    form = LEAF if made.form == LEAF else made.form
+    return Direct(key, made, step.kernel, step.inputs, results, form)
+
+
+__all__ = ["Direct", "direct", "plain_key"]

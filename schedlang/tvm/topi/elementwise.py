@@ -1,0 +1,208 @@
+"""Functions of each element of a tensor.
+
+>>> import numpy as np, schedlang as sl
+>>> A = sl.placeholder((2,), name="A")
+>>> sl.reference(exp(A))(np.array([0, 1], "float32"))
+array([1.      , 2.718282], dtype=float32)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from schedlang.arrays.elementwise import array
+from schedlang.arrays.shapes import same
+from schedlang.compute.tensor import Tensor, check_shape, shape_text
+from schedlang.errors import ComputeError, ComputeTypeError
+from schedlang.expr import dtypes
+from schedlang.language.calls import call
+from schedlang.language.construct import as_expr, binary, select, unary
+from schedlang.language.construct import cast as converted
+from schedlang.tvm import tir
+from schedlang.tvm.tir import te_dtype
+from schedlang.tvm.topi.checks import check_scalar, check_tensor
+from schedlang.tvm.topi.stages import compute
+
+
+def _function(name: str, value: Callable[[Any], Any], what: str) -> Callable[[Any], Tensor]:
+    def function(x: Any) -> Tensor:
+        check_tensor(f"topi.{name}", x, "x")
+        return array(name, value, x, asked=f"topi.{name}")
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Return {what} of each element of tensor ``x``, in its shape."
+    return function
+
+
+def _call(name: str, what: str) -> Callable[[Any], Tensor]:
+    return _function(name, lambda v: call(name, v), what)
+
+
+exp = _call("exp", "e to the power")
+exp2 = _call("exp2", "2 to the power")
+expm1 = _call("expm1", "e to the power, less 1,")
+log = _call("log", "the natural logarithm")
+log1p = _call("log1p", "the natural logarithm of 1 more than that")
+log2 = _call("log2", "the logarithm to base 2")
+log10 = _call("log10", "the logarithm to base 10")
+sqrt = _call("sqrt", "the square root")
+rsqrt = _call("rsqrt", "1 over the square root")
+sigmoid = _call("sigmoid", "1 / (1 + exp(-x))")
+erf = _call("erf", "the error function")
+tanh = _call("tanh", "the hyperbolic tangent")
+sinh = _call("sinh", "the hyperbolic sine")
+cosh = _call("cosh", "the hyperbolic cosine")
+tan = _call("tan", "the tangent")
+sin = _call("sin", "the sine")
+cos = _call("cos", "the cosine")
+asin = _call("asin", "the inverse of the sine")
+acos = _call("acos", "the inverse of the cosine")
+atan = _call("atan", "the inverse of the tangent")
+floor = _call("floor", "the integer below")
+ceil = _call("ceil", "the integer above")
+trunc = _call("trunc", "the integer toward zero")
+abs = _call("abs", "the absolute value")  # noqa: A001
+isnan = _call("isnan", "whether it is NaN,")
+isinf = _call("isinf", "whether it is infinite,")
+isfinite = _call("isfinite", "whether it is neither NaN nor infinite,")
+round = _function(  # noqa: A001
+    "round", tir.round, "the nearest integer, ties away from zero as in te,"
+)
+negative = _function("negative", lambda v: unary("-", v), "the negative")
+sign = _function("sign", lambda v: _sign(v), "-1, 0 or 1 by its sign, and NaN,")
+logical_not = _function("logical_not", lambda v: unary("~", v != 0), "whether it is 0,")
+bitwise_not = _function("bitwise_not", lambda v: unary("~", v), "the integer of inverted bits")
+
+
+def _sign(value: Any) -> Any:
+    one = select(value > 0, 1, 0) - select(value < 0, 1, 0)
+    found = converted(one, value.dtype)
+    return select(call("isnan", value), value, found) if dtypes.is_float(value.dtype) else found
+
+
+def identity(x: Any) -> Tensor:
+    """Return a copy of ``x``, as a stage.
+
+    >>> import schedlang as sl
+    >>> identity(sl.placeholder((3,), name="A"))
+    Tensor(identity: float32[3])
+    """
+    check_tensor("topi.identity", x, "x")
+    return array("identity", lambda v: v, x)
+
+
+def clip(x: Any, a_min: Any, a_max: Any) -> Tensor:
+    """Return ``x`` within ``a_min`` and ``a_max``, which are cast to its dtype; NaN stays NaN.
+
+    >>> import numpy as np, schedlang as sl
+    >>> A = sl.placeholder((3,), "int32", name="A")
+    >>> sl.reference(clip(A, 0, 6))(np.array([-1, 5, 9], "int32"))
+    array([0, 5, 6], dtype=int32)
+    """
+    check_tensor("topi.clip", x, "x")
+    for bound, what in ((a_min, "a_min"), (a_max, "a_max")):
+        if isinstance(bound, Tensor):
+            raise ComputeTypeError(
+                f"topi.clip of {x.name} with a bound {bound.name}: bounds are numbers; use "
+                "topi.maximum and topi.minimum"
+            )
+        check_scalar("topi.clip", bound, what)
+    low, high = (converted(as_expr(v), x.dtype) for v in (a_min, a_max))
+    return array("clip", lambda v: call("max", call("min", v, high), low), x)
+
+
+def cast(x: Any, dtype: Any, span: Any = None) -> Tensor:
+    """Return ``x`` converted to ``dtype``, as ``x.astype`` does.
+
+    >>> import schedlang as sl
+    >>> cast(sl.placeholder((3,), name="A"), "int32")
+    Tensor(cast: int32[3])
+    """
+    del span
+    check_tensor("topi.cast", x, "x")
+    kind = te_dtype(dtype)
+    return array("cast", lambda v: converted(v, kind), x)
+
+
+def reinterpret(x: Any, dtype: Any) -> Tensor:
+    """Return the bits of each element of ``x`` as a ``dtype`` of the same size.
+
+    >>> import schedlang as sl
+    >>> reinterpret(sl.placeholder((3,), name="A"), "int32")
+    Tensor(reinterpret: int32[3])
+    """
+    check_tensor("topi.reinterpret", x, "x")
+    return array("reinterpret", lambda v: tir.reinterpret(dtype, v), x)
+
+
+def elemwise_sum(xs: Sequence[Any]) -> Tensor:
+    """Return the sum of tensors of one shape.
+
+    >>> import schedlang as sl
+    >>> A, B = sl.placeholder((3,), name="A"), sl.placeholder((3,), name="B")
+    >>> elemwise_sum([A, B])
+    Tensor(elemwise_sum: float32[3])
+    """
+    asked = "topi.elemwise_sum"
+    if not isinstance(xs, (list, tuple)) or not xs:
+        raise ComputeTypeError(f"{asked}: give a list of one tensor or more")
+    first = check_tensor(asked, xs[0], "xs[0]")
+    for k, other in enumerate(xs):
+        check_tensor(asked, other, f"xs[{k}]")
+        if other.ndim != first.ndim or not all(map(same, other.shape, first.shape)):
+            raise ComputeError(
+                f"{asked}: {first.name} has shape {shape_text(first.shape)}, but {other.name} has "
+                f"{shape_text(other.shape)}; topi.add broadcasts"
+            )
+
+    def total(*values: Any) -> Any:
+        found = values[0]
+        for value in values[1:]:
+            found = binary("+", found, value)
+        return found
+
+    return array("elemwise_sum", total, *xs)
+
+
+def full(shape: Any, dtype: Any, fill_value: Any) -> Tensor:
+    """Return a tensor of ``shape`` whose elements are all ``fill_value``, cast to ``dtype``.
+
+    >>> import schedlang as sl
+    >>> full((2, 3), "int32", 7)
+    Tensor(full: int32[2, 3])
+    """
+    value = converted(_scalar("topi.full", fill_value), te_dtype(dtype))
+    made: Tensor = compute("full", check_shape(shape, "topi.full"), lambda *_: value)
+    return made
+
+
+def full_like(x: Any, fill_value: Any) -> Tensor:
+    """Return a tensor of the shape and dtype of ``x`` whose elements are all ``fill_value``.
+
+    >>> import schedlang as sl
+    >>> full_like(sl.placeholder((2, 3), name="A"), 1)
+    Tensor(full: float32[2, 3])
+    """
+    check_tensor("topi.full_like", x, "x")
+    return full(x.shape, x.dtype, fill_value)
+
+
+def _scalar(asked: str, value: Any) -> Any:
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise ComputeTypeError(
+                f"{asked}: fill_value {value.name} has shape {shape_text(value.shape)}, but must "
+                "be one number"
+            )
+        return value.as_scalar()
+    return as_expr(value)
+
+
+__all__ = [
+    "abs", "acos", "asin", "atan", "bitwise_not", "cast", "ceil", "clip", "cos", "cosh",
+    "elemwise_sum", "erf", "exp", "exp2", "expm1", "floor", "full", "full_like", "identity",
+    "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "logical_not",
+    "negative", "reinterpret", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh",
+    "sqrt", "tan", "tanh", "trunc",
+]  # fmt: skip

@@ -1,0 +1,168 @@
+"""Attention, with the maximum and the sum of each row's softmax in one pass over its scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from schedlang.arrays.shapes import is_one, same
+from schedlang.compute.custom_reducer import comm_reducer
+from schedlang.compute.reduce import Reduction, reduce_axis
+from schedlang.compute.reduce import sum as total
+from schedlang.compute.tensor import Extent, Tensor, shape_text
+from schedlang.errors import ComputeError, explain
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.language.calls import call
+from schedlang.language.construct import as_expr, binary, cast, const, select
+from schedlang.tvm.tir import infinity
+from schedlang.tvm.topi.checks import check_choice, check_float, check_same, check_tensor
+from schedlang.tvm.topi.stages import compute, result_dtype, wide_dtype
+
+DIMS = ("batch", "sequence", "heads", "width")
+
+
+def attention(
+    query: Any, key: Any, value: Any, bias: Any = None, scale: float | None = None,
+    causal_mask: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Return ``softmax(query @ key.T * scale + bias) @ value`` for each batch and head.
+
+    The arguments are those of TVM's ``R.nn.attention``. ``query`` is ``[batch, i, heads, width]``,
+    ``key`` is ``[batch, j, heads, width]``, ``value`` is ``[batch, j, heads, columns]``, and the
+    result ``[batch, i, heads, columns]``. ``key`` and ``value`` may have fewer heads, each for a
+    group of equally many heads of the query. ``scale`` is ``1 / sqrt(width)`` by default. ``bias``
+    is ``[batch, heads, i, j]``, with 1 for dimensions that broadcast. ``causal_mask="TopLeft"``
+    lets row i see ``j <= i``, ``"BottomRight"`` lets the last row see all j. A row that sees
+    nothing is NaN. Scores and sums of short floats are computed in float32.
+
+    Its stages: ``attention_scores`` (the sum over the width), ``attention_masked`` (scaled, biased
+    and masked), ``attention_rows`` (the largest score of a row and its softmax's sum in one
+    reduction, an online softmax), ``attention_sum`` (the weighted sum of values) and ``attention``.
+    So a schedule may compute a tile of scores where a tile of rows needs it. Source: M. Milakov and
+    N. Gimelshein, "Online normalizer calculation for softmax", 2018.
+
+    >>> import schedlang as sl
+    >>> q, k, v = (sl.placeholder((1, 6, 2, 4), name=name) for name in "qkv")
+    >>> attention(q, k, v, causal_mask="TopLeft")
+    Tensor(attention: float32[1, 6, 2, 4])
+    """
+    asked = "topi.nn.attention"
+    for given, what in ((query, "query"), (key, "key"), (value, "value")):
+        check_tensor(asked, given, what, *DIMS)
+        check_float(asked, given)
+    check_choice(asked, causal_mask, "causal_mask", (None, "TopLeft", "BottomRight"))
+    batch, rows, heads, width = query.shape
+    length, columns = key.shape[1], value.shape[3]
+    group = _check_shapes(asked, query, key, value)
+    dtype = result_dtype(None, query, key, value)
+    wide = wide_dtype(dtype)
+    if scale is None:
+        if not isinstance(width, int):
+            raise ComputeError(f"{asked}: scale= must be given, since the width {width} is a size")
+        scale = 1 / math.sqrt(width) if width else 1.0
+    d, online, j_sum = reduce_axis(width, "d"), reduce_axis(length, "j"), reduce_axis(length, "j")
+
+    def head(h: Axis) -> Expr:
+        return h if group == 1 else h // group
+
+    def product(b: Axis, h: Axis, i: Axis, j: Axis) -> Reduction:
+        return total(cast(query[b, i, h, d], wide) * cast(key[b, j, head(h), d], wide), axis=d)
+
+    names = ["b", "h", "i", "j"]
+    shape = (batch, heads, rows, length)
+    scores = compute("attention_scores", shape, product, names)
+    visible = _visible(causal_mask, rows, length)
+    extra = None if bias is None else _bias(asked, bias, shape)
+
+    def score(b: Axis, h: Axis, i: Axis, j: Axis) -> Expr:
+        found = scores[b, h, i, j] * const(scale, wide)
+        if extra is not None:
+            found = found + cast(extra(b, h, i, j), wide)
+        return found if visible is None else select(visible(i, j), found, -infinity(wide))
+
+    masked = compute("attention_masked", shape, score, names)
+    top, sums = compute(
+        "attention_rows", shape[:3],
+        lambda b, h, i: ONLINE((masked[b, h, i, online], const(1, wide)), axis=online), names[:3],
+    )  # fmt: skip
+
+    def weighted(b: Axis, i: Axis, h: Axis, c: Axis) -> Reduction:
+        weight = call("exp", masked[b, h, i, j_sum] - top[b, h, i])
+        return total(weight * cast(value[b, j_sum, head(h), c], wide), axis=j_sum)
+
+    result = (batch, rows, heads, columns)
+    out = compute("attention_sum", result, weighted, ["b", "i", "h", "c"])
+    made: Tensor = compute(
+        "attention", result,
+        lambda b, i, h, c: cast(out[b, i, h, c] / sums[b, h, i], dtype), ["b", "i", "h", "c"],
+    )  # fmt: skip
+    return made
+
+
+def _joined(a: Any, b: Any) -> tuple[Expr, Expr]:
+    """Return the largest element, and the sum of exponentials less it, of two parts of a row."""
+    top = call("max", a[0], b[0])
+    # a part whose maximum is the new one keeps its sum, also where both are infinite
+    left, right = (
+        select(binary("==", part[0], top), part[1], part[1] * call("exp", part[0] - top))
+        for part in (a, b)
+    )
+    return top, left + right
+
+
+ONLINE = comm_reducer(
+    _joined, lambda top, sums: (-infinity(top), const(0, sums)), name="online_softmax",
+    gradient="fold", trusted=True,
+)  # fmt: skip
+
+
+def _check_shapes(asked: str, query: Tensor, key: Tensor, value: Tensor) -> int:
+    """Return how many heads of the query share one of the keys."""
+    for what, other, dims in (("key", key, (0, 3)), ("value", value, (0,))):
+        for k in dims:
+            check_same(asked, query.shape[k], f"the {DIMS[k]} of query {query.name}",
+                       other.shape[k], f"that of {what} {other.name}")  # fmt: skip
+    for k in (1, 2):
+        check_same(asked, key.shape[k], f"the {DIMS[k]} of key {key.name}",
+                   value.shape[k], f"that of value {value.name}")  # fmt: skip
+    heads, shared = query.shape[2], key.shape[2]
+    if same(heads, shared):
+        return 1
+    if not isinstance(heads, int) or not isinstance(shared, int) or not shared or heads % shared:
+        raise ComputeError(
+            explain(
+                f"{asked} with {heads} heads of query {query.name}",
+                f"they do not divide into groups for the {shared} heads of key {key.name}",
+                "Give the key as many heads, or a number that divides them.",
+            )
+        )
+    return heads // shared
+
+
+def _visible(
+    mask: str | None, rows: Extent, length: Extent
+) -> Callable[[Axis, Axis], Expr] | None:
+    if mask is None:
+        return None
+    if mask == "TopLeft":
+        return lambda i, j: j <= i
+    return lambda i, j: j <= i + (as_expr(length) - rows)
+
+
+def _bias(asked: str, bias: Any, shape: tuple[Extent, ...]) -> Callable[..., Expr]:
+    check_tensor(asked, bias, "bias", "batch", "heads", "rows", "columns")
+    fits = all(is_one(own) or same(own, full) for own, full in zip(bias.shape, shape))
+    if not fits:
+        raise ComputeError(
+            f"{asked}: bias {bias.name} of shape {shape_text(bias.shape)} does not broadcast to "
+            f"the scores of shape {shape_text(shape)}"
+        )
+
+    def element(*at: Axis) -> Expr:
+        place = [0 if is_one(own) and not is_one(full) else i
+                 for i, own, full in zip(at, bias.shape, shape)]  # fmt: skip
+        found: Expr = bias[tuple(place)]
+        return found
+
+    return element

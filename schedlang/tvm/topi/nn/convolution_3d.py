@@ -1,0 +1,42 @@
+"""Convolutions of three dimensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedlang.compute.tensor import Tensor
+from schedlang.tvm.topi.nn.convolution import conv
+
+
+def conv3d_ncdhw(
+    Input: Any, Filter: Any, stride: Any, padding: Any, dilation: Any, groups: int = 1,
+    out_dtype: Any = None,
+) -> Tensor:  # fmt: skip
+    """Return the convolution of ``Input[n, c, d, h, w]`` with ``Filter[o, c // groups, d, h, w]``.
+
+    ``padding`` is an integer, ``(depth, height, width)``, or
+    ``(front, top, left, back, bottom, right)``. See :func:`~schedlang.tvm.topi.nn.conv` for the
+    rest.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((1, 3, 4, 8, 8), name="A")
+    >>> W = sl.placeholder((5, 3, 2, 3, 3), name="W")
+    >>> conv3d_ncdhw(A, W, (1, 2, 2), (0, 1, 1), 1, 1)
+    Tensor(conv3d_ncdhw: float32[1, 5, 3, 4, 4])
+    """
+    return conv(Input, Filter, stride, padding, dilation, groups, "NCDHW", "OIDHW", out_dtype)
+
+
+def conv3d_ndhwc(
+    Input: Any, Filter: Any, stride: Any, padding: Any, dilation: Any, groups: int = 1,
+    out_dtype: Any = None,
+) -> Tensor:  # fmt: skip
+    """Return the convolution of ``Input[n, d, h, w, c]`` with ``Filter[d, h, w, c // groups, o]``.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((1, 4, 8, 8, 3), name="A")
+    >>> W = sl.placeholder((2, 3, 3, 3, 5), name="W")
+    >>> conv3d_ndhwc(A, W, 1, 0, 1)
+    Tensor(conv3d_ndhwc: float32[1, 3, 6, 6, 5])
+    """
+    return conv(Input, Filter, stride, padding, dilation, groups, "NDHWC", "DHWIO", out_dtype)

@@ -1,0 +1,90 @@
+"""Depthwise convolutions: each input channel makes its own output channels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedlang.arrays.shapes import extent
+from schedlang.compute.reduce import Reduction, reduce_axis
+from schedlang.compute.reduce import sum as total
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Axis
+from schedlang.language.construct import as_expr, cast
+from schedlang.tvm.topi.checks import check_choice, check_same, check_whole, laid_out
+from schedlang.tvm.topi.nn.convolution import OUTPUT_AXES, REDUCE_AXES
+from schedlang.tvm.topi.stages import compute, result_dtype
+from schedlang.tvm.topi.windows import output_count, padded, windows
+
+
+def depthwise_conv2d_nchw(
+    Input: Any, Filter: Any, stride: Any, padding: Any, dilation: Any, out_dtype: Any = None
+) -> Tensor:
+    """Return the depthwise convolution of ``Input[n, c, h, w]`` with ``Filter[c, m, h, w]``.
+
+    Each input channel makes m output channels, in order: the result is ``[n, c * m, h, w]``. See
+    :func:`~schedlang.tvm.topi.nn.conv` for stride, padding, dilation, dtypes and errors.
+
+    >>> import schedlang as sl
+    >>> A, W = sl.placeholder((1, 4, 8, 8), name="A"), sl.placeholder((4, 2, 3, 3), name="W")
+    >>> depthwise_conv2d_nchw(A, W, 1, 1, 1)
+    Tensor(depthwise_conv2d_nchw: float32[1, 8, 8, 8])
+    """
+    return _depthwise(Input, Filter, stride, padding, dilation, out_dtype, "NCHW", "CMHW")
+
+
+def depthwise_conv2d_nhwc(
+    Input: Any, Filter: Any, stride: Any, padding: Any, dilation: Any,
+    kernel_layout: str = "HWOI", out_dtype: Any = None,
+) -> Tensor:  # fmt: skip
+    """Return the depthwise convolution of ``Input[n, h, w, c]`` with ``Filter[h, w, c, m]``.
+
+    With ``kernel_layout="HWIO"`` the filter is ``[h, w, m, c]``. The result is
+    ``[n, h, w, c * m]``.
+
+    >>> import schedlang as sl
+    >>> A, W = sl.placeholder((1, 8, 8, 4), name="A"), sl.placeholder((3, 3, 4, 2), name="W")
+    >>> depthwise_conv2d_nhwc(A, W, 2, 1, 1)
+    Tensor(depthwise_conv2d_nhwc: float32[1, 4, 4, 8])
+    """
+    check_choice("topi.nn.depthwise_conv2d_nhwc", kernel_layout, "kernel_layout", ("HWOI", "HWIO"))
+    filters = "HWCM" if kernel_layout == "HWOI" else "HWMC"
+    return _depthwise(Input, Filter, stride, padding, dilation, out_dtype, "NHWC", filters)
+
+
+def _depthwise(
+    data: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, out_dtype: Any,
+    layout: str, filters: str,
+) -> Tensor:  # fmt: skip
+    name = f"depthwise_conv2d_{layout.lower()}"
+    asked = f"topi.nn.{name}"
+    laid_out(asked, data, "Input", layout)
+    laid_out(asked, kernel, "Filter", filters)
+    size, weights = dict(zip(layout, data.shape)), dict(zip(filters, kernel.shape))
+    check_same(asked, size["C"], f"the number of channels of Input {data.name}",
+               weights["C"], f"that of Filter {kernel.name}")  # fmt: skip
+    extents = [check_whole(asked, weights[c], f"dimension {c} of {kernel.name}") for c in "HW"]
+    slid = dict(zip("HW", windows(asked, extents, stride, padding, dilation)))
+    shape = {
+        "N": size["N"], "C": extent(as_expr(size["C"]) * weights["M"]),
+        **{c: output_count(asked, data, c, size[c], w) for c, w in slid.items()},
+    }  # fmt: skip
+    source = padded(data, layout, {c: (w.before, w.after) for c, w in slid.items()})
+    dtype = result_dtype(out_dtype, data, kernel)
+    reduced = {c: reduce_axis(w.kernel, REDUCE_AXES[c]) for c, w in slid.items()}
+
+    def element(*axes: Axis) -> Reduction:
+        at = dict(zip(layout, axes))
+        times = weights["M"]
+        channel, copy = (at["C"], 0) if times == 1 else (at["C"] // times, at["C"] % times)
+        read = {"N": at["N"], "C": channel,
+                **{c: w.at(at[c], reduced[c]) for c, w in slid.items()}}  # fmt: skip
+        weight = {**reduced, "C": channel, "M": copy}
+        product = cast(source[tuple(read[c] for c in layout)], dtype) * cast(
+            kernel[tuple(weight[c] for c in filters)], dtype
+        )
+        return total(product, axis=list(reduced.values()))
+
+    made: Tensor = compute(
+        name, tuple(shape[c] for c in layout), element, [OUTPUT_AXES[c] for c in layout]
+    )
+    return made

@@ -1,0 +1,61 @@
+"""Elementwise operators by channel, and flattened batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedlang.arrays.shapes import size_of
+from schedlang.arrays.shaping import reshape
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import ComputeError
+from schedlang.tvm.topi.checks import check_shape, check_tensor, laid_out
+from schedlang.tvm.topi.stages import compute, stage_of
+
+
+def flatten(data: Any) -> Tensor:
+    """Return ``data`` with all dimensions after the first one in a row.
+
+    >>> import schedlang as sl
+    >>> flatten(sl.placeholder((2, 3, 4), name="A"))
+    Tensor(reshape: float32[2, 12])
+    """
+    check_tensor("topi.nn.flatten", data, "data")
+    if not data.ndim:
+        raise ComputeError(f"topi.nn.flatten of {data.name}: it has no dimension to keep")
+    return stage_of(reshape(data, (data.shape[0], size_of(data.shape[1:]))), data)
+
+
+def scale_shift_nchw(Input: Any, Scale: Any, Shift: Any) -> Tensor:
+    """Return ``Input * Scale[c] + Shift[c]``, by the channel c of ``NCHW``.
+
+    >>> import schedlang as sl
+    >>> A, s = sl.placeholder((1, 3, 4, 4), name="A"), sl.placeholder((3,), name="s")
+    >>> scale_shift_nchw(A, s, s)
+    Tensor(scale_shift_nchw: float32[1, 3, 4, 4])
+    """
+    return _scale_shift(Input, Scale, Shift, "NCHW")
+
+
+def scale_shift_nhwc(Input: Any, Scale: Any, Shift: Any) -> Tensor:
+    """Return ``Input * Scale[c] + Shift[c]``, by the channel c of ``NHWC``.
+
+    >>> import schedlang as sl
+    >>> A, s = sl.placeholder((1, 4, 4, 3), name="A"), sl.placeholder((3,), name="s")
+    >>> scale_shift_nhwc(A, s, s)
+    Tensor(scale_shift_nhwc: float32[1, 4, 4, 3])
+    """
+    return _scale_shift(Input, Scale, Shift, "NHWC")
+
+
+def _scale_shift(data: Any, scale: Any, shift: Any, layout: str) -> Tensor:
+    name = f"scale_shift_{layout.lower()}"
+    asked = f"topi.nn.{name}"
+    laid_out(asked, data, "Input", layout)
+    at = layout.index("C")
+    for given, what in ((scale, "Scale"), (shift, "Shift")):
+        check_tensor(asked, given, what, "channels")
+        check_shape(asked, given, what, (data.shape[at],))
+    made: Tensor = compute(
+        name, data.shape, lambda *i: data[i] * scale[i[at]] + shift[i[at]], list(layout.lower())
+    )
+    return made

@@ -1,0 +1,174 @@
+"""Reductions of tensors over dimensions, which keep the dtype as those of te do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedlang.arrays import moments, reductions
+from schedlang.arrays.reductions import fold
+from schedlang.arrays.shapes import reduced_axes
+from schedlang.arrays.shaping import ravel
+from schedlang.compute import math, reduce
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import ComputeError
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.language.construct import as_expr, cast
+from schedlang.tvm.topi.checks import check_tensor
+from schedlang.tvm.topi.stages import compute, names_of_user
+
+
+def _axes(name: str, data: Any, axis: Any) -> tuple[int, ...]:
+    check_tensor(f"topi.{name}", data, "data")
+    return reduced_axes(axis, data.ndim, f"topi.{name}")
+
+
+def sum(data: Any, axis: Any = None, keepdims: bool = False) -> Tensor:  # noqa: A001
+    """Return the sum over dimensions ``axis``, a number or several; ``None`` is all of them.
+
+    It has the dtype of ``data``, so that a sum of int8 wraps around; a sum of bools is int64.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((3, 4), "int8", name="A")
+    >>> sum(A, axis=1), sum(A, keepdims=True)
+    (Tensor(sum: int8[3]), Tensor(sum: int8[1, 1]))
+    """
+    axes = _axes("sum", data, axis)
+    return fold("sum", [data], axes, lambda k, c, x: reduce.sum(x, k, c), keepdims)
+
+
+def prod(data: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Return the product over dimensions ``axis``; see :func:`sum`.
+
+    >>> import schedlang as sl
+    >>> prod(sl.placeholder((3, 4), name="A"), -1)
+    Tensor(prod: float32[3])
+    """
+    axes = _axes("prod", data, axis)
+    return fold("prod", [data], axes, lambda k, c, x: reduce.prod(x, k, c), keepdims)
+
+
+def mean(data: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Return the mean over dimensions ``axis``, by NumPy's rules: of integers in float64.
+
+    It is a stage ``sum``, and a stage ``mean`` that divides.
+
+    >>> import schedlang as sl
+    >>> mean(sl.placeholder((3, 4), name="A"), 0)
+    Tensor(mean: float32[4])
+    """
+    check_tensor("topi.mean", data, "data")
+    with names_of_user("np.mean", "topi.mean"):
+        return moments.mean(data, axis, None, keepdims)
+
+
+def max(data: Any, axis: Any = None, keepdims: bool = False) -> Tensor:  # noqa: A001
+    """Return the largest element over dimensions ``axis``, or NaN if there is one.
+
+    >>> import schedlang as sl
+    >>> max(sl.placeholder((3, 4), name="A"), 0)
+    Tensor(amax: float32[4])
+    """
+    return _extreme("max", data, axis, keepdims)
+
+
+def min(data: Any, axis: Any = None, keepdims: bool = False) -> Tensor:  # noqa: A001
+    """Return the smallest element over dimensions ``axis``, or NaN if there is one.
+
+    >>> import schedlang as sl
+    >>> min(sl.placeholder((3, 4), name="A"), 0)
+    Tensor(amin: float32[4])
+    """
+    return _extreme("min", data, axis, keepdims)
+
+
+def _extreme(name: str, data: Any, axis: Any, keepdims: bool) -> Tensor:
+    check_tensor(f"topi.{name}", data, "data")
+    with names_of_user(f"np.{name}", f"topi.{name}"):
+        return reductions.extreme(name, data, axis, keepdims)
+
+
+def all(data: Any, axis: Any = None, keepdims: bool = False) -> Tensor:  # noqa: A001
+    """Return whether no element over dimensions ``axis`` is 0.
+
+    >>> import schedlang as sl
+    >>> all(sl.placeholder((3, 4), "bool", name="A"), 0)
+    Tensor(all: bool[4])
+    """
+    axes = _axes("all", data, axis)
+    return fold("all", [data], axes, lambda k, c, x: math.all(x, axis=k, where=c), keepdims)
+
+
+def any(data: Any, axis: Any = None, keepdims: bool = False) -> Tensor:  # noqa: A001
+    """Return whether an element over dimensions ``axis`` is not 0.
+
+    >>> import schedlang as sl
+    >>> any(sl.placeholder((3, 4), "bool", name="A"), 0)
+    Tensor(any: bool[4])
+    """
+    axes = _axes("any", data, axis)
+    return fold("any", [data], axes, lambda k, c, x: math.any(x, axis=k, where=c), keepdims)
+
+
+def argmax(
+    data: Any, axis: Any = None, keepdims: bool = False, select_last_index: bool = False
+) -> Tensor:
+    """Return the int32 index of the largest element along ``axis``, the first one on ties.
+
+    Without ``axis`` it is the index among all elements in a row. ``select_last_index`` returns the
+    last one on ties.
+
+    >>> import numpy as np, schedlang as sl
+    >>> A = sl.placeholder((3,), name="A")
+    >>> int(sl.reference(argmax(A))(np.array([1, 2, 2], "float32")))
+    1
+    """
+    return _index_of("argmax", data, axis, keepdims, select_last_index)
+
+
+def argmin(
+    data: Any, axis: Any = None, keepdims: bool = False, select_last_index: bool = False
+) -> Tensor:
+    """Return the int32 index of the smallest element along ``axis``; see :func:`argmax`.
+
+    >>> import schedlang as sl
+    >>> argmin(sl.placeholder((3, 4), name="A"), 1)
+    Tensor(argmin: int32[3])
+    """
+    return _index_of("argmin", data, axis, keepdims, select_last_index)
+
+
+def _index_of(name: str, data: Any, axis: Any, keepdims: bool, last: bool) -> Tensor:
+    axes = _axes(name, data, axis)
+    if len(axes) not in (1, data.ndim):
+        raise ComputeError(
+            f"topi.{name}: axis={axis} names {len(axes)} of the {data.ndim} dimensions of "
+            f"{data.name}; give one, or none for the index among all elements"
+        )
+    source = data if len(axes) == 1 else ravel(data)
+    along = axes[0] if len(axes) == 1 else 0
+    length = source.shape[along]
+    with names_of_user(f"np.{name}", f"topi.{name}"):
+        found = reductions.index_of(name, _reversed(source, along) if last else source, along)
+    shape = list(found.shape)
+    if keepdims:
+        shape = [1 if k in axes else e for k, e in enumerate(data.shape)]
+
+    def index(*at: Axis) -> Expr:
+        own = at
+        if keepdims:
+            own = tuple(i for k, i in enumerate(at) if k not in axes)
+        value = found[own] if own else found.as_scalar()
+        return cast(as_expr(length) - 1 - value if last else value, "int32")
+
+    made: Tensor = compute(name, tuple(shape), index)
+    return made
+
+
+def _reversed(source: Tensor, along: int) -> Tensor:
+    found: Tensor = source[(slice(None),) * along + (slice(None, None, -1),)]
+    return found
+
+
+__all__ = [
+    "all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "sum",
+]  # fmt: skip

@@ -1,0 +1,200 @@
+"""Products of sparse matrices in compressed rows (CSR) with dense ones, by ragged ranges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from schedlang.arrays.shapes import extent
+from schedlang.compute.facts import assume
+from schedlang.compute.reduce import Reduction, reduce_axis
+from schedlang.compute.reduce import sum as total
+from schedlang.compute.tensor import Extent, Shape, Tensor, check_name, check_shape, var
+from schedlang.compute.tensor import placeholder as dense_placeholder
+from schedlang.errors import ComputeError, ComputeTypeError
+from schedlang.expr.nodes import Axis
+from schedlang.language.construct import as_expr, cast
+from schedlang.tvm.tir import te_dtype
+from schedlang.tvm.topi.checks import check_index, check_same, check_tensor
+from schedlang.tvm.topi.stages import compute, result_dtype
+
+
+@dataclass(frozen=True)
+class CSR:
+    """A sparse matrix of ``shape``, whose row i has elements ``indptr[i]`` to ``indptr[i + 1]``.
+
+    ``data`` are the elements, row by row, and ``indices`` their columns.
+    """
+
+    shape: Shape
+    data: Tensor
+    indices: Tensor
+    indptr: Tensor
+
+    @property
+    def dtype(self) -> str:
+        return self.data.dtype
+
+
+def placeholder(
+    shape: Any, nonzeros: Any = None, dtype: Any = None, name: str = "placeholder"
+) -> CSR:
+    """Return a sparse input: placeholders ``<name>_data``, ``<name>_indices``, ``<name>_indptr``.
+
+    It is TVM's ``tvm.contrib.sparse.placeholder``. ``nonzeros`` is the number of elements, by
+    default a size ``<name>_nonzeros``. Each call checks that the ends of rows ascend and that
+    columns are in the matrix.
+
+    >>> A = placeholder((3, 4), name="A")
+    >>> A.data, A.indptr
+    (Tensor(A_data: float32[A_nonzeros]), Tensor(A_indptr: int32[4]))
+    """
+    check_name(name, "a sparse matrix")
+    rows, columns = _matrix(check_shape(shape, name))
+    count = var(f"{name}_nonzeros") if nonzeros is None else nonzeros
+    kind = "float32" if dtype is None else te_dtype(dtype)
+    data = dense_placeholder((count,), kind, name=f"{name}_data")
+    indices = dense_placeholder((count,), "int32", name=f"{name}_indices")
+    indptr = dense_placeholder((rows + 1,), "int32", name=f"{name}_indptr")
+    assume(indptr, monotonic=True, within=(0, data.shape[0]))
+    if not (isinstance(columns, int) and columns == 0):
+        assume(indices, within=(0, columns - 1))
+    return CSR((rows, columns), data, indices, indptr)
+
+
+def _matrix(shape: Shape) -> tuple[Any, Any]:
+    if len(shape) != 2:
+        raise ComputeError(f"topi.sparse.placeholder: shape={shape} must have two extents")
+    return shape[0], shape[1]
+
+
+def csrmv(a: Any, x: Any, y: Any = None) -> Tensor:
+    """Return the product of sparse ``a`` with a vector ``x``, plus ``y``.
+
+    ``a`` is a :class:`CSR`, or has its attributes. ``x`` is ``[columns, 1]``, as in TVM, or
+    ``[columns]``, and the result ``[rows, 1]`` or ``[rows]``. ``y``, of one element, is added to
+    each, in a stage of its own.
+
+    >>> import schedlang as sl
+    >>> A, x = placeholder((3, 4), name="A"), sl.placeholder((4,), name="x")
+    >>> csrmv(A, x)
+    Tensor(csrmv: float32[3])
+    """
+    asked = "topi.sparse.csrmv"
+    matrix = _checked(asked, a)
+    check_tensor(asked, x, "x")
+    flat = x.ndim == 1
+    if not flat:
+        check_tensor(asked, x, "x", "columns", "1")
+        check_same(asked, x.shape[1], f"the number of columns of x {x.name}", 1, "that of a vector")
+    check_same(asked, matrix.shape[1], "the number of columns of a",
+               x.shape[0], f"the number of elements of x {x.name}")  # fmt: skip
+    made = _product("csrmv", matrix, x, flat)
+    if y is None:
+        return made
+    check_tensor(asked, y, "y", "1")
+    check_same(asked, y.shape[0], f"the number of elements of y {y.name}", 1, "that to add")
+    added: Tensor = compute("csrmv_bias", made.shape, lambda *i: made[i] + cast(y[0], made.dtype))
+    return added
+
+
+def csrmm(a: Any, b: Any, c: Any = None) -> Tensor:
+    """Return the product of sparse ``a[rows, k]`` with ``b[k, columns]``, plus ``c[rows]``.
+
+    ``a`` is a :class:`CSR`, or has its attributes; ``c`` is added in a stage of its own.
+
+    >>> import schedlang as sl
+    >>> A, B = placeholder((3, 4), name="A"), sl.placeholder((4, 5), name="B")
+    >>> csrmm(A, B)
+    Tensor(csrmm: float32[3, 5])
+    """
+    asked = "topi.sparse.csrmm"
+    matrix = _checked(asked, a)
+    check_tensor(asked, b, "b", "rows", "columns")
+    check_same(asked, matrix.shape[1], "the number of columns of a",
+               b.shape[0], f"the number of rows of b {b.name}")  # fmt: skip
+    made = _product("csrmm", matrix, b, False)
+    if c is None:
+        return made
+    check_tensor(asked, c, "c", "rows")
+    check_same(asked, c.shape[0], f"the number of elements of c {c.name}",
+               made.shape[0], "the number of rows of a")  # fmt: skip
+    added: Tensor = compute(
+        "csrmm_bias", made.shape, lambda i, j: made[i, j] + cast(c[i], made.dtype)
+    )
+    return added
+
+
+def sparse_dense(
+    dense_data: Any, sparse_data: Any, sparse_indices: Any, sparse_indptr: Any,
+    sparse_lhs: bool = False,
+) -> Tensor:  # fmt: skip
+    """Return ``dense_data[m, k]`` by the transpose of a sparse matrix ``[n, k]``, as ``[m, n]``.
+
+    The sparse matrix is given by its elements, their columns, and the ends of its rows. With
+    ``sparse_lhs`` the product is that of the sparse ``[n, k]`` with the transpose of
+    ``dense_data[m, k]``, ``[n, m]``. Columns must lie in ``0..k``; ``sl.assume`` has them checked.
+
+    >>> import schedlang as sl
+    >>> A, W = sl.placeholder((3, 4), name="A"), placeholder((5, 4), name="W")
+    >>> sparse_dense(A, W.data, W.indices, W.indptr)
+    Tensor(sparse_dense: float32[3, 5])
+    """
+    asked = "topi.nn.sparse_dense"
+    check_tensor(asked, dense_data, "dense_data", "rows", "columns")
+    rows = _check_parts(asked, sparse_data, sparse_indices, sparse_indptr)
+    dtype = result_dtype(None, dense_data, sparse_data)
+
+    def element(*axes: Axis) -> Reduction:
+        n, m = axes if sparse_lhs else axes[::-1]
+        k = reduce_axis((sparse_indptr[n], sparse_indptr[n + 1]), "k")
+        value = cast(sparse_data[k], dtype)
+        return total(value * cast(dense_data[m, sparse_indices[k]], dtype), axis=k)
+
+    shape = (dense_data.shape[0], rows)
+    made: Tensor = compute("sparse_dense", shape[::-1] if sparse_lhs else shape, element)
+    return made
+
+
+def _product(name: str, a: CSR, b: Tensor, flat: bool) -> Tensor:
+    dtype = result_dtype(None, a.data, b)
+
+    def element(i: Axis, *j: Axis) -> Reduction:
+        k = reduce_axis((a.indptr[i], a.indptr[i + 1]), "k")
+        return total(cast(a.data[k], dtype) * cast(b.element((a.indices[k], *j)), dtype), axis=k)
+
+    columns: tuple[Extent, ...] = () if flat else (b.shape[1],)
+    made: Tensor = compute(name, (a.shape[0], *columns), element, ["i", "j"][: 1 + len(columns)])
+    return made
+
+
+def _checked(asked: str, a: Any) -> CSR:
+    names = ("shape", "data", "indices", "indptr")
+    if isinstance(a, Tensor) or not all(hasattr(a, n) for n in names):
+        raise ComputeTypeError(
+            f"{asked}: a must be a sparse matrix, made by topi.sparse.placeholder, not a "
+            f"{type(a).__name__}"
+        )
+    rows = _check_parts(asked, a.data, a.indices, a.indptr)
+    check_same(asked, rows, f"the number of rows in {a.indptr.name}", a.shape[0], "that of a")
+    return CSR(tuple(a.shape), a.data, a.indices, a.indptr)
+
+
+def _check_parts(asked: str, data: Any, indices: Any, indptr: Any) -> Extent:
+    """Return the number of rows of a sparse matrix, given by its parts."""
+    for given, what in ((data, "data"), (indices, "indices"), (indptr, "indptr")):
+        check_tensor(asked, given, what, "elements")
+    check_index(asked, indices, "indices")
+    check_index(asked, indptr, "indptr")
+    check_same(asked, data.shape[0], f"the number of elements of {data.name}",
+               indices.shape[0], f"that of {indices.name}")  # fmt: skip
+    ends = indptr.shape[0]
+    if isinstance(ends, int) and ends < 1:
+        raise ComputeError(
+            f"{asked}: {indptr.name} is empty, but must have an end more than there are rows"
+        )
+    rows: Extent = extent(as_expr(ends) - 1)
+    return rows
+
+
+__all__ = ["CSR", "csrmm", "csrmv", "placeholder", "sparse_dense"]

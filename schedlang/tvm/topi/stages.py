@@ -1,0 +1,73 @@
+"""Stages of operators: each has the operator's name, and its own place in a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from schedlang.arrays.choices import copy
+from schedlang.arrays.naming import automatic_name, mark_automatic, unviewed
+from schedlang.arrays.stages import data_axes
+from schedlang.compute.define import defined
+from schedlang.compute.tensor import Shape, Tensor
+from schedlang.errors import ComputeError, ComputeTypeError
+from schedlang.expr import dtypes
+
+
+def compute(
+    word: str, shape: Shape, element: Callable[..., Any], names: Sequence[str] | None = None
+) -> Any:
+    """Return the tensor of ``shape`` whose element at its axes is ``element(*axes)``.
+
+    The stage is called ``word``, unless ``sl.named`` names it. ``names`` are those of the axes.
+    """
+    axes = data_axes(shape, names)
+    made = defined(automatic_name(word), axes, element(*axes))
+    mark_automatic(made[0] if isinstance(made, tuple) else made)
+    return made
+
+
+def stage_of(made: Tensor, *sources: Any) -> Tensor:
+    """Return ``made`` as a stage to schedule; a copy of it if it is one of ``sources`` itself.
+
+    Functions of arrays return views, through which others read, or an array that fits as it is.
+    """
+    if any(made is source for source in sources):
+        made = copy(made)
+    return unviewed(made)
+
+
+@contextmanager
+def names_of_user(array_function: str, operator: str) -> Iterator[None]:
+    """Let errors of a function of arrays name the ``operator`` that called it.
+
+    >>> from schedlang.arrays.joining import concatenate
+    >>> with names_of_user("np.concatenate", "topi.concatenate"):
+    ...     concatenate([])
+    Traceback (most recent call last):
+    schedlang.errors.ComputeError: topi.concatenate([]): give at least one tensor
+    """
+    try:
+        yield
+    except (ComputeError, ComputeTypeError) as error:
+        raise type(error)(str(error).replace(array_function, operator)) from None
+
+
+def result_dtype(out_dtype: Any, *operands: Tensor) -> str:
+    """Return ``out_dtype``, or that to which the operands promote if it is ``None``."""
+    if out_dtype is not None and out_dtype != "":
+        return dtypes.canonical(out_dtype)
+    found = operands[0].dtype
+    for other in operands[1:]:
+        found, _ = dtypes.promote(found, False, other.dtype, False)
+    return found
+
+
+def wide_dtype(dtype: str) -> str:
+    """Return the dtype in which sums of ``dtype`` are accumulated, of 32 bits or more."""
+    if dtype in dtypes.SHORT_FLOATS:
+        return "float32"
+    if dtype != "bool" and dtypes.is_integer(dtype) and dtypes.itemsize(dtype) < 4:
+        return "int32"
+    return dtype

@@ -1,0 +1,32 @@
+"""Schedules for a CPU, under TVM's names: ``sl.autoschedule`` all of them.
+
+The operators of ``topi`` and ``topi.nn`` have their names here, too, as in TVM.
+
+>>> from schedlang import topi
+>>> topi.x86.conv2d_nchw is topi.nn.conv2d_nchw
+True
+>>> print(topi.x86.schedule_softmax.__doc__.splitlines()[0])
+Return ``sl.autoschedule(outs)`` for the target 'cpu'; ``outs`` is a tensor or a list of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedlang.tvm.topi import nn
+from schedlang.tvm.topi.schedules import missing, schedules
+
+_SCHEDULES = schedules("x86", "cpu")
+
+
+def __getattr__(name: str) -> Any:
+    found = _SCHEDULES.get(name)
+    if found is None and name in nn.__all__:
+        found = getattr(nn, name)
+    if found is None:
+        raise missing("x86", name, [*_SCHEDULES, *nn.__all__])
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*_SCHEDULES, *nn.__all__})
