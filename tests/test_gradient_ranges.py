@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.errors import BoundsError
 
 F = "float64"
 STEP = 1e-5
@@ -419,3 +420,27 @@ def test_a_lookup_at_reversed_rows() -> None:
     X, I = sl.placeholder((5, 2), F, name="X"), sl.placeholder((2,), "int8", name="I")  # noqa: E741
     E = sl.compute((3, 2), lambda i, j: X[2 - j, I[j]], name="E")
     check(E, [X], {"X": RNG.normal(size=(5, 2)), "I": np.array([1, 0], "int8")})
+
+
+def test_reads_under_conditions_that_cannot_hold_are_no_error() -> None:
+    (A,) = tensors(A=(2,))
+
+    def body(i: sl.Axis) -> sl.Expr:
+        at = sl.min(i, 1) + 1
+        return sl.if_then_else(i >= 1, sl.if_then_else(at < 2, A[at], 0.5), 0.0)
+
+    C = sl.compute((4,), body, name="C")
+    assert sl.reference(C)(np.ones(2)).tolist() == [0, 0.5, 0.5, 0.5]
+    with pytest.raises(BoundsError, match="takes the values 2..2"):
+        sl.compute((4,), lambda i: sl.if_then_else(i >= 1, A[sl.min(i, 1) + 1], 0.0), name="C")
+
+
+def test_an_empty_range_inside_of_an_empty_one() -> None:
+    P = sl.assume(sl.placeholder((2,), "int32", name="P"), within=(0, 3))
+    Q = sl.assume(sl.placeholder((3,), "int32", name="Q"), within=(0, 3))
+    (A,) = tensors(A=(3,))
+    i = sl.reduce_axis((P[0], P[1]), name="i")
+    k = sl.reduce_axis((Q[i % 2], Q[i % 2 + 1]), name="k")
+    T = sl.compute((), lambda: sl.sum(A[k], axis=(i, k)), name="T")
+    found = sl.reference(T)(A=np.ones(3), P=np.array([2, 1], "int32"), Q=np.zeros(3, "int32"))
+    assert found == 0

@@ -159,7 +159,7 @@ def _check_read(
         found = found or _outside_at_any_size(lin, size, scope, guard[0])
         if found is None and not (guard[0] and not _only_in_range(op, guard)):
             found = _declared_outside(index, size, ranges)
-        if found is None:
+        if found is None or _never_reached(guard[1], scope):
             continue
         below, above, values = found
         scan = isinstance(read.tensor.op, PlaceholderOp) and position == 0 and not above
@@ -178,6 +178,11 @@ def _check_read(
             )
         )
     return note
+
+
+def _never_reached(facts: Sequence[Lin], scope: Ranges) -> bool:
+    """Return whether one of ``facts`` is known to fail where those before it hold."""
+    return any(scope.assuming(tuple(facts[:n])).nonneg(fact - 1) for n, fact in enumerate(facts))
 
 
 def _values_outside(

@@ -46,7 +46,7 @@ def gradient(
 
     Raises :class:`~schedlang.errors.ComputeError` if ``y`` does not depend on an ``x``, for a
     ``head`` of another shape, for a conversion to integers, for a custom reducer that does not
-    declare ``gradient=``, and for a read at an index that depends on data.
+    declare ``gradient=``, and for a read in the step of a scan at an index that depends on data.
 
     >>> import numpy as np, schedlang as sl
     >>> A = sl.placeholder((3,), "float64", name="A")

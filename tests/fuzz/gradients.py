@@ -174,7 +174,11 @@ def main() -> int:
     counts: Counter[str] = Counter()
     started = time.monotonic()
     for seed in range(options.seed, options.seed + options.cases):
-        wrong = check_graph(seed, counts, torch)
+        try:
+            wrong = check_graph(seed, counts, torch)
+        except Exception:
+            print(f"case {seed} raised an error")
+            raise
         if not wrong and seed % 5 == 0:
             wrong = check(seed // 5, kernel=seed % 25 == 0)
             counts["index maps"] += 1
