@@ -352,3 +352,25 @@ def test_the_element_of_a_race_is_right_under_padded_rows() -> None:
         f.check(np.arange(16, dtype="float32").reshape(4, 4))
     # thread 1 reads the transposed element that thread 4 wrote
     assert found.value.element == (1, 0) and found.value.threads == ((4, 0), (1, 0))
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 5])
+def test_storage_of_a_stage_that_nothing_reads_has_no_elements(size: int) -> None:
+    n = sl.var("n")
+    X = sl.placeholder((4, n), name="X")
+    V = sl.compute((4, n // 2), lambda i, j: X[i, j * 2] + X[i, j * 2 + 1], name="V")
+    last = n // 2 - 1
+    P = sl.compute(
+        (2, n // 2), lambda i, j: V[i + 2, sl.min(j * 2, last)] - V[i // 2, j], name="P"
+    )
+    s = sl.schedule(P)
+    for stage in (V, P):
+        block, thread = s[stage].split(s[stage].fuse(*s[stage].op.axis), factor=32)
+        s[stage].bind(block, "blockIdx.x")
+        s[stage].bind(thread, "threadIdx.x")
+    x = np.random.default_rng(0).random((4, size), "float32")
+    v = x[:, : size // 2 * 2 : 2] + x[:, 1 : size // 2 * 2 : 2]
+    wanted = v[2:, np.minimum(np.arange(size // 2) * 2, size // 2 - 1)] - v[[0, 0]]
+    kernel = sl.build(s, target="cuda-emulator")
+    np.testing.assert_allclose(kernel(x), wanted, rtol=1e-6)
+    np.testing.assert_allclose(kernel.check(x), wanted, rtol=1e-6)

@@ -65,7 +65,7 @@ def _scratch(buffer: Buffer, values: Mapping[Any, Any]) -> np.ndarray:
     for extent in buffer.shape:
         total = total * to_lin(extent)
     size = buffer.size if buffer.size is not None else _number(to_expr(total), values)
-    return twins.heap_array(size, stored(buffer.dtype))
+    return twins.heap_array(max(0, size), stored(buffer.dtype))
 
 
 def _number(extent: int | Expr, values: Mapping[Any, Any]) -> int:
