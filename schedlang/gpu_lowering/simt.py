@@ -97,7 +97,8 @@ def simulate(
 
 def _shape(buffer: Buffer, values: Mapping[Any, Any]) -> tuple[int, ...]:
     # what a stage without elements reads of another one may come out as fewer than none
-    return tuple(e if isinstance(e, int) else max(0, int(evaluate(e, values))) for e in buffer.shape)
+    given = (e if isinstance(e, int) else int(evaluate(e, values)) for e in buffer.shape)
+    return tuple(max(0, extent) for extent in given)
 
 
 def _partly_written(program: Program) -> set[Buffer]:
