@@ -11,8 +11,9 @@ from typing import Any, NoReturn, Optional
 
 import numpy as np
 
+from schedlang.arrays.operands import axis_in
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import ComputeError, ComputeTypeError, MissingNameError, explain, nearest
+from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.dtypes import is_complex
 from schedlang.expr.nodes import Expr
 from schedlang.language.construct import as_expr
@@ -20,8 +21,9 @@ from schedlang.tracing.calls import computed, key_of
 from schedlang.tracing.creation import CREATED, created
 from schedlang.tracing.indexing import assigned, assigned_under, masked, selected
 from schedlang.tracing.masked import MaskedElements
+from schedlang.tracing.forms import check_form, check_known
 from schedlang.tracing.trace import Storage, Value, current
-from schedlang.tracing.unknown import UNKNOWN
+from schedlang.tracing.unknown import UNKNOWN, missing, refuse_element, refuse_outside
 from schedlang.tracing.updates import updated_at
 
 # NumPy's functions on tensors, of which its types know nothing
@@ -175,6 +177,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         )
 
     def __getitem__(self, item: Any) -> Any:
+        _refuse_axes(self, item)
         picked = _index(item)
         if not self.shape and picked is Ellipsis:
             return self.view(lambda base: base, lambda _, value: value)
@@ -223,20 +226,35 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         if method == "at":
             return _at(ufunc, *inputs)
         out = kwargs.pop("out", None)
+        check_form(ufunc, method)
         made = computed(getattr(ufunc, method), tuple(map(plain, inputs)), plain(kwargs))
         return _into(out, made)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function in CREATED:
             given = {k: v for k, v in kwargs.items() if k != "like"}
+            check_known(function, args, given)
+            if current().closed:
+                args, given = plain(tuple(args)), plain(given)
             return array_of(created(function, *args, **given))
+        check_known(function, args, kwargs)
         if function in _ATTRIBUTES:
             return _ATTRIBUTES[function](*args, **kwargs)
         if function in _VIEWS and not isinstance(args[0], np.ndarray):
             return _view_by(function, args, kwargs)
+        check_form(function)
         given = dict(kwargs)
         out = given.pop("out", None)
         return _into(out, computed(function, plain(tuple(args)), plain(given)))
+
+    @staticmethod
+    def apply_traced(function: Any, args: Any, named: Any) -> Any:
+        """Return a function of the language, such as ``sl.exp``, of arrays of the trace."""
+        return wrapped(computed(function, plain(args), plain(named)))
+
+    # functions that take tensors, and expressions over axes
+    refuse_outside = refuse_outside
+    as_scalar = refuse_element
 
     def copy(self, order: str = "C") -> TracedArray:
         """Return an array of its own with this value."""
@@ -264,11 +282,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return f"TracedArray(shape={self.shape}, dtype={self.dtype})"
 
     def __getattr__(self, name: str) -> Any:
-        close = nearest(name, (n for n in dir(type(self)) if not n.startswith("_")))
-        raise MissingNameError(
-            f"an array of a traced function has no attribute {name!r}{close}; the functions that "
-            "take one are those of NumPy that docs/from-numpy.md lists"
-        )
+        raise missing(type(self), name)
 
 
 def wrapped(value: Any) -> Any:
@@ -322,6 +336,13 @@ def _index(item: Any) -> Any:
     return found
 
 
+def _refuse_axes(array: TracedArray, item: Any) -> None:
+    """Raise if an index has an axis of ``sl.compute``, which runs over the elements of a tensor."""
+    for part in item if isinstance(item, tuple) else (item,):
+        if isinstance(part, Expr) and axis_in(part) is not None:
+            refuse_element(array)
+
+
 def _at(ufunc: Any, target: Any, item: Any, *values: Any) -> None:
     """Compute ``ufunc.at(target, item, value)``, which changes ``target``."""
     if not isinstance(target, TracedArray):
@@ -362,9 +383,10 @@ def _into(out: Any, made: Any) -> Any:
     target._check_written()
     kind = target.dtype
     if not np.can_cast(np.dtype(made.dtype), kind, "same_kind"):
+        name = _assigned_name()
         raise ComputeTypeError(
-            f"a result of {made.dtype} into an array of {kind}: NumPy does not convert it in place;"
-            f" write x = ..., or convert it with .astype({str(kind)!r})"
+            f"a result of {made.dtype} into {name or 'an array'} of {kind}: NumPy does not convert "
+            f"it in place; write {name or 'x'} = ..., or convert it with .astype({str(kind)!r})"
         )
     shape = made.shape if isinstance(made, Tensor) else ()
     if len(shape) > target.ndim:
@@ -374,6 +396,12 @@ def _into(out: Any, made: Any) -> Any:
         )
     target[...] = made
     return target
+
+
+def _assigned_name() -> str:
+    """Return the variable that the user's statement assigns to, or ``""``."""
+    place = current().place()
+    return "" if place is None else place.target
 
 
 def _view_by(function: Any, args: Any, kwargs: Any) -> Any:

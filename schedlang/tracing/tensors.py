@@ -31,7 +31,9 @@ def trace(function: Callable[..., Any], *specs: Any, **named: Any) -> Any:
     The tensors come in the tuples, lists and dicts that ``function`` returns. If it returns
     ``None``, they are the new values of the arguments that it assigns to, one or a tuple.
 
-    An ``sl.fori_loop`` becomes a scan. Raises :class:`~schedlang.errors.ComputeError` for one that
+    Arrays that ``function`` has from elsewhere, such as ``np.zeros(3)``, become stages if their
+    elements are one number or an arithmetic progression. Raises
+    :class:`~schedlang.errors.ComputeError` for others, which are data: pass them as arguments. An ``sl.fori_loop`` becomes a scan. Raises :class:`~schedlang.errors.ComputeError` for one that
     has no such form and would run on the host, and what :func:`~schedlang.jit` raises.
 
     >>> import numpy as np, schedlang as sl
@@ -46,7 +48,7 @@ def trace(function: Callable[..., Any], *specs: Any, **named: Any) -> Any:
         raise ComputeTypeError(f"sl.trace({function!r}, ...): the first argument is a function")
     given = getattr(function, "function", function)
     title = getattr(given, "__name__", "the function")
-    running = Trace(title, getattr(given, "__code__", None), rule=TENSORS)
+    running = Trace(title, getattr(given, "__code__", None), rule=TENSORS, closed=True)
     with entered(running):
         storages: list[Storage] = []
         names = list(inspect.signature(given).parameters)
