@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from schedlang.compute.tensor import UNSORTED
 from schedlang.errors import ComputeTypeError, explain
 
 _DATA_SHAPE = (
@@ -18,9 +19,7 @@ _SORTED = (
     ("sort", "argsort", "partition", "argpartition", "median", "nanmedian", "percentile",
      "quantile", "nanpercentile", "nanquantile", "lexsort", "searchsorted", "digitize",
      "sort_complex"),
-    "schedlang does not sort",
-    "Sort with NumPy, and pass the sorted array to the kernel. The rank of an element is a "
-    "reduction: (A[:, None] > A[None, :]).sum(axis=1).",
+    *UNSORTED,
 )  # fmt: skip
 _SOLVED = (
     ("linalg.inv", "linalg.pinv", "linalg.solve", "linalg.lstsq", "linalg.det", "linalg.slogdet",

@@ -16,7 +16,8 @@ from schedlang.compute.facts import Facts, check_facts, facts_of
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.precision import warn_of_float64
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import CallError, TuningError, first_line
+from schedlang.compute.whole import refuse_traced
+from schedlang.errors import CallError, TuningError, first_line, shown
 from schedlang.expr.dtypes import array_dtype
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var

@@ -7,7 +7,7 @@ from typing import Any
 
 from schedlang.compute.reduce import Reduction, is_reduction, truth
 from schedlang.compute.whole import mapped, traceable
-from schedlang.errors import ComputeTypeError
+from schedlang.errors import ComputeTypeError, explain, shown
 from schedlang.expr import dtypes
 from schedlang.expr.functions import SATURATED
 from schedlang.expr.nodes import Expr, ExprLike
@@ -84,10 +84,11 @@ def saturating_cast(x: Any, dtype: object) -> Any:
     """Return ``x`` as the integer dtype, values outside its range as the nearest limit.
 
     Floats are truncated toward zero; ``sl.saturating_cast(sl.round(x), dtype)`` rounds them to the
-    nearest integer instead, ties to even. Infinities become limits, and NaN becomes 0. A float
-    ``dtype`` holds infinities, so that the cast is :func:`cast`. The name is Halide's.
+    nearest integer instead, ties to even. Infinities become limits, and NaN becomes 0. The name is
+    Halide's.
 
-    Raises :class:`~schedlang.errors.ComputeTypeError` for bool, which has no limits.
+    Raises :class:`~schedlang.errors.ComputeTypeError` for bool, which has no limits, and for a
+    float dtype, which holds infinities.
 
     >>> import numpy as np, schedlang as sl
     >>> A = sl.placeholder((4,), name="A")
@@ -102,7 +103,13 @@ def saturating_cast(x: Any, dtype: object) -> Any:
             f"e.g. {x} != 0"
         )
     if not dtypes.is_integer(name):
-        return cast(x, name)
+        raise ComputeTypeError(
+            explain(
+                f"sl.saturating_cast({shown(x)}, {name!r})",
+                f"{name} is no integer dtype: it holds infinities, so that nothing saturates",
+                f"Convert with sl.cast({shown(x)}, {name!r}), after np.clip for other limits.",
+            )
+        )
     return mapped("saturating_cast", lambda v: call(f"{SATURATED}{name}", v), x)
 
 

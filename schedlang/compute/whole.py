@@ -39,8 +39,7 @@ def traceable(function: Function) -> Function:
 
 
 def refuse_traced(asked: str, *values: Any) -> None:
-    """Raise if one of ``values``, which ``asked`` takes as tensors, is an array of a traced function.
-    """
+    """Raise if one of ``values``, which ``asked`` takes as tensors, is an array of a trace."""
     for value in values:
         refuse = getattr(type(value), "refuse_outside", None)
         if refuse is not None:

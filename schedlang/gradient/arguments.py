@@ -41,18 +41,19 @@ def check_result(y: Any) -> None:
     """Raise unless ``y`` is a tensor of floats."""
     refuse_traced("sl.gradient", y)
     if isinstance(y, Expr):
+        text = shortened(y)
         raise ComputeTypeError(
             explain(
-                f"sl.gradient({shortened(y)}, ...)",
+                f"sl.gradient({text}, ...)",
                 "it is an expression, and gradients are of tensors",
-                'Make it a tensor of no dimensions: loss = sl.named("loss", ...), and '
+                f'Make it a tensor of no dimensions: loss = sl.named("loss", {text}), and '
                 "sl.gradient(loss, ...).",
             )
         )
     if not isinstance(y, Tensor):
         raise ComputeTypeError(
-            f"sl.gradient({shown(y)}, ...): give the tensor to differentiate, made by sl.compute or "
-            "sl.scan"
+            f"sl.gradient({shown(y)}, ...): give the tensor to differentiate, made by sl.compute "
+            "or sl.scan"
         )
     _check_float(y, "its gradient")
 
@@ -94,8 +95,8 @@ def check_head(y: Tensor, head: Any) -> None:
         return
     if not isinstance(head, Tensor):
         raise ComputeTypeError(
-            f"sl.gradient({y.name}, ..., head={shown(head)}): give a tensor of the shape of {y.name}, "
-            f"such as sl.placeholder({shape_text(y.shape)}, \"{y.dtype}\", name=\"head\")"
+            f"sl.gradient({y.name}, ..., head={shown(head)}): give a tensor of the shape of "
+            f"{y.name}, such as sl.placeholder({shape_text(y.shape)}, \"{y.dtype}\", name=\"head\")"
         )
     if [to_lin(n) for n in head.shape] != shape:
         raise ComputeError(
@@ -159,8 +160,8 @@ def check_rules(rules: Any) -> Mapping[Tensor, Any]:
         return {}
     if not isinstance(rules, Mapping):
         raise ComputeTypeError(
-            f"sl.gradient(..., rules={shown(rules)}): give a dict from tensors to functions, or to None "
-            "for a constant"
+            f"sl.gradient(..., rules={shown(rules)}): give a dict from tensors to functions, or to "
+            "None for a constant"
         )
     for tensor, rule in rules.items():
         if not isinstance(tensor, Tensor):

@@ -120,7 +120,8 @@ def _leaf(title: str, name: str, value: Any) -> tuple[Any, Leaf | None]:
                 f"{title}({name}={text})",
                 f"{text} describes a computation and has no values, and a function under @sl.jit "
                 "takes arrays and numbers",
-                f"sl.trace({title}, {text}) returns the tensors that {title} computes from it.",
+                f"sl.trace({title if title.isidentifier() else 'f'}, {text}) returns the tensors "
+                "that it computes from it.",
             )
         )
     if isinstance(value, float):

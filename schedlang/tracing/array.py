@@ -11,17 +11,18 @@ from typing import Any, NoReturn, Optional
 
 import numpy as np
 
-from schedlang.arrays.operands import axis_in
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.dtypes import is_complex
 from schedlang.expr.nodes import Expr
 from schedlang.language.construct import as_expr
+from schedlang.language.torch_functions import refuse_torch
 from schedlang.tracing.calls import computed, key_of
 from schedlang.tracing.creation import CREATED, created
-from schedlang.tracing.indexing import assigned, assigned_under, masked, selected
-from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.forms import check_form, check_known
+from schedlang.tracing.indexing import assigned, assigned_under, masked, selected
+from schedlang.tracing.items import has_ellipsis, index_of, is_view, plain, refuse_axes
+from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.trace import Storage, Value, current
 from schedlang.tracing.unknown import UNKNOWN, missing, refuse_element, refuse_outside
 from schedlang.tracing.updates import updated_at
@@ -177,8 +178,8 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         )
 
     def __getitem__(self, item: Any) -> Any:
-        _refuse_axes(self, item)
-        picked = _index(item)
+        refuse_axes(self, item)
+        picked = index_of(item)
         if not self.shape and picked is Ellipsis:
             return self.view(lambda base: base, lambda _, value: value)
         if isinstance(picked, Tensor) and picked.dtype == "bool":
@@ -188,18 +189,18 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             lambda base, value: assigned(base, picked, value),
         )
         made._item = key_of(picked)
-        if not _is_view_of(picked) or (not made.shape and not _has_ellipsis(picked)):
+        if not is_view(picked) or (not made.shape and not has_ellipsis(picked)):
             # NumPy copies what arrays of indices choose, and single elements
             return wrapped(made.value)
         return made
 
     def __setitem__(self, item: Any, value: Any) -> None:
         if isinstance(value, TracedArray) and value._base is self:
-            if value._item == key_of(_index(item)):
+            if value._item == key_of(index_of(item)):
                 # x[i] += y assigns to the view x[i], then that view to x[i]
                 return
         self._check_written()
-        picked = _index(item)
+        picked = index_of(item)
         if isinstance(value, MaskedElements):
             if picked is not value.mask:
                 value.refuse("an assignment to other elements than those")
@@ -246,6 +247,13 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         given = dict(kwargs)
         out = given.pop("out", None)
         return _into(out, computed(function, plain(tuple(args)), plain(given)))
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, args: Any = (), named: Any = None
+    ) -> NoReturn:
+        what = f"an array of {current().title}"
+        refuse_torch(function, args, named or {}, what, "x")
 
     @staticmethod
     def apply_traced(function: Any, args: Any, named: Any) -> Any:
@@ -303,46 +311,6 @@ def array_of(value: Value) -> TracedArray:
     return TracedArray(current().new(value))
 
 
-def _is_view_of(picked: Any) -> bool:
-    """Return whether NumPy makes a view for an index."""
-    items = picked if isinstance(picked, tuple) else (picked,)
-    return not any(isinstance(i, (Tensor, list)) for i in items)
-
-
-def _has_ellipsis(picked: Any) -> bool:
-    return any(i is Ellipsis for i in (picked if isinstance(picked, tuple) else (picked,)))
-
-
-def plain(value: Any) -> Any:
-    """Return the values of traced arrays, and placeholders for NumPy's; others as they are."""
-    if isinstance(value, TracedArray):
-        return value.value
-    if isinstance(value, np.ndarray):
-        return current().constant(value) if value.ndim else value[()]
-    if type(value) in (tuple, list):
-        return type(value)(plain(v) for v in value)
-    if type(value) is dict:
-        return {key: plain(v) for key, v in value.items()}
-    return value
-
-
-def _index(item: Any) -> Any:
-    """Return an index with the values of traced arrays; scalars among them as expressions."""
-    if isinstance(item, tuple):
-        return tuple(map(_index, item))
-    found = plain(item)
-    if isinstance(item, TracedArray) and item.is_scalar and isinstance(found, Tensor):
-        return found[()]
-    return found
-
-
-def _refuse_axes(array: TracedArray, item: Any) -> None:
-    """Raise if an index has an axis of ``sl.compute``, which runs over the elements of a tensor."""
-    for part in item if isinstance(item, tuple) else (item,):
-        if isinstance(part, Expr) and axis_in(part) is not None:
-            refuse_element(array)
-
-
 def _at(ufunc: Any, target: Any, item: Any, *values: Any) -> None:
     """Compute ``ufunc.at(target, item, value)``, which changes ``target``."""
     if not isinstance(target, TracedArray):
@@ -351,7 +319,7 @@ def _at(ufunc: Any, target: Any, item: Any, *values: Any) -> None:
             "changes an array of the trace, such as np.zeros_like(x)"
         )
     target._check_written()
-    target.assign(updated_at(ufunc, target.value, _index(item), *map(plain, values)))
+    target.assign(updated_at(ufunc, target.value, index_of(item), *map(plain, values)))
 
 
 def value_of(leaf: Any, title: str) -> Value:

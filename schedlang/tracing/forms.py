@@ -15,6 +15,7 @@ from schedlang.arrays.ufuncs import GENERALIZED, REDUCED
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.language.numpy_functions import name_of
 from schedlang.language.ufuncs import has_form
+from schedlang.tracing.items import is_traced
 from schedlang.tracing.trace import current
 
 # parameters of NumPy's functions that a trace must know
@@ -26,8 +27,8 @@ _KNOWN = {
 # what to write in a traced function where the advice for tensors is sl.compute or sl.scan
 _INSTEAD = {
     **dict.fromkeys(("bincount", "histogram", "histogram2d", "histogramdd"),
-                    "Count into an array of a known shape: bins = np.zeros(n, 'int64', like=x), and "
-                    "np.add.at(bins, x, 1), where x has the places."),
+                    "Count into an array of a known shape: bins = np.zeros(n, 'int64', like=x), "
+                    "and np.add.at(bins, x, 1), where x has the places."),
     **dict.fromkeys(("apply_along_axis", "apply_over_axes", "piecewise", "fromfunction"),
                     "NumPy's functions and operators take whole arrays, along axis=k: call the "
                     "function itself, f(x), and choose with np.where."),
@@ -75,8 +76,8 @@ def check_known(function: Any, args: Sequence[Any], named: Mapping[str, Any]) ->
     for name, value in (*zip(names, args), *named.items()):
         if name in _KNOWN:
             for part in value if isinstance(value, (tuple, list)) else (value,):
-                if hasattr(type(part), "refuse_outside"):
-                    # an array of the trace, which explains why it is no integer
+                if is_traced(part):
+                    # raises, and explains why it is no integer
                     operator.index(part)
 
 

@@ -122,6 +122,7 @@ def _traced(
     code = getattr(body, "__code__", None)
     title = f"the body of sl.fori_loop in {trace.title}"
     inner = Trace(title, code, trace, statements=trace.statements, rule=trace.rule)
+    inner.closed = trace.closed
     index = Var("i" if code is None or not code.co_argcount else code.co_varnames[0])
     with entered(inner):
         at = wrapped(index if lo >= 0 else index + lo)
@@ -209,8 +210,8 @@ def _bound(value: Any, name: str) -> int:
             explain(
                 f"sl.fori_loop: {name} is {shown}, whose value is unknown while the loop is traced",
                 "the bounds of sl.fori_loop must be Python integers",
-                f"Pass {shown} as an int, or name it in static_argnames; give sl.trace arguments of "
-                "known shapes. An outer loop over range has indices that are integers.",
+                f"Pass {shown} as an int, or name it in static_argnames; give sl.trace arguments "
+                "of known shapes. An outer loop over range has indices that are integers.",
             )
         )
     if isinstance(given, bool) or not hasattr(given, "__index__"):

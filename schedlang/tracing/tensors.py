@@ -32,9 +32,11 @@ def trace(function: Callable[..., Any], *specs: Any, **named: Any) -> Any:
     ``None``, they are the new values of the arguments that it assigns to, one or a tuple.
 
     Arrays that ``function`` has from elsewhere, such as ``np.zeros(3)``, become stages if their
-    elements are one number or an arithmetic progression. Raises
-    :class:`~schedlang.errors.ComputeError` for others, which are data: pass them as arguments. An ``sl.fori_loop`` becomes a scan. Raises :class:`~schedlang.errors.ComputeError` for one that
-    has no such form and would run on the host, and what :func:`~schedlang.jit` raises.
+    elements are one number or an arithmetic progression, and an ``sl.fori_loop`` becomes a scan.
+
+    Raises :class:`~schedlang.errors.ComputeError` for an array of other elements, which is data and
+    must be an argument, for a loop that would run on the host, and what :func:`~schedlang.jit`
+    raises.
 
     >>> import numpy as np, schedlang as sl
     >>> def normalized(x):

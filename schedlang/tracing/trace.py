@@ -15,7 +15,7 @@ import numpy as np
 
 from schedlang.compute.read import reads
 from schedlang.compute.tensor import Tensor, placeholder
-from schedlang.errors import ComputeError, ComputeTypeError, SchedlangError, explain, user_location
+from schedlang.errors import ComputeError, ComputeTypeError, explain, user_location
 from schedlang.expr.nodes import Expr, Var
 from schedlang.language.construct import settled
 from schedlang.tracing.constants import known_stage
@@ -319,7 +319,7 @@ def called(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str
     try:
         return function(*args, **named)
     except TypeError as error:
-        if "TracedArray" not in str(error) or isinstance(error, SchedlangError):
+        if not str(error).startswith("expected a sequence of integers or a single integer"):
             raise
         # NumPy hides why an array of the trace is no integer
         raise ComputeTypeError(
@@ -355,6 +355,6 @@ def entered(trace: Trace) -> Iterator[None]:
 
 
 __all__ = [
-    "KNOWN", "Carry", "HostLoop", "LoopRule", "Storage", "Trace", "Value", "called", "current", "entered",
-    "running", "stand_in",
+    "KNOWN", "Carry", "HostLoop", "LoopRule", "Storage", "Trace", "Value", "called", "current",
+    "entered", "running", "stand_in",
 ]  # fmt: skip

@@ -89,10 +89,16 @@ def _vectorizes() -> bool:
     return False
 
 
+def _called() -> str:
+    """Return the function that is traced as calls name it."""
+    title = current().title
+    return title if title.isidentifier() else "f"
+
+
 def refuse_element(array: Any) -> NoReturn:
     """Raise for an array of a traced function whose elements a lambda over axes reads."""
     where, _ = _line()
-    title = current().title
+    title = _called()
     raise ComputeTypeError(
         explain(
             f"an element of an array of shape {shape_text(array.shape)} in {where}",
@@ -108,13 +114,13 @@ def refuse_element(array: Any) -> NoReturn:
 def refuse_outside(array: Any, asked: str) -> NoReturn:
     """Raise for an array of a traced function in ``asked``, which takes tensors."""
     where, _ = _line()
-    title = current().title
+    title = _called()
     raise ComputeTypeError(
         explain(
             f"{asked} of an array of shape {shape_text(array.shape)} in {where}",
             f"{asked} takes tensors, and the arrays of a traced function (sl.jit, sl.trace) are "
             "none",
-            f"Call it outside: T = sl.trace({title}, ...) returns the tensors that {title} computes "
+            f"Call it outside: T = sl.trace({title}, ...) returns the tensors that it computes "
             f"without this line, and {asked} takes them.",
         )
     )
