@@ -85,7 +85,7 @@ def test_computations_without_a_gradient(made: Any, message: str) -> None:
         (lambda: sl.gradient(2.0, A), "give the tensor to differentiate"),
         (lambda: sl.gradient(C[0], A), r'sl\.named\("loss", C\[0\]\), and sl\.gradient'),
         (lambda: sl.gradient(C, np.zeros((300, 400)), head(4)),
-         r"^sl\.gradient\(\.\.\., array\(.{1,50}\.\.\.\): give a tensor"),
+         r"^sl\.gradient\(\.\.\., array\(.{1,60}\.\.\.\): give a tensor"),
         (lambda: sl.gradient(stage(lambda i: A[INDEX[i]] * 1), INDEX, head(4)),
          "index is int64.*\n.*Make index float32"),
         (lambda: sl.gradient(stage(lambda i: INDEX[i] * 2), A), "Z is int64: its gradient"),

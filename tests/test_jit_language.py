@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.compute.data import structure
 from tests.test_jit import same
 
 X = np.array([[-1.5, 0.0, 2.5], [300, -4, 0.25]], "float32")
@@ -79,3 +80,12 @@ def test_functions_of_pytorch():
     ):  # fmt: skip
         with pytest.raises(sl.errors.ComputeTypeError, match=text):
             call()
+
+
+def test_a_schedule_that_was_tuned_for_the_trace_is_that_of_the_function():
+    def f(x):
+        h = sl.sigmoid(x) @ x.T
+        return h.sum(axis=1), h.max()
+
+    kernel = sl.jit(f, target="python").specialized(X)
+    assert structure(kernel.schedule.outputs).key == structure(sl.trace(f, X)).key
