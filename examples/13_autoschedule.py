@@ -1,4 +1,4 @@
-"""Lesson 12: get a good schedule at once, read where it comes from, and go on from there.
+"""Lesson 13: get a good schedule at once, read where it comes from, and go on from there.
 
 A search measures hundreds of schedules. sl.autoschedule measures none: it takes a schedule of the
 tuning databases, or lets the cost model decide. Read its steps, then improve them by hand.

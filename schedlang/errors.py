@@ -210,6 +210,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
+def shown(value: object) -> str:
+    """Return the text of an argument for messages: its name, or a short form."""
+    name = getattr(value, "name", None)
+    text = name if isinstance(name, str) else " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
 def subscript(stage: str) -> str:
     """Return the expression by which a script obtains a stage of schedule ``s`` from its name.
 

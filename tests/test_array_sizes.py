@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.errors import ComputeError, ComputeTypeError
+from schedlang.errors import ComputeError, ComputeTypeError, SchedlangError
 
 RNG = np.random.default_rng(4)
 
@@ -168,3 +168,13 @@ def test_shapes_that_may_differ_are_refused() -> None:
         A[: C[0]]
     with pytest.raises(ComputeTypeError, match="would depend on data"):
         A[: sl.cast(C[0], "int64")]
+
+
+@pytest.mark.parametrize("function", [np.cumsum, np.cumprod])
+def test_a_running_sum_of_no_elements_is_refused(function):
+    X = sl.placeholder((sl.var("n"),), name="X")
+    made, empty = function(X), np.zeros(0, "float32")
+    for call in (sl.build(sl.schedule(made), target="python"), sl.reference(made)):
+        np.testing.assert_array_equal(call(np.array([2, 3], "float32")), function([2.0, 3.0]))
+        with pytest.raises(SchedlangError, match="n is at least 1|extent 0"):
+            call(empty)

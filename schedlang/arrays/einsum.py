@@ -10,6 +10,7 @@ import numpy as np
 from schedlang.arrays.contraction import contraction, label_extents
 from schedlang.arrays.stages import tensor_of, view
 from schedlang.compute.tensor import Tensor, shape_text
+from schedlang.compute.whole import traceable
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -26,6 +27,7 @@ class _Call(NamedTuple):
     asked: str
 
 
+@traceable
 def einsum(*operands: Any, optimize: Any = None) -> Tensor:
     """Return the sums of products that ``operands`` describe, as ``np.einsum`` does.
 

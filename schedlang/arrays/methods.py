@@ -20,6 +20,7 @@ from schedlang.expr.nodes import Expr
 from schedlang.language.calls import call
 from schedlang.language.construct import binary
 from schedlang.language.numpy_functions import name_of, refuse_numpy
+from schedlang.language.torch_functions import torch_function
 
 # methods with the arguments of NumPy's functions of the same name
 SAME = (
@@ -155,6 +156,8 @@ for _name, _method in METHODS.items():
     setattr(Tensor, _name, _method)
 for _name, _method in PROPERTIES.items():
     setattr(Tensor, _name, property(_method))
+Tensor.__torch_function__ = classmethod(torch_function)  # type: ignore[attr-defined]
+Expr.__torch_function__ = classmethod(torch_function)  # type: ignore[attr-defined]
 _plain_ufunc = Expr.__array_ufunc__  # type: ignore[attr-defined]
 Expr.__array_ufunc__ = _ufunc_of_expr  # type: ignore[attr-defined]
 Expr.__array_function__ = _function_of_expr  # type: ignore[attr-defined]

@@ -10,6 +10,7 @@ from typing import Any
 from schedlang.arrays.operands import operand
 from schedlang.compute.define import defined
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor, check_name
+from schedlang.compute.whole import traceable
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.language.construct import settled
 
@@ -55,6 +56,7 @@ class _Scope(AbstractContextManager["_Scope"]):
 _scope: ContextVar[_Scope | None] = ContextVar("schedlang_scope", default=None)
 
 
+@traceable
 def named(name: str, value: Any = None) -> Any:
     """Return ``value`` under ``name``, or a context in which stages are named after ``name``.
 

@@ -10,6 +10,7 @@ import numpy as np
 from schedlang.compute.partial_index import Row
 from schedlang.compute.reduce import Reduction
 from schedlang.compute.tensor import Shape, Tensor
+from schedlang.compute.torch_tensors import is_tensor
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
@@ -48,6 +49,16 @@ def operand(value: Any, asked: str) -> Operand:
                 f"{asked} with a NumPy array of shape {value.shape}",
                 "its values are data, which a computation takes as an input",
                 _instead_of(value),
+            )
+        )
+    if is_tensor(value):
+        shape, kind = tuple(value.shape), str(value.dtype).removeprefix("torch.")
+        raise ComputeTypeError(
+            explain(
+                f"{asked} with a PyTorch tensor of shape {shape}",
+                "its values are data, which a computation takes as an input",
+                f'Declare it, X = sl.placeholder({shape}, {kind!r}, name="X"), compute with X, and '
+                "pass the tensor to the kernel; a function under @sl.jit takes it as an argument.",
             )
         )
     if isinstance(value, (list, tuple)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from schedlang.compute.tensor import UNSORTED
 from schedlang.errors import ComputeTypeError, explain
 
 _DATA_SHAPE = (
@@ -18,9 +19,7 @@ _SORTED = (
     ("sort", "argsort", "partition", "argpartition", "median", "nanmedian", "percentile",
      "quantile", "nanpercentile", "nanquantile", "lexsort", "searchsorted", "digitize",
      "sort_complex"),
-    "schedlang does not sort",
-    "Sort with NumPy, and pass the sorted array to the kernel. The rank of an element is a "
-    "reduction: (A[:, None] > A[None, :]).sum(axis=1).",
+    *UNSORTED,
 )  # fmt: skip
 _SOLVED = (
     ("linalg.inv", "linalg.pinv", "linalg.solve", "linalg.lstsq", "linalg.det", "linalg.slogdet",
@@ -98,10 +97,6 @@ _TABLE |= {
         "Write start + np.arange(n, like=A) * step.",
     ),
     "block": ("it has no form here", "Write np.concatenate of np.concatenate."),
-    "bitwise_count": (
-        "it has no form here",
-        "Sum the bits: sum((A >> k) & 1 for k in range(8)).",
-    ),
     "cbrt": ("it has no form here", "Write np.sign(A) * np.abs(A) ** (1 / 3)."),
     "arcsinh": ("it has no form here", "Write np.log(A + np.sqrt(A * A + 1))."),
     "arccosh": ("it has no form here", "Write np.log(A + np.sqrt(A * A - 1))."),
@@ -111,8 +106,14 @@ _TABLE |= {
 }  # fmt: skip
 
 
-def refuse_function(name: str, what: str) -> NoReturn:
-    """Raise for ``np.<name>`` of a tensor, with what to write instead."""
+def refuse_function(
+    name: str, what: str, instead: str | None = None,
+    otherwise: str = "Write what it computes per element inside sl.compute.",
+) -> NoReturn:  # fmt: skip
+    """Raise for ``np.<name>`` of a tensor, with what to write ``instead``.
+
+    Without it, that is what the table says, or ``otherwise`` if ``name`` is not in it.
+    """
     if name in _TABLE:
         why, hint = _TABLE[name]
     elif name.startswith("fft."):
@@ -123,5 +124,5 @@ def refuse_function(name: str, what: str) -> NoReturn:
         )
     else:
         why = f"it has no form here, since {what} describes a computation and has no values yet"
-        hint = "Write what it computes per element inside sl.compute."
-    raise ComputeTypeError(explain(f"np.{name} of {what}", why, hint))
+        hint = otherwise
+    raise ComputeTypeError(explain(f"np.{name} of {what}", why, instead or hint))

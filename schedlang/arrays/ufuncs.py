@@ -25,6 +25,8 @@ from schedlang.language.ufuncs import function_of
 GENERALIZED: dict[str, Callable[..., Any]] = {
     "matmul": matmul, "vecdot": vecdot, "matvec": matvec, "vecmat": vecmat,
 }  # fmt: skip
+# the ufuncs whose method reduce has a form
+REDUCED = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_or")
 
 
 def apply(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

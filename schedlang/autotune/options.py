@@ -16,7 +16,8 @@ from schedlang.compute.facts import Facts, check_facts, facts_of
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.precision import warn_of_float64
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import CallError, TuningError, first_line
+from schedlang.compute.whole import refuse_traced
+from schedlang.errors import CallError, TuningError, first_line, shown
 from schedlang.expr.dtypes import array_dtype
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
@@ -29,6 +30,7 @@ SHORTEST, LONGEST = 0.01, 86400
 def checked_outputs(outputs: Any) -> tuple[Tensor, ...]:
     """Return the tensors to compute."""
     wanted = (outputs,) if isinstance(outputs, Tensor) else outputs
+    refuse_traced("sl.autotune", *(wanted if isinstance(wanted, (list, tuple)) else [wanted]))
     if isinstance(wanted, Schedule):
         raise TuningError(
             "autotune(schedule): give the tensor instead; the search makes its own schedules"
@@ -36,7 +38,7 @@ def checked_outputs(outputs: Any) -> tuple[Tensor, ...]:
     tensors = isinstance(wanted, (list, tuple)) and all(isinstance(t, Tensor) for t in wanted)
     if not tensors or not wanted:
         raise TuningError(
-            f"autotune({outputs!r}): give one or more tensors made by sl.compute or sl.scan"
+            f"autotune({shown(outputs)}): give one or more tensors made by sl.compute or sl.scan"
         )
     warn_of_float64(empty_schedule(list(wanted), "autotune").outputs)
     return tuple(wanted)

@@ -7,6 +7,7 @@ from typing import Any
 from schedlang.compute import math
 from schedlang.compute.define import compute
 from schedlang.compute.tensor import Extent, Tensor, check_extent, shape_text
+from schedlang.compute.whole import traceable
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.index.simplify import simplify, to_lin
@@ -16,6 +17,7 @@ from schedlang.language.construct import as_expr, const
 MODES = ("constant", "edge", "reflect", "wrap")
 
 
+@traceable
 def pad(
     tensor: Tensor,
     before: Any,

@@ -14,6 +14,7 @@ import numpy as np
 
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import Extent, PlaceholderOp, Tensor
+from schedlang.compute.whole import refuse_traced
 from schedlang.errors import CallError, ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import ArrayRead, Axis, Const, Expr
@@ -62,6 +63,7 @@ def assume(tensor: Tensor, *, monotonic: bool = False, within: Any = None) -> Te
     >>> sl.reference(rows)(data=values, indptr=np.array([0, 2, 2, 3], "int32"))
     array([3., 0., 4.], dtype=float32)
     """
+    refuse_traced("sl.assume", tensor)
     if not isinstance(tensor, Tensor):
         raise ComputeTypeError(
             f"sl.assume({type(tensor).__name__}): facts are about the elements of a tensor made by "

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from schedlang.compute.reduce import Reduction, is_reduction, truth
-from schedlang.compute.whole import mapped
-from schedlang.errors import ComputeTypeError
+from schedlang.compute.whole import mapped, traceable
+from schedlang.errors import ComputeTypeError, explain, shown
 from schedlang.expr import dtypes
 from schedlang.expr.functions import SATURATED
 from schedlang.expr.nodes import Expr, ExprLike
@@ -25,7 +25,7 @@ def _function(name: str, doc: str) -> Callable[[Any], Any]:
         f"{doc}\n\n    Integers are computed in the float dtype NumPy would use. Of a whole\n"
         "    tensor, return a tensor.\n    "
     )
-    return function
+    return traceable(function)
 
 
 exp = _function("exp", "Return e to the power ``x``.")
@@ -61,6 +61,7 @@ isinf = _function("isinf", "Return whether ``x`` is infinite.")
 isfinite = _function("isfinite", "Return whether ``x`` is neither infinite nor NaN.")
 
 
+@traceable
 def popcount(x: Any) -> Any:
     """Return the number of 1 bits of ``|x|`` as uint8, as NumPy's ``bitwise_count``.
 
@@ -78,14 +79,16 @@ def popcount(x: Any) -> Any:
     return mapped("popcount", lambda v: call("popcount", v), x)
 
 
+@traceable
 def saturating_cast(x: Any, dtype: object) -> Any:
     """Return ``x`` as the integer dtype, values outside its range as the nearest limit.
 
     Floats are truncated toward zero; ``sl.saturating_cast(sl.round(x), dtype)`` rounds them to the
-    nearest integer instead, ties to even. Infinities become limits, and NaN becomes 0. A float
-    ``dtype`` holds infinities, so that the cast is :func:`cast`. The name is Halide's.
+    nearest integer instead, ties to even. Infinities become limits, and NaN becomes 0. The name is
+    Halide's.
 
-    Raises :class:`~schedlang.errors.ComputeTypeError` for bool, which has no limits.
+    Raises :class:`~schedlang.errors.ComputeTypeError` for bool, which has no limits, and for a
+    float dtype, which holds infinities.
 
     >>> import numpy as np, schedlang as sl
     >>> A = sl.placeholder((4,), name="A")
@@ -100,20 +103,29 @@ def saturating_cast(x: Any, dtype: object) -> Any:
             f"e.g. {x} != 0"
         )
     if not dtypes.is_integer(name):
-        return cast(x, name)
+        raise ComputeTypeError(
+            explain(
+                f"sl.saturating_cast({shown(x)}, {name!r})",
+                f"{name} is no integer dtype: it holds infinities, so that nothing saturates",
+                f"Convert with sl.cast({shown(x)}, {name!r}), after np.clip for other limits.",
+            )
+        )
     return mapped("saturating_cast", lambda v: call(f"{SATURATED}{name}", v), x)
 
 
+@traceable
 def pow(x: Any, y: Any) -> Any:  # noqa: A001
     """Return ``x`` to the power ``y``, as ``x ** y``."""
     return mapped("power", lambda a, b: binary("**", a, b), x, y)
 
 
+@traceable
 def atan2(y: Any, x: Any) -> Any:
     """Return the angle of the point ``(x, y)``."""
     return mapped("atan2", lambda a, b: call("atan2", a, b), y, x)
 
 
+@traceable
 def cast(value: Any, dtype: object) -> Any:
     """Return ``value`` converted to ``dtype`` as NumPy's ``astype`` does.
 
@@ -125,6 +137,7 @@ def cast(value: Any, dtype: object) -> Any:
     return mapped("astype", lambda v: construct.cast(v, dtype), value)
 
 
+@traceable
 def select(cond: Any, a: Any, b: Any) -> Any:
     """Return ``a`` where ``cond`` holds, else ``b``.
 
@@ -133,6 +146,7 @@ def select(cond: Any, a: Any, b: Any) -> Any:
     return mapped("select", construct.select, cond, a, b)
 
 
+@traceable
 def if_then_else(cond: Any, a: Any, b: Any) -> Any:
     """Return ``a`` where ``cond`` holds, else ``b``; only the chosen one is evaluated.
 
@@ -143,6 +157,7 @@ def if_then_else(cond: Any, a: Any, b: Any) -> Any:
     return mapped("select", lambda c, x, y: construct.select(c, x, y, lazy=True), cond, a, b)
 
 
+@traceable
 def all(*conditions: Any, axis: Any = None, where: Any = None) -> Any:  # noqa: A001
     """Return whether every condition holds; with ``axis``, a reduction.
 
@@ -160,6 +175,7 @@ def all(*conditions: Any, axis: Any = None, where: Any = None) -> Any:  # noqa: 
     return mapped("all", lambda *given: _joined("&", "all", given), *conditions)
 
 
+@traceable
 def any(*conditions: Any, axis: Any = None, where: Any = None) -> Any:  # noqa: A001
     """Return whether a condition holds; with ``axis``, a reduction, as in :func:`all`."""
     found = _reduced("any", conditions, axis, where)
@@ -199,6 +215,7 @@ def _joined(op: str, name: str, conditions: tuple[Any, ...]) -> Expr:
     return result
 
 
+@traceable
 def logical_not(cond: Any) -> Any:
     """Return whether ``cond`` does not hold."""
     return mapped("logical_not", _not, cond)

@@ -42,9 +42,18 @@ for _name in (*OPERATORS, *EQUALITIES):
 def wrong_count(tensor: Tensor, items: tuple[Any, ...]) -> str:
     """Return the error message for a wrong number of indices."""
     shape = ", ".join(map(str, tensor.shape))
+    hint = f"Its shape is ({shape}{',' if tensor.ndim == 1 else ''})."
+    if 0 < len(items) < tensor.ndim:
+        last = tensor.shape[-1]
+        every = [str(v) for v in items] + list("jlmnop"[: tensor.ndim - len(items)])
+        hint += (
+            f" Write {tensor.name}[{', '.join(every)}] with an axis of sl.compute for each "
+            f"dimension, or reduce over one: {tensor.name}[{', '.join([*every[:-1], 'k'])}], where "
+            f'k = sl.reduce_axis({last}, name="k").'
+        )
     return explain(
         f"{tensor.name}[{', '.join(map(str, items))}]",
         f"{tensor.name} has {tensor.ndim} dimension{'s' * (tensor.ndim != 1)}, got {len(items)} "
         f"{'index' if len(items) == 1 else 'indices'}",
-        f"Its shape is ({shape}{',' if tensor.ndim == 1 else ''}).",
+        hint,
     )

@@ -8,7 +8,7 @@ from typing import Any
 from schedlang.compute.ragged import boxed, is_ragged, moved, ragged_axis, with_ranges
 from schedlang.compute.reducer import Reducer
 from schedlang.compute.tensor import Extent, Tensor, check_extent, check_name
-from schedlang.compute.whole import mapped
+from schedlang.compute.whole import mapped, traceable
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Const, Expr, ExprLike, Var
@@ -264,6 +264,7 @@ def prod(
     return reduction(simple("prod", source.dtype), (source,), axes, where, init, 1)
 
 
+@traceable
 def min(  # noqa: A001
     expr: ExprLike, axis: Any = None, *values: Any, where: Any = None, init: Any = None
 ) -> Any:
@@ -275,6 +276,7 @@ def min(  # noqa: A001
     return _extreme("min", expr, axis, values, where, init)
 
 
+@traceable
 def max(  # noqa: A001
     expr: ExprLike, axis: Any = None, *values: Any, where: Any = None, init: Any = None
 ) -> Any:

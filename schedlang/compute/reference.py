@@ -18,6 +18,7 @@ from schedlang.compute.misfits import refused_reference
 from schedlang.compute.ragged_chunks import execute_ragged, has_ranges
 from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor, shape_text
+from schedlang.compute.whole import refuse_traced
 from schedlang.errors import (
     CallError,
     CallTypeError,
@@ -97,6 +98,7 @@ def reference(outputs: Tensor | Sequence[Tensor]) -> Reference:
     array([3., 3.], dtype=float32)
     """
     listed = outputs if isinstance(outputs, (list, tuple)) else [outputs]
+    refuse_traced("sl.reference", *listed)
     wanted = tuple(t for t in listed if isinstance(t, Tensor))
     if not wanted or len(wanted) < len(listed):
         what = next((v for v in listed if not isinstance(v, Tensor)), "nothing")

@@ -15,6 +15,7 @@ from schedlang.compute.tensor import (
     check_name,
     shape_text,
 )
+from schedlang.compute.whole import refuse_traced
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Axis
 from schedlang.index.linear import to_expr
@@ -111,6 +112,7 @@ def _list(value: Any, what: str) -> list[Tensor]:
     items = (
         list(value) if isinstance(value, (tuple, list)) else [value] if value is not None else []
     )
+    refuse_traced("sl.scan", *items)
     for item in items:
         if not isinstance(item, Tensor):
             raise ComputeTypeError(f"scan: {what} contains {item!r}, which is not a tensor")

@@ -25,6 +25,7 @@ from schedlang.compute.tensor import (
     check_shape,
     shape_text,
 )
+from schedlang.compute.whole import refuse_traced
 from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, SchedlangError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.lazy import both
@@ -107,6 +108,7 @@ def scatter(
 
 def _result_shape(shape: Any, init: Any, name: str) -> tuple[Any, tuple[Extent, ...]]:
     """Return ``init`` and the extents of the result; a tensor for ``shape`` gives both."""
+    refuse_traced("sl.scatter", shape, init)
     if isinstance(shape, Tensor):
         if init is not None:
             raise ComputeError(

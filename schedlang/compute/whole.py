@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 from schedlang.compute.tensor import Tensor
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def mapped(word: str, function: Callable[..., Any], *values: Any) -> Any:
@@ -15,3 +18,29 @@ def mapped(word: str, function: Callable[..., Any], *values: Any) -> Any:
             # set by schedlang.arrays, which imports this package
             return value._elementwise(word, function, *values)
     return function(*values)
+
+
+def traceable(function: Function) -> Function:
+    """Return ``function``, which then also takes arrays of a traced function.
+
+    Their class applies it to their values: its method ``apply_traced``.
+    """
+
+    @wraps(function)
+    def called(*args: Any, **named: Any) -> Any:
+        for value in (*args, *named.values()):
+            # defined by schedlang.tracing, which imports this package
+            apply = getattr(type(value), "apply_traced", None)
+            if apply is not None:
+                return apply(function, args, named)
+        return function(*args, **named)
+
+    return called  # type: ignore[return-value]
+
+
+def refuse_traced(asked: str, *values: Any) -> None:
+    """Raise if one of ``values``, which ``asked`` takes as tensors, is an array of a trace."""
+    for value in values:
+        refuse = getattr(type(value), "refuse_outside", None)
+        if refuse is not None:
+            refuse(value, asked)

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedlang.compute.graph import step_operations
-from schedlang.compute.tensor import Operation, ScanOp, Tensor, shape_text
-from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.compute.tensor import Operation, ScanOp, Tensor, shape_text, shortened
+from schedlang.compute.whole import refuse_traced
+from schedlang.errors import ComputeError, ComputeTypeError, explain, shown
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr, Var
 from schedlang.index.simplify import to_lin
@@ -16,6 +17,7 @@ from schedlang.index.simplify import to_lin
 def check_sources(xs: Any) -> list[Tensor]:
     """Return the tensors to differentiate by as a list."""
     items = list(xs) if isinstance(xs, (list, tuple)) else [xs]
+    refuse_traced("sl.gradient", *items)
     for item in items:
         if isinstance(item, Var) or (isinstance(item, Expr) and not isinstance(item, Tensor)):
             raise ComputeTypeError(
@@ -28,7 +30,7 @@ def check_sources(xs: Any) -> list[Tensor]:
             )
         if not isinstance(item, Tensor):
             raise ComputeTypeError(
-                f"sl.gradient(..., {item!r}): give a tensor, or a list of tensors, made by "
+                f"sl.gradient(..., {shown(item)}): give a tensor, or a list of tensors, made by "
                 "sl.placeholder, sl.compute or sl.scan"
             )
         _check_float(item, "a gradient by it")
@@ -37,10 +39,21 @@ def check_sources(xs: Any) -> list[Tensor]:
 
 def check_result(y: Any) -> None:
     """Raise unless ``y`` is a tensor of floats."""
+    refuse_traced("sl.gradient", y)
+    if isinstance(y, Expr):
+        text = shortened(y)
+        raise ComputeTypeError(
+            explain(
+                f"sl.gradient({text}, ...)",
+                "it is an expression, and gradients are of tensors",
+                f'Make it a tensor of no dimensions: loss = sl.named("loss", {text}), and '
+                "sl.gradient(loss, ...).",
+            )
+        )
     if not isinstance(y, Tensor):
         raise ComputeTypeError(
-            f"sl.gradient({y!r}, ...): give the tensor to differentiate, made by sl.compute or "
-            "sl.scan"
+            f"sl.gradient({shown(y)}, ...): give the tensor to differentiate, made by sl.compute "
+            "or sl.scan"
         )
     _check_float(y, "its gradient")
 
@@ -82,8 +95,8 @@ def check_head(y: Tensor, head: Any) -> None:
         return
     if not isinstance(head, Tensor):
         raise ComputeTypeError(
-            f"sl.gradient({y.name}, ..., head={head!r}): give a tensor of the shape of {y.name}, "
-            f"such as sl.placeholder({shape_text(y.shape)}, \"{y.dtype}\", name=\"head\")"
+            f"sl.gradient({y.name}, ..., head={shown(head)}): give a tensor of the shape of "
+            f"{y.name}, such as sl.placeholder({shape_text(y.shape)}, \"{y.dtype}\", name=\"head\")"
         )
     if [to_lin(n) for n in head.shape] != shape:
         raise ComputeError(
@@ -147,8 +160,8 @@ def check_rules(rules: Any) -> Mapping[Tensor, Any]:
         return {}
     if not isinstance(rules, Mapping):
         raise ComputeTypeError(
-            f"sl.gradient(..., rules={rules!r}): give a dict from tensors to functions, or to None "
-            "for a constant"
+            f"sl.gradient(..., rules={shown(rules)}): give a dict from tensors to functions, or to "
+            "None for a constant"
         )
     for tensor, rule in rules.items():
         if not isinstance(tensor, Tensor):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.errors import ComputeTypeError, explain
+from schedlang.errors import ComputeTypeError, explain, shown
 from schedlang.expr import dtypes
 from schedlang.expr.bfloat import as_float32
 from schedlang.expr.nodes import (
@@ -52,8 +52,8 @@ def const(value: ExprLike, dtype: object = None) -> Const:
     if isinstance(value, complex):
         return Const(value, "complex128", weak=True)
     raise ComputeTypeError(
-        f"{type(value).__name__} {value!r} cannot be used in an expression: use a number, an axis, "
-        "or an element of a tensor such as A[i, j]"
+        f"{type(value).__name__} {shown(value)} cannot be used in an expression: use a number, an "
+        "axis, or an element of a tensor such as A[i, j]"
     )
 
 
@@ -179,13 +179,32 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
             a, b = convert(a, wide), convert(b, wide)
         return Binary(op, a, b, "bool")
     if not weak:
-        a, b = convert(a, dtype), convert(b, dtype)
+        a, b = _converted(op, a, b, dtype)
     elif dtypes.is_float(dtype):
         a, b = _weak_float(a), _weak_float(b)
     folded = _fold(op, a, b)
     if folded is not None:
         return folded
     return mark_widened(Binary(op, a, b, dtype, weak), given)
+
+
+def _converted(op: str, a: Expr, b: Expr, dtype: str) -> tuple[Expr, Expr]:
+    """Return the operands of ``a op b`` in ``dtype``; raise for a number that does not fit it."""
+    try:
+        return convert(a, dtype), convert(b, dtype)
+    except ComputeTypeError as error:
+        other = b if isinstance(a, Const) else a
+        if isinstance(other, Const) or not (isinstance(a, Const) or isinstance(b, Const)):
+            raise
+        # of A[i] + 300, the user wrote A + 300 or this
+        name = getattr(getattr(other, "tensor", None), "name", None) or shown(other)
+        raise ComputeTypeError(
+            explain(
+                f"{shown(a)} {op} {shown(b)}", str(error),
+                f"{name} is {other.dtype}: convert it first, {name}.astype('int64'), or give a "
+                "NumPy number, such as np.int64(...).",
+            )
+        ) from None  # fmt: skip
 
 
 def mark_widened(made: Expr, operands: Sequence[Expr]) -> Expr:

@@ -71,6 +71,11 @@ def function_of(name: str) -> Callable[..., Expr]:
     )
 
 
+def has_form(name: str) -> bool:
+    """Return whether :func:`function_of` has a function for the ufunc ``name``."""
+    return name in _NAMES
+
+
 def _square(value: Any) -> Expr:
     given = as_expr(value)
     given = cast(given, "int8") if given.dtype == "bool" else given

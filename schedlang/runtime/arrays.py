@@ -20,4 +20,16 @@ def empty_like_library(first: Any, shape: tuple[int, ...], dtype: str) -> Any:
     return np.empty(shape, array_dtype(dtype))
 
 
-__all__ = ["empty_like_library"]
+def like_library(first: Any, value: np.ndarray) -> Any:
+    """Return the memory of ``value`` as an array of the library of ``first``."""
+    if not is_tensor(first):
+        return value
+    import torch
+
+    if str(value.dtype) == "bfloat16":
+        # PyTorch does not take NumPy's extension dtype
+        return torch.from_numpy(value.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(value)
+
+
+__all__ = ["empty_like_library", "like_library"]

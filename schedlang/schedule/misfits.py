@@ -56,7 +56,10 @@ def _refused(
     """Return the error; ``called`` is how a script calls the method, with axes of ``loops``."""
     parameters = [p for p in signature(method).parameters.values() if p.name != "self"]
     over = {p.name for p in parameters if p.annotation == "Axis" and loops}
-    found = misfit(method, args, named)
+    by_name = _by_name(parameters, over, args[1:])
+    found = misfit(method, args[:1], {**by_name, **named}) if by_name else misfit(
+        method, args, named
+    )
     if found.why:
         taken = ", ".join(p.name for p in parameters)
         hint = f"Its arguments: {called}({taken})." if taken else f"Write {called}()."
@@ -71,6 +74,24 @@ def _refused(
     elif "parent" in found.missing:
         hint += " The first is a stage that reads this one, the second a loop of that stage."
     return ScheduleTypeError(explain(asked, why, hint))
+
+
+def _by_name(
+    parameters: Sequence[Parameter], over: set[str], args: Sequence[Any]
+) -> dict[str, Any]:
+    """Return the arguments of ``tile(i, 4, 4)`` by name: integers are factors, and no loop of two.
+
+    Return none if each argument is at its place.
+    """
+    rest, found, skipped = list(args), {}, False
+    for p in parameters:
+        if not rest:
+            break
+        if p.name in over and isinstance(rest[0], int):
+            skipped = True
+            continue
+        found[p.name] = rest.pop(0)
+    return found if skipped and not rest else {}
 
 
 def _written(

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from schedlang.compute.arrays import as_numpy
+from schedlang.compute.tensor import Tensor
 from schedlang.compute.torch_tensors import is_tensor
 from schedlang.errors import CallTypeError, explain
 from schedlang.expr import dtypes
+from schedlang.expr.nodes import Expr
 from schedlang.tracing.leaves import Form, flattened
 
 
@@ -111,6 +113,17 @@ def _leaf(title: str, name: str, value: Any) -> tuple[Any, Leaf | None]:
         return -int(value), Leaf(name, dtypes.canonical(value.dtype), None, negative=True)
     if isinstance(value, np.generic):
         return value, Leaf(name, dtypes.canonical(value.dtype), None)
+    if isinstance(value, (Tensor, Expr)):
+        text = value.name if isinstance(value, Tensor) else str(value)
+        raise CallTypeError(
+            explain(
+                f"{title}({name}={text})",
+                f"{text} describes a computation and has no values, and a function under @sl.jit "
+                "takes arrays and numbers",
+                f"sl.trace({title if title.isidentifier() else 'f'}, {text}) returns the tensors "
+                "that it computes from it.",
+            )
+        )
     if isinstance(value, float):
         return value, Leaf(name, "float64", None, weak=True)
     if isinstance(value, (bool, int, str, bytes, type, np.dtype)) or not _is_array(value):

@@ -12,16 +12,19 @@ from typing import Any, NoReturn, Optional
 import numpy as np
 
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import ComputeError, ComputeTypeError, MissingNameError, explain, nearest
+from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.dtypes import is_complex
 from schedlang.expr.nodes import Expr
 from schedlang.language.construct import as_expr
+from schedlang.language.torch_functions import refuse_torch
 from schedlang.tracing.calls import computed, key_of
 from schedlang.tracing.creation import CREATED, LIKE, created
+from schedlang.tracing.forms import check_form, check_known
 from schedlang.tracing.indexing import assigned, assigned_under, masked, selected
+from schedlang.tracing.items import copies, has_ellipsis, index_of, plain, refuse_axes
 from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.trace import Storage, Value, current
-from schedlang.tracing.unknown import UNKNOWN
+from schedlang.tracing.unknown import UNKNOWN, missing, refuse_element, refuse_outside
 from schedlang.tracing.updates import updated_at
 
 # NumPy's functions on tensors, of which its types know nothing
@@ -175,7 +178,8 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         )
 
     def __getitem__(self, item: Any) -> Any:
-        picked = _index(item)
+        refuse_axes(self, item)
+        picked = index_of(item)
         if not self.shape and picked is Ellipsis:
             return self.view(lambda base: base, lambda _, value: value)
         if isinstance(picked, Tensor) and picked.dtype == "bool":
@@ -185,18 +189,18 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             lambda base, value: assigned(base, picked, value),
         )
         made._item = key_of(picked)
-        if _copies(item) or (not made.shape and not _has_ellipsis(picked)):
+        if copies(item) or (not made.shape and not has_ellipsis(picked)):
             # NumPy copies what arrays of indices choose, and single elements
             return wrapped(made.value)
         return made
 
     def __setitem__(self, item: Any, value: Any) -> None:
         if isinstance(value, TracedArray) and value._base is self:
-            if value._item == key_of(_index(item)):
+            if value._item == key_of(index_of(item)):
                 # x[i] += y assigns to the view x[i], then that view to x[i]
                 return
         self._check_written()
-        picked = _index(item)
+        picked = index_of(item)
         if isinstance(value, MaskedElements):
             if picked is not value.mask:
                 value.refuse("an assignment to other elements than those")
@@ -223,21 +227,43 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         if method == "at":
             return _at(ufunc, *inputs)
         out = kwargs.pop("out", None)
+        check_form(ufunc, method)
         made = computed(getattr(ufunc, method), tuple(map(plain, inputs)), plain(kwargs))
         return _into(out, made)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function in CREATED:
             given = {k: v for k, v in kwargs.items() if k != "like"}
+            check_known(function, args, given)
+            if current().closed:
+                args, given = plain(tuple(args)), plain(given)
             return array_of(created(function, *args, **given))
+        check_known(function, args, kwargs)
         if function in _ATTRIBUTES:
             return _ATTRIBUTES[function](*args, **kwargs)
         if function in _VIEWS and not isinstance(args[0], np.ndarray):
             return _view_by(function, args, kwargs)
+        check_form(function)
         given = dict(kwargs)
         out = given.pop("out", None)
         made = computed(function, plain(tuple(args)), plain(given))
         return array_of(made) if function in LIKE else _into(out, made)
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, args: Any = (), named: Any = None
+    ) -> NoReturn:
+        what = f"an array of {current().title}"
+        refuse_torch(function, args, named or {}, what, "x")
+
+    @staticmethod
+    def apply_traced(function: Any, args: Any, named: Any) -> Any:
+        """Return a function of the language, such as ``sl.exp``, of arrays of the trace."""
+        return wrapped(computed(function, plain(args), plain(named)))
+
+    # functions that take tensors, and expressions over axes
+    refuse_outside = refuse_outside
+    as_scalar = refuse_element
 
     def copy(self, order: str = "C") -> TracedArray:
         """Return an array of its own with this value."""
@@ -265,11 +291,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return f"TracedArray(shape={self.shape}, dtype={self.dtype})"
 
     def __getattr__(self, name: str) -> Any:
-        close = nearest(name, (n for n in dir(type(self)) if not n.startswith("_")))
-        raise MissingNameError(
-            f"an array of a traced function has no attribute {name!r}{close}; the functions that "
-            "take one are those of NumPy that docs/from-numpy.md lists"
-        )
+        raise missing(type(self), name)
 
 
 def wrapped(value: Any) -> Any:
@@ -290,42 +312,6 @@ def array_of(value: Value) -> TracedArray:
     return TracedArray(current().new(value))
 
 
-def _copies(item: Any) -> bool:
-    """Return whether an index has an array, also a 0-d one, so that NumPy copies the elements."""
-    items = item if isinstance(item, tuple) else (item,)
-    return any(
-        isinstance(i, (list, np.ndarray)) or (isinstance(i, TracedArray) and not i.is_scalar)
-        for i in items
-    )
-
-
-def _has_ellipsis(picked: Any) -> bool:
-    return any(i is Ellipsis for i in (picked if isinstance(picked, tuple) else (picked,)))
-
-
-def plain(value: Any) -> Any:
-    """Return the values of traced arrays, and placeholders for NumPy's; others as they are."""
-    if isinstance(value, TracedArray):
-        return value.value
-    if isinstance(value, np.ndarray):
-        return current().constant(value) if value.ndim else value[()]
-    if type(value) in (tuple, list):
-        return type(value)(plain(v) for v in value)
-    if type(value) is dict:
-        return {key: plain(v) for key, v in value.items()}
-    return value
-
-
-def _index(item: Any) -> Any:
-    """Return an index with the values of traced arrays; scalars among them as expressions."""
-    if isinstance(item, tuple):
-        return tuple(map(_index, item))
-    found = plain(item)
-    if isinstance(item, TracedArray) and item.is_scalar and isinstance(found, Tensor):
-        return found[()]
-    return found
-
-
 def _at(ufunc: Any, target: Any, item: Any, *values: Any) -> None:
     """Compute ``ufunc.at(target, item, value)``, which changes ``target``."""
     if not isinstance(target, TracedArray):
@@ -334,7 +320,7 @@ def _at(ufunc: Any, target: Any, item: Any, *values: Any) -> None:
             "changes an array of the trace, such as np.zeros_like(x)"
         )
     target._check_written()
-    target.assign(updated_at(ufunc, target.value, _index(item), *map(plain, values)))
+    target.assign(updated_at(ufunc, target.value, index_of(item), *map(plain, values)))
 
 
 def value_of(leaf: Any, title: str) -> Value:
@@ -366,9 +352,10 @@ def _into(out: Any, made: Any) -> Any:
     target._check_written()
     kind = target.dtype
     if not np.can_cast(np.dtype(made.dtype), kind, "same_kind"):
+        name = _assigned_name()
         raise ComputeTypeError(
-            f"a result of {made.dtype} into an array of {kind}: NumPy does not convert it in place;"
-            f" write x = ..., or convert it with .astype({str(kind)!r})"
+            f"a result of {made.dtype} into {name or 'an array'} of {kind}: NumPy does not convert "
+            f"it in place; write {name or 'x'} = ..., or convert it with .astype({str(kind)!r})"
         )
     shape = made.shape if isinstance(made, Tensor) else ()
     if len(shape) > target.ndim:
@@ -378,6 +365,12 @@ def _into(out: Any, made: Any) -> Any:
         )
     target[...] = made
     return target
+
+
+def _assigned_name() -> str:
+    """Return the variable that the user's statement assigns to, or ``""``."""
+    place = current().place()
+    return "" if place is None else place.target
 
 
 def _view_by(function: Any, args: Any, kwargs: Any) -> Any:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.arrays.stages import each
+from schedlang.arrays.calls import call_form
+from schedlang.arrays.functions import FORMS
 from schedlang.compute.tensor import Tensor
-from schedlang.language.construct import const
+from schedlang.tracing.constants import known_stage
 from schedlang.tracing.trace import current
 
 # the functions that make an array of a shape, and those that make one like another
@@ -18,14 +19,15 @@ LIKE = (np.zeros_like, np.ones_like, np.full_like, np.empty_like)
 
 def created(function: Any, *args: Any, **named: Any) -> Tensor:
     """Return the array that a function of NumPy creates; ``like=`` led here."""
+    name = function.__name__
+    if current().closed:
+        made: Tensor = call_form(f"np.{name}", FORMS[name], args, named)
+        return made
     elements = function(*args, **named)
-    first = elements.reshape(-1)[:1]
     if function is np.empty:
-        first = np.zeros(1, elements.dtype)
-    elif not elements.size or not (elements == first).all():
-        return current().constant(elements)
-    value = const(first[0].item(), elements.dtype)
-    return each(function.__name__, elements.shape, lambda *_: value)
+        elements = np.zeros_like(elements)
+    known = known_stage(elements, name)
+    return current().constant(elements) if known is None else known
 
 
 __all__ = ["CREATED", "LIKE", "created"]

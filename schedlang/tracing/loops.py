@@ -7,7 +7,7 @@ from typing import Any
 
 from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
-from schedlang.expr.nodes import Expr, Var
+from schedlang.expr.nodes import Const, Expr, Var
 from schedlang.language.construct import as_expr, cast, settled
 from schedlang.tracing.array import TracedArray, array_of, plain, wrapped
 from schedlang.tracing.leaves import Form, flattened, rebuilt
@@ -45,6 +45,7 @@ def fori_loop(
     if body is None:
         return lambda given: fori_loop(lo, hi, given, init)
     trace = running()
+    lo, hi = _bound(lo, "lo"), _bound(hi, "hi")
     if trace is None:
         for i in range(lo, hi):
             if init is None:
@@ -52,7 +53,6 @@ def fori_loop(
             else:
                 init = body(i, init)
         return init
-    lo, hi = _bound(lo, "lo"), _bound(hi, "hi")
     if not callable(body):
         raise ComputeTypeError(
             f"sl.fori_loop({lo}, {hi}, {body!r}): the body must be a function of i, or of i and "
@@ -122,6 +122,7 @@ def _traced(
     code = getattr(body, "__code__", None)
     title = f"the body of sl.fori_loop in {trace.title}"
     inner = Trace(title, code, trace, statements=trace.statements, rule=trace.rule)
+    inner.closed = trace.closed
     index = Var("i" if code is None or not code.co_argcount else code.co_varnames[0])
     with entered(inner):
         at = wrapped(index if lo >= 0 else index + lo)
@@ -201,11 +202,23 @@ def _element(tensor: Tensor) -> Value:
 
 
 def _bound(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    given = plain(value) if isinstance(value, TracedArray) else value
+    if isinstance(given, (Tensor, Expr)) and not isinstance(given, Const):
+        # such as np.int64(n), the size of a dimension, or the index of a loop around this one
+        shown = given.name if isinstance(given, Tensor) else given
         raise ComputeTypeError(
-            f"sl.fori_loop: {name} is {value!r}, but the bounds must be Python integers"
+            explain(
+                f"sl.fori_loop: {name} is {shown}, whose value is unknown while the loop is traced",
+                "the bounds of sl.fori_loop must be Python integers",
+                f"Pass {shown} as an int, or name it in static_argnames; give sl.trace arguments "
+                "of known shapes. An outer loop over range has indices that are integers.",
+            )
         )
-    return int(value)
+    if isinstance(given, bool) or not hasattr(given, "__index__"):
+        raise ComputeTypeError(
+            f"sl.fori_loop: {name} is {given!r}, but the bounds must be Python integers"
+        )
+    return int(given)
 
 
 def _value(leaf: Any) -> Value:

@@ -13,7 +13,7 @@ from schedlang.compute.tensor import Tensor, placeholder
 from schedlang.errors import CallError, CopyWarning, explain, warn_user
 from schedlang.expr.nodes import Cast, Var
 from schedlang.language.construct import cast
-from schedlang.runtime.arrays import empty_like_library
+from schedlang.runtime.arrays import like_library
 from schedlang.runtime.build import build
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
@@ -139,12 +139,7 @@ def _returned(value: Any, first: Any) -> Any:
         return value
     if not value.ndim:
         return value[()]
-    made = empty_like_library(first, value.shape, str(value.dtype))
-    if type(made) is np.ndarray:
-        return value
-    import torch
-
-    return torch.from_numpy(value)
+    return like_library(first, value)
 
 
 def specialize(

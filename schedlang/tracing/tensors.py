@@ -31,8 +31,12 @@ def trace(function: Callable[..., Any], *specs: Any, **named: Any) -> Any:
     The tensors come in the tuples, lists and dicts that ``function`` returns. If it returns
     ``None``, they are the new values of the arguments that it assigns to, one or a tuple.
 
-    An ``sl.fori_loop`` becomes a scan. Raises :class:`~schedlang.errors.ComputeError` for one that
-    has no such form and would run on the host, and what :func:`~schedlang.jit` raises.
+    Arrays that ``function`` has from elsewhere, such as ``np.zeros(3)``, become stages if their
+    elements are one number or an arithmetic progression, and an ``sl.fori_loop`` becomes a scan.
+
+    Raises :class:`~schedlang.errors.ComputeError` for an array of other elements, which is data and
+    must be an argument, for a loop that would run on the host, and what :func:`~schedlang.jit`
+    raises.
 
     >>> import numpy as np, schedlang as sl
     >>> def normalized(x):
@@ -46,7 +50,7 @@ def trace(function: Callable[..., Any], *specs: Any, **named: Any) -> Any:
         raise ComputeTypeError(f"sl.trace({function!r}, ...): the first argument is a function")
     given = getattr(function, "function", function)
     title = getattr(given, "__name__", "the function")
-    running = Trace(title, getattr(given, "__code__", None), rule=TENSORS)
+    running = Trace(title, getattr(given, "__code__", None), rule=TENSORS, closed=True)
     with entered(running):
         storages: list[Storage] = []
         names = list(inspect.signature(given).parameters)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
-from typing import Any, Union
+from typing import Any, NoReturn, Union
 
 import numpy as np
 
@@ -18,10 +18,16 @@ from schedlang.compute.tensor import Tensor, placeholder
 from schedlang.errors import ComputeError, ComputeTypeError, explain, user_location
 from schedlang.expr.nodes import Expr, Var
 from schedlang.language.construct import settled
+from schedlang.tracing.constants import known_stage
 from schedlang.tracing.statements import Statement, Statements
 
 Value = Union[Tensor, Expr]
 
+# what to write where NumPy needs an integer of a traced function
+KNOWN = (
+    "A shape, an axis, a range or a step must be known when the function is traced: pass it as a "
+    "Python int, or name it in static_argnames."
+)
 # the most stages that one statement makes, before a loop around it is refused
 MOST_COPIES = 200
 
@@ -96,6 +102,8 @@ class Trace:
       and ``counts`` how many stages each line made, also in functions that it calls.
     * ``computed`` has the results of calls so far, which equal calls share.
     * ``rule`` says which loops become scans, and ``forms`` what each became, for users.
+    * ``closed`` says that there are no inputs but the arguments, so that arrays with known elements
+      are stages or refused.
     """
 
     title: str
@@ -112,6 +120,7 @@ class Trace:
     statements: Statements = field(default_factory=Statements)
     computed: dict[Any, Any] = field(default_factory=dict)
     rule: LoopRule = LoopRule()
+    closed: bool = False
     forms: list[str] = field(default_factory=list)
 
     def new(self, value: Value) -> Storage:
@@ -173,12 +182,21 @@ class Trace:
         return False
 
     def constant(self, array: np.ndarray) -> Tensor:
-        """Return a placeholder for an array with known elements, which becomes an input."""
+        """Return a tensor of an array with known elements: a placeholder, which becomes an input.
+
+        In a ``closed`` trace it is a stage; raises ``ComputeError`` for elements without a formula.
+        """
         for known, elements in self.constants:
             if _equal(elements, array):
                 return known
         # the function may change its array later
         array = array.copy()
+        if self.closed and self.around is None:
+            made = known_stage(array)
+            if made is None:
+                self._refuse_constant(array)
+            self.constants.append((made, array))
+            return made
         if self.around is not None:
             # the outermost trace holds it, so that a loop does not pass it in each iteration
             outer = self.around.constant(array)
@@ -191,6 +209,19 @@ class Trace:
         made = placeholder(array.shape, str(array.dtype), name=f"constant{len(self.constants)}")
         self.constants.append((made, array))
         return made
+
+    def _refuse_constant(self, array: np.ndarray) -> NoReturn:
+        place = self.place()
+        where = "" if place is None else f" at line {place.line}, `{place.text}`"
+        raise ComputeError(
+            explain(
+                f"sl.trace({self.title}, ...): an array of shape {array.shape} and {array.dtype}"
+                f"{where}",
+                "its elements are data, which the tensors of a trace take as an input",
+                f"Pass it as an argument of {self.title}. np.zeros, np.ones, np.full, np.arange "
+                "and np.eye make stages in place of data, with like=x for an argument x.",
+            )
+        )
 
     def place(self) -> Statement | None:
         """Return the user's statement that runs, innermost; ``None`` outside of the function."""
@@ -287,6 +318,18 @@ def called(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str
     """Return what a traced function returns; explain what NumPy says of arrays without values."""
     try:
         return function(*args, **named)
+    except TypeError as error:
+        if not str(error).startswith("expected a sequence of integers or a single integer"):
+            raise
+        # NumPy hides why an array of the trace is no integer
+        raise ComputeTypeError(
+            explain(
+                f"an array of {current().title} where NumPy takes an integer "
+                f"({user_location(error)})",
+                "its elements are unknown while the function is traced",
+                KNOWN,
+            )
+        ) from error
     except ValueError as error:
         if not str(error).startswith("setting an array element with a sequence"):
             raise
@@ -312,6 +355,6 @@ def entered(trace: Trace) -> Iterator[None]:
 
 
 __all__ = [
-    "Carry", "HostLoop", "LoopRule", "Storage", "Trace", "Value", "called", "current", "entered",
-    "running", "stand_in",
+    "KNOWN", "Carry", "HostLoop", "LoopRule", "Storage", "Trace", "Value", "called", "current",
+    "entered", "running", "stand_in",
 ]  # fmt: skip

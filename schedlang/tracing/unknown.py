@@ -2,49 +2,163 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Union
 
-from schedlang.errors import ComputeTypeError, explain
-from schedlang.tracing.trace import current
+import numpy as np
+
+from schedlang.compute.tensor import NUMPY_METHODS, shape_text
+from schedlang.errors import ComputeTypeError, MissingNameError, explain, nearest
+from schedlang.tracing.trace import KNOWN, current
+
+# what to write, or a function of the user's line that says so
+Hint = Union[str, Callable[[str], str]]
+
+_STACKED = "A list of arrays becomes an array by np.stack([a, b])"
+_CALLED = re.compile(r"\b(?:np|numpy)\.([\w.]+)\(")
+_BY_NUMBERS = {"arange", "linspace", "zeros", "ones", "empty", "full", "eye", "identity", "tri"}
 
 
-def _refusing(what: str, hint: str) -> Callable[..., NoReturn]:
+def _line() -> tuple[str, str]:
+    """Return the function that is traced with the line that runs, and the text of that line."""
+    trace = current()
+    place = trace.place()
+    if place is None:
+        return trace.title, ""
+    return f"{trace.title} at line {place.line}, `{place.text}`", place.text
+
+
+def _refusing(what: str, hint: Hint) -> Callable[..., NoReturn]:
     """Return a method that raises ``ComputeTypeError`` with the user's line."""
 
     def method(self: Any, *_: Any, **__: Any) -> NoReturn:
-        trace = current()
-        place = trace.place()
-        where = "" if place is None else f" at line {place.line}, `{place.text}`"
+        where, text = _line()
         raise ComputeTypeError(
             explain(
-                f"{what} of an array of shape {self.shape} in {trace.title}{where}",
+                f"{what} of an array of shape {shape_text(self.shape)} in {where}",
                 "its elements are unknown while the function is traced",
-                hint,
+                hint if isinstance(hint, str) else hint(text),
             )
         )
 
     return method
 
 
+def _instead_of_test(text: str) -> str:
+    """Return what to write instead of the truth value that a line asks for."""
+    if text.startswith("while"):
+        return (
+            "Let the loop run a number of times that is known, sl.fori_loop(0, n, body, init), and "
+            "keep what is finished with np.where(condition, new, old)."
+        )
+    return (
+        "Choose with np.where(condition, a, b) instead of if; an argument that decides what the "
+        "function does is a Python number or is named in static_argnames."
+    )
+
+
+def _instead_of_array(text: str) -> str:
+    """Return what to write instead of the NumPy array that a line makes of a traced one."""
+    if _vectorizes():
+        return (
+            "np.vectorize has no form: NumPy's functions and operators take whole arrays, so call "
+            "the function itself, f(x)."
+        )
+    names = _CALLED.findall(text)
+    if names and names[0] in _BY_NUMBERS:
+        return KNOWN
+    if names and names[0] in ("array", "asarray"):
+        return f"{_STACKED}."
+    if names and re.search(r"[(\[]\s*\[", text):
+        return f"{_STACKED}: np.{names[0]}(np.stack([a, b]))."
+    return (
+        "Assign to an array of the trace: make it with np.zeros_like(x), or with np.zeros(shape, "
+        "dtype, like=x), where x is an argument."
+    )
+
+
+def _vectorizes() -> bool:
+    """Return whether a function that np.vectorize made is being called."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if isinstance(frame.f_locals.get("self"), np.vectorize):
+            return True
+    return False
+
+
+def _called() -> str:
+    """Return the function that is traced as calls name it."""
+    title = current().title
+    return title if title.isidentifier() else "f"
+
+
+def refuse_element(array: Any) -> NoReturn:
+    """Raise for an array of a traced function whose elements a lambda over axes reads."""
+    where, _ = _line()
+    title = _called()
+    raise ComputeTypeError(
+        explain(
+            f"an element of an array of shape {shape_text(array.shape)} in {where}",
+            "sl.compute, sl.scatter and sl.scan read tensors, and the arrays of a traced function "
+            "(sl.jit, sl.trace) are none",
+            f"In {title}, write NumPy's functions of whole arrays, np.add.at for sl.scatter, and "
+            f"sl.fori_loop for sl.scan. Or take the tensors of {title} without this line, "
+            f"T = sl.trace({title}, ...), and write sl.compute over T.",
+        )
+    )
+
+
+def refuse_outside(array: Any, asked: str) -> NoReturn:
+    """Raise for an array of a traced function in ``asked``, which takes tensors."""
+    where, _ = _line()
+    title = _called()
+    raise ComputeTypeError(
+        explain(
+            f"{asked} of an array of shape {shape_text(array.shape)} in {where}",
+            f"{asked} takes tensors, and the arrays of a traced function (sl.jit, sl.trace) are "
+            "none",
+            f"Call it outside: T = sl.trace({title}, ...) returns the tensors that it computes "
+            f"without this line, and {asked} takes them.",
+        )
+    )
+
+
+def missing(kind: type, name: str) -> MissingNameError:
+    """Return the error for an attribute that arrays of a traced function lack."""
+    asked = f"an array of a traced function has no attribute {name!r}"
+    if name in _METHODS:
+        return MissingNameError(f"{asked}, unlike NumPy's arrays: {_METHODS[name]}")
+    close = nearest(name, (n for n in dir(kind) if not n.startswith("_")))
+    return MissingNameError(
+        f"{asked}{close}; the functions that take one are those of NumPy that docs/from-numpy.md "
+        "lists"
+    )
+
+
+_METHODS = {
+    **{name: NUMPY_METHODS[name] for name in (
+        "sort", "argsort", "partition", "argpartition", "searchsorted", "nonzero", "compress",
+        "ptp", "choose", "view", "byteswap")},
+    **dict.fromkeys(("put", "itemset"), "write x[indices] = values"),
+    **dict.fromkeys(("flat", "base"), "write x.reshape(-1), and assign to x itself"),
+    **dict.fromkeys(("tobytes", "tofile", "dump", "dumps", "data", "strides", "ctypes", "flags"),
+                    "return the array, and take it of what the function returned"),
+}  # fmt: skip
 UNKNOWN = {
-    "__bool__": _refusing(
-        "the truth value", "Choose with np.where(condition, a, b) instead of if; an argument that "
-        "decides what the function does is a Python number or is named in static_argnames."),
+    "__bool__": _refusing("the truth value", _instead_of_test),
     "__float__": _refusing(
         "float()", "Convert with .astype(np.float32); use np.sqrt for math.sqrt."),
     "__complex__": _refusing("complex()", "Convert with .astype(np.complex128)."),
     "__int__": _refusing("int()", "Convert with .astype(np.int64)."),
-    "__index__": _refusing(
-        "an integer", "A shape, a range or a step must be known when the function is traced: pass "
-        "it as a Python int, or name it in static_argnames."),
+    "__index__": _refusing("an integer", KNOWN),
     "item": _refusing(".item()", "Leave .item() out: a 0-d array is used like a number."),
     "tolist": _refusing(
         ".tolist()", "Return the array, and convert what the function returned."),
-    "__array__": _refusing(
-        "a NumPy array", "Assign to an array of the trace: make it with np.zeros_like(x), or with "
-        "np.zeros(shape, dtype, like=x), where x is an argument."),
+    "__array__": _refusing("a NumPy array", _instead_of_array),
 }  # fmt: skip
 
 
-__all__ = ["UNKNOWN"]
+__all__ = ["UNKNOWN", "missing", "refuse_element", "refuse_outside"]

@@ -6,20 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from schedlang.compute.tensor import ScanOp, divide_whole
-from schedlang.errors import subscript
+from schedlang.errors import shown, subscript
 from schedlang.expr.nodes import Axis, Const, Expr
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.relations import parts, sources
 from schedlang.state.state import Stage, State, participle
 
 LARGEST = 2**62
-
-
-def shown(value: object) -> str:
-    """Return the text of an argument for messages: its name, or a short form."""
-    name = getattr(value, "name", None)
-    text = name if isinstance(name, str) else repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def shown_thread(thread: object) -> str:

@@ -1,0 +1,90 @@
+"""Arguments and indices in a traced function: the values of its arrays in their place."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from schedlang.arrays.operands import axis_in
+from schedlang.arrays.taking import MOST_CHOICES
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Expr
+from schedlang.tracing.leaves import flattened
+from schedlang.tracing.trace import current
+from schedlang.tracing.unknown import refuse_element
+
+
+def is_traced(value: Any) -> bool:
+    """Return whether ``value`` is an array of a traced function."""
+    return hasattr(type(value), "apply_traced")
+
+
+def plain(value: Any) -> Any:
+    """Return the values of traced arrays, and placeholders for NumPy's; others as they are."""
+    if is_traced(value):
+        return value.value
+    if isinstance(value, np.ndarray):
+        return current().constant(value) if value.ndim else value[()]
+    if type(value) in (tuple, list):
+        return type(value)(plain(v) for v in value)
+    if type(value) is dict:
+        return {key: plain(v) for key, v in value.items()}
+    return value
+
+
+def index_of(item: Any) -> Any:
+    """Return an index with the values of traced arrays; scalars among them as expressions."""
+    if isinstance(item, tuple):
+        return tuple(map(index_of, item))
+    if isinstance(item, slice):
+        for end in (item.start, item.stop, item.step):
+            if is_traced(end):
+                # raises, since it is unknown
+                operator.index(end)
+        return item
+    if isinstance(item, list) or (isinstance(item, np.ndarray) and item.ndim):
+        return _known_index(item)
+    found = plain(item)
+    if is_traced(item) and item.is_scalar and isinstance(found, Tensor):
+        return found[()]
+    return found
+
+
+def _known_index(item: Any) -> Any:
+    """Return a list or array of indices: few whose elements are known as a list.
+
+    A list that is longer is a constant, as an array is.
+    """
+    if isinstance(item, list):
+        if not all(isinstance(v, (int, np.bool_, np.integer)) for v in flattened(item)[0]):
+            return plain(item)
+    elif not current().closed or item.dtype.kind not in "biu":
+        return plain(item)
+    array = np.asarray(item)
+    if array.dtype == bool or array.size <= MOST_CHOICES:
+        return array.tolist()
+    return plain(array)
+
+
+def refuse_axes(array: Any, item: Any) -> None:
+    """Raise if an index has an axis of ``sl.compute``, which runs over the elements of a tensor."""
+    for part in item if isinstance(item, tuple) else (item,):
+        if isinstance(part, Expr) and axis_in(part) is not None:
+            refuse_element(array)
+
+
+def copies(item: Any) -> bool:
+    """Return whether an index has an array, also a 0-d one, so that NumPy copies the elements."""
+    items = item if isinstance(item, tuple) else (item,)
+    return any(
+        isinstance(i, (list, np.ndarray)) or (is_traced(i) and not i.is_scalar) for i in items
+    )
+
+
+def has_ellipsis(picked: Any) -> bool:
+    return any(i is Ellipsis for i in (picked if isinstance(picked, tuple) else (picked,)))
+
+
+__all__ = ["copies", "has_ellipsis", "index_of", "is_traced", "plain", "refuse_axes"]

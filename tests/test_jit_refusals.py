@@ -1,0 +1,204 @@
+"""What a function under ``sl.jit`` or ``sl.trace`` cannot do, and what the messages say."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.errors import CallTypeError, ComputeError, ComputeTypeError, SchedlangError
+
+MATRIX = np.arange(24, dtype="float32").reshape(6, 4)
+INTS = np.array([0, 2, 2, 5])
+IRREGULAR = [k * k % 101 for k in range(70)]
+
+
+def refused(function, args, words, error=SchedlangError):
+    """Check that the message has ``words``, in this order."""
+    traced = sl.jit(function, target="python")
+    pattern = "(?s)" + ".*".join(map(re.escape, words))
+    with pytest.raises(error, match=pattern):
+        traced(*args)
+
+
+def halved(x):
+    while x.sum() > 1:
+        x = x / 2
+    return x
+
+
+def shifted(counts):
+    counts += 1.5
+    return counts
+
+
+def doubled(v):
+    w = np.vectorize(lambda t: t * 2)
+    return w(v)
+
+
+OUTSIDE = {
+    "compute": lambda x: sl.compute((6,), lambda i: x[i, 0] * 2),
+    "scatter": lambda x: sl.scatter((6,), (4,), lambda k: (k, x[k, 0])),
+}
+
+
+@pytest.mark.parametrize("case", OUTSIDE)
+def test_elements_at_axes(case):
+    refused(OUTSIDE[case], [MATRIX], ["(6, 4)", "sl.compute, sl.scatter and sl.scan read tensors",
+                                      "np.add.at", "sl.fori_loop", "T = sl.trace(f, ...)"])
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("gradient", lambda x: sl.gradient(x.sum(), x)),
+        ("schedule", lambda x: sl.schedule(x * 2)),
+        ("autoschedule", lambda x: sl.autoschedule(x * 2)),
+        ("autotune", lambda x: sl.autotune(x * 2)),
+        ("reference", lambda x: sl.reference(x)),
+        ("assume", lambda x: sl.assume(x, within=(0, 1))),
+        ("scan", lambda x: sl.scan(x, x, x)),
+        ("scatter", lambda x: sl.scatter(x, (4,), lambda k: ((k, k), 1))),
+    ],
+)
+def test_functions_of_tensors(name, function):
+    refused(function, [MATRIX], [f"sl.{name} of an array of shape (", "Call it outside: T = "
+                                 "sl.trace(f, ...)", f"sl.{name} takes them"], ComputeTypeError)
+
+
+REFUSED = {
+    "bincount": (lambda x: np.bincount(x), [INTS], ["np.bincount", "np.add.at(bins, x, 1)"]),
+    "histogram": (lambda x: np.histogram(x), [INTS], ["np.histogram", "np.add.at(bins, x, 1)"]),
+    "apply_along_axis": (lambda x: np.apply_along_axis(np.sum, 0, x), [MATRIX], ["whole arrays"]),
+    "solve": (lambda x: np.linalg.solve(x, x), [MATRIX[:4]], ["as an argument", "sl.fori_loop"]),
+    "put": (lambda x: np.put(x, 0, 1), [INTS], ["x[indices] = values"]),
+    "a ufunc": (lambda x: np.gcd(x, x), [INTS], ["docs/from-numpy.md"]),
+    "a reduction": (lambda x: np.hypot.reduce(x), [MATRIX], ["np.hypot.reduce", "sl.fori_loop"]),
+    "running": (lambda x: np.hypot.accumulate(x), [MATRIX], ["hypot.accumulate", "sl.fori_loop"]),
+    "a bound": (lambda x, n: sl.fori_loop(0, n, lambda i, c: c * 2, x), [MATRIX, np.int64(3)],
+                ["hi is n", "the bounds of sl.fori_loop must be Python integers",
+                 "Pass n as an int, or name it in static_argnames"]),
+    "an outer index": (
+        lambda x: sl.fori_loop(0, 3, lambda i, c: sl.fori_loop(i, 5, lambda k, d: d + 1, c), x),
+        [MATRIX], ["lo is i", "must be Python integers", "An outer loop over range"]),
+    "arange": (lambda x, n: np.arange(n) * x[0], [INTS, np.int64(3)], ["as a Python int"]),
+    "zeros": (lambda x, n: np.zeros(n) + x[0], [INTS, np.int64(3)], ["as a Python int"]),
+    "an array": (lambda x: np.array([x[0], x[1]]), [INTS], ["np.stack([a, b])."]),
+    "a sum": (lambda x: np.sum([x[0], x[1]]), [INTS], ["np.sum(np.stack([a, b]))"]),
+    "vectorize": (doubled, [INTS], ["np.vectorize has no form", "f(x)"]),
+    "reshape": (lambda x, n: x.reshape(n, -1), [MATRIX, np.int64(3)], ["as a Python int"]),
+    "broadcast_to": (lambda x, n: np.broadcast_to(x, (n, 4)), [INTS, np.int64(3)],
+                     ["as a Python int"]),
+    "an axis": (lambda x, n: x.sum(axis=n), [MATRIX, np.int64(1)], ["as a Python int"]),
+    "a slice": (lambda x, n: x[:n], [MATRIX, np.int64(3)], ["as a Python int"]),
+    "while": (halved, [MATRIX], ["while x.sum() > 1", "sl.fori_loop(0, n, body, init)"]),
+    "sort": (lambda x: x.sort(), [INTS], ["'sort', unlike NumPy's", "rank of an element"]),
+    "flat": (lambda x: x.flat, [INTS], ["x.reshape(-1)"]),
+    "a float into integers": (shifted, [INTS], ["float64 into counts of int64", "counts = ..."]),
+    "a large number": (lambda a: a + 300, [INTS.astype("uint8")],
+                       ["a[i] + 300: 300 does not fit uint8", "a.astype('int64')"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusal(case):
+    function, args, words = REFUSED[case]
+    refused(function, args, words)
+
+
+def test_a_call_with_a_tensor():
+    A = sl.placeholder((4,), name="A")
+    f = sl.jit(halved, target="python")
+    for given, text in ((A, "A"), ([A, A], "A"), (sl.var("n"), "n"), (A[0] * 2, "A[0] * 2")):
+        match = rf"(?s){re.escape(text)} describes.*sl\.trace\(halved, {re.escape(text)}\)"
+        with pytest.raises(CallTypeError, match=match):
+            f(given)
+
+
+def test_bounds_outside_of_a_trace_are_integers():
+    assert sl.fori_loop(0, np.int64(3), lambda i, c: c * 2, 2) == 16
+    for wrong in (2.0, True, sl.placeholder((), "int64", name="n")):
+        with pytest.raises(ComputeTypeError, match="must be Python integers"):
+            sl.fori_loop(0, wrong, lambda i, c: c, 0)
+
+
+@pytest.mark.parametrize("shape", [(3,), (0,), (2, 3)])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "complex64"])
+def test_uniform_arrays_of_a_trace_are_stages(shape, dtype):
+    made = np.ones(shape, dtype)
+    y = sl.trace(lambda x: x + made, sl.placeholder(shape, dtype, name="x"))
+    x = np.zeros(shape, dtype)
+    np.testing.assert_array_equal(sl.build(sl.schedule(y), target="python")(x), x + made)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        np.arange(6), np.arange(6, dtype="float32"), np.arange(9, -9, -3), np.full(6, np.nan),
+        np.arange(12, dtype="float16")[::2], np.arange(3, 9, dtype="uint8"), np.full(6, -0.0),
+        np.array([2**52, 2**52 + 1, 2**52 + 2, 2**52 + 3, 2**52 + 4, 2**52 + 5]),
+    ],
+)
+def test_progressions_of_a_trace_are_stages(made):
+    def f(x):
+        return np.where(x > 0, made, made)
+
+    y = sl.trace(f, sl.placeholder((6,), name="x"))
+    found = sl.build(sl.schedule(y), target="python")(np.zeros(6, "float32"))
+    assert found.dtype == made.dtype and found.tobytes() == np.ascontiguousarray(made).tobytes()
+
+
+def test_a_matrix_of_a_trace_in_row_major_order():
+    def f(x):
+        return x + np.arange(6).reshape(2, 3) * np.eye(2, 3, like=x)
+
+    y = sl.trace(f, sl.placeholder((2, 3), "float64", name="x"))
+    found = sl.build(sl.schedule(y), target="python")(np.zeros((2, 3)))
+    np.testing.assert_array_equal(found, [[0, 0, 0], [0, 4, 0]])
+
+
+@pytest.mark.parametrize(
+    "made", [np.array([0.0, 0.1]), np.array([1, 2, 4]), np.eye(2), np.array([0.0, -0.0]),
+             np.array([np.nan, 1]), np.array([2**62, 2**62 + 1])],
+)  # fmt: skip
+def test_other_arrays_of_a_trace_are_refused(made):
+    match = (
+        rf"sl\.trace\(f, \.\.\.\): an array of shape {re.escape(str(made.shape))} and {made.dtype} "
+        r"at line \d+, `return x \* made`.*\n.*[Pp]ass it as an argument of f"
+    )
+
+    def f(x):
+        return x * made
+
+    with pytest.raises(ComputeError, match=match):
+        sl.trace(f, sl.placeholder(made.shape, "float64", name="x"))
+
+
+def test_known_indices_of_a_trace():
+    def f(x):
+        return x[np.array([3, 0, 1])] + x[[True, False, True, True]], x[np.array(IRREGULAR[:2])]
+
+    first, second = sl.trace(f, sl.placeholder((4,), name="x"))
+    x = np.array([1, 2, 4, 8], "float32")
+    call = sl.build(sl.schedule([first, second]), target="python")
+    for found, expected in zip(call(x), f(x)):
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(ComputeError, match=r"array of shape \(70,\) and int64.*\n.*argument of"):
+        sl.trace(lambda x: x[IRREGULAR], sl.placeholder((101,), name="x"))
+
+
+def test_a_long_list_of_indices():
+    x = np.arange(101, dtype="float32")
+    found = sl.jit(lambda x: x[IRREGULAR], target="python")(x)
+    np.testing.assert_array_equal(found, x[IRREGULAR])
+
+
+def test_sizes_of_a_trace_may_be_symbolic():
+    n = sl.var("n")
+    y = sl.trace(lambda x: x + np.arange(len(INTS)).sum() + np.arange(x.shape[0], like=x),
+                 sl.placeholder((n,), name="x"))
+    found = sl.build(sl.schedule(y), target="python")(np.ones(3, "float32"))
+    np.testing.assert_array_equal(found, [7, 8, 9])
