@@ -268,6 +268,12 @@ def prefetch(state: State, stage: Stage, tensor: Tensor, axis: Axis, offset: Any
         read = names(stage.op.input_tensors) or "nothing"
         why = f"neither {stage.name} nor the stages it reads use {shown(tensor)}"
         refuse(why, f"It reads {read} and writes {names(stage.outputs)}.")
+    producer = state.of(tensor)
+    if producer is not None and isinstance(producer.attach, Inline):
+        refuse(
+            f"{shown(tensor)} is inlined, so that nothing is stored to prefetch",
+            f"Prefetch what it reads: {names(producer.op.input_tensors)}.",
+        )  # fmt: skip
     ahead = count(offset, "offset", 0)
     hint = Prefetch(tensor, axis, ahead)
     return state.updated(stage.with_(prefetches=(*stage.prefetches, hint))), None
