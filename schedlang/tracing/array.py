@@ -202,7 +202,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
                 value.refuse("an assignment to other elements than those")
             self.assign(assigned_under(self.value, picked, value.whole))
             return
-        self.assign(assigned(self.value, picked, plain(value)))
+        self.assign(assigned(self.value, picked, _listed(value)))
 
     def _check_written(self) -> None:
         if self._scalar:
@@ -316,6 +316,11 @@ def plain(value: Any) -> Any:
     return value
 
 
+def _listed(value: Any) -> Any:
+    """Return the value of an assignment, which may be a list of numbers."""
+    return plain(np.asarray(value) if isinstance(value, (list, tuple)) else value)
+
+
 def _index(item: Any) -> Any:
     """Return an index with the values of traced arrays; scalars among them as expressions."""
     if isinstance(item, tuple):
@@ -334,7 +339,7 @@ def _at(ufunc: Any, target: Any, item: Any, *values: Any) -> None:
             "changes an array of the trace, such as np.zeros_like(x)"
         )
     target._check_written()
-    target.assign(updated_at(ufunc, target.value, _index(item), *map(plain, values)))
+    target.assign(updated_at(ufunc, target.value, _index(item), *map(_listed, values)))
 
 
 def value_of(leaf: Any, title: str) -> Value:
