@@ -37,6 +37,15 @@ def test_of_several_values_the_last_one_remains():
     np.testing.assert_array_equal(y[1], [40, 50, 30, 20])
 
 
+def test_lists_are_assigned_and_added():
+    def f(x, i):
+        x[0] = [1, 2, 3]
+        x[i[:2], 1:] = [[4.5], [5.5]]
+        np.add.at(x, ([1, 1], [2, 2]), [6, 7])
+
+    check(f, numbers(4, 3), I)
+
+
 def test_an_augmented_assignment_counts_once_for_each_element():
     def f(x, i):
         x[i] += 1
@@ -89,6 +98,8 @@ PLACES = {
     "two": lambda i, j: (i, j),
     "beside an integer": lambda i, j: (i, 1),
     "after an ellipsis": lambda i, j: (..., j),
+    "parted by an empty ellipsis": lambda i, j: (i, ..., j, 1),
+    "beside an empty ellipsis": lambda i, j: (None, ..., 1, i, j),
     "apart": lambda i, j: (None, i, slice(None), 0),
     "around a slice": lambda i, j: (i % 2, slice(None, None, 2), j[:, None]),
     "nowhere": lambda i, j: i[:0],

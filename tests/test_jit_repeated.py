@@ -74,3 +74,38 @@ def test_a_loop_that_reads_what_it_does_not_change() -> None:
 
     x, w = np.arange(4.0), np.linspace(-1, 1, 40)
     np.testing.assert_allclose(sl.jit(f, target="python")(x, w), x * w.sum(), atol=1e-12)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 5])
+def test_parts_of_a_carry_that_change_places_stay_the_arrays_that_they_are(steps: int) -> None:
+    def f(x, y):
+        def body(i, c):
+            new = c[0] + c[1]
+            return c[1], c[0], c[4], new, new
+
+        found = sl.fori_loop(0, steps, body, (x, y, x * 2, x - y, x + y))
+        for k, part in enumerate(found):
+            part[k] += 10 * (k + 1)
+        return found
+
+    given = [np.arange(5.0), np.arange(5.0) ** 2]
+    expected = [a.copy() for a in given]
+    for a, b in zip(sl.jit(f, target="python")(*given), f(*expected)):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(given, expected)
+
+
+def test_an_argument_that_a_loop_passes_on_is_not_overwritten_in_its_memory() -> None:
+    def f(x, y, z):
+        def body(i):
+            y[...] = x
+            z[...] = np.cumsum(z)
+
+        sl.fori_loop(0, 3, body)
+        x[...] = x * 2
+
+    given = [np.arange(4.0) + k for k in range(3)]
+    expected = [a.copy() for a in given]
+    sl.jit(f, target="python")(*given)
+    f(*expected)
+    np.testing.assert_array_equal(given, expected)

@@ -87,7 +87,7 @@ def places(
     range and for too many of them, and :class:`~schedlang.errors.ComputeError` for arrays that do
     not broadcast.
     """
-    items = _expanded(tensor, items, written)
+    items, gap = _expanded(tensor, items, written)
     parts: list[Part] = []
     dimension = 0
     for item in items:
@@ -100,7 +100,7 @@ def places(
     inner = broadcast(
         [p.shape for p in parts if isinstance(p, _Array)], f"the indices of {written}"
     )
-    together = arrays[-1] - arrays[0] == len(arrays) - 1
+    together = arrays[-1] - arrays[0] == len(arrays) - 1 and not arrays[0] < gap <= arrays[-1]
     first = sum(not isinstance(p, _Array) for p in parts[: arrays[0]]) if together else 0
     outer: list[Extent] = [
         at_least_0(p.length) if isinstance(p, Taken) else 1
@@ -132,8 +132,12 @@ def _own(shape: Shape, full: Shape, place: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _expanded(tensor: Tensor, items: Sequence[Any], written: str) -> list[Any]:
-    """Return an item for each dimension, and ``None`` for new ones; known masks as integers."""
+def _expanded(tensor: Tensor, items: Sequence[Any], written: str) -> tuple[list[Any], int]:
+    """Return an item for each dimension, and ``None`` for new ones; known masks as integers.
+
+    The second result is the place of ``...`` among them, which parts arrays even if it stands for
+    no dimension; 0 without one.
+    """
     known: list[Any] = []
     for item in items:
         if isinstance(item, Tensor) and item.dtype == "bool":
@@ -154,12 +158,14 @@ def _expanded(tensor: Tensor, items: Sequence[Any], written: str) -> list[Any]:
     rest = [slice(None)] * (tensor.ndim - given)
     at = next((k for k, v in enumerate(known) if v is Ellipsis), len(known))
     full: list[Any] = []
-    dimension = 0
-    for item in (*known[:at], *rest, *known[at + 1 :]):
+    dimension = gap = 0
+    for k, item in enumerate((*known[:at], *rest, *known[at + 1 :])):
+        if k == at and at < len(known):
+            gap = len(full)
         mask = isinstance(item, np.ndarray) and item.dtype == bool
         full += _of_mask(tensor, dimension, item, written) if mask else [item]
         dimension += _width(item)
-    return full
+    return full, gap
 
 
 def _width(item: Any) -> int:

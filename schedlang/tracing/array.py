@@ -21,7 +21,7 @@ from schedlang.tracing.calls import computed, key_of
 from schedlang.tracing.creation import CREATED, LIKE, created
 from schedlang.tracing.forms import check_form, check_known
 from schedlang.tracing.indexing import assigned, assigned_under, masked, selected
-from schedlang.tracing.items import copies, has_ellipsis, index_of, plain, refuse_axes
+from schedlang.tracing.items import copies, has_ellipsis, index_of, listed, plain, refuse_axes
 from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.trace import Storage, Value, current
 from schedlang.tracing.unknown import UNKNOWN, missing, refuse_element, refuse_outside
@@ -206,7 +206,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
                 value.refuse("an assignment to other elements than those")
             self.assign(assigned_under(self.value, picked, value.whole))
             return
-        self.assign(assigned(self.value, picked, plain(value)))
+        self.assign(assigned(self.value, picked, listed(value)))
 
     def _check_written(self) -> None:
         if self._scalar:
@@ -320,7 +320,7 @@ def _at(ufunc: Any, target: Any, item: Any, *values: Any) -> None:
             "changes an array of the trace, such as np.zeros_like(x)"
         )
     target._check_written()
-    target.assign(updated_at(ufunc, target.value, index_of(item), *map(plain, values)))
+    target.assign(updated_at(ufunc, target.value, index_of(item), *map(listed, values)))
 
 
 def value_of(leaf: Any, title: str) -> Value:

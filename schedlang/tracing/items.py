@@ -34,6 +34,11 @@ def plain(value: Any) -> Any:
     return value
 
 
+def listed(value: Any) -> Any:
+    """Return the value of an assignment, which may be a list of numbers."""
+    return plain(np.asarray(value) if isinstance(value, (list, tuple)) else value)
+
+
 def index_of(item: Any) -> Any:
     """Return an index with the values of traced arrays; scalars among them as expressions."""
     if isinstance(item, tuple):
@@ -87,4 +92,4 @@ def has_ellipsis(picked: Any) -> bool:
     return any(i is Ellipsis for i in (picked if isinstance(picked, tuple) else (picked,)))
 
 
-__all__ = ["copies", "has_ellipsis", "index_of", "is_traced", "plain", "refuse_axes"]
+__all__ = ["copies", "has_ellipsis", "index_of", "is_traced", "listed", "plain", "refuse_axes"]

@@ -62,7 +62,10 @@ class JitFunction:
         if plain is not None:
             short = direct(given.key, found, len(args))
             if short is not None:
-                self._direct[plain] = short
+                with self._lock:
+                    # another thread may have dropped the specialization
+                    if given.key in self._known:
+                        self._direct[plain] = short
         return found(given)
 
     def _used(self, short: Direct) -> None:

@@ -62,29 +62,55 @@ def fori_loop(
         return init
     leaves, form = flattened(init)
     starts = [_value(leaf) for leaf in leaves]
-    loop, same = _traced(trace, lo, hi, body, leaves, starts, form)
+    loop, passed = _traced(trace, lo, hi, body, leaves, starts, form)
     widened = [
         cast(v, c.leaving.dtype) if isinstance(v, Expr) and v.weak else v
         for v, c in zip(starts, loop.carries)
     ]
     if any(v is not w for v, w in zip(starts, widened)):
         # a Python number takes the dtype of the value that follows it
-        loop, same = _traced(trace, lo, hi, body, leaves, widened, form)
+        loop, passed = _traced(trace, lo, hi, body, leaves, widened, form)
     for k, carry in enumerate(loop.carries[: len(starts)]):
         _check_fits(carry, k, loop.body.title)
     values = _values(trace, loop)
     for storage, value in zip(loop.storages, values[len(starts) :]):
         trace.write(storage, value)
+    for k, (leaf, carry) in enumerate(zip(leaves, loop.carries)):
+        if passed[k] == k and _is_array(leaf) and carry.leaving is not _element(carry.entering):
+            leaf.assign(values[k])
+    made: dict[tuple[int, int], Any] = {
+        (k, hi - lo): leaf for k, leaf in enumerate(leaves) if _is_array(leaf)
+    }
     results = []
-    for leaf, carry, value, kept in zip(leaves, loop.carries, values, same):
-        if kept and isinstance(leaf, TracedArray) and not leaf.is_scalar:
-            # the body returned the array that it took, as it was or assigned to
-            if carry.leaving is not _element(carry.entering):
-                leaf.assign(value)
-            results.append(leaf)
-        else:
-            results.append(wrapped(value))
+    for k, value in enumerate(values[: len(leaves)]):
+        origin = _origin(passed, k, hi - lo)
+        if origin not in made:
+            made[origin] = wrapped(value)
+        results.append(made[origin])
     return rebuilt(form, results)
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, TracedArray) and not leaf.is_scalar
+
+
+def _origin(passed: list[int], k: int, iterations: int) -> tuple[int, int]:
+    """Return which array part ``k`` of the carry is after the last of ``iterations``.
+
+    It is the one that part ``j`` was ``n`` iterations before, where the body made it, or as which
+    the loop began. A negative number ``~j`` in ``passed`` says that the body makes part ``j``.
+    """
+    walk = [k]
+    while len(walk) <= iterations:
+        before = passed[walk[-1]]
+        if before < 0:
+            return ~before, len(walk) - 1
+        if before in walk:
+            start = walk.index(before)
+            circle = walk[start:]
+            return circle[(iterations - start) % len(circle)], iterations
+        walk.append(before)
+    return walk[-1], iterations
 
 
 def _values(trace: Trace, loop: HostLoop) -> list[Value]:
@@ -112,10 +138,11 @@ def _values(trace: Trace, loop: HostLoop) -> list[Value]:
 def _traced(
     trace: Trace, lo: int, hi: int, body: Callable[..., Any], leaves: list[Any],
     starts: list[Value], form: Form,
-) -> tuple[HostLoop, list[bool]]:  # fmt: skip
+) -> tuple[HostLoop, list[int]]:  # fmt: skip
     """Return the loop over ``body``, whose carry begins with ``starts``, the values of ``leaves``.
 
-    The second result says which parts of the carry are the very arrays that the body takes.
+    The second result says of each part that the body returns which part that it takes is the same
+    array, or ``~j`` if it is a new one, the same as that of part ``j``.
 
     What the body assigns to arrays around it are further carries.
     """
@@ -153,10 +180,8 @@ def _traced(
                 )
             )
         leaving = [_value(new) for new in left]
-        same = [
-            isinstance(new, TracedArray) and not new.is_view and new.storage is old.storage
-            for new, old in zip(left, taken)
-        ]
+        passed = [_place_of(k, left, taken) for k in range(len(left))]
+        same = [k == place for k, place in enumerate(passed)]
         _check_aliases(inner, leaves, taken, [value for _, value in stands], same)
     carries = [
         Carry(start, entering, value, stand_in(start, f"after{k}")[0])
@@ -168,7 +193,24 @@ def _traced(
         result, _ = stand_in(before, f"after{len(carries)}")
         carries.append(Carry(before, inner.outer[storage], inner.values[storage], result))
     read = tuple((trace.read(s), t) for s, t in inner.outer.items() if s not in inner.written)
-    return HostLoop(lo, hi, index, inner, tuple(carries), read, changed), same
+    return HostLoop(lo, hi, index, inner, tuple(carries), read, changed), passed
+
+
+def _place_of(k: int, left: list[Any], taken: list[TracedArray]) -> int:
+    """Return where the array of part ``k`` is among those that a body takes, or ``~j`` if it is new
+    and first stands at ``j`` among those that it returns.
+    """
+    new = left[k]
+    if not isinstance(new, TracedArray) or new.is_view:
+        return ~k
+    for j, old in enumerate(taken):
+        if new.storage is old.storage:
+            return j
+    same = (
+        j for j, other in enumerate(left)
+        if isinstance(other, TracedArray) and not other.is_view and other.storage is new.storage
+    )  # fmt: skip
+    return ~next(same)
 
 
 def _check_aliases(

@@ -78,20 +78,31 @@ class Program:
         """Return whether the result at ``place`` may be written into the memory of an argument.
 
         No step may read the argument afterwards, and the kernel that makes the result only element
-        by element before it writes the same one.
+        by element before it writes the same one. A loop's result may be that memory as well.
         """
-        if place in range(self.inputs + len(self.constants)) or argument in self.returned:
+        held = self._held(argument)
+        if place in range(self.inputs + len(self.constants)) or held & set(self.returned):
             return False
         maker = next(k for k, step in enumerate(self.steps) if place in _made_by(step))
         step = self.steps[maker]
         if not isinstance(step, KernelCall):
             return False
-        if any(argument in _read_by(later) for later in self.steps[maker + 1 :]):
+        if any(held & set(_read_by(later)) for later in self.steps[maker + 1 :]):
+            return False
+        if held & set(step.inputs) - {argument}:
             return False
         if argument not in step.inputs:
             return True
         pair = len(step.inputs) + step.outputs.index(place), step.inputs.index(argument)
         return pair in step.kernel.signature.in_place
+
+    def _held(self, argument: int) -> set[int]:
+        """Return the positions of an argument and of results of loops that may be its memory."""
+        held = {argument}
+        for step in self.steps:
+            if isinstance(step, LoopCall) and held & set(_read_by(step)) and _passes_on(step.body):
+                held |= set(step.results)
+        return held
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[Any]:
         """Return the results for ``inputs``, written into ``outputs`` where one is given."""
@@ -112,6 +123,12 @@ def _made_by(step: Union[KernelCall, LoopCall]) -> tuple[int, ...]:
 
 def _read_by(step: Union[KernelCall, LoopCall]) -> tuple[int, ...]:
     return step.inputs if isinstance(step, KernelCall) else (*step.read, *step.starts)
+
+
+def _passes_on(body: Program) -> bool:
+    """Return whether a result of a body may be one of its inputs, rather than a new array."""
+    inner = (step.body for step in body.steps if isinstance(step, LoopCall))
+    return any(k < body.inputs for k in body.returned) or any(map(_passes_on, inner))
 
 
 def _kernels(program: Program) -> Iterator[Kernel]:
@@ -152,7 +169,7 @@ def _run_loop(step: LoopCall, values: list[Any]) -> None:
         spare = [arrays.pop() if arrays else None for arrays in free]
         made = step.body([i - first, *read, *carries], spare)
         kept = {id(array) for array in made}
-        for array in carries:
+        for array in {id(a): a for a in carries}.values():
             if id(array) in made_for and id(array) not in kept:
                 free[made_for[id(array)]].append(array)
         known = {id(array) for array in carries}
