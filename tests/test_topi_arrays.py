@@ -36,6 +36,8 @@ A = sl.placeholder(X.shape, name="A")
         (topi.split(A, [2, 5], 3)[1], np.split(X, [2, 5], 3)[1]),
         (topi.strided_slice(A, [0, 0, -1, 1], [2, 3, 0, 7], [1, 1, -2, 2]), X[:, :, -1:0:-2, 1::2]),
         (topi.strided_slice(A, [1, 2], [3, -1], axes=[3, 2], slice_mode="size"), X[:, :, 2:, 1:4]),
+        (topi.strided_slice(A, [-2, -3, None], [2, 2, 9], axes=[3, 1, 2], slice_mode="size"),
+         X[:, 0:2, :, -2:]),
         (topi.trilu(A, 1, True), np.triu(X, 1)),
         (topi.trilu(A, -1, False), np.tril(X, -1)),
         (topi.nn.flatten(A), X.reshape(2, -1)),
@@ -205,6 +207,17 @@ def test_dilated_and_scaled() -> None:
     check(topi.nn.upsampling(A, 2, 3), X.repeat(2, 2).repeat(3, 3), A=X)
 
 
+def test_padding_keeps_the_sign_of_zero() -> None:
+    (B,) = given(B=(1,))
+    one = np.ones(1, "float32")
+    padded = topi.nn.pad(B, [1], [0], -0.0)
+    apart = topi.nn.dilate(topi.concatenate([B, B]), [2], -0.0)
+    assert np.signbit(sl.reference(padded)(one)).tolist() == [True, False]
+    assert np.signbit(sl.reference(apart)(one)).tolist() == [False, True, False]
+    J = sl.placeholder((1,), "int8", name="J")
+    check(topi.nn.pad(J, [1], [0], 2.0), np.array([2, 1], "int8"), J=one.astype("int8"))
+
+
 def test_shapes_as_tensors() -> None:
     n = sl.var("n")
     (B,) = given(B=(n, 4))
@@ -232,11 +245,11 @@ def test_sparse_products(columns: int | None) -> None:
     check(product(S, B), dense @ b, **parts, B=b)
     if columns is None:
         return
-    size = 5 if columns == 3 else 1
-    added = sl.placeholder((size,), name="added")
-    offset = np.arange(size, dtype="float32") + 1
-    expected = dense @ b + offset.reshape(-1, 1)
-    check(product(S, B, added), expected, **parts, B=b, added=offset)
+    for size in (5,) if columns == 3 else (5, 1):
+        added = sl.placeholder((size,), name="added")
+        offset = np.arange(size, dtype="float32") + 1
+        expected = dense @ b + offset.reshape(-1, 1)
+        check(product(S, B, added), expected, **parts, B=b, added=offset)
     D = sl.placeholder((columns, 4), name="D")
     rows = {**parts, "D": b.T.copy()}
     made = topi.nn.sparse_dense(D, S.data, S.indices, S.indptr)

@@ -36,6 +36,15 @@ def test_pooling(kernel: int, stride: int, ceil_mode: bool) -> None:
         np.testing.assert_allclose(sl.reference(made)(**data), expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_a_pooling_window_larger_than_the_image_rounds_up(kind: str) -> None:
+    (A,) = given(A=(1, 2, 1, 5))
+    data = values(A)
+    made = topi.nn.pool2d(A, (4, 3), 4, 1, 0, kind, True)
+    pool = F.max_pool2d if kind == "max" else F.avg_pool2d
+    check(made, pool(t(data["A"]), (4, 3), 4, 0, ceil_mode=True).numpy(), **data)
+
+
 def test_pooling_in_other_layouts_and_dimensions() -> None:
     (A,) = given(A=(1, 4, 5, 6, 7))
     data = values(A)

@@ -59,6 +59,11 @@ def take(
         check_same(asked, a.shape[k], f"dimension {k} of {a.name}",
                    indices.shape[k], f"that of indices {indices.name}")  # fmt: skip
     inner = indices.ndim - batch
+    if _is_empty(source.shape[along]) and not any(map(_is_empty, indices.shape)):
+        raise ComputeError(
+            f"{asked} of {a.name} of shape {shape_text(a.shape)}: there is no element to take"
+            + ("" if axis is None else f" along axis={axis}")
+        )
     shape = (*source.shape[:along], *indices.shape[batch:], *source.shape[along + 1 :])
 
     def element(*i: Axis) -> Expr:
@@ -70,6 +75,10 @@ def take(
 
     made: Tensor = compute("take", shape, element)
     return made
+
+
+def _is_empty(size: Extent) -> bool:
+    return isinstance(size, int) and size == 0
 
 
 def _placed(index: Expr, size: Extent, mode: str) -> Expr:

@@ -223,7 +223,11 @@ def strided_slice(
         if slice_mode == "size":
             if isinstance(last, int) and last < -1:
                 raise ComputeError(f"{asked}: the size {last} must be -1 or more")
+            first = 0 if first is None else first
             rest = isinstance(last, int) and last == -1
+            # a start that counts from the end, with a stop at the end or beyond it
+            if isinstance(first, int) and isinstance(last, int) and first < 0 <= first + last:
+                rest = True
             taken[k] = slice(first, None if rest else as_expr(first) + last)
         else:
             taken[k] = slice(first, last, step)

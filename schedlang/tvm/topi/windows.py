@@ -96,10 +96,14 @@ def paddings(asked: str, given: Any, spans: Sequence[int]) -> list[tuple[int, in
 
 
 def output_count(
-    asked: str, source: Tensor, letter: str, size: Extent, window: Window
-) -> Extent:
-    """Return the number of windows along dimension ``letter``; none fits in a short dimension."""
-    found = window.count(size)
+    asked: str, source: Tensor, letter: str, size: Extent, window: Window,
+    count: Extent | None = None,
+) -> Extent:  # fmt: skip
+    """Return the number of windows along dimension ``letter``; none fits in a short dimension.
+
+    It is ``count``, by default the number of those that lie in the dimension with its padding.
+    """
+    found = window.count(size) if count is None else count
     if isinstance(found, int) and found < 1:
         padding = f" and {window.before} + {window.after} of padding"
         span = f"{window.span} elements"
@@ -108,7 +112,7 @@ def output_count(
         raise ComputeError(
             explain(
                 f"{asked} of {source.name}",
-                f"its {MEANINGS[letter]} has {size} elements"
+                f"its {MEANINGS[letter]} has {size} element{'s' * (size != 1)}"
                 f"{padding if window.before + window.after else ''}, fewer than a window's {span}",
                 "Pad it more, or use a smaller kernel.",
             )

@@ -40,9 +40,6 @@ def pad(
     del attrs
     asked = "topi.nn.pad"
     check_tensor(asked, data, "data")
-    if isinstance(pad_value, float) and pad_value.is_integer():
-        # te's default is 0.0 for integers, too
-        pad_value = int(pad_value)
     with names_of_user("pad(", "topi.nn.pad("):
         made = boundary.pad(data, pad_before, pad_after, value=pad_value, name=name)
     mark_automatic(made)
@@ -110,8 +107,6 @@ def dilate(
     asked = "topi.nn.dilate"
     check_tensor(asked, data, "data")
     steps = check_numbers(asked, strides, "strides", (data.ndim,), 1)
-    if isinstance(dilation_value, float) and dilation_value.is_integer():
-        dilation_value = int(dilation_value)
     filler = const(dilation_value, data.dtype)
     shape = tuple(extent((as_expr(e) - 1) * s + 1) for e, s in zip(data.shape, steps))
 

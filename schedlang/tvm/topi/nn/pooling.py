@@ -164,11 +164,13 @@ def _pool(
     kernels = check_numbers(asked, kernel, "kernel", (len(letters),), 1)
     size = dict(zip(dims, data.shape))
     slid = dict(zip(letters, windows(asked, kernels, stride, padding, dilation)))
-    counts = {c: output_count(asked, data, c, size[c], w) for c, w in slid.items()}
+    counts = {
+        c: output_count(asked, data, c, size[c], w, _rounded_up(w, size[c]) if ceil_mode else None)
+        for c, w in slid.items()
+    }
     along = {c: (w.before, w.after) for c, w in slid.items()}
     if ceil_mode:
         for c, w in slid.items():
-            counts[c] = _rounded_up(w, size[c])
             along[c] = (w.before, w.after + _overhang(w, size[c], counts[c]))
     filler = None
     if pool_type == "max":

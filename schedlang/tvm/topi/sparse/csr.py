@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.arrays.shapes import extent
+from schedlang.arrays.shapes import extent, is_one
 from schedlang.compute.facts import assume
 from schedlang.compute.reduce import Reduction, reduce_axis
 from schedlang.compute.reduce import sum as total
@@ -72,8 +72,8 @@ def csrmv(a: Any, x: Any, y: Any = None) -> Tensor:
     """Return the product of sparse ``a`` with a vector ``x``, plus ``y``.
 
     ``a`` is a :class:`CSR`, or has its attributes. ``x`` is ``[columns, 1]``, as in TVM, or
-    ``[columns]``, and the result ``[rows, 1]`` or ``[rows]``. ``y``, of one element, is added to
-    each, in a stage of its own.
+    ``[columns]``, and the result ``[rows, 1]`` or ``[rows]``. ``y`` is ``[rows]``, or ``[1]`` to
+    add its element to each row; it is added in a stage of its own.
 
     >>> import schedlang as sl
     >>> A, x = placeholder((3, 4), name="A"), sl.placeholder((4,), name="x")
@@ -92,9 +92,15 @@ def csrmv(a: Any, x: Any, y: Any = None) -> Tensor:
     made = _product("csrmv", matrix, x, flat)
     if y is None:
         return made
-    check_tensor(asked, y, "y", "1")
-    check_same(asked, y.shape[0], f"the number of elements of y {y.name}", 1, "that to add")
-    added: Tensor = compute("csrmv_bias", made.shape, lambda *i: made[i] + cast(y[0], made.dtype))
+    check_tensor(asked, y, "y", "rows")
+    single = is_one(y.shape[0])
+    if not single:
+        check_same(asked, y.shape[0], f"the number of elements of y {y.name}",
+                   made.shape[0], "the number of rows of a")  # fmt: skip
+    added: Tensor = compute(
+        "csrmv_bias", made.shape,
+        lambda i, *j: made[(i, *j)] + cast(y[0 if single else i], made.dtype),
+    )  # fmt: skip
     return added
 
 
