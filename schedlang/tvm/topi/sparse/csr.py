@@ -99,7 +99,7 @@ def csrmv(a: Any, x: Any, y: Any = None) -> Tensor:
                    made.shape[0], "the number of rows of a")  # fmt: skip
     added: Tensor = compute(
         "csrmv_bias", made.shape,
-        lambda i, *j: made[(i, *j)] + cast(y[0 if single else i], made.dtype),
+        lambda *at: made[at] + cast(y[0 if single else at[0]], made.dtype),
     )  # fmt: skip
     return added
 
