@@ -1,4 +1,4 @@
-"""What a function under ``sl.jit`` or ``sl.trace`` cannot do, and what the messages say."""
+"""Refusals in functions under ``sl.jit`` and ``sl.trace``, and their messages."""
 
 from __future__ import annotations
 

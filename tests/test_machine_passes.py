@@ -405,7 +405,7 @@ def test_an_offset_that_changes_is_named_for_one_statement() -> None:
 
 
 def test_an_offset_of_a_choice_alone_stays_in_it() -> None:
-    """Where the test fails, the offset may divide by 0."""
+    """The offset may divide by 0 where the test fails."""
     A = Array("A", Buffer("A", "float32", (64,)))
     n = Reg("n")
     at = index("*", index("+", index("//", Num(40), n), index("%", n, Num(3))), Num(2))

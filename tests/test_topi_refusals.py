@@ -1,4 +1,4 @@
-"""What operators of topi refuse: messages name the operator and the user's tensors."""
+"""Refusals of topi: messages name the operator and the user's tensors."""
 
 from __future__ import annotations
 

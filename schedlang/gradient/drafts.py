@@ -50,7 +50,7 @@ class Draft:
 
     @property
     def searches(self) -> bool:
-        """Whether each element tests all ranges of a tensor for being in one."""
+        """Return whether each element tests all ranges of a tensor for being in one."""
         free = set(self.free)
         tests = [
             cond for cond in self.ranges

@@ -96,7 +96,7 @@ class JitFunction:
 
     @property
     def loops(self) -> str:
-        """How each ``sl.fori_loop`` of the latest call runs, a line for each."""
+        """The way each ``sl.fori_loop`` of the latest call runs, a line for each."""
         return "\n".join(self._last().loops)
 
     @property

@@ -1,4 +1,4 @@
-"""What NumPy's arrays have and traced ones have not: elements that are known."""
+"""Refusals of what needs known elements, which traced arrays do not have."""
 
 from __future__ import annotations
 
