@@ -80,7 +80,7 @@ class HostLoop:
 
 @dataclass(frozen=True)
 class LoopRule:
-    """The loops that become scans: all that have the form, or, if ``limited``, those of little work.
+    """The loops that become scans: all that have the form; if ``limited``, those of little work.
 
     The others run on the ``host``, or are refused.
     """
