@@ -152,7 +152,7 @@ def transformer(
     flat = sl.named("flat", topi.reshape(moved, (3, heads, tokens, width // heads)))
     q, k, v = (sl.named(n, topi.squeeze(part, 0)) for n, part in zip("qkv", topi.split(flat, 3)))
     scores = sl.named("scores", topi.nn.batch_matmul(q, k))
-    scaled = sl.named("scaled", topi.multiply(scores, 1 / np.sqrt(width // heads)))
+    scaled = sl.named("scaled", topi.multiply(scores, (width // heads) ** -0.5))
     with sl.named("softmax"):
         weights = topi.nn.softmax(scaled)
     mixed = sl.named("mixed", topi.nn.batch_matmul(weights, v, transpose_b=False))
@@ -193,3 +193,16 @@ def mlp(
             made = sl.named(f"act{k}", topi.tanh(made))
     with sl.named("softmax"):
         return topi.nn.softmax(made), x, w.params
+
+
+def run_parts(
+    parts: Any, values: dict[sl.Tensor, np.ndarray], **scalars: Any
+) -> dict[sl.Tensor, np.ndarray]:
+    """Return ``values`` of the inputs, and what the parts make of them one after the other."""
+    known = dict(values)
+    for part in parts:
+        oracle = sl.reference(list(part.group.outputs))
+        named = {v.name: scalars[v.name] for v in oracle.variables if v.name in scalars}
+        found = oracle(*(known[t] for t in part.reads), **named)
+        known.update(zip(part.writes, found if isinstance(found, tuple) else (found,)))
+    return known

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
+from schedlang.compute.graph import placeholders
 from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import rewrite
+
+
+@dataclass(frozen=True, eq=False)
+class Subgraph:
+    """A part of a graph as a computation of its own: its ``outputs``, which read placeholders."""
+
+    outputs: tuple[Tensor, ...]
+
+    @cached_property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The placeholders that it reads, in the order in which a kernel takes them."""
+        return tuple(placeholders(self.outputs))
 
 
 def extracted(
@@ -112,4 +126,4 @@ def _placeholder(tensor: Tensor, names: Mapping[Tensor, str]) -> Tensor:
     return PlaceholderOp(_name_of(tensor, names), tensor.shape, tensor.dtype).output()
 
 
-__all__ = ["extracted"]
+__all__ = ["Subgraph", "extracted"]

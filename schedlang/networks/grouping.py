@@ -284,10 +284,10 @@ def _enter(draft: Draft, node: Node, sources: Sequence[object]) -> None:
 
 
 def _beside(draft: Draft, node: Node) -> bool:
-    """Return whether an operand of a part's last node is small enough to be computed in the part.
+    """Return whether an operand of a part's new node is small enough to be computed in the part.
     """
-    main = next(other for other in draft.nodes if other.kind == draft.kind)
-    return draft.kind != PRODUCT or node.results <= main.results
+    mains = [other for other in draft.nodes if other.kind == PRODUCT]
+    return all(node.results <= main.results for main in mains)
 
 
 def _rank(kind: str) -> int:
