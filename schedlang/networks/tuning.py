@@ -1,0 +1,186 @@
+"""Search for schedules of the parts of a network, one search for all parts that are equal."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from math import prod
+from time import monotonic
+from typing import Any
+
+from schedlang.autotune import autotune
+from schedlang.autotune.database import Database
+from schedlang.autotune.options import checked_count, checked_number
+from schedlang.autotune.record import Trial
+from schedlang.autotune.runner.task import Limits
+from schedlang.compute.graph import placeholders
+from schedlang.compute.tensor import Tensor
+from schedlang.compute.work import flops
+from schedlang.errors import TuningError, first_line
+from schedlang.expr.dtypes import itemsize
+from schedlang.markup.columns import aligned
+from schedlang.markup.text import printable
+from schedlang.networks.progress import Progress, Setting, progress_for
+from schedlang.runtime.timing import duration
+from schedlang.target import Target
+
+# the least seconds of a search: a shorter one measures nothing
+LEAST_SECONDS = 5.0
+# bytes that are moved in the time of one operation, in a kernel without reuse
+BYTES_PER_OPERATION = 0.1
+# the default of ``trials`` where no timeout is given
+TRIALS = 64
+
+
+@dataclass(frozen=True)
+class Work:
+    """A computation to tune, and the ``parts`` of the network that it stands for."""
+
+    name: str
+    outputs: tuple[Tensor, ...]
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What the search of one computation found.
+
+    ``seconds`` are those of the best schedule, ``None`` if nothing was timed or no candidate
+    worked; ``why`` then says so. ``trials`` counts the candidates of this search.
+    """
+
+    work: Work
+    seconds: float | None
+    trials: int
+    gflops: float | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class NetworkTuning:
+    """The result of tuning a network: each search, and the seconds that all took.
+
+    ``print`` shows a table, the part with the longest time in a call first.
+    """
+
+    name: str
+    searches: tuple[Tuned, ...]
+    spent: float
+    ended: str = ""
+
+    @property
+    def seconds(self) -> float | None:
+        """The sum over all parts of their kernels' seconds; ``None`` if one was not timed."""
+        times = [t.seconds for t in self.searches]
+        if any(s is None for s in times):
+            return None
+        return sum(s * len(t.work.parts) for s, t in zip(times, self.searches) if s is not None)
+
+    def __str__(self) -> str:
+        def whole(tuned: Tuned) -> float:
+            return (tuned.seconds or 0.0) * len(tuned.work.parts)
+
+        total = self.seconds
+        sum_text = "" if total is None else f"; the kernels of a call take {duration(total)}"
+        head = (
+            f"{printable(self.name)}: {len(self.searches)} searches in {duration(self.spent)}"
+            f"{sum_text}"
+        )
+        rows: list[tuple[tuple[str, ...], str]] = [
+            (("in a call", "time", "GFLOP/s", "trials"), "kernel")
+        ]
+        for t in sorted(self.searches, key=whole, reverse=True):
+            time = "" if t.seconds is None else duration(t.seconds)
+            rate = "" if t.gflops is None else f"{t.gflops:.0f}"
+            named = printable(f"{t.work.name}: {t.why}" if t.why else t.work.name)
+            rows.append(((str(len(t.work.parts)), time, rate, str(t.trials)), named))
+        return "\n".join([head, *aligned(rows), *([self.ended] if self.ended else [])])
+
+    __repr__ = __str__
+
+
+def tune(
+    name: str, works: Sequence[Work], target: Target, trials: int | None, timeout: float | None,
+    database: Database | str | os.PathLike[str] | None, executor: Executor | None,
+    progress: Setting, resume: bool, search: Any, seed: int, limits: Limits | None,
+) -> NetworkTuning:  # fmt: skip
+    """Search for a schedule of each of ``works``, those with the most work in a call first.
+
+    Each search gets its part of ``timeout``, by its part of the work that is left. A search that
+    ends early leaves its time to the next ones. Ctrl-C ends the search that runs and all others;
+    what was measured is in the database.
+    """
+    trials = None if trials is None else checked_count("trials", trials, 1)
+    timeout = checked_number("timeout", timeout)
+    started = monotonic()
+    end = None if timeout is None else started + timeout
+    weights = {work.name: len(work.parts) * _weight(work.outputs) for work in works}
+    order = sorted(works, key=lambda work: weights[work.name], reverse=True)
+    most = TRIALS if trials is None and timeout is None else trials
+    found: list[Tuned] = []
+    ended = ""
+    with progress_for(progress, len(works), end) as shown:
+        for k, work in enumerate(order):
+            left = None if end is None else end - monotonic()
+            if left is not None and left <= 0:
+                ended = f"the time was over before {_listed(order[k:])}"
+                break
+            share = None
+            if left is not None:
+                rest = sum(weights[w.name] for w in order[k:]) or 1.0
+                share = min(left, max(LEAST_SECONDS, left * weights[work.name] / rest))
+            shown.search(k + 1, work.name, len(work.parts))
+            try:
+                found.append(
+                    _one(work, target, most, share, database, executor, shown, resume, search,
+                         seed, limits)
+                )  # fmt: skip
+            except KeyboardInterrupt:
+                ended = f"interrupted before {_listed(order[k:])}"
+                break
+    return NetworkTuning(name, tuple(found), monotonic() - started, ended)
+
+
+def _one(
+    work: Work, target: Target, trials: int | None, timeout: float | None, database: Any,
+    executor: Executor | None, shown: Progress, resume: bool, search: Any, seed: int,
+    limits: Limits | None,
+) -> Tuned:  # fmt: skip
+    """Return what the search of one computation found; the others go on if it finds nothing."""
+    seen: list[Trial] = []
+
+    def each(trial: Trial) -> None:
+        seen.append(trial)
+        shown.trial(work.name, trial)
+
+    try:
+        result = autotune(
+            list(work.outputs), target, trials=trials, timeout=timeout, search=search, seed=seed,
+            database=database, resume=resume, executor=executor, progress=each, limits=limits,
+        )  # fmt: skip
+    except TuningError as error:
+        return Tuned(work, None, len(seen), why=first_line(error))
+    seconds = result.seconds
+    rate = None if not seconds else flops(work.outputs, {}) / seconds / 1e9
+    return Tuned(work, seconds, len(seen), rate)
+
+
+def _weight(outputs: Sequence[Tensor]) -> float:
+    """Return a measure of the time of a computation."""
+    moved = sum(_bytes(t) for t in (*placeholders(outputs), *outputs))
+    return float(flops(outputs, {})) + moved / BYTES_PER_OPERATION
+
+
+def _bytes(tensor: Tensor) -> int:
+    return itemsize(tensor.dtype) * prod(n if isinstance(n, int) else 1 for n in tensor.shape)
+
+
+def _listed(works: Sequence[Work]) -> str:
+    names = [work.name for work in works]
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
+
+
+__all__ = ["NetworkTuning", "Tuned", "Work", "tune"]
