@@ -183,10 +183,10 @@ def partition(
     >>> found = partition(topi.nn.softmax(h))
     >>> print(found)
     2 parts of 7 stages, in the order in which they run
-    part     kind       result         MFLOP   read  written  stages
-    dense    product    float32[4, 8]  0.001  416 B    128 B  dense, dense_bias, relu
-    softmax  reduction  float32[4, 8]  0.000  128 B    128 B  softmax_maxelem, softmax_exp,
-                                                              softmax_expsum, softmax
+    part     kind       result           MFLOP   read  written  stages
+    dense    product    float32[4, 8]  < 0.001  416 B    128 B  dense, dense_bias, relu
+    softmax  reduction  float32[4, 8]  < 0.001  128 B    128 B  softmax_maxelem, softmax_exp,
+                                                                softmax_expsum, softmax
     >>> [part.name for part in partition(h, cut=["dense_bias"])]
     ['dense', 'relu']
     """
