@@ -1,0 +1,80 @@
+"""The kernels of a network: one for all parts that are equal but for names."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Union
+
+from schedlang.autoschedule.scheduler import choose
+from schedlang.autotune.database import Database
+from schedlang.errors import SpillWarning, StrideWarning
+from schedlang.networks.partition import Part, equal_parts
+from schedlang.runtime.build import unwritten
+from schedlang.runtime.kernel import Kernel
+from schedlang.schedule.schedule import Schedule
+from schedlang.target import Target
+
+Source = Union[Database, str, "os.PathLike[str]", None]
+
+
+@dataclass(frozen=True, eq=False)
+class PartKernel:
+    """The kernel of some parts of a network, which are equal but for names.
+
+    ``parts`` are their names, the first being the one whose names the kernel has. ``schedule`` is
+    that of its computation. ``origin`` says where it comes from, as
+    :class:`~schedlang.autoschedule.scheduler.Choice` does, and ``note`` adds a sentence.
+    """
+
+    parts: tuple[str, ...]
+    schedule: Schedule = field(repr=False)
+    origin: str
+    note: str
+    kernel: Kernel = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.parts[0]
+
+
+def part_kernels(
+    parts: Sequence[Part], target: Target, database: Source = None
+) -> tuple[PartKernel, ...]:
+    """Return a kernel for each group of equal parts, in the order of their first parts.
+
+    Schedules come from ``database``, or else from the cost model; nothing is measured or compiled.
+
+    >>> import schedlang as sl
+    >>> from schedlang import topi
+    >>> from schedlang.networks.partition import partition
+    >>> X, W = sl.placeholder((4, 8), name="X"), sl.placeholder((8, 8), name="W")
+    >>> h = topi.nn.relu(topi.nn.dense(X, W))
+    >>> found = partition(topi.nn.softmax(h))
+    >>> [kernel.name for kernel in part_kernels(found.parts, sl.Target("python"))]
+    ['dense', 'softmax']
+    """
+    return tuple(_kernel(same, target, database) for same in equal_parts(parts))
+
+
+def _kernel(same: Sequence[Part], target: Target, database: Source) -> PartKernel:
+    first = same[0]
+    group = first.group
+    choice = choose(list(group.outputs), target, database=database)
+    with warnings.catch_warnings():
+        # these are hints for whoever writes a schedule; the choice was made among others
+        warnings.simplefilter("ignore", SpillWarning)
+        warnings.simplefilter("ignore", StrideWarning)
+        kernel = unwritten(choice.schedule, [*group.inputs, *group.outputs], target, first.name)
+    names = tuple(part.name for part in same)
+    return PartKernel(names, choice.schedule, choice.origin, choice.note, kernel)
+
+
+def kernel_of(kernels: Sequence[PartKernel]) -> Mapping[str, PartKernel]:
+    """Return the kernel of each part, by the name of the part."""
+    return {name: kernel for kernel in kernels for name in kernel.parts}
+
+
+__all__ = ["PartKernel", "Source", "kernel_of", "part_kernels"]
