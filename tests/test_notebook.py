@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from traceback import walk_tb

@@ -79,6 +79,9 @@ CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: nn.conv2d_winograd_nchw(A, given(K=(4, 6, 5, 5))[0], 1, 1, 1), ComputeError,
      "windows are 5 by 5, but must be 3 by 3"),
     (lambda: nn.conv2d_winograd_nchw(A, W, 1, 1, 1, tile_size=3), ComputeError, "tile_size=3 must"),
+    (lambda: nn.conv2d_winograd_nchw(A, W, 1, 1, 1, tile_size=[4]), ComputeError, "must be 2 or 4"),
+    (lambda: nn.conv2d_winograd_nchw(A, W, 1, 1, 1, "int32"), ComputeTypeError,
+     "out_dtype='int32' must be a dtype of floats"),
     # dtypes
     (lambda: nn.softmax(whole), ComputeTypeError, r"topi\.nn\.softmax of whole: whole is int32"),
     (lambda: nn.gelu(whole), ComputeTypeError, "whole is int32, but the operator computes with"),

@@ -91,5 +91,6 @@ __all__ = [
     "group_conv2d_transpose_nchw", "group_norm", "gru", "gru_cell", "hard_sigmoid", "hard_swish",
     "instance_norm", "l2_normalize", "layer_norm", "leaky_relu", "log_softmax", "lrn", "lstm",
     "lstm_cell", "matmul", "mirror_pad", "pad", "pool1d", "pool2d", "pool3d", "prelu", "relu",
-    "rms_norm", "scale_shift_nchw", "scale_shift_nchwc", "scale_shift_nhwc", "silu", "softmax", "space_to_depth", "sparse_dense", "upsampling",
+    "rms_norm", "scale_shift_nchw", "scale_shift_nchwc", "scale_shift_nhwc", "silu", "softmax",
+    "space_to_depth", "sparse_dense", "upsampling",
 ]  # fmt: skip
