@@ -8,7 +8,7 @@ from typing import Any
 
 from schedlang.commands import names_of_script
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import BuildError
+from schedlang.errors import BuildError, MissingExtraError
 from schedlang.ir.nest import Nest
 from schedlang.markup.page import page
 from schedlang.schedule.schedule import Schedule, schedule
@@ -56,11 +56,10 @@ def run_show(chosen: argparse.Namespace) -> int:
         print(f"the page: {chosen.html}")
         return 0
     try:
-        import rich  # noqa: F401 - without it, the nest is printed without colours
-    except ImportError:
-        print(nest)
-    else:
         nest.show()
+    except MissingExtraError:
+        # the library of colours is missing
+        print(nest)
     return 0
 
 

@@ -1,3 +1,3 @@
 """For type checkers: this name is an alias; see tvm/aliases.py."""
 
-from schedlang.tvm.te import *  # noqa: F403
+from schedlang.tvm.te import *

@@ -15,6 +15,7 @@ import schedlang as sl
 from schedlang.errors import LoweringError
 from schedlang.intrinsics import scattered
 from schedlang.ir import offsets
+from tests.marks import slow_but
 
 
 def transpose(rows: int, columns: int, dtype: str, lanes: int, copies: int) -> sl.Schedule:
@@ -41,14 +42,16 @@ def test_a_transpose_reads_rows(dtype: str, rows: int, columns: int):
     assert f"vload_columns{half}(" in f.source
 
 
+@pytest.mark.parametrize("target", slow_but(["python"], ["python", "cpu"]))
 @settings(max_examples=40, deadline=None)
 @given(
     rows=st.integers(1, 40), columns=st.integers(1, 40),
     lanes=st.integers(1, 20), copies=st.integers(1, 20),
 )  # fmt: skip
-def test_transposes_of_any_shape(rows: int, columns: int, lanes: int, copies: int):
+def test_transposes_of_any_shape(
+    target: str, rows: int, columns: int, lanes: int, copies: int
+) -> None:
     a = np.random.default_rng(rows).random((rows, columns), "float32")
-    target = "cpu" if rows % 8 == 0 else "python"
     f = sl.build(transpose(rows, columns, "float32", lanes, copies), target=target)
     np.testing.assert_array_equal(f(a), a.T)
 

@@ -24,6 +24,7 @@ from tests.fuzz.graphs import build, random_graph
 from tests.fuzz.inputs import arrays, other_sizes
 from tests.fuzz.record import Case
 from tests.fuzz.search import schedule_randomly
+from tests.marks import slow_but
 
 MOST_ITERATIONS = 3_000
 
@@ -60,12 +61,12 @@ def check(seed: int, symbolic: float) -> int:
     return compared
 
 
-@pytest.mark.parametrize("block", range(2))
+@pytest.mark.parametrize("block", slow_but(["0"], range(2)))
 def test_random_schedules_load_and_store_as_counted(block: int) -> None:
     assert sum(check(seed, 0.1) for seed in range(block * 10 + 10, block * 10 + 20)) > 20
 
 
-@pytest.mark.parametrize("block", range(2))
+@pytest.mark.parametrize("block", slow_but(["1"], range(2)))
 def test_random_schedules_of_symbolic_sizes_load_and_store_as_counted(block: int) -> None:
     assert sum(check(seed, 1.0) for seed in range(1000 + block * 10, 1010 + block * 10)) > 20
 

@@ -42,16 +42,20 @@ def work(k):
         flat = np.empty(1024, "float32")
         double.unchecked(a, flat)
     told = [w.category for w in said]
-    return twice, thrice, flat, told, sl.evaluate(double, a, repeat=1, min_time=0.0).seconds
+    return twice, thrice, flat, told
 
-def check(warned):
+def seconds():
+    return sl.evaluate(double, a, repeat=1, min_time=0.0).seconds
+
+def check(warned, timed=False):
     with multiprocessing.get_context("fork").Pool(1) as pool:
-        for k, (twice, thrice, flat, told, seconds) in enumerate(pool.map(work, range(2))):
+        for k, (twice, thrice, flat, told) in enumerate(pool.map(work, range(2))):
             np.testing.assert_array_equal(twice, (a + k) * 2)
             np.testing.assert_array_equal(thrice, (a + k) * 3)
             np.testing.assert_array_equal(flat, a * 2)
             assert told == [ForkWarning] * (warned and k == 0), told
-            assert seconds > 0
+        # it also measures the ceilings of the machine
+        assert not timed or pool.apply(seconds) > 0
 """
 )
 
@@ -69,7 +73,7 @@ def test_fork_after_a_parallel_kernel_has_run() -> None:
     script = """
 np.testing.assert_array_equal(double(a), a * 2)
 from numba.np.ufunc import omppool, parallel
-check(parallel.threading_layer() == "omp" and omppool.openmp_vendor == "GNU")
+check(parallel.threading_layer() == "omp" and omppool.openmp_vendor == "GNU", timed=True)
 np.testing.assert_array_equal(double(a), a * 2)
 print("done")
 """

@@ -79,6 +79,18 @@ def test_the_method_at_of_other_functions(name):
     check(f, numbers(4, 3), I, J, V)
 
 
+def test_a_zero_that_is_subtracted_keeps_the_sign_of_another():
+    def f(x):
+        np.subtract.at(x, I, np.float32(0))
+        np.add.at(x, (MASK,), np.float32(-0.0))
+        return x
+
+    x = np.array([-0.0, 0.0, -0.0, 1.0], "float32")
+    found = sl.jit(f, target="python")(x.copy())
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(f(x.copy())))
+    assert np.signbit(found).tolist() == [True, False, True, False]
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "bool", "complex64"])
 def test_dtypes(dtype):
     def f(x, i):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from traceback import walk_tb
@@ -320,6 +321,17 @@ s = sl.schedule(B)
 s[B].vectorize(B.op.axis[0])
 number = 3
 """
+
+
+def test_the_show_command_without_a_library_of_colours(
+    tmp_path: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("rich", "rich.console"):
+        monkeypatch.setitem(sys.modules, name, None)
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    assert main(["show", f"{script}:s"]) == 0
+    assert "\n\nvectorize i in 0..8:\n  B[i] = " in capsys.readouterr().out
 
 
 def test_the_show_command(tmp_path: Any, capsys: Any) -> None:

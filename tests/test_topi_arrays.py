@@ -204,6 +204,16 @@ def test_dilated_and_scaled() -> None:
     data = {"A": X, **values(s, z)}
     expected = X * data["s"][:, None, None] + data["z"][:, None, None]
     check(topi.nn.scale_shift_nchw(A, s, z), expected, **data)
+    (rows,) = given(R=(2, 8, 7, 3))
+    data["R"] = values(rows)["R"]
+    expected = data["R"] * data["s"] + data["z"]
+    check(topi.nn.scale_shift_nhwc(rows, s, z), expected, R=data["R"], s=data["s"], z=data["z"])
+    B, s, z = given(B=(2, 3, 4, 1, 2), s=(3, 2), z=(3, 2))
+    data = values(B, s, z)
+    by_channel = data["s"][:, None, None], data["z"][:, None, None]
+    made = topi.nn.scale_shift_nchwc(B, s, z)
+    assert [axis.name for axis in made.op.axis] == ["n", "c", "h", "w", "ci"]
+    check(made, data["B"] * by_channel[0] + by_channel[1], **data)
     check(topi.nn.upsampling(A, 2, 3), X.repeat(2, 2).repeat(3, 3), A=X)
 
 

@@ -105,6 +105,12 @@ def test_transposed_convolutions_of_other_dimensions() -> None:
     data = values(A, W)
     expected = F.conv_transpose1d(t(data["A"]), t(data["W"]), None, 3, 1).numpy()
     check(topi.nn.conv1d_transpose_ncw(A, W, 3, 1), expected, **data)
+    A, W = given(A=(2, 6, 5), W=(6, 2, 4))
+    data = values(A, W)
+    expected = F.conv_transpose1d(t(data["A"]), t(data["W"]), None, 3, 1, 2, groups=3).numpy()
+    made = topi.nn.group_conv1d_transpose_ncw(A, W, 3, 1, None, 2, 3)
+    assert made.name == "group_conv1d_transpose_ncw"
+    check(made, expected, **data)
     A, W = given(A=(1, 2, 2, 3, 2), W=(2, 2, 2, 3, 1))
     data = values(A, W)
     expected = F.conv_transpose3d(t(data["A"]), t(data["W"]), None, (1, 2, 1), (0, 1, 0)).numpy()

@@ -50,7 +50,11 @@ LIMITS = Limits(build=10.0, run=2.0, memory=400 << 20)
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Yield a folder for temporary files; fail if a test leaves any there."""
+    """Yield a folder for temporary files; fail if a test leaves any there.
+
+    Lost jobs are sent again after shorter pauses.
+    """
+    monkeypatch.setattr(remote, "LAST_PAUSE", 0.05)
     found = tmp_path / "temporary"
     found.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(found))
@@ -135,18 +139,19 @@ def test_times_are_those_of_the_workers_machine(
 ) -> None:
     here = {"machine": "Another, 7 cores"}
     monkeypatch.setattr(remote, "machine_for", lambda target: here["machine"])
+    options = {"trials": 2, "target": "python"}
     with Elsewhere(said_of("Another, 7 cores")) as pool:
-        sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "db")
+        sl.autotune(plus_one(), executor=pool, database=tmp_path / "db", **options)
     entries = Database(tmp_path / "db").entries()
     assert {e.where.machine for e in entries} == {"Another, 7 cores"}
     # a worker on another kind of machine is left out
     here["machine"] = "A third"
     with Elsewhere(said_of("Another, 7 cores")) as pool:
-        sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "mixed", resume=False)
+        sl.autotune(plus_one(), executor=pool, database=tmp_path / "mixed", **options)
     found = list(Database(tmp_path / "mixed").entries())
     assert {e.where.machine for e in found} == {"A third"}
     with pytest.warns(DatabaseWarning, match="Another, 7 cores"):
-        assert not sl.best(plus_one(), database=tmp_path / "db").exact
+        assert not sl.best(plus_one(), target="python", database=tmp_path / "db").exact
 
 
 def test_a_worker_that_cannot_report_its_machine(tmp_path: Path) -> None:

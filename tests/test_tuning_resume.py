@@ -259,13 +259,13 @@ def test_the_number_of_repeated_proposals_is_limited_per_search(tmp_path: Path) 
 
     def few(s: Schedule, knobs: Knobs) -> None:
         B = s.outputs[0]
-        s[B].pragma(B.op.axis[0], "drill.copy", knobs.choice("copy", list(range(40))))
+        s[B].pragma(B.op.axis[0], "drill.copy", knobs.choice("copy", list(range(20))))
 
-    run(search_of(task, Pretended(lambda s: 1.0), Random(0), tmp_path / "db", 38, few), False, 0)
+    run(search_of(task, Pretended(lambda s: 1.0), Random(0), tmp_path / "db", 18, few), False, 0)
     search = search_of(task, Pretended(lambda s: 1.0), Random(1), tmp_path / "db", 100, few)
     result = run(search, True, 0)
-    assert 38 <= len(result.trials) <= 40 and result.ended == "no other candidates were found"
-    most = REPEATED_EACH * 38 + 3 * (MOST_REPEATED + SOME_REPEATED)
+    assert 18 <= len(result.trials) <= 20 and result.ended == "no other candidates were found"
+    most = REPEATED_EACH * 18 + 3 * (MOST_REPEATED + SOME_REPEATED)
     assert search.space.counts["drawn"] <= PER_TRIAL * most
 
 

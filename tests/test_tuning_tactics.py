@@ -24,6 +24,7 @@ from schedlang.autotune.knobs import Rejected
 from schedlang.autotune.record import UNTUNED, Trial, Where
 from schedlang.autotune.space import Candidate, Space
 from schedlang.autotune.tactics.access import accesses
+from schedlang.autotune.tactics.choosing import choosing_axes
 from schedlang.autotune.tactics.facts import Dataflow, Problem
 from schedlang.autotune.tactics.templates import template_for
 from schedlang.compute.work import flops
@@ -54,13 +55,13 @@ def drawn(made: Space, count: int, seed: int = 0) -> list[Candidate]:
     raise AssertionError(f"{len(found)} of {made.counts['drawn']} draws are valid")
 
 
-@pytest.mark.parametrize("start", slow_but(["0"], range(0, 60, 15)))
+@pytest.mark.parametrize("start", slow_but(["0"], range(0, 60, 10)))
 def test_candidates_of_random_computations_are_right(start: int) -> None:
     counts: Counter[str] = Counter()
-    failures = [run_case("tests", index, counts) for index in range(start, start + 15)]
+    failures = [run_case("tests", index, counts) for index in range(start, start + 10)]
     assert not any(failures), "\n".join(f for f in failures if f)
     # nearly all of the four draws per case make a candidate for a CPU
-    assert counts["cpu: right"] > 45 and counts["cuda: right"] > 25
+    assert counts["cpu: right"] > 30 and counts["cuda: right"] > 16
 
 
 @pytest.mark.parametrize("work", FAMILIES[::3], ids=lambda w: w.name)
@@ -414,6 +415,25 @@ def test_knobs_of_axes_of_one_name() -> None:
     partial = s.rfactor(S, k)
     stage = Dataflow(Problem((S,), AVX2), s.state).stage(partial)
     assert [stage.axis_name(at) for at in range(2)] == ["0", "1"]
+
+
+@pytest.mark.parametrize("number", [0.5, 3, -1, float("inf"), float("nan")])
+def test_an_axis_that_is_compared_with_no_index_of_its_own_chooses_nothing(number: float) -> None:
+    A = sl.placeholder((64,), name="A")
+
+    def chooses(*rows: float) -> bool:
+        def element(u: Axis, j: Axis) -> Expr:
+            found = A[j] * 0
+            for row in rows:
+                found = sl.select(u.equal(row), A[j] + 1, found)
+            return found
+
+        C = sl.compute((3, 64), element, name="C")
+        stage = Dataflow(Problem((C,), AVX2), sl.schedule(C).state).stage(C)
+        return choosing_axes(stage) == [0]
+
+    assert chooses(0, 2)
+    assert not chooses(0, number)
 
 
 def test_a_product_on_a_gpu_has_shared_tiles_and_threads() -> None:

@@ -22,6 +22,7 @@ from schedlang.autotune.runner.task import Limits
 from schedlang.autotune.search import Random
 from schedlang.autotune.state import BASELINE, Search
 from tests.hostile_worker import COMMAND
+from tests.marks import slow_but
 from tests.tuning import Pretended, faulty, of_faults, plus_one, search_of, task_of
 
 TASK = replace(task_of(plus_one(), Limits(build=20.0, run=10.0)), timed=True)
@@ -78,7 +79,7 @@ def limited(tmp_path: Path, measurer: Any, timeout: float) -> tuple[TuningResult
     return found, time.monotonic() - start
 
 
-@pytest.mark.parametrize("timeout", [2.5, 5.0])
+@pytest.mark.parametrize("timeout", slow_but(["2.5"], [2.5, 5.0]))
 def test_a_slow_untuned_schedule_does_not_exceed_the_timeout(
     timeout: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,7 +169,7 @@ def test_a_candidate_that_hangs_at_the_end_is_ended(tmp_path: Path) -> None:
     start = time.monotonic()
     search = search_of(
         task, Local(task, 1, COMMAND), of_faults(["ok", "endless", "ok", "ok"]), tmp_path / "db",
-        timeout=6.0, end=start + 6.0,
+        timeout=4.5, end=start + 4.5,
     )  # fmt: skip
     result = run(search, resume=False, seed=0)
     # the hostile candidate is ended by the deadline, and is no trial

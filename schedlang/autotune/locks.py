@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from importlib import import_module
+from importlib.util import find_spec
 
-try:
-    import fcntl
-except ImportError:  # Windows has none
-    fcntl = None  # type: ignore[assignment]
+# Windows has none
+fcntl = import_module("fcntl") if find_spec("fcntl") else None
 
 # seconds between two attempts, at first and at most
 FIRST_PAUSE, LONGEST_PAUSE = 0.0005, 0.02

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from schedlang.codegen.listing import Line
@@ -27,12 +28,12 @@ from schedlang.machine.text import Printer
 INDENT = "    "
 
 
-class StatementPrinter(Printer):
+class StatementPrinter(Printer, ABC):
     """Printer of statements as lines; each target's subclass prints its allocations."""
 
+    @abstractmethod
     def allocation(self, stmt: Alloc) -> str:
         """Return the call that allocates an array."""
-        raise NotImplementedError
 
     def body(self, body: Body, depth: int = 1) -> list[Line]:
         """Return the lines of a block."""

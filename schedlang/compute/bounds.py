@@ -210,7 +210,9 @@ def _values_outside(
             below, above = low < 0, high >= last
         if not (below or above) or (uncertain and exact is None):
             return None
-    return Outside(below, above, f"{low} and up" if high is None else f"{low}..{high}")
+    if high is None:
+        return Outside(below, above, f"{low} and up")
+    return Outside(below, above, f"{low}" if low == high else f"{low}..{high}")
 
 
 def _only_in_range(op: ComputeOp, guard: Guard) -> bool:

@@ -192,9 +192,14 @@ class Tensor(_Methods):
                 f"{where}: slices are not supported; read single elements and write loops as axes "
                 "of sl.compute"
             )
-        if not isinstance(value, (Expr, Tensor)) and hasattr(value, "__index__"):
+        if not isinstance(value, (bool, Expr, Tensor)) and hasattr(value, "__index__"):
             value = int(value)
         index = as_expr(value)
+        if index.dtype == "bool" and isinstance(index, Const):
+            raise ComputeTypeError(
+                f"{where} is {bool(index.value)}, but must be an integer; sl.select and np.where "
+                "choose by a condition"
+            )
         if index.dtype == "bool" or not dtypes.is_integer(index.dtype):
             whole = _floored(index)
             if whole is not None and (isinstance(index, Const) or _divides(index)):

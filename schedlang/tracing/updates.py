@@ -43,6 +43,8 @@ def updated_at(ufunc: Any, base: Value, item: Any, *values: Any) -> Value:
             f"{asked}: a value of {value.dtype} into an array of {base.dtype}; convert it with "
             f".astype({base.dtype!r})"
         )
+    if isinstance(item, tuple) and len(item) == 1:
+        (item,) = item
     items = item if isinstance(item, tuple) else (item,)
     if isinstance(item, Tensor) and item.dtype == "bool":
         if isinstance(value, Tensor) and value.ndim:
@@ -65,7 +67,8 @@ def updated_at(ufunc: Any, base: Value, item: Any, *values: Any) -> Value:
             )
         )
     if ufunc is np.subtract:
-        value = 0 - value.astype(base.dtype)
+        # not 0 - value, which is 0 for the values 0 and -0, while -0.0 - 0.0 is -0.0
+        value = -value.astype(base.dtype)
     return updated(base, items, value, combine)
 
 

@@ -29,8 +29,10 @@ def choosing_axes(stage: StageFacts) -> list[int]:
     roots = stage.op.roots
     for node in postorder(roots, {id(read) for read in reads(roots)}):
         if isinstance(node, Binary) and node.op == "==" and isinstance(node.b, Const):
-            if isinstance(node.a, Axis) and node.a in short:
-                seen.setdefault(node.a, set()).add(int(node.b.value))
+            axis, value = node.a, node.b.value
+            # any number may stand there, also one that is no index
+            if isinstance(axis, Axis) and axis in short and value in range(int(axis.extent)):
+                seen.setdefault(axis, set()).add(int(value))
     return [at for axis, at in short.items() if len(seen.get(axis, ())) >= int(axis.extent) - 1]
 
 

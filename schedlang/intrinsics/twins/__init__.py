@@ -9,11 +9,11 @@ odd number, so that a read before the first write shows.  Run a kernel under
 from __future__ import annotations
 
 from schedlang.intrinsics.dialect import NAMES
-from schedlang.intrinsics.twins.arithmetic import *  # noqa: F403
-from schedlang.intrinsics.twins.clock import *  # noqa: F403
-from schedlang.intrinsics.twins.hints import *  # noqa: F403
-from schedlang.intrinsics.twins.math import *  # noqa: F403
-from schedlang.intrinsics.twins.memory import *  # noqa: F403
-from schedlang.intrinsics.twins.vectors import *  # noqa: F403
+from schedlang.intrinsics.twins.arithmetic import *
+from schedlang.intrinsics.twins.clock import *
+from schedlang.intrinsics.twins.hints import *
+from schedlang.intrinsics.twins.math import *
+from schedlang.intrinsics.twins.memory import *
+from schedlang.intrinsics.twins.vectors import *
 
 __all__ = list(NAMES)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.intrinsics.twins import *  # noqa: F403 - all that CPU kernels have
+from schedlang.intrinsics.twins import *
 from schedlang.intrinsics.twins.arithmetic import add, maximum, minimum, multiply
 from schedlang.intrinsics.twins.memory import load, store, vload, vload_half, vstore, vstore_half
 

@@ -11,22 +11,6 @@ Return ``sl.autoschedule(outs)`` for the target 'cuda'; ``outs`` is a tensor or 
 
 from __future__ import annotations
 
-from typing import Any
+from schedlang.tvm.topi.schedules import names_of
 
-from schedlang.tvm.topi import nn
-from schedlang.tvm.topi.schedules import missing, schedules
-
-_SCHEDULES = schedules("cuda", "cuda")
-
-
-def __getattr__(name: str) -> Any:
-    found = _SCHEDULES.get(name)
-    if found is None and name in nn.__all__:
-        found = getattr(nn, name)
-    if found is None:
-        raise missing("cuda", name, [*_SCHEDULES, *nn.__all__])
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*_SCHEDULES, *nn.__all__})
+__getattr__, __dir__ = names_of("cuda", "cuda")

@@ -11,22 +11,6 @@ Return ``sl.autoschedule(outs)`` for the present target; ``outs`` is a tensor or
 
 from __future__ import annotations
 
-from typing import Any
+from schedlang.tvm.topi.schedules import names_of
 
-from schedlang.tvm.topi import nn
-from schedlang.tvm.topi.schedules import missing, schedules
-
-_SCHEDULES = schedules("generic", None)
-
-
-def __getattr__(name: str) -> Any:
-    found = _SCHEDULES.get(name)
-    if found is None and name in nn.__all__:
-        found = getattr(nn, name)
-    if found is None:
-        raise missing("generic", name, [*_SCHEDULES, *nn.__all__])
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*_SCHEDULES, *nn.__all__})
+__getattr__, __dir__ = names_of("generic", None)

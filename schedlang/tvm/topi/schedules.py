@@ -15,6 +15,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeTypeError, MissingNameError, nearest
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
+from schedlang.tvm.topi import nn
 
 OPERATORS = (
     "adaptive_pool", "batch_matmul", "broadcast", "conv1d_ncw", "conv1d_nwc",
@@ -66,20 +67,30 @@ def _target(kind: str | None) -> Target | None:
     return Target(kind)
 
 
-def schedules(place: str, kind: str | None) -> dict[str, Callable[..., Schedule]]:
-    """Return the schedules of module ``topi.<place>`` by name."""
+def names_of(
+    place: str, kind: str | None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of the module ``topi.<place>``.
+
+    Its names are the schedules for the target ``kind``, and the operators of ``topi.nn``.
+    """
     names = [f"schedule_{operator}" for operator in OPERATORS]
-    return {name: schedule_of(place, name, kind) for name in names}
+    schedules = {name: schedule_of(place, name, kind) for name in names}
+
+    def found(name: str) -> Any:
+        if name in nn.__all__:
+            return getattr(nn, name)
+        if name in schedules:
+            return schedules[name]
+        hint = ""
+        if name.startswith("schedule_"):
+            hint = "; sl.autoschedule(outs) schedules any operator"
+        known = nearest(name, [*schedules, *nn.__all__])
+        raise MissingNameError(
+            f"module 'schedlang.topi.{place}' has no attribute {name!r}{known}{hint}"
+        )
+
+    return found, lambda: sorted({*schedules, *nn.__all__})
 
 
-def missing(place: str, name: str, known: Any) -> Exception:
-    """Return the error for a name that ``topi.<place>`` does not have."""
-    hint = ""
-    if name.startswith("schedule_"):
-        hint = "; sl.autoschedule(outs) schedules any operator"
-    return MissingNameError(
-        f"module 'schedlang.topi.{place}' has no attribute {name!r}{nearest(name, known)}{hint}"
-    )
-
-
-__all__ = ["OPERATORS", "missing", "schedule_of", "schedules"]
+__all__ = ["OPERATORS", "names_of", "schedule_of"]

@@ -11,22 +11,6 @@ Return ``sl.autoschedule(outs)`` for the target 'cpu'; ``outs`` is a tensor or a
 
 from __future__ import annotations
 
-from typing import Any
+from schedlang.tvm.topi.schedules import names_of
 
-from schedlang.tvm.topi import nn
-from schedlang.tvm.topi.schedules import missing, schedules
-
-_SCHEDULES = schedules("x86", "cpu")
-
-
-def __getattr__(name: str) -> Any:
-    found = _SCHEDULES.get(name)
-    if found is None and name in nn.__all__:
-        found = getattr(nn, name)
-    if found is None:
-        raise missing("x86", name, [*_SCHEDULES, *nn.__all__])
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*_SCHEDULES, *nn.__all__})
+__getattr__, __dir__ = names_of("x86", "cpu")

@@ -33,7 +33,12 @@ from schedlang.tvm.topi.nn.convolution_2d import (
 )
 from schedlang.tvm.topi.nn.convolution_3d import conv3d_ncdhw, conv3d_ndhwc
 from schedlang.tvm.topi.nn.depthwise import depthwise_conv2d_nchw, depthwise_conv2d_nhwc
-from schedlang.tvm.topi.nn.mapping import flatten, scale_shift_nchw, scale_shift_nhwc
+from schedlang.tvm.topi.nn.mapping import (
+    flatten,
+    scale_shift_nchw,
+    scale_shift_nchwc,
+    scale_shift_nhwc,
+)
 from schedlang.tvm.topi.nn.matrices import batch_matmul, dense, matmul
 from schedlang.tvm.topi.nn.norms import (
     batch_norm,
@@ -60,6 +65,7 @@ from schedlang.tvm.topi.nn.transposed import (
     conv1d_transpose_ncw,
     conv2d_transpose_nchw,
     conv3d_transpose_ncdhw,
+    group_conv1d_transpose_ncw,
     group_conv2d_transpose_nchw,
 )
 from schedlang.tvm.topi.nn.upsampling import upsampling
@@ -81,9 +87,10 @@ __all__ = [
     "conv3d_ncdhw", "conv3d_ndhwc", "conv3d_transpose_ncdhw", "dense", "depth_to_space",
     "depthwise_conv2d_NCHWc", "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc", "dilate", "elu",
     "flatten", "gelu", "gelu_tanh", "global_pool", "group_conv1d_ncw", "group_conv1d_nwc",
-    "group_conv2d_nchw", "group_conv2d_nhwc", "group_conv2d_transpose_nchw", "group_norm", "gru",
-    "gru_cell", "hard_sigmoid", "hard_swish", "instance_norm", "l2_normalize", "layer_norm",
-    "leaky_relu", "log_softmax", "lrn", "lstm", "lstm_cell", "matmul", "mirror_pad", "pad",
-    "pool1d", "pool2d", "pool3d", "prelu", "relu", "rms_norm", "scale_shift_nchw",
-    "scale_shift_nhwc", "silu", "softmax", "space_to_depth", "sparse_dense", "upsampling",
+    "group_conv1d_transpose_ncw", "group_conv2d_nchw", "group_conv2d_nhwc",
+    "group_conv2d_transpose_nchw", "group_norm", "gru", "gru_cell", "hard_sigmoid", "hard_swish",
+    "instance_norm", "l2_normalize", "layer_norm", "leaky_relu", "log_softmax", "lrn", "lstm",
+    "lstm_cell", "matmul", "mirror_pad", "pad", "pool1d", "pool2d", "pool3d", "prelu", "relu",
+    "rms_norm", "scale_shift_nchw", "scale_shift_nchwc", "scale_shift_nhwc", "silu", "softmax",
+    "space_to_depth", "sparse_dense", "upsampling",
 ]  # fmt: skip

@@ -8,8 +8,12 @@ from schedlang.arrays.shapes import size_of
 from schedlang.arrays.shaping import reshape
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError
-from schedlang.tvm.topi.checks import check_shape, check_tensor, laid_out
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.tvm.topi.checks import MEANINGS, check_shape, check_tensor, laid_out
 from schedlang.tvm.topi.stages import compute, stage_of
+
+# names of the axes of each layout
+AXES = {"NCHW": "nchw", "NHWC": "nhwc", "NCHWc": ["n", "c", "h", "w", "ci"]}
 
 
 def flatten(data: Any) -> Tensor:
@@ -47,15 +51,29 @@ def scale_shift_nhwc(Input: Any, Scale: Any, Shift: Any) -> Tensor:
     return _scale_shift(Input, Scale, Shift, "NHWC")
 
 
+def scale_shift_nchwc(Input: Any, Scale: Any, Shift: Any) -> Tensor:
+    """Return ``Input * Scale[C, c] + Shift[C, c]``, by the channel ``C``, ``c`` of ``NCHWc``.
+
+    >>> import schedlang as sl
+    >>> A, s = sl.placeholder((1, 3, 4, 4, 8), name="A"), sl.placeholder((3, 8), name="s")
+    >>> scale_shift_nchwc(A, s, s)
+    Tensor(scale_shift_nchwc: float32[1, 3, 4, 4, 8])
+    """
+    return _scale_shift(Input, Scale, Shift, "NCHWc")
+
+
 def _scale_shift(data: Any, scale: Any, shift: Any, layout: str) -> Tensor:
     name = f"scale_shift_{layout.lower()}"
     asked = f"topi.nn.{name}"
     laid_out(asked, data, "Input", layout)
-    at = layout.index("C")
+    channels = [place for place, letter in enumerate(layout) if letter in "Cc"]
     for given, what in ((scale, "Scale"), (shift, "Shift")):
-        check_tensor(asked, given, what, "channels")
-        check_shape(asked, given, what, (data.shape[at],))
-    made: Tensor = compute(
-        name, data.shape, lambda *i: data[i] * scale[i[at]] + shift[i[at]], list(layout.lower())
-    )
+        check_tensor(asked, given, what, *(MEANINGS[layout[place]] for place in channels))
+        check_shape(asked, given, what, [data.shape[place] for place in channels])
+
+    def element(*axes: Axis) -> Expr:
+        channel = tuple(axes[place] for place in channels)
+        return data[axes] * scale[channel] + shift[channel]
+
+    made: Tensor = compute(name, data.shape, element, AXES[layout])
     return made

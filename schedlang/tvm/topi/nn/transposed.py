@@ -42,6 +42,22 @@ def conv1d_transpose_ncw(
     return _transposed(data, kernel, stride, padding, out_dtype, output_padding, 1, 1)
 
 
+def group_conv1d_transpose_ncw(
+    data: Any, kernel: Any, stride: Any, padding: Any, out_dtype: Any = None,
+    output_padding: Any = 0, groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """Return the transposed convolution with ``kernel[c, o // groups, w]``.
+
+    See :func:`conv2d_transpose_nchw`.
+
+    >>> import schedlang as sl
+    >>> A, W = sl.placeholder((1, 4, 8), name="A"), sl.placeholder((4, 3, 4), name="W")
+    >>> group_conv1d_transpose_ncw(A, W, 2, 1, groups=2)
+    Tensor(group_conv1d_transpose_ncw: float32[1, 6, 16])
+    """
+    return _transposed(data, kernel, stride, padding, out_dtype, output_padding, groups, 1)
+
+
 def conv2d_transpose_nchw(
     Input: Any, Filter: Any, strides: Any, padding: Any, out_dtype: Any = None,
     output_padding: Any = 0,

@@ -16,7 +16,8 @@ from schedlang.arrays.shapes import extent
 from schedlang.compute.reduce import reduce_axis
 from schedlang.compute.reduce import sum as total
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import ComputeError, explain
+from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.construct import as_expr, binary, cast, const, select
 from schedlang.tvm.topi.checks import (
@@ -180,9 +181,19 @@ def _tile_of(layout: str, weight: Any) -> int:
 
 
 def _check_tile(asked: str, tile_size: Any) -> int:
-    if isinstance(tile_size, bool) or tile_size not in POINTS:
+    if isinstance(tile_size, bool) or tile_size not in list(POINTS):
         raise ComputeError(f"{asked}: tile_size={tile_size!r} must be 2 or 4")
     return int(tile_size)
+
+
+def _dtype_of(asked: str, out_dtype: Any, data: Tensor, weight: Tensor) -> str:
+    dtype = result_dtype(out_dtype, data, weight)
+    if not dtypes.is_float(dtype):
+        raise ComputeTypeError(
+            f"{asked}: out_dtype={dtype!r} must be a dtype of floats, since the transforms "
+            "multiply by fractions; topi.nn.conv2d takes others"
+        )
+    return dtype
 
 
 def _weights(
@@ -271,11 +282,11 @@ def _winograd(
     if pre_computed:
         check_tensor(asked, weight, "weight", "m + 2", "m + 2", *(MEANINGS[c] for c in order))
         check_shape(asked, weight, "weight", (m + 2, m + 2, *weight.shape[2:]))
-        dtype, u_weight = result_dtype(out_dtype, data, weight), weight
+        dtype, u_weight = _dtype_of(asked, out_dtype, data, weight), weight
     else:
         kernel_layout = "OIHW" if layout == "NCHW" else "HWIO"
         laid_out(asked, weight, "weight", kernel_layout)
-        dtype = result_dtype(out_dtype, data, weight)
+        dtype = _dtype_of(asked, out_dtype, data, weight)
         u_weight = _weights(asked, weight, kernel_layout, m, layout, dtype)
     size, channels = dict(zip(layout, data.shape)), dict(zip(order, u_weight.shape[2:]))
     check_same(asked, size["C"], f"the number of channels of data {data.name}",
