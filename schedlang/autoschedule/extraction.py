@@ -54,7 +54,7 @@ def extracted(
                 made[tensor] = _placeholder(tensor, names)
         twin = _scan(op, made, names) if isinstance(op, ScanOp) else _compute(op, made, names)
         outputs = tuple(
-            Tensor(_name_of(t, names), t.shape, t.dtype, twin, t.value_index) for t in op.outputs
+            Tensor(name_of(t, names), t.shape, t.dtype, twin, t.value_index) for t in op.outputs
         )
         object.__setattr__(twin, "outputs", outputs)
         made.update(zip(op.outputs, outputs))
@@ -110,8 +110,11 @@ def _op_name(op: ComputeOp | ScanOp, names: Mapping[Tensor, str]) -> str:
     return names.get(op.outputs[0], op.name)
 
 
-def _name_of(tensor: Tensor, names: Mapping[Tensor, str]) -> str:
-    """Return the name of a tensor whose operation has its name from ``names``."""
+def name_of(tensor: Tensor, names: Mapping[Tensor, str]) -> str:
+    """Return the name of a tensor in a computation whose stages have ``names``.
+
+    The keys of ``names`` are the first outputs of stages.
+    """
     op = tensor.op
     if isinstance(op, PlaceholderOp):
         return names.get(tensor, tensor.name)
@@ -123,7 +126,7 @@ def _placeholder(tensor: Tensor, names: Mapping[Tensor, str]) -> Tensor:
     """Return an input of the same shape; an input itself is kept."""
     if isinstance(tensor.op, PlaceholderOp):
         return tensor
-    return PlaceholderOp(_name_of(tensor, names), tensor.shape, tensor.dtype).output()
+    return PlaceholderOp(name_of(tensor, names), tensor.shape, tensor.dtype).output()
 
 
-__all__ = ["Subgraph", "extracted"]
+__all__ = ["Subgraph", "extracted", "name_of"]

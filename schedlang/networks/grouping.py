@@ -221,9 +221,11 @@ class _Parts:
         )  # fmt: skip
 
     def _ends_in(self, node: Node, inside: Collection[Node]) -> bool:
-        """Return whether only nodes ``inside`` read a node, which no one else needs."""
-        needed = node in self.sketch.ends or node in self.sketch.flow.results
-        return not needed and all(reader in inside for reader in self.sketch.readers[node])
+        """Return whether only nodes ``inside`` read a node, and none of these is a product."""
+        if node in self.sketch.ends or node in self.sketch.flow.results:
+            return False
+        readers = self.sketch.readers[node]
+        return all(reader in inside and reader.kind != PRODUCT for reader in readers)
 
     def _starts_before(self, part: Draft, draft: Draft) -> bool:
         """Return whether all that ``part`` reads is there before ``draft`` is computed."""

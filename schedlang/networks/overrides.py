@@ -7,7 +7,7 @@ from typing import Any
 
 from schedlang.compute.graph import placeholders
 from schedlang.errors import NetworkError, explain, nearest
-from schedlang.networks.dataflow import SCAN, Flow, Node
+from schedlang.networks.dataflow import COPY, ELEMENTWISE, REDUCTION, SCAN, Flow, Node
 from schedlang.networks.grouping import Draft
 
 
@@ -186,13 +186,16 @@ def _merged(
 def main_name(draft: Draft) -> str:
     """Return the name of a part: that of its product, reduction or scan, else of its last stage.
 
-    Of several reductions over the same rows, as in a softmax, it is that of the last stage.
+    If a reduction serves a stage that goes over the same rows again, as in a softmax or a norm, it
+    is that of the last stage, too.
     """
     nodes = sorted(draft.nodes, key=lambda node: node.index)
     mains = [node for node in nodes if node.kind == draft.kind]
-    if draft.kind in ("copy", "elementwise") or (draft.kind == "reduction" and len(mains) > 1):
+    main = max(mains, key=lambda node: node.evaluations)
+    again = draft.kind == REDUCTION and nodes[-1].results > main.results
+    if draft.kind in (COPY, ELEMENTWISE) or again or (draft.kind == REDUCTION and len(mains) > 1):
         return nodes[-1].name
-    return max(mains, key=lambda node: node.evaluations).name
+    return main.name
 
 
 __all__ = ["ends_of", "fused", "main_name"]

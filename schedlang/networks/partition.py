@@ -192,8 +192,9 @@ def partition(
     """
     tensors = tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
     computed = [t for t in tensors if not isinstance(getattr(t, "op", None), PlaceholderOp)]
-    if computed:
-        empty_schedule(computed, "partition")
+    if computed or not tensors:
+        # checks them
+        empty_schedule([*dict.fromkeys(computed)], "partition")
     given = checked_sizes("partition", tensors, sizes)
     values = {v: given.get(v.name, SYMBOLIC) for v in variables(tensors) if v.is_size}
     flow = flow_of(tensors, values)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.autoschedule.extraction import extracted
+from schedlang.autoschedule.extraction import extracted, name_of
 from schedlang.autoschedule.scheduler import autoschedule
 from schedlang.compute.arrays import as_numpy
 from schedlang.compute.graph import operations, placeholders
@@ -122,7 +122,7 @@ def prepare(
              if not isinstance(op, PlaceholderOp)}  # fmt: skip
     frontier = _frontier(ops, whole, given)
     places = {
-        t: PlaceholderOp(names.get(t, t.name), t.shape, t.dtype).output() for t in frontier
+        t: PlaceholderOp(name_of(t, names), t.shape, t.dtype).output() for t in frontier
     }
     copies = extracted(in_order(whole, ends=places), names, places)
     made = tuple(copies.get(t, t) for t in whole)
