@@ -119,6 +119,10 @@ class TuningError(SchedlangError, ValueError):
     """A search that cannot start or continue: a wrong template, database or option."""
 
 
+class FrontendError(SchedlangError, ValueError):
+    """A model of another library that cannot become a computation, or not as it was given."""
+
+
 class PlotError(SchedlangError, ValueError):
     """A picture that cannot be drawn: sizes without numbers, order that data decide, no GPU."""
 
