@@ -1,6 +1,7 @@
 """What type checkers see: ``compute`` and ``schedule`` are packages that can be called."""
 
 from schedlang import errors as errors
+from schedlang import frontend as frontend
 from schedlang import nd as nd
 from schedlang import plot as plot
 from schedlang import runtime as runtime

@@ -123,6 +123,10 @@ class NetworkError(SchedlangError, ValueError):
     """A network that cannot be prepared or partitioned as was asked: weights, cuts, fusions."""
 
 
+class FrontendError(SchedlangError, ValueError):
+    """A model of another library that cannot become a computation, or not as it was given."""
+
+
 class PlotError(SchedlangError, ValueError):
     """A picture that cannot be drawn: sizes without numbers, order that data decide, no GPU."""
 

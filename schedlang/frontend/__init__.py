@@ -1,0 +1,12 @@
+"""Models of other libraries as computations: see docs/networks.md.
+
+Each importer returns an :class:`Imported`. The library that made the model is imported when its
+importer is called.
+"""
+
+from __future__ import annotations
+
+from schedlang.frontend.imported import Imported
+from schedlang.frontend.torch.module import from_torch
+
+__all__ = ["Imported", "from_torch"]

@@ -1,0 +1,125 @@
+"""``Imported``: a model of another library as tensors, with the values of its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from schedlang.compute.graph import placeholders
+from schedlang.compute.reference import reference
+from schedlang.compute.tensor import PlaceholderOp, Tensor, declared, shape_text
+from schedlang.errors import CallTypeError, FrontendError
+
+
+@dataclass(frozen=True, eq=False)
+class Imported:
+    """A model of another library: what it computes, and the values of its weights.
+
+    ``outputs`` are distinct tensors, made by operators of topi from ``inputs``, placeholders in the
+    order in which the model takes them, and from the keys of ``params``. Those are placeholders
+    too, each with its value, an array of the dtype and the values that the model has.
+
+    ``layers`` says which layer of the model a stage is a part of: it maps the name of a stage to
+    the name that the layer has in the model, such as ``"layer1.0.conv1"``. ``structure`` is the
+    form of what the model returns: tuples, lists and dicts that have the position of an output for
+    each tensor, and ``None`` where the model returns that. By default the outputs are a tuple, or
+    one tensor.
+
+    Raises :class:`~schedlang.errors.FrontendError` for parts that do not fit together.
+
+    >>> import schedlang as sl
+    >>> from schedlang import topi
+    >>> X, W = sl.placeholder((2, 3), name="X"), sl.placeholder((4, 3), name="W")
+    >>> Y = sl.named("fc", topi.nn.dense(X, W))
+    >>> model = Imported((Y,), (X,), {W: np.ones((4, 3), "float32")}, {"fc": "fc"}, {"logits": 0})
+    >>> print(model)
+    X: float32[2, 3] -> fc: float32[2, 4]; 1 parameter, 48 B
+    >>> model.reference(np.ones((2, 3), "float32"))["logits"].tolist()
+    [[3.0, 3.0, 3.0, 3.0], [3.0, 3.0, 3.0, 3.0]]
+    """
+
+    outputs: tuple[Tensor, ...]
+    inputs: tuple[Tensor, ...]
+    params: Mapping[Tensor, np.ndarray]
+    layers: Mapping[str, str] = field(default_factory=dict)
+    structure: Any = ()
+
+    def __post_init__(self) -> None:
+        if not self.outputs:
+            raise FrontendError("a model without outputs: it computes nothing")
+        if len({*self.outputs}) < len(self.outputs):
+            raise FrontendError("an output is given twice: structure may have a position twice")
+        if self.structure == ():
+            whole: Any = tuple(range(len(self.outputs))) if len(self.outputs) > 1 else 0
+            object.__setattr__(self, "structure", whole)
+        _check_inputs(self)
+        _check_params(self.params)
+
+    def structured(self, values: Sequence[Any]) -> Any:
+        """Return ``values``, one for each output, in the form in which the model returns them.
+
+        >>> import schedlang as sl
+        >>> X = sl.placeholder((2,), name="X")
+        >>> model = Imported((X + 1, X * 2), (X,), {}, structure={"more": 0, "pair": (1, None)})
+        >>> model.structured(["a", "b"])
+        {'more': 'a', 'pair': ('b', None)}
+        """
+        return _filled(self.structure, values)
+
+    def reference(self, *arrays: Any, **sizes: Any) -> Any:
+        """Return what the model computes from one array an input, by NumPy, without schedules.
+
+        The result has the form in which the model returns it. ``sizes`` are the symbolic sizes that
+        the shape of no input determines. Raises the errors of :func:`schedlang.reference`.
+        """
+        if len(arrays) != len(self.inputs):
+            taken = ", ".join(map(declared, self.inputs))
+            raise CallTypeError(f"{len(arrays)} arrays were given, but the model takes: {taken}")
+        evaluated = reference(self.outputs)
+        given = dict(zip(self.inputs, arrays))
+        given.update(self.params)
+        found = evaluated(**{t.name: given[t] for t in evaluated.inputs}, **sizes)
+        return self.structured(found if len(self.outputs) > 1 else (found,))
+
+    def __str__(self) -> str:
+        count, size = len(self.params), sum(array.nbytes for array in self.params.values())
+        return (
+            f"{', '.join(map(declared, self.inputs))} -> {', '.join(map(declared, self.outputs))}; "
+            f"{count} parameter{'s' * (count != 1)}, {size:,} B"
+        )
+
+    def __repr__(self) -> str:
+        return f"Imported({self})"
+
+
+def _filled(structure: Any, values: Sequence[Any]) -> Any:
+    if isinstance(structure, dict):
+        return {key: _filled(value, values) for key, value in structure.items()}
+    if isinstance(structure, (tuple, list)):
+        return type(structure)(_filled(value, values) for value in structure)
+    return None if structure is None else values[structure]
+
+
+def _check_inputs(model: Imported) -> None:
+    """Raise unless the graph reads declared placeholders alone, and all have names of their own."""
+    declared_ones = {*model.inputs, *model.params}
+    for tensor in declared_ones:
+        if not isinstance(tensor.op, PlaceholderOp):
+            raise FrontendError(f"{tensor.name} is computed, so that it is no input or parameter")
+    if len({t.name for t in declared_ones}) < len(model.inputs) + len(model.params):
+        raise FrontendError("two inputs or parameters have the same name, or one is given twice")
+    undeclared = [t.name for t in placeholders(model.outputs) if t not in declared_ones]
+    if undeclared:
+        raise FrontendError(f"{undeclared[0]} is read, but is neither an input nor a parameter")
+
+
+def _check_params(params: Mapping[Tensor, np.ndarray]) -> None:
+    for tensor, array in params.items():
+        if array.dtype.name != tensor.dtype or array.shape != tensor.shape:
+            raise FrontendError(
+                f"parameter {declared(tensor)} has a value of dtype {array.dtype.name} and shape "
+                f"{shape_text(array.shape)}"
+            )
