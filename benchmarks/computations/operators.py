@@ -25,6 +25,11 @@ def dense(work: Work) -> list[sl.Tensor]:
     return [X, W, B, topi.nn.dense(X, W, B)]
 
 
+def column_sum(work: Work) -> list[sl.Tensor]:
+    (X,) = _given(work)
+    return [X, topi.sum(X, axis=0)]
+
+
 def average_pool(work: Work) -> list[sl.Tensor]:
     (X,) = _given(work)
     k = work.sizes["k"]
@@ -60,7 +65,7 @@ def _activation(kind: str, function: Callable[[Any], sl.Tensor]) -> Any:
 
 
 COMPUTATIONS = (
-    add, bias_relu, dense, average_pool, global_pool, lstm_sequence, gru_sequence,
+    add, bias_relu, dense, column_sum, average_pool, global_pool, lstm_sequence, gru_sequence,
     _activation("relu", topi.nn.relu), _activation("sigmoid", topi.sigmoid),
     _activation("silu", topi.nn.silu), _activation("gelu", topi.nn.gelu),
 )  # fmt: skip

@@ -47,7 +47,7 @@ def activation(kind: str, *shape: int) -> Work:
 
 ACTIVATIONS = {
     "relu": lambda x: np.maximum(x, 0),
-    "sigmoid": sigmoid,
+    "sigmoid": lambda x: sigmoid(x),
     "silu": lambda x: x * sigmoid(x),
     "gelu": lambda x: x * 0.5 * (1 + _erf(x / sqrt(2)).astype("float64")),
 }
