@@ -26,6 +26,8 @@ VIEWS = frozenset(
     )
 )  # fmt: skip
 
+# operators that write no element, though their schema does not say so
+NOTHING = (torch.ops.aten._unsafe_view, torch.ops.aten.empty, torch.ops.aten.empty_like)
 # a statement of inductor's module that calls a kernel, of its own or of a library
 CALL = re.compile(r"^\s*(?:\w+ = )?(?:cpp_\w+\(|extern_kernels\.|torch\.ops\.|aten\.)", re.M)
 
@@ -73,11 +75,15 @@ def _dispatched(call: Any, work: Work) -> int:
 
 
 class Counter(TorchDispatchMode):
+    """Counts the operators that write elements: no views, no bare allocations."""
+
     count = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         aliased = [r.alias_info for r in func._schema.returns if r.alias_info is not None]
-        if not aliased or any(a.is_write for a in aliased):
+        if func.overloadpacket not in NOTHING and (
+            not aliased or any(a.is_write for a in aliased)
+        ):
             self.count += 1
         return func(*args, **(kwargs or {}))
 
