@@ -30,7 +30,10 @@ ROUNDS = 5
 LEAST = 0.3
 # a case that has taken more seconds than this stops after three samples
 ENOUGH = 2.0
-PACKAGES = ("numpy", "numba", "llvmlite", "numba-cuda", "torch", "triton", "halide", "apache-tvm")
+PACKAGES = (
+    "numpy", "numba", "llvmlite", "numba-cuda", "torch", "torchvision", "triton", "halide",
+    "onnxruntime", "openvino", "apache-tvm",
+)  # fmt: skip
 
 
 class Unavailable(Exception):

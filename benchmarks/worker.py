@@ -21,9 +21,9 @@ from typing import Any
 
 from benchmarks.cache import folder
 from benchmarks.harness import Unavailable
+from benchmarks.peers import THREADS
 
 ROOT = Path(__file__).parent.parent
-THREADS = 2
 # seconds of untimed calls before a sample, and of the calls of a sample
 WARMUP = 0.005
 WINDOW = 0.02
@@ -39,18 +39,23 @@ SETTLE_STEP, SETTLE_TIMEOUT = 0.005, 1.0
 
 def environment() -> dict[str, str]:
     """Return the environment of all workers: their threads, and a malloc that keeps its memory."""
-    made = dict(os.environ)
-    for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "HL"):
-        made[f"{name}_NUM_THREADS"] = str(THREADS)
-    made |= {
+    return threads_and_caches() | {
         "MALLOC_MMAP_MAX_": "0",
         "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
         "MALLOC_TOP_PAD_": str(64 << 20),
+    }
+
+
+def threads_and_caches() -> dict[str, str]:
+    """Return an environment with the threads of all implementations, and caches of our own."""
+    made = dict(os.environ)
+    for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "HL", "TVM"):
+        made[f"{name}_NUM_THREADS"] = str(THREADS)
+    return made | {
         "NUMBA_CACHE_DIR": str(folder("numba")),
         "TORCHINDUCTOR_CACHE_DIR": str(folder("inductor")),
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }
-    return made
 
 
 class Worker:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import schedlang as sl
-from benchmarks.computations import families, gradients, table
+from benchmarks.computations import families, gradients, operators, table
 from benchmarks.works import Work
 
 KINDS: dict[str, Callable[[Work], list[sl.Tensor]]] = {
-    f.__name__: f for f in (*table.COMPUTATIONS, *families.COMPUTATIONS, *gradients.COMPUTATIONS)
+    f.__name__: f
+    for module in (table, families, gradients, operators)
+    for f in module.COMPUTATIONS
 }
 
 

@@ -13,6 +13,8 @@ from importlib.util import find_spec
 from benchmarks.works import Work
 
 Call = Callable[[], object]
+# the threads of every implementation
+THREADS = 2
 
 
 @dataclass(frozen=True)
@@ -49,4 +51,4 @@ PEERS = (
     Peer("Halide by hand", "halide_peer", ("halide",), frozenset({"box_blur", "jacobi", "chain"})),
 )
 
-__all__ = ["PEERS", "Call", "Peer"]
+__all__ = ["PEERS", "THREADS", "Call", "Peer"]

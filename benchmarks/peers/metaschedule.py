@@ -18,9 +18,9 @@ from statistics import mean
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
+from benchmarks.peers import THREADS
+
 PACKAGES = ("tvm", "xgboost", "psutil", "cloudpickle")
-# its default is all cores of the machine, even where the process may use only some of them
-THREADS = 2
 # seconds for a build, and for a run: each starts a process that imports TVM, which alone takes the
 # default of 30 seconds on some machines
 TIMEOUT = 120.0
@@ -53,13 +53,25 @@ def search(n: int, trials: int, seed: int) -> Found:
     """Search with at most ``trials`` candidates, in a process of its own."""
     numbers = [str(number) for number in (n, trials, seed)]
     command = [sys.executable, "-m", "benchmarks.peers.metaschedule", *numbers]
+    # its default is all cores of the machine, even where the process may use only some of them
     given = {**os.environ, "TVM_NUM_THREADS": str(THREADS)}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=given)
     return Found(**json.loads(done.stdout.splitlines()[-1]))
 
 
-def _search(n: int, trials: int, seed: int) -> Found:
+def host_target() -> dict[str, object]:
+    """Return TVM's description of this machine."""
     import llvmlite.binding as llvm
+
+    # A virtual machine may hide features that the processor's model has.
+    features = llvm.get_host_cpu_features()
+    hidden = [f"-{name}" for name in sorted(features) if not features[name]]
+    return {
+        "kind": "llvm", "mcpu": llvm.get_host_cpu_name(), "mattr": hidden, "num-cores": THREADS,
+    }  # fmt: skip
+
+
+def _search(n: int, trials: int, seed: int) -> Found:
     import tvm
     from tvm import te
     from tvm.s_tir import meta_schedule
@@ -67,17 +79,11 @@ def _search(n: int, trials: int, seed: int) -> Found:
     a, b = (te.placeholder((n, n), name=name) for name in "AB")
     k = te.reduce_axis((0, n), name="k")
     c = te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
-    # A virtual machine may hide features that the processor's model has.
-    features = llvm.get_host_cpu_features()
-    hidden = [f"-{name}" for name in sorted(features) if not features[name]]
-    target = {
-        "kind": "llvm", "mcpu": llvm.get_host_cpu_name(), "mattr": hidden, "num-cores": THREADS,
-    }  # fmt: skip
     start = perf_counter()
     with TemporaryDirectory() as folder:
         database = meta_schedule.tir_integration.tune_tir(
             mod=te.create_prim_func([a, b, c]),
-            target=tvm.target.Target(target),
+            target=tvm.target.Target(host_target()),
             work_dir=folder,
             max_trials_global=trials,
             num_trials_per_iter=min(ROUND, trials),

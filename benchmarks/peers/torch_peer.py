@@ -36,10 +36,16 @@ def prepare(implementation: str, work: Work, arrays: Arrays, outs: Arrays) -> Ca
 
 def compiled(work: Work) -> Callable[[list[Any], list[Any]], object]:
     """Compile a work with ``torch.compile``. Its call takes the lists of inputs and outputs."""
-    formula: Callable[..., Any] = globals()[work.kind]
+    return compiled_formula(globals()[work.kind], work, work.kind in RETURNED)
+
+
+def compiled_formula(
+    formula: Callable[..., Any], work: Work, returned: bool
+) -> Callable[[list[Any], list[Any]], object]:
+    """Compile ``formula``, whose call returns its result, or else copies it into the output."""
     sizes = dict(work.sizes)
     torch._dynamo.reset()
-    if work.kind in RETURNED:
+    if returned:
 
         def whole(inputs: list[Any]) -> Any:
             return formula(sizes, *inputs)

@@ -22,7 +22,8 @@ class Work:
     ``kind`` selects an implementation's code and ``sizes`` are its parameters. ``oracle`` computes
     the outputs in float64 from the inputs by name. ``bound`` is the ceiling that bounds the work:
     ``"fma"`` (multiply-adds) or ``"copy"`` (memory). A result is right if it differs from the
-    oracle by at most ``atol + rtol * |oracle|``. Inputs are uniform in ``[low, high)``.
+    oracle by at most ``atol + rtol * |oracle|``, to which a whole network adds ``of_largest`` of
+    the oracle's largest element. Inputs are uniform in ``[low, high)``.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Work:
     atol: float = 1e-5
     low: float = -1.0
     high: float = 1.0
+    of_largest: float = 0.0
 
     @property
     def bytes(self) -> float:
@@ -75,8 +77,10 @@ class Work:
             if found.dtype != np.float32:
                 return f"{name} is {found.dtype}"
             apart = np.abs(found - want) - self.rtol * np.abs(want)
-            if not (worst := float(apart.max())) <= self.atol:
-                return f"{name} is off by {worst:.3g} more than {self.rtol:g} of its value"
+            allowed = self.atol + self.of_largest * float(np.abs(want).max())
+            if not (worst := float(apart.max())) <= allowed:
+                more = f" more than {self.rtol:g} of its value" if self.rtol else ""
+                return f"{name} is off by {worst:.3g}{more}, and {allowed:.3g} is allowed"
         return ""
 
 

@@ -16,7 +16,7 @@ from schedlang.compute.tensor import PlaceholderOp, Tensor, declared
 from schedlang.errors import CallTypeError, NetworkError, explain, shown
 from schedlang.ir.printer import bytes_text
 from schedlang.markup.text import printable
-from schedlang.networks.call import NetworkModule
+from schedlang.networks.module import NetworkModule
 from schedlang.networks.kernels import PartKernel, Source, kernel_of, part_kernels
 from schedlang.networks.memory import MemoryPlan
 from schedlang.networks.partition import Partition, equal_parts, partition

@@ -1,0 +1,165 @@
+"""Compare whole networks with the runtimes that people use, and check every result.
+
+    python -m benchmarks.networks [--small] [--only PATTERN] [--json FILE] [--rounds N]
+                                  [--tvm-trials N]
+
+Everything is float32, warm, on two threads, with the same weights. The runtimes of a row take
+turns, each in a process of its own (``worker.py``). Further columns come from another new process
+(``fresh_process.py``), which loads what was compiled before. They are
+
+* ``of best``: the best runtime's time over the row's own;
+* ``first``: the seconds from the imports to the first result;
+* ``peak``: the most memory of the process during that and later calls, above its start;
+* ``calls``: the most during later calls, above the memory of the libraries alone;
+* ``allocs``: the allocations of one call;
+* ``kernels``: the kernels that one call runs.
+
+A result is right within 1e-3 of the largest output of the network in float64. ``--small`` runs
+networks of a few layers, as a test of the benchmark; their times mean nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from math import exp, log
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks import cache, fresh_process
+from benchmarks.cpu import Run
+from benchmarks.fresh_process import Failed
+from benchmarks.harness import Case, Column, Row, Unavailable, main
+from benchmarks.peers import Peer, allocations
+from benchmarks.peers.networks import NETWORK_PEERS, OURS, tvm_tuned
+from benchmarks.worker import REPLY_TIMEOUT, threads_and_caches
+from benchmarks.works import NETWORKS, SMALL, Work
+
+ROUNDS = 15
+MEGABYTE = 1e6
+
+
+def cases(run: Run, works: Sequence[Work], trials: int = 0) -> Iterator[Case]:
+    """Yield the cases of each network: the peers, TVM also after ``trials``, then ours."""
+    tuned = (tvm_tuned(trials),) if trials else ()
+    for work in works:
+        for peer in (*NETWORK_PEERS, *tuned, OURS):
+            if peer.has(work):
+                yield case(run, work, peer)
+
+
+def case(run: Run, work: Work, peer: Peer) -> Case:
+    """Return a case that builds a network, calls it in a new process, then times it in a worker."""
+    timed = run.case(work, "networks", peer.implementation, peer.missing())
+
+    def prepare() -> Callable[[], object]:
+        log = cache.folder("logs") / f"{peer.implementation.replace(' ', '_')}_fresh.txt"
+        given = threads_and_caches() | {"SCHEDLANG_CACHE": str(run.scratch / "kernels")}
+        preloads: dict[str, str] = {}
+        if not allocations.missing():
+            preloads["LD_PRELOAD"] = str(allocations.library(cache.folder("allocations")))
+        try:
+            for what, extra in (("build", {}), ("first", preloads)):
+                timed.facts.update(
+                    fresh_process.ask(what, peer.implementation, work, given | extra, log,
+                                      REPLY_TIMEOUT)
+                )  # fmt: skip
+        except Failed as reason:
+            raise Unavailable(str(reason)) from None
+        return timed.prepare()
+
+    return replace(timed, prepare=prepare)
+
+
+def ours(row: Row) -> bool:
+    return row.case.implementation == OURS.implementation
+
+
+def best_peer(group: Sequence[Row]) -> Row | None:
+    """Return the fastest correct row that is not ours."""
+    peers = [r for r in group if r.correct and not ours(r)]
+    return min(peers, key=lambda r: r.seconds) if peers else None
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """Return the best peer of each network and the geometric mean of our speed over it."""
+    lines, ratios = ["best peer of each network:"], []
+    for work, members in groupby(rows, lambda r: r.case.work):
+        group = list(members)
+        best = best_peer(group)
+        if best is None:
+            lines.append(f"  {work}: none is right")
+            continue
+        line = f"  {work}: {best.case.implementation}, {best.seconds * 1e3:.4g} ms"
+        mine = next((r for r in group if ours(r) and r.correct), None)
+        if mine is not None:
+            ratios.append(best.seconds / mine.seconds)
+            line += f"; schedlang {ratios[-1]:.2f} of it"
+        lines.append(line)
+    if ratios:
+        mean = exp(sum(map(log, ratios)) / len(ratios))
+        lines.append(f"schedlang: {mean:.3f} of the best peer (geometric mean of {len(ratios)})")
+    else:
+        lines.append("schedlang has no row here")
+    return "\n".join(lines)
+
+
+def _of_best(row: Row, group: Sequence[Row]) -> str:
+    best = best_peer(group)
+    return "" if best is None else f"{best.seconds / row.seconds:.2f}"
+
+
+def _fact(name: str, form: Callable[[Any], str]) -> Callable[[Row, Sequence[Row]], str]:
+    def text(row: Row, _: Sequence[Row]) -> str:
+        value = row.case.facts.get(name)
+        return "" if value is None else form(value)
+
+    return text
+
+
+def _gflops(row: Row, _: Sequence[Row]) -> str:
+    flops = row.case.facts.get("flops")
+    return "" if flops is None else f"{flops / row.seconds * 1e-9:.4g}"
+
+
+def _memory(value: float) -> str:
+    return f"{value / MEGABYTE:.0f} MB"
+
+
+COLUMNS = (
+    Column("GFLOP/s", _gflops),
+    Column("of best", _of_best),
+    Column("first", _fact("first_seconds", lambda v: f"{v:.2f} s")),
+    Column("peak", _fact("peak_bytes", _memory)),
+    Column("calls", _fact("calls_bytes", _memory)),
+    Column("allocs", _fact("allocations", lambda v: f"{v:.0f}")),
+    Column("kernels", _fact("kernels", str)),
+)
+
+
+def run_all(given: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.networks", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     allow_abbrev=False)  # fmt: skip
+    parser.add_argument("--small", action="store_true", help="networks of a few layers")
+    parser.add_argument("--tvm-trials", type=int, default=0, metavar="N",
+                        help="add TVM after a search of N trials for each network")  # fmt: skip
+    options, rest = parser.parse_known_args(given)
+    with TemporaryDirectory() as scratch:
+        run = Run(Path(scratch))
+        try:
+            return main(
+                "whole networks, float32, two threads",
+                cases(run, SMALL if options.small else NETWORKS, options.tvm_trials), COLUMNS,
+                arguments=rest, summary=summary, rounds=ROUNDS,
+            )  # fmt: skip
+        finally:
+            run.close()
+
+
+if __name__ == "__main__":
+    sys.exit(run_all())
