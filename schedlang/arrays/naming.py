@@ -16,10 +16,14 @@ from schedlang.language.construct import settled
 
 
 class _Scope(AbstractContextManager["_Scope"]):
-    """A ``with`` block whose last stage gets ``name``, and whose others are named after it."""
+    """A ``with`` block whose stages are named after ``name``.
 
-    def __init__(self, given: str) -> None:
+    The last one gets the name itself, if the block ``names_last``.
+    """
+
+    def __init__(self, given: str, names_last: bool = True) -> None:
         self.given = self.name = given
+        self.names_last = names_last
         self.last: Tensor | None = None
         self._outer: Token[_Scope | None] | None = None
 
@@ -38,7 +42,7 @@ class _Scope(AbstractContextManager["_Scope"]):
         outer = _scope.get()
         if outer is not None and self.last is not None:
             outer.last = self.last
-        if kind is not None:
+        if kind is not None or not self.names_last:
             return
         if self.last is None:
             raise ComputeError(
@@ -96,6 +100,21 @@ def named(name: str, value: Any = None) -> Any:
     _rename(found, name)
     _settle(found)
     return found
+
+
+def prefixed(name: str) -> AbstractContextManager[Any]:
+    """Return a context in which each stage is named after ``name`` and its operation.
+
+    Unlike under :func:`named`, none gets the name itself, and there may be none.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((4,), name="A")
+    >>> with prefixed("h"):
+    ...     B = A * 2
+    >>> B
+    Tensor(h.multiply: float32[4])
+    """
+    return _Scope(check_name(name, "an array"), names_last=False)
 
 
 def renamed(tensor: Tensor, name: str) -> Tensor:

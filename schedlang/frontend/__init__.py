@@ -7,5 +7,6 @@ importer is called.
 from __future__ import annotations
 
 from schedlang.frontend.imported import Imported
+from schedlang.frontend.onnx import from_onnx
 
-__all__ = ["Imported"]
+__all__ = ["Imported", "from_onnx"]

@@ -9,9 +9,12 @@ from schedlang.tvm.topi.nn.activations import (
     hard_sigmoid,
     hard_swish,
     leaky_relu,
+    log_sigmoid,
+    mish,
     prelu,
     relu,
     silu,
+    softplus,
 )
 from schedlang.tvm.topi.nn.attention_layer import attention
 from schedlang.tvm.topi.nn.blocked import conv2d_NCHWc, depthwise_conv2d_NCHWc
@@ -83,7 +86,8 @@ __all__ = [
     "flatten", "gelu", "gelu_tanh", "global_pool", "group_conv1d_ncw", "group_conv1d_nwc",
     "group_conv2d_nchw", "group_conv2d_nhwc", "group_conv2d_transpose_nchw", "group_norm", "gru",
     "gru_cell", "hard_sigmoid", "hard_swish", "instance_norm", "l2_normalize", "layer_norm",
-    "leaky_relu", "log_softmax", "lrn", "lstm", "lstm_cell", "matmul", "mirror_pad", "pad",
-    "pool1d", "pool2d", "pool3d", "prelu", "relu", "rms_norm", "scale_shift_nchw",
-    "scale_shift_nhwc", "silu", "softmax", "space_to_depth", "sparse_dense", "upsampling",
+    "leaky_relu", "log_sigmoid", "log_softmax", "lrn", "lstm", "lstm_cell", "matmul", "mirror_pad",
+    "mish", "pad", "pool1d", "pool2d", "pool3d", "prelu", "relu", "rms_norm", "scale_shift_nchw",
+    "scale_shift_nhwc", "silu", "softmax", "softplus", "space_to_depth", "sparse_dense",
+    "upsampling",
 ]  # fmt: skip

@@ -115,6 +115,59 @@ def silu(x: Any) -> Tensor:
     return array("silu", lambda v: v * call("sigmoid", v), x)
 
 
+def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """Return ``log(1 + exp(beta * x)) / beta``; ``x`` itself where ``beta * x > threshold``.
+
+    >>> import numpy as np, schedlang as sl
+    >>> A = sl.placeholder((2,), name="A")
+    >>> sl.reference(softplus(A))(np.array([0, 100], "float32"))
+    array([  0.6931472, 100.       ], dtype=float32)
+    """
+    _check("softplus", x)
+    check_scalar("topi.nn.softplus", beta, "beta")
+    check_scalar("topi.nn.softplus", threshold, "threshold")
+
+    def value(v: Expr) -> Expr:
+        scaled = v * beta
+        # exp would be infinite for elements that are not chosen
+        soft = call("log1p", call("exp", call("min", scaled, threshold))) * (1 / beta)
+        return select(scaled > threshold, v, soft)
+
+    return array("softplus", value, x)
+
+
+def log_sigmoid(x: Any) -> Tensor:
+    """Return ``log(sigmoid(x))``, without overflow.
+
+    >>> import numpy as np, schedlang as sl
+    >>> A = sl.placeholder((2,), name="A")
+    >>> sl.reference(log_sigmoid(A))(np.array([0, -100], "float32"))
+    array([  -0.6931472, -100.       ], dtype=float32)
+    """
+    _check("log_sigmoid", x)
+    return array(
+        "log_sigmoid",
+        lambda v: call("min", v, 0) - call("log1p", call("exp", -call("abs", v))), x,
+    )  # fmt: skip
+
+
+def mish(x: Any) -> Tensor:
+    """Return ``x * tanh(log(1 + exp(x)))`` (Misra, 2019).
+
+    >>> import schedlang as sl
+    >>> mish(sl.placeholder((2,), name="A"))
+    Tensor(mish: float32[2])
+    """
+    _check("mish", x)
+
+    def value(v: Expr) -> Expr:
+        # log(1 + exp(x)), in a form that does not overflow
+        soft = call("max", v, 0) + call("log1p", call("exp", -call("abs", v)))
+        return v * call("tanh", soft)
+
+    return array("mish", value, x)
+
+
 def hard_sigmoid(x: Any) -> Tensor:
     """Return ``x / 6 + 1 / 2`` within 0 and 1.
 
