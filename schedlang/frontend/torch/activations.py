@@ -1,0 +1,65 @@
+"""Activations of ATen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedlang import topi
+from schedlang.compute.tensor import Tensor
+from schedlang.frontend.torch.calls import Call, Operator
+
+
+def _plain(name: str) -> Operator:
+    made = getattr(topi.nn, name)
+    return lambda call, x: made(x)
+
+
+def relu6(call: Call, x: Tensor) -> Tensor:
+    return topi.clip(x, 0, 6)
+
+
+def hardtanh(call: Call, x: Tensor, min_val: Any, max_val: Any) -> Tensor:
+    return topi.clip(x, min_val, max_val)
+
+
+def leaky_relu(call: Call, x: Tensor, negative_slope: Any) -> Tensor:
+    return topi.nn.leaky_relu(x, negative_slope)
+
+
+def prelu(call: Call, x: Tensor, weight: Tensor) -> Tensor:
+    if x.ndim < 2 or weight.shape != (x.shape[1],):
+        return topi.where(topi.greater(x, 0), x, topi.multiply(x, weight))
+    return topi.nn.prelu(x, weight)
+
+
+def elu(call: Call, x: Tensor, alpha: Any, scale: Any, input_scale: Any) -> Tensor:
+    if scale == 1 and input_scale == 1:
+        return topi.nn.elu(x, alpha)
+    negative = topi.multiply(topi.expm1(topi.multiply(x, input_scale)), alpha)
+    return topi.multiply(topi.where(topi.greater(x, 0), x, negative), scale)
+
+
+def celu(call: Call, x: Tensor, alpha: Any) -> Tensor:
+    return elu(call, x, alpha, 1, 1 / alpha)
+
+
+def gelu(call: Call, x: Tensor, approximate: str) -> Tensor:
+    return topi.nn.gelu_tanh(x) if approximate == "tanh" else topi.nn.gelu(x)
+
+
+def softplus(call: Call, x: Tensor, beta: Any, threshold: Any) -> Tensor:
+    return topi.nn.softplus(x, beta, threshold)
+
+
+def glu(call: Call, x: Tensor, dim: int) -> Tensor:
+    left, gate = topi.split(x, 2, dim)
+    return topi.multiply(left, topi.sigmoid(gate))
+
+
+OPERATORS: dict[str, Operator] = {
+    **{f"{name}.default": _plain(name) for name in ("relu", "silu", "mish", "log_sigmoid")},
+    "hardsigmoid.default": _plain("hard_sigmoid"), "hardswish.default": _plain("hard_swish"),
+    "relu6.default": relu6, "hardtanh.default": hardtanh, "leaky_relu.default": leaky_relu,
+    "prelu.default": prelu, "elu.default": elu, "celu.default": celu, "gelu.default": gelu,
+    "softplus.default": softplus, "glu.default": glu,
+}  # fmt: skip

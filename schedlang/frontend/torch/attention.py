@@ -1,0 +1,52 @@
+"""Attention of ATen."""
+
+from __future__ import annotations
+
+from schedlang import topi
+from schedlang.arrays.shaping import expand_dims, reshape, swapaxes
+from schedlang.compute.tensor import Tensor
+from schedlang.frontend.torch.calls import Call, Operator, of_dtype
+
+
+def scaled_dot_product_attention(
+    call: Call, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None,
+    dropout_p: float, is_causal: bool, scale: float | None, enable_gqa: bool,
+) -> Tensor:  # fmt: skip
+    """PyTorch has the heads before the sequence, topi after it."""
+    if dropout_p:
+        raise call.refuse(
+            f"dropout_p={dropout_p} draws at random", "Call module.eval(), or pass dropout_p=0."
+        )
+    bias = None if attn_mask is None else _additive(attn_mask, call.dtype)
+    lead = query.shape[:-2]
+    if len(lead) != 2:
+        query, key, value = (_of_four(v) for v in (query, key, value))
+        bias = bias if bias is None else _of_four(bias)
+    elif bias is not None and bias.ndim < 4:
+        bias = reshape(bias, (*[1] * (4 - bias.ndim), *bias.shape))
+    made = topi.nn.attention(
+        *(swapaxes(v, 1, 2) for v in (query, key, value)), bias, scale,
+        "TopLeft" if is_causal else None,
+    )  # fmt: skip
+    heads = swapaxes(made, 1, 2)
+    return heads if len(lead) == 2 else reshape(heads, (*lead, *heads.shape[-2:]))
+
+
+def _of_four(x: Tensor) -> Tensor:
+    """Return ``x`` with one batch dimension and one for heads, of extent 1."""
+    while x.ndim < 3:
+        x = expand_dims(x, 0)
+    rows, columns = x.shape[-2:]
+    return expand_dims(reshape(x, (-1, rows, columns)), 1)
+
+
+def _additive(mask: Tensor, dtype: str) -> Tensor:
+    """Return a mask that is added: of one of bools, minus infinity where it is false."""
+    if mask.dtype == "bool":
+        return topi.where(mask, topi.full((), dtype, 0), float("-inf"))
+    return of_dtype(mask, dtype)
+
+
+OPERATORS: dict[str, Operator] = {
+    "scaled_dot_product_attention.default": scaled_dot_product_attention,
+}

@@ -1,0 +1,79 @@
+"""``Call``: what an operator's function is told about the node of the graph that calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from schedlang.arrays.elementwise import array
+from schedlang.arrays.naming import renamed
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import FrontendError, explain
+from schedlang.language.construct import binary
+from schedlang.tvm.topi import cast
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of an operator of ATen in an exported graph.
+
+    ``name`` is that of its stage, ``layer`` the layer that makes the call, and ``line`` the user's
+    line, ``""`` if PyTorch does not know it. ``dtypes`` and ``shapes`` are those of the results; a
+    symbolic extent is ``None``. ``promoted`` is the dtype in which PyTorch compares or combines the
+    first two operands. ``used`` says which of several results are read.
+    """
+
+    operator: str
+    node: str
+    name: str
+    layer: str
+    line: str
+    dtypes: tuple[str, ...]
+    shapes: tuple[tuple[int | None, ...], ...]
+    promoted: str
+    used: tuple[bool, ...]
+
+    @property
+    def dtype(self) -> str:
+        return self.dtypes[0]
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        return self.shapes[0]
+
+    def main(self, made: Tensor) -> Tensor:
+        """Return ``made``, a stage of this call, with the name of the call itself.
+
+        Stages after it, such as that of a bias, are then named after what they do.
+        """
+        return renamed(made, self.name)
+
+    def biased(self, made: Tensor, bias: Tensor | None) -> Tensor:
+        """Return the main stage ``made`` with ``bias``, which broadcasts, added if there is one."""
+        self.main(made)
+        if bias is None:
+            return made
+        return array("bias", lambda x, b: binary("+", x, b), made, bias)
+
+    def refuse(self, why: str, hint: str) -> FrontendError:
+        """Return the error for a call that has no form: why, and what to do instead."""
+        return FrontendError(explain(self.described(), why, hint))
+
+    def described(self) -> str:
+        """Return the call for messages: its operator, node, layer and line."""
+        layer = f" of layer {self.layer}" if self.layer else ""
+        line = f" ({self.line})" if self.line else ""
+        return f"from_torch: {self.operator}, node {self.node}{layer}{line}"
+
+
+Operator = Callable[..., Any]
+
+
+def of_dtype(value: Any, dtype: str) -> Any:
+    """Return a tensor converted to ``dtype`` if it has another one; a number as it is."""
+    if isinstance(value, Tensor):
+        return value if value.dtype == dtype else cast(value, dtype)
+    if isinstance(value, (bool, int)) and "float" in dtype:
+        return float(value)
+    return int(value) if isinstance(value, bool) and dtype != "bool" else value

@@ -1,0 +1,233 @@
+"""The nodes of an exported graph as tensors, one after the other."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from schedlang.arrays.naming import prefixed, renamed
+from schedlang.arrays.shapes import extent
+from schedlang.compute.graph import operations
+from schedlang.compute.tensor import PlaceholderOp, Tensor
+from schedlang.errors import FrontendError, SchedlangError, explain
+from schedlang.frontend.names import Names
+from schedlang.frontend.torch.calls import Call
+from schedlang.frontend.torch.layers import Layer, counted, layers_of, used_results
+from schedlang.frontend.torch.lines import line_of
+from schedlang.frontend.torch.operators import OPERATORS, apply
+from schedlang.frontend.torch.params import dtype_of
+from schedlang.language.calls import call as function_of
+
+# arithmetic on symbolic sizes
+_SIZES: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg,
+    "floordiv": operator.floordiv, "mod": operator.mod,
+    "sym_max": lambda a, b: function_of("max", a, b),
+    "sym_min": lambda a, b: function_of("min", a, b),
+}  # fmt: skip
+# what is known before any call: dtypes, and conditions on sizes that PyTorch has proven
+_CHECKS = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range",
+           "sym_constrain_range_for_size")  # fmt: skip
+_RANDOM = ("rand", "randn", "randint", "randperm", "bernoulli", "native_dropout", "multinomial",
+           "normal", "uniform", "rand_like", "randn_like", "randint_like")  # fmt: skip
+
+
+class Conversion:
+    """The tensors of a graph's nodes, and the layer of each of their stages."""
+
+    def __init__(self, values: Mapping[Any, Any], names: Names) -> None:
+        self.values = dict(values)
+        self.layers: dict[str, str] = {}
+        self._names = names
+        self._seen: set[Any] = {v.op for v in values.values() if isinstance(v, Tensor)}
+
+    def run(self, nodes: Sequence[Any]) -> None:
+        """Convert the calls among ``nodes``.
+
+        Raises :class:`~schedlang.errors.FrontendError` for operators without a form, all of them
+        at once, and for calls that have none.
+        """
+        layers = layers_of(nodes)
+        _check_known(nodes, layers)
+        for node in nodes:
+            if node.op == "call_function" and node not in self.values:
+                self._convert(node, layers.get(node, Layer("", node.name)))
+
+    def _convert(self, node: Any, layer: Layer) -> None:
+        word = _word(node)
+        args = [self._value(a) for a in node.args]
+        if word in _CHECKS:
+            return
+        if word == "getitem":
+            self.values[node] = args[0][args[1]]
+        elif word == "sym_size":
+            self.values[node] = args[0].shape[args[1]]
+        elif word in _SIZES and _is_size(node):
+            self.values[node] = extent(_SIZES[word](*args))
+        else:
+            self.values[node] = self._called(node, layer)
+
+    def _called(self, node: Any, layer: Layer) -> Any:
+        name = self._names.new(layer.title)
+        call = _call(node, name, layer)
+        try:
+            with prefixed(name):
+                made = apply(call, _operator_name(node), self._arguments(node))
+            _check_results(call, made)
+        except FrontendError:
+            raise
+        except SchedlangError as error:
+            raise FrontendError(explain(call.described(), "it has no form here", str(error))) from (
+                error
+            )
+        return self._named(made, name, layer)
+
+    def _named(self, made: Any, name: str, layer: Layer) -> Any:
+        """Name the new stages of a call, and record their layer."""
+        results = made if isinstance(made, tuple) else (made,)
+        tensors = [t for t in results if isinstance(t, Tensor)]
+        new = [op for op in operations(tensors) if op not in self._seen]
+        taken = {op.name for op in new}
+        for k, tensor in enumerate(tensors):
+            if tensor.op in new and name not in taken:
+                renamed(tensor, name if len(tensors) == 1 else f"{name}_{k}")
+        used: set[str] = set()
+        for op in new:
+            if isinstance(op, PlaceholderOp):
+                continue
+            # equal names of one call, as of parts that are split, get a number
+            number, base = 0, op.name
+            while op.name in used:
+                number += 1
+                renamed(op.outputs[0], f"{base}_{number}")
+            used.add(op.name)
+            self.layers[op.name] = layer.path
+        self._seen.update(new)
+        return made
+
+    def _arguments(self, node: Any) -> dict[str, tuple[Any, Any]]:
+        """Return the arguments of a call by name, each with its default."""
+        declared = node.target._schema.arguments
+        found = {}
+        for k, argument in enumerate(declared):
+            default = argument.default_value if argument.has_default_value() else None
+            if k < len(node.args):
+                value = self._value(node.args[k])
+            else:
+                value = self._value(node.kwargs.get(argument.name, default))
+            found[argument.name] = (value, default)
+        return found
+
+    def _value(self, given: Any) -> Any:
+        if isinstance(given, (list, tuple)):
+            return [self._value(v) for v in given]
+        if hasattr(given, "op") and hasattr(given, "meta"):
+            if given not in self.values:
+                raise FrontendError(
+                    f"from_torch: node {given.name} is read, but {given.op} {given.target} has no "
+                    "form here"
+                )
+            return self.values[given]
+        return given
+
+
+def _call(node: Any, name: str, layer: Layer) -> Call:
+    values = node.meta["val"]
+    results = values if isinstance(values, (tuple, list)) else (values,)
+    used = used_results(node)
+    what = f"{node.target}, node {node.name}" + (f" of layer {layer.path}" if layer.path else "")
+    many = isinstance(values, (tuple, list))
+    return Call(
+        operator=str(node.target), node=node.name, name=name, layer=layer.path,
+        line=line_of(node),
+        dtypes=tuple("" if v is None else dtype_of(v.dtype, f"a result of {what}")
+                     for v in results),
+        shapes=tuple(() if v is None else tuple(_known(e) for e in v.shape) for v in results),
+        promoted=_promoted(node),
+        used=tuple(used.get(k, False) for k in range(len(results))) if many else (True,),
+    )  # fmt: skip
+
+
+def _known(size: Any) -> int | None:
+    return size if isinstance(size, int) else None
+
+
+def _promoted(node: Any) -> str:
+    """Return the dtype in which PyTorch compares the first two operands; "" for other calls."""
+    import torch
+
+    operands = [getattr(a, "meta", {}).get("val", a) for a in node.args[:2]]
+    if len(operands) < 2 or not all(
+        isinstance(v, (torch.Tensor, int, float)) for v in operands
+    ):  # fmt: skip
+        return ""
+    return str(torch.result_type(*operands)).removeprefix("torch.")
+
+
+def _check_known(nodes: Sequence[Any], layers: Mapping[Any, Layer]) -> None:
+    """Raise for the operators of a graph that have no form."""
+    missing = [node for node in nodes if node.op not in ("placeholder", "output")
+               and not _has_form(node)]  # fmt: skip
+    if not missing:
+        return
+    first = missing[0]
+    path = layers[first].path if first in layers else ""
+    line = line_of(first)
+    asked = f"from_torch: {first.target}, node {first.name}" + (f" of layer {path}" if path else "")
+    names = list(counted(str(node.target) for node in missing))
+    random = any(_word(node).rstrip("_") in _RANDOM for node in missing)
+    hint = (
+        "A network draws no random numbers: call module.eval(), or pass them as an input."
+        if random
+        else "Write it with operators that have a form; docs/networks.md lists them."
+    )
+    others = f"All operators without a form: {', '.join(names)}.\n" if len(names) > 1 else ""
+    raise FrontendError(
+        explain(f"{asked} ({line})" if line else asked, "this operator has no form here",
+                f"{others}{hint}")
+    )  # fmt: skip
+
+
+def _has_form(node: Any) -> bool:
+    word = _word(node)
+    if node.op != "call_function":
+        return False
+    if word in ("getitem", "sym_size", *_CHECKS) or (word in _SIZES and _is_size(node)):
+        return True
+    return str(node.target).startswith("aten.") and _operator_name(node) in OPERATORS
+
+
+def _word(node: Any) -> str:
+    return str(getattr(node.target, "_opname", None) or getattr(node.target, "__name__", ""))
+
+
+def _operator_name(node: Any) -> str:
+    return str(node.target).removeprefix("aten.")
+
+
+def _is_size(node: Any) -> bool:
+    """Return whether a node computes a size, not a tensor."""
+    return type(node.meta.get("val")).__name__ in ("SymInt", "int")
+
+
+def _check_results(call: Call, made: Any) -> None:
+    """Raise if a result has another dtype or shape than PyTorch's: a mistake of this package."""
+    results = made if isinstance(made, tuple) else (made,)
+    if len(results) != len(call.dtypes):
+        raise call.refuse(f"{len(results)} results were made", _REPORT)
+    for tensor, dtype, shape in zip(results, call.dtypes, call.shapes):
+        if tensor is None:
+            continue
+        sizes = [e if isinstance(e, int) else None for e in tensor.shape]
+        fits = len(sizes) == len(shape) and all(
+            a is None or b is None or a == b for a, b in zip(sizes, shape)
+        )
+        if tensor.dtype != dtype or not fits:
+            raise call.refuse(
+                f"it was converted to {tensor!r}, but PyTorch has {dtype}{list(shape)}", _REPORT
+            )
+
+
+_REPORT = "This is a defect of schedlang: please report it."
+

@@ -1,0 +1,119 @@
+"""Convolutions of ATen, of one to three dimensions, also transposed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from schedlang import topi
+from schedlang.arrays.shaping import expand_dims, reshape, squeeze
+from schedlang.compute.tensor import Tensor
+from schedlang.frontend.torch.calls import Call, Operator
+
+LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
+
+
+def convolution(
+    call: Call, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any,
+    dilation: Any, transposed: bool, output_padding: Any, groups: int,
+) -> Tensor:  # fmt: skip
+    count = weight.ndim - 2
+    single = x.ndim == count + 1
+    data = expand_dims(x, 0) if single else x
+    steps, spread, extra = (_each(v, count) for v in (stride, dilation, output_padding))
+    widths = padding if isinstance(padding, list) and len(padding) == 2 * count else None
+    widths = widths or [*_each(padding, count)] * 2
+    if transposed:
+        made = _transposed(call, data, weight, steps, widths[:count], spread, extra, groups)
+    else:
+        made = _plain(data, weight, steps, widths, spread, groups)
+    column = None if bias is None else reshape(bias, (bias.shape[0], *[1] * count))
+    made = call.biased(made, column)
+    return squeeze(made, 0) if single else made
+
+
+def _plain(
+    data: Tensor, weight: Tensor, stride: Sequence[int], padding: Sequence[int],
+    dilation: Sequence[int], groups: int,
+) -> Tensor:  # fmt: skip
+    count = weight.ndim - 2
+    channels, depth = data.shape[1], weight.shape[1]
+    if count == 2 and groups == 1:
+        return topi.nn.conv2d_nchw(data, weight, stride, padding, dilation)
+    if count == 2 and depth == 1 and groups == channels == weight.shape[0]:
+        return topi.nn.depthwise_conv2d_nchw(data, weight, stride, padding, dilation)
+    if count == 2:
+        return topi.nn.group_conv2d_nchw(data, weight, stride, padding, dilation, groups)
+    if count == 1:
+        return topi.nn.group_conv1d_ncw(data, weight, stride, padding, dilation, groups)
+    return topi.nn.conv3d_ncdhw(data, weight, stride, padding, dilation, groups)
+
+
+def _transposed(
+    call: Call, data: Tensor, weight: Tensor, stride: Sequence[int], padding: Sequence[int],
+    dilation: Sequence[int], extra: Sequence[int], groups: int,
+) -> Tensor:  # fmt: skip
+    count = weight.ndim - 2
+    if any(d != 1 for d in dilation):
+        raise call.refuse(
+            f"a transposed convolution with dilation={list(dilation)} has no form here",
+            "Use dilation=1, or upsample and then convolve.",
+        )
+    if count == 2:
+        if groups > 1:
+            return topi.nn.group_conv2d_transpose_nchw(
+                data, weight, stride, padding, None, extra, groups
+            )
+        return topi.nn.conv2d_transpose_nchw(data, weight, stride, padding, None, extra)
+    if groups > 1:
+        raise call.refuse(
+            f"a transposed convolution of {count} dimension{'s' * (count > 1)} with "
+            f"groups={groups} has no form here",
+            "Write a transposed convolution for each group, and join them.",
+        )
+    if count == 1:
+        return topi.nn.conv1d_transpose_ncw(data, weight, stride, padding, None, extra)
+    return topi.nn.conv3d_transpose_ncdhw(data, weight, stride, padding, None, extra)
+
+
+def _each(given: Any, count: int) -> tuple[int, ...]:
+    items = list(given) if isinstance(given, (list, tuple)) else [given]
+    return tuple(items * count if len(items) == 1 else items)
+
+
+def conv(
+    call: Call, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any,
+    dilation: Any, groups: int,
+) -> Tensor:  # fmt: skip
+    return convolution(call, x, weight, bias, stride, padding, dilation, False, 0, groups)
+
+
+def conv_named(
+    call: Call, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: str,
+    dilation: Any, groups: int,
+) -> Tensor:  # fmt: skip
+    """A convolution with ``padding="valid"``, or ``"same"``, whose odd element is at the end."""
+    count = weight.ndim - 2
+    spans = [d * (k - 1) for d, k in zip(_each(dilation, count), weight.shape[2:])]
+    if padding == "valid":
+        spans = [0] * count
+    widths = [s // 2 for s in spans] + [s - s // 2 for s in spans]
+    return convolution(call, x, weight, bias, stride, widths, dilation, False, 0, groups)
+
+
+def conv_transpose(
+    call: Call, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any,
+    output_padding: Any, groups: int, dilation: Any,
+) -> Tensor:  # fmt: skip
+    return convolution(
+        call, x, weight, bias, stride, padding, dilation, True, output_padding, groups
+    )
+
+
+OPERATORS: dict[str, Operator] = {
+    "convolution.default": convolution,
+    **{f"conv{n}d.default": conv for n in LAYOUTS},
+    **{f"conv{n}d.padding": conv_named for n in LAYOUTS},
+    "conv_transpose1d.default": conv_transpose, "conv_transpose2d.input": conv_transpose,
+    "conv_transpose3d.input": conv_transpose,
+}  # fmt: skip

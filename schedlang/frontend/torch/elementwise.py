@@ -1,0 +1,201 @@
+"""Operators of ATen on each element: functions, arithmetic, comparisons, choices, casts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedlang import topi
+from schedlang.arrays.elementwise import array
+from schedlang.compute.tensor import Tensor
+from schedlang.frontend.torch.calls import Call, Operator, of_dtype
+from schedlang.language.calls import call as function_of
+
+# functions whose names are those of topi; integers become floats first
+FUNCTIONS = (
+    "acos", "asin", "atan", "cos", "cosh", "erf", "exp", "exp2", "expm1", "log", "log10", "log1p",
+    "log2", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh",
+    "abs", "bitwise_not", "ceil", "floor", "isinf", "isnan", "sign", "trunc", "logical_not",
+)  # fmt: skip
+KEPT = ("isinf", "isnan", "logical_not")
+COMPARISONS = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
+               "ge": "greater_equal"}  # fmt: skip
+ARITHMETIC = {"mul": "multiply", "remainder": "floor_mod", "fmod": "mod", "maximum": "maximum",
+              "minimum": "minimum", "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or",
+              "bitwise_xor": "bitwise_xor", "__lshift__": "left_shift",
+              "__rshift__": "right_shift"}  # fmt: skip
+LOGIC = ("logical_and", "logical_or", "logical_xor")
+
+
+def _function(name: str) -> Operator:
+    made = getattr(topi, name)
+    return lambda call, x: made(x if name in KEPT else of_dtype(x, call.dtype))
+
+
+def _arithmetic(name: str) -> Operator:
+    made = getattr(topi, name)
+
+    def operator(call: Call, x: Any, other: Any) -> Any:
+        return made(of_dtype(x, call.dtype), of_dtype(other, call.dtype))
+
+    return operator
+
+
+def _comparison(name: str) -> Operator:
+    made = getattr(topi, name)
+
+    def operator(call: Call, x: Any, other: Any) -> Any:
+        return made(of_dtype(x, call.promoted), of_dtype(other, call.promoted))
+
+    return operator
+
+
+def _logic(name: str) -> Operator:
+    made = getattr(topi, name)
+    return lambda call, x, other: made(x, other)
+
+
+def neg(call: Call, x: Tensor) -> Tensor:
+    return topi.negative(x)
+
+
+def round_(call: Call, x: Tensor) -> Tensor:
+    """Ties go to the even integer, unlike those of ``topi.round``."""
+    return array("round", lambda v: function_of("round", v), x)
+
+
+def reciprocal(call: Call, x: Tensor) -> Tensor:
+    return topi.divide(1.0, of_dtype(x, call.dtype))
+
+
+def add(call: Call, x: Any, other: Any, alpha: Any) -> Any:
+    return topi.add(of_dtype(x, call.dtype), _times(call, other, alpha))
+
+
+def sub(call: Call, x: Any, other: Any, alpha: Any) -> Any:
+    return topi.subtract(of_dtype(x, call.dtype), _times(call, other, alpha))
+
+
+def rsub(call: Call, x: Any, other: Any, alpha: Any) -> Any:
+    return topi.subtract(of_dtype(other, call.dtype), _times(call, x, alpha))
+
+
+def _times(call: Call, value: Any, alpha: Any) -> Any:
+    value = of_dtype(value, call.dtype)
+    return value if alpha == 1 else topi.multiply(value, of_dtype(alpha, call.dtype))
+
+
+def div(call: Call, x: Any, other: Any) -> Any:
+    return topi.divide(of_dtype(x, call.dtype), of_dtype(other, call.dtype))
+
+
+def div_mode(call: Call, x: Any, other: Any, rounding_mode: Any) -> Any:
+    left, right = of_dtype(x, call.dtype), of_dtype(other, call.dtype)
+    if rounding_mode == "floor":
+        return topi.floor_divide(left, right)
+    quotient = topi.divide(left, right)
+    if rounding_mode == "trunc" and "float" in call.dtype:
+        return topi.trunc(quotient)
+    return quotient
+
+
+def pow_(call: Call, x: Any, exponent: Any) -> Any:
+    base = of_dtype(x, call.dtype)
+    if not isinstance(exponent, Tensor) and isinstance(base, Tensor):
+        if exponent == 2:
+            return topi.multiply(base, base)
+        if exponent == 0.5:
+            return topi.sqrt(base)
+        if exponent == 1:
+            return topi.identity(base)
+    return topi.power(base, of_dtype(exponent, call.dtype))
+
+
+def addcmul(call: Call, x: Tensor, tensor1: Any, tensor2: Any, value: Any) -> Tensor:
+    product = topi.multiply(*(of_dtype(t, call.dtype) for t in (tensor1, tensor2)))
+    return topi.add(of_dtype(x, call.dtype), _times(call, product, value))
+
+
+def addcdiv(call: Call, x: Tensor, tensor1: Any, tensor2: Any, value: Any) -> Tensor:
+    quotient = topi.divide(*(of_dtype(t, call.dtype) for t in (tensor1, tensor2)))
+    return topi.add(of_dtype(x, call.dtype), _times(call, quotient, value))
+
+
+def where(call: Call, condition: Tensor, x: Any, other: Any) -> Tensor:
+    return topi.where(condition, of_dtype(x, call.dtype), of_dtype(other, call.dtype))
+
+
+def masked_fill(call: Call, x: Tensor, mask: Tensor, value: Any) -> Tensor:
+    return topi.where(mask, of_dtype(value, call.dtype), x)
+
+
+def clamp(call: Call, x: Tensor, min: Any, max: Any) -> Tensor:  # noqa: A002
+    found = of_dtype(x, call.dtype)
+    low, high = (None if v is None else of_dtype(v, call.dtype) for v in (min, max))
+    numbers = not isinstance(low, Tensor) and not isinstance(high, Tensor)
+    if low is not None and high is not None and numbers:
+        # a lower bound above the upper one gives the upper one
+        return topi.clip(found, low if low < high else high, high)
+    if low is not None:
+        found = topi.maximum(found, low)
+    return found if high is None else topi.minimum(found, high)
+
+
+def clamp_min(call: Call, x: Tensor, min: Any) -> Tensor:  # noqa: A002
+    return clamp(call, x, min, None)
+
+
+def clamp_max(call: Call, x: Tensor, max: Any) -> Tensor:  # noqa: A002
+    return clamp(call, x, None, max)
+
+
+def nan_to_num(call: Call, x: Tensor, nan: Any, posinf: Any, neginf: Any) -> Tensor:
+    from schedlang.arrays.choices import nan_to_num as without
+
+    return without(x, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
+
+
+def to_copy(call: Call, x: Tensor, dtype: Any) -> Tensor:
+    return of_dtype(x, call.dtype)
+
+
+def copy(call: Call, x: Tensor, src: Tensor) -> Tensor:
+    """The values of ``src`` in the shape and dtype of ``x``."""
+    from schedlang.arrays.shaping import broadcast_to
+
+    return of_dtype(broadcast_to(src, x.shape), call.dtype)
+
+
+def same(call: Call, x: Tensor) -> Tensor:
+    """A copy, which tensors do not need, since they are never written to."""
+    return x
+
+
+def atan2(call: Call, x: Any, other: Any) -> Tensor:
+    values = (of_dtype(v, call.dtype) for v in (x, other))
+    return array("atan2", lambda a, b: function_of("atan2", a, b), *values)
+
+
+def _both(name: str, operator: Operator) -> dict[str, Operator]:
+    return {f"{name}.Tensor": operator, f"{name}.Scalar": operator, f"{name}.default": operator}
+
+
+OPERATORS: dict[str, Operator] = {
+    **{f"{name}.default": _function(name) for name in FUNCTIONS},
+    **{k: f for n, t in COMPARISONS.items() for k, f in _both(n, _comparison(t)).items()},
+    **{k: f for n, t in ARITHMETIC.items() for k, f in _both(n, _arithmetic(t)).items()},
+    **{f"{name}.default": _logic(name) for name in LOGIC},
+    **_both("add", add), **_both("sub", sub), **_both("rsub", rsub), **_both("div", div),
+    "div.Tensor_mode": div_mode, "div.Scalar_mode": div_mode,
+    "pow.Tensor_Scalar": pow_, "pow.Tensor_Tensor": pow_, "pow.Scalar": pow_,
+    "neg.default": neg, "round.default": round_, "reciprocal.default": reciprocal,
+    "addcmul.default": addcmul, "addcdiv.default": addcdiv, "atan2.default": atan2,
+    "where.self": where, "where.ScalarSelf": where, "where.ScalarOther": where,
+    "where.Scalar": where,
+    "masked_fill.Scalar": masked_fill, "masked_fill.Tensor": masked_fill,
+    "clamp.default": clamp, "clamp.Tensor": clamp, "clamp_min.default": clamp_min,
+    "clamp_min.Tensor": clamp_min, "clamp_max.default": clamp_max, "clamp_max.Tensor": clamp_max,
+    "nan_to_num.default": nan_to_num, "_to_copy.default": to_copy, "copy.default": copy,
+    "clone.default": same, "alias.default": same, "detach.default": same,
+    "contiguous.default": same, "lift_fresh_copy.default": same, "lift.default": same,
+}  # fmt: skip
+

@@ -1,0 +1,226 @@
+"""Example inputs of a module: tensors, or placeholders that say shape and dtype, with sizes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from schedlang.compute.tensor import PlaceholderOp, Tensor, shape_text, var
+from schedlang.errors import FrontendError, explain
+from schedlang.expr.nodes import Expr, Var
+
+# extents of symbolic sizes while PyTorch traces a module: batches, and other dimensions
+_BATCH, _LENGTH = 3, 64
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What a module is traced with.
+
+    ``args`` and ``kwargs`` are torch's tensors and constants, in tuples, lists and dicts. ``sizes``
+    has, by the names of the module's parameters and in the same containers, the symbolic dimensions
+    of each tensor: from dimension to size. ``declared`` are the placeholders that tensors stand
+    for, by the ``id`` of the tensor.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    sizes: Mapping[str, Any]
+    declared: Mapping[int, Tensor] = field(default_factory=dict)
+
+
+def examples_of(
+    module: Any, example_inputs: Any, kwargs: Mapping[str, Any] | None, batch: Any,
+    dynamic_shapes: Any,
+) -> Examples:  # fmt: skip
+    """Return the arguments of ``module.forward`` by name, with tensors for placeholders.
+
+    Raises :class:`~schedlang.errors.FrontendError` for arguments that it does not take.
+    """
+    given = example_inputs if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
+    signature = inspect.signature(module.forward)
+    try:
+        bound = signature.bind(*given, **(kwargs or {}))
+    except TypeError as error:
+        raise FrontendError(
+            explain(
+                f"from_torch({type(module).__name__}, example_inputs of {len(given)})",
+                f"its forward{signature} does not take them: {error}",
+                "Give a tuple with an example of each argument; kwargs= has those by name.",
+            )
+        ) from None
+    declared: dict[int, Tensor] = {}
+    extents: dict[Var, int] = {}
+    size = var(batch) if isinstance(batch, str) else batch
+    if size is not None and not (isinstance(size, Var) and size.is_size):
+        raise FrontendError(f'from_torch: batch={batch!r} must be a name or a size, sl.var("n")')
+    spec = _by_name(signature, bound.arguments, dynamic_shapes)
+    sizes = {}
+    for name, value in list(bound.arguments.items()):
+        sizes[name] = _mapped(value, spec.get(name), lambda leaf, own: _sizes(leaf, own, size))
+        bound.arguments[name] = _traced(value, sizes[name], declared, extents)
+    return Examples(bound.args, bound.kwargs, sizes, declared)
+
+
+def _by_name(
+    signature: inspect.Signature, arguments: Mapping[str, Any], spec: Any
+) -> Mapping[str, Any]:
+    """Return ``dynamic_shapes`` by the names of parameters."""
+    if spec is None:
+        return {}
+    if isinstance(spec, (tuple, list)):
+        return dict(zip(signature.parameters, spec))
+    unknown = [name for name in spec if name not in arguments]
+    if unknown:
+        raise FrontendError(
+            f"from_torch: dynamic_shapes names {unknown[0]!r}, but the example inputs are "
+            f"{', '.join(arguments)}"
+        )
+    return dict(spec)
+
+
+def _mapped(value: Any, spec: Any, leaf: Callable[[Any, Any], Any]) -> Any:
+    """Return ``leaf(value, spec)`` for each value in containers, in the same containers."""
+    if isinstance(value, (tuple, list)):
+        parts = spec if isinstance(spec, (tuple, list)) else [None] * len(value)
+        return type(value)([_mapped(v, s, leaf) for v, s in zip(value, parts)])
+    if isinstance(value, dict):
+        named = spec if isinstance(spec, dict) else {}
+        return {key: _mapped(v, named.get(key), leaf) for key, v in value.items()}
+    return leaf(value, spec)
+
+
+def _sizes(value: Any, spec: Any, batch: Var | None) -> dict[int, Var] | None:
+    """Return the symbolic dimensions of one input."""
+    shape = getattr(value, "shape", None)
+    if shape is None or isinstance(value, (int, float)):
+        return None
+    found: dict[int, Var] = {}
+    if isinstance(value, Tensor):
+        for k, extent in enumerate(value.shape):
+            if isinstance(extent, Var):
+                found[k] = extent
+            elif isinstance(extent, Expr):
+                raise FrontendError(
+                    f"from_torch: dimension {k} of {value.name} is {extent}; PyTorch takes a "
+                    'number, or a size of its own, n = sl.var("n")'
+                )
+    pairs = enumerate(spec) if isinstance(spec, (tuple, list)) else (spec or {}).items()
+    for k, size in pairs:
+        if size is not None and not isinstance(size, int):
+            found[k] = size if isinstance(size, Var) else var(_size_name(size))
+    if batch is not None and len(shape):
+        found[0] = batch
+    return found
+
+
+def _size_name(size: Any) -> str:
+    """Return the name of a size of ``dynamic_shapes``: a string, or a ``torch.export.Dim``."""
+    name = size if isinstance(size, str) else getattr(size, "__name__", None)
+    if not isinstance(name, str) or not name.isidentifier():
+        raise FrontendError(
+            explain(
+                f"from_torch: dynamic_shapes with {size!r}",
+                "a symbolic dimension needs a name",
+                'Write the name, {0: "n"}, a size sl.var("n"), or torch.export.Dim("n").',
+            )
+        )
+    return name
+
+
+def _traced(
+    value: Any, sizes: Any, declared: dict[int, Tensor], extents: dict[Var, int]
+) -> Any:
+    """Return ``value`` with torch's tensors for arrays and placeholders."""
+    if isinstance(value, (tuple, list)):
+        return type(value)([_traced(v, s, declared, extents) for v, s in zip(value, sizes)])
+    if isinstance(value, dict):
+        return {k: _traced(v, sizes[k], declared, extents) for k, v in value.items()}
+    import torch
+
+    if isinstance(value, Tensor):
+        if not isinstance(value.op, PlaceholderOp):
+            raise FrontendError(
+                f"from_torch: the example input {value.name} is computed; give a placeholder of "
+                "its shape and dtype, or a torch.Tensor"
+            )
+        shape = [
+            extents.setdefault(e, _BATCH if k == 0 else _LENGTH + 2 * len(extents))
+            if isinstance(e, Var) else e
+            for k, e in enumerate(value.shape)
+        ]  # fmt: skip
+        made = torch.zeros(shape, dtype=getattr(torch, value.dtype))
+        declared[id(made)] = value
+        return made
+    if isinstance(value, np.ndarray):
+        value = torch.from_numpy(np.ascontiguousarray(value))
+    return _enlarged(value, sizes, extents) if isinstance(value, torch.Tensor) else value
+
+
+def _enlarged(value: Any, sizes: Mapping[int, Var], extents: dict[Var, int]) -> Any:
+    """Return a tensor with two elements or more in its symbolic dimensions.
+
+    PyTorch takes 0 and 1 for numbers that never change.
+    """
+    import torch
+
+    for k, size in sizes.items():
+        if not -value.ndim <= k < value.ndim:
+            raise FrontendError(
+                f"from_torch: dimension {k} is to be the size {size.name}, but an example input "
+                f"has shape {shape_text(value.shape)}"
+            )
+        own = value.shape[k]
+        known = extents.setdefault(size, own if own > 1 else 2)
+        if own == known:
+            continue
+        if own > 1:
+            raise FrontendError(
+                explain(
+                    f"from_torch: the size {size.name}",
+                    f"it is {known} in one example input, and {own} in another",
+                    "Give examples in which it is the same, or two sizes.",
+                )
+            )
+        value = torch.cat([value] * known, k) if own else torch.cat(
+            [value, value.new_zeros([known if d == k else e for d, e in enumerate(value.shape)])], k
+        )
+    return value
+
+
+def leaves(arguments: Any) -> list[Any]:
+    """Return the values in containers, in the order in which PyTorch flattens them.
+
+    >>> leaves((1, (2, [3]), {"a": 4}))
+    [1, 2, 3, 4]
+    """
+    found: list[Any] = []
+    stack = [arguments]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, (tuple, list)):
+            stack.extend(reversed(value))
+        elif isinstance(value, Mapping):
+            stack.extend(reversed(list(value.values())))
+        else:
+            found.append(value)
+    return found
+
+
+def sizes_in(sizes: Any) -> list[Mapping[int, Var] | None]:
+    """Return the symbolic dimensions of each input, in the order of :func:`leaves`."""
+    found: list[Mapping[int, Var] | None] = []
+    stack = [sizes]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, (tuple, list)):
+            stack.extend(reversed(value))
+        elif isinstance(value, Mapping) and not all(isinstance(k, int) for k in value):
+            stack.extend(reversed(list(value.values())))
+        else:
+            found.append(value)
+    return found

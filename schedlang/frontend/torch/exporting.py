@@ -1,0 +1,168 @@
+"""``torch.export`` of a module, with its errors in the user's terms, and the graph to convert."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from schedlang.errors import FrontendError, explain, first_line
+from schedlang.expr.nodes import Var
+from schedlang.frontend.torch.examples import Examples
+from schedlang.frontend.torch.lines import line_of_error
+from schedlang.frontend.torch.operators import OPERATORS
+from schedlang.frontend.torch.params import quantized_layer
+
+# modules that behave otherwise while they are trained, and what they then do
+_TRAINED = {
+    "_BatchNorm": "normalizes by the statistics of its batch, and updates its own",
+    "_InstanceNorm": "updates its statistics",
+    "_DropoutNd": "drops elements at random",
+}
+
+
+def exported(module: Any, examples: Examples) -> Any:
+    """Return the ``torch.export.ExportedProgram`` of a module in evaluation mode.
+
+    Raises :class:`~schedlang.errors.FrontendError` for a module that cannot be exported: in
+    training mode, quantized, or whose forward depends on the values of tensors.
+    """
+    import torch
+
+    _check_mode(module)
+    layer = quantized_layer(module)
+    if layer:
+        raise FrontendError(
+            explain(
+                f"from_torch({type(module).__name__})",
+                f"layer {layer} is quantized, and a network computes with the values themselves",
+                "Give the module before its quantization.",
+            )
+        )
+    dims: dict[Var, Any] = {}
+    spec = _dims(examples.sizes, dims)
+    with torch.no_grad(), _quiet():
+        try:
+            return torch.export.export(
+                module, examples.args, dict(examples.kwargs), strict=False,
+                dynamic_shapes=spec if dims else None,
+            )  # fmt: skip
+        except Exception as error:
+            raise _translated(module, error, dims) from error
+
+
+def decomposed(program: Any) -> Any:
+    """Return a program in ATen's functional operators, with those of the table kept whole."""
+    with _quiet():
+        return program.run_decompositions(_decompositions())
+
+
+@cache
+def _decompositions() -> Any:
+    from torch.export import default_decompositions
+
+    table = default_decompositions()
+    for operator in list(table):
+        if str(operator).removeprefix("aten.") in OPERATORS:
+            del table[operator]
+    return table
+
+
+def _dims(sizes: Any, dims: dict[Var, Any]) -> Any:
+    """Return symbolic dimensions in PyTorch's form: one ``Dim`` for each size."""
+    from torch.export import Dim
+
+    if isinstance(sizes, (tuple, list)):
+        return type(sizes)([_dims(s, dims) for s in sizes])
+    if not isinstance(sizes, Mapping):
+        return None
+    if all(isinstance(s, Var) for s in sizes.values()):
+        found = {}
+        for k, size in sizes.items():
+            if size not in dims:
+                dims[size] = Dim(size.name)
+            found[k] = dims[size]
+        return found
+    return {key: _dims(s, dims) for key, s in sizes.items()}
+
+
+def _check_mode(module: Any) -> None:
+    for path, layer in module.named_modules():
+        kinds = {kind.__name__ for kind in type(layer).__mro__}
+        found = next((k for k in _TRAINED if k in kinds), None)
+        does = _TRAINED[found] if found else ""
+        # one that keeps no statistics, or drops nothing, is the same in both modes
+        if found == "_DropoutNd" and not layer.p:
+            continue
+        if found == "_InstanceNorm" and not layer.track_running_stats:
+            continue
+        if not found and getattr(layer, "dropout", 0) and "RNNBase" in kinds:
+            does = f"drops elements at random between its layers (dropout={layer.dropout})"
+        if not found and "MultiheadAttention" in kinds and layer.dropout:
+            does = f"drops weights at random (dropout={layer.dropout})"
+        if does and layer.training:
+            name = f"{path} ({type(layer).__name__})" if path else type(layer).__name__
+            raise FrontendError(
+                explain(
+                    f"from_torch({type(module).__name__})",
+                    f"layer {name} is in training mode, in which it {does}",
+                    "Call module.eval() first.",
+                )
+            )
+
+
+def _translated(module: Any, error: Exception, dims: Mapping[Var, Any]) -> FrontendError:
+    """Return the error of ``torch.export`` in the user's terms, with the line of the module."""
+    line, owner = line_of_error(error)
+    paths = {id(layer): path for path, layer in module.named_modules()}
+    layer = paths.get(id(owner), "")
+    where = f" at {line}" if line else ""
+    where += f" (layer {layer})" if layer else ""
+    asked, text = f"from_torch({type(module).__name__})", str(error)
+    kind = type(error).__name__
+    if "DataDependent" in kind or "data-dependent" in text or "unbacked" in text:
+        return FrontendError(
+            explain(
+                f"{asked}{where}",
+                "what is computed depends on the values of a tensor, as of an if, a while or a "
+                "mask, and a network computes the same for all values",
+                "Choose between values by torch.where, and read sizes from shapes.",
+            )
+        )
+    if dims and ("onstraint" in text or "specialized" in text or "Dim" in text):
+        names = ", ".join(size.name for size in dims)
+        return FrontendError(
+            explain(
+                f"{asked} with the symbolic size {names}{where}",
+                f"the module needs a number there: {_reason(text)}",
+                "Declare fewer dimensions as symbolic, or write the module for any size: "
+                "x.flatten(1), not x.view(8, -1).",
+            )
+        )
+    return FrontendError(
+        explain(
+            f"{asked}{where}",
+            f"torch.export failed: {kind}: {_reason(text)}",
+            "Check that module(*example_inputs) runs. What cannot be traced, such as a change of "
+            "state or another library's function, has to leave forward.",
+        )
+    )
+
+
+def _reason(text: str) -> str:
+    """Return the line of a long error of PyTorch that says most."""
+    lines = [line.strip(" -") for line in text.splitlines() if line.strip()]
+    found = next((line for line in lines if "specialized" in line or "must" in line), "")
+    return first_line(found or (lines[0] if lines else text))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence PyTorch about itself: its own deprecations, and the views of a recurrent layer."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")
+        warnings.filterwarnings("ignore", message=".*LeafSpec.*", category=FutureWarning)
+        warnings.filterwarnings("ignore", message=r".*_flat_weights\[", category=UserWarning)
+        yield

@@ -1,0 +1,82 @@
+"""Operators of ATen that read at indices, and tensors made of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from schedlang import topi
+from schedlang.compute.tensor import Tensor
+from schedlang.frontend.torch.calls import Call, Operator
+from schedlang.frontend.torch.shapes import slice_
+
+
+def embedding(call: Call, weight: Tensor, indices: Tensor) -> Tensor:
+    """An index out of range reads the first or last row; PyTorch raises an error."""
+    return topi.take(weight, indices, axis=0)
+
+
+def index_select(call: Call, x: Tensor, dim: int, index: Tensor) -> Tensor:
+    along = dim % x.ndim
+    # a 0-d index selects one element, whose dimension stays
+    return topi.take(x, index if index.ndim else topi.expand_dims(index, 0), axis=along)
+
+
+def index(call: Call, x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
+    if any(i is not None and i.dtype == "bool" for i in indices):
+        raise call.refuse(
+            "a mask selects a number of elements that depends on data",
+            "Keep all elements, and choose: torch.where(mask, x, 0).",
+        )
+    found: Tensor = x[tuple(slice(None) if i is None else i for i in indices)]
+    return found
+
+
+def gather(call: Call, x: Tensor, dim: int, index: Tensor) -> Tensor:
+    along = dim % x.ndim if x.ndim else 0
+    for k, (own, wanted) in enumerate(zip(x.shape, index.shape)):
+        if k != along and own != wanted:
+            x = slice_(call, x, k, 0, wanted, 1)
+    return topi.gather(x, along, index)
+
+
+def full(call: Call, size: Any, fill_value: Any) -> Tensor:
+    return topi.full(size, call.dtype, fill_value)
+
+
+def full_like(call: Call, x: Tensor, fill_value: Any) -> Tensor:
+    return topi.full(x.shape, call.dtype, fill_value)
+
+
+def scalar_tensor(call: Call, s: Any) -> Tensor:
+    return topi.full((), call.dtype, s)
+
+
+def zeros(call: Call, size: Any) -> Tensor:
+    return topi.full(size, call.dtype, 0)
+
+
+def ones(call: Call, size: Any) -> Tensor:
+    return topi.full(size, call.dtype, 1)
+
+
+def empty(call: Call, size: Any) -> Tensor:
+    """Elements without a value are 0."""
+    return topi.full(size, call.dtype, 0)
+
+
+def arange(call: Call, start: Any = 0, end: Any = None, step: Any = 1) -> Tensor:
+    return topi.arange(start, end, step, call.dtype)
+
+
+def arange_to(call: Call, end: Any) -> Tensor:
+    return topi.arange(0, end, 1, call.dtype)
+
+
+OPERATORS: dict[str, Operator] = {
+    "embedding.default": embedding, "index_select.default": index_select, "index.Tensor": index,
+    "gather.default": gather, "full.default": full, "full_like.default": full_like,
+    "scalar_tensor.default": scalar_tensor, "zeros.default": zeros, "ones.default": ones,
+    "empty.memory_format": empty, "arange.start_step": arange, "arange.start": arange,
+    "arange.default": arange_to,
+}  # fmt: skip

@@ -1,0 +1,76 @@
+"""Which layer of a module each node of its graph is of, and what its stage is called."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+# operators that PyTorch adds, and those whose name says less than what follows
+_UNNAMED = ("getitem",)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The layer of a node: its ``path`` in the module, and the ``title`` of the node's stage."""
+
+    path: str
+    title: str
+
+
+def layers_of(nodes: Iterable[Any]) -> dict[Any, Layer]:
+    """Return the layer of each call in a graph.
+
+    The last operator of a layer that calls no other layer has the name of the layer, such as
+    ``layer1.0.conv1``. Others have that of their operator at its end: ``layer1.0.add``.
+    """
+    calls = [node for node in nodes if node.op == "call_function" and not _is_part(node)]
+    stacks = {node: _stack(node) for node in calls}
+    # keys of layers that call others
+    outer = {key for stack in stacks.values() for key, _ in stack[:-1]}
+    last = {stack[-1][0]: node for node, stack in stacks.items() if stack}
+    found = {}
+    for node, stack in stacks.items():
+        key, path = stack[-1] if stack else ("", "")
+        word = _word(node)
+        if path and key not in outer and last[key] is node:
+            title = path
+        else:
+            title = f"{path}.{word}" if path else word
+        found[node] = Layer(path, title)
+    return found
+
+
+def _is_part(node: Any) -> bool:
+    return getattr(node.target, "__name__", "") == "getitem"
+
+
+def _stack(node: Any) -> list[tuple[str, str]]:
+    """Return the key and the path of each module that calls ``node``, the outermost first."""
+    found = node.meta.get("nn_module_stack") or {}
+    return [(key, path) for key, (path, _) in found.items() if path]
+
+
+def _word(node: Any) -> str:
+    name = getattr(node.target, "_opname", None) or getattr(node.target, "__name__", "call")
+    return str(name).strip("_")
+
+
+def used_results(node: Any) -> dict[int, bool]:
+    """Return which of the results of a node are read."""
+    return {
+        user.args[1]: bool(user.users)
+        for user in node.users
+        if _is_part(user)
+    }  # fmt: skip
+
+
+def counted(names: Iterable[str]) -> Iterator[str]:
+    """Yield ``names`` with how often each occurs.
+
+    >>> list(counted(["aten.fft", "aten.sort", "aten.fft"]))
+    ['aten.fft (2 nodes)', 'aten.sort']
+    """
+    for name, count in Counter(names).items():
+        yield f"{name} ({count} nodes)" if count > 1 else name

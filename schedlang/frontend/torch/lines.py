@@ -1,0 +1,53 @@
+"""The user's lines: of a node of a graph, and of an error inside PyTorch."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import sys
+from functools import cache
+from traceback import walk_tb
+from typing import Any
+
+_STANDARD = os.path.dirname(linecache.__file__) + os.sep
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in [^\n]*\n\s*(?P<code>[^\n]*)')
+
+
+def line_of(node: Any) -> str:
+    """Return the user's line that calls ``node``, as ``net.py:12: y = x.sort()``; "" if unknown."""
+    frames = [m.groupdict() for m in _FRAME.finditer(node.meta.get("stack_trace") or "")]
+    own = [frame for frame in frames if not _is_library(frame["file"])]
+    if not own:
+        return ""
+    return _text(own[-1]["file"], int(own[-1]["line"]), own[-1]["code"])
+
+
+def line_of_error(error: BaseException) -> tuple[str, Any]:
+    """Return the user's last line in a traceback, and the ``self`` of its method or ``None``."""
+    found: tuple[str, Any] = ("", None)
+    for frame, line in walk_tb(error.__traceback__):
+        path = frame.f_code.co_filename
+        if _is_library(path) or not os.path.exists(path):
+            continue
+        code = linecache.getline(path, line, frame.f_globals)
+        found = (_text(path, line, code), frame.f_locals.get("self"))
+    return found
+
+
+def _text(path: str, line: int, code: str) -> str:
+    short = " ".join(code.split())
+    return f"{os.path.basename(path)}:{line}: {short if len(short) <= 80 else f'{short[:77]}...'}"
+
+
+def _is_library(path: str) -> bool:
+    """Return whether a file is of Python, PyTorch or this package."""
+    if any(path.startswith(folder) for folder in _folders()):
+        return True
+    return path.startswith(_STANDARD) and "site-packages" not in path
+
+
+@cache
+def _folders() -> tuple[str, ...]:
+    found = (sys.modules[name].__file__ for name in ("schedlang", "torch"))
+    return tuple(os.path.dirname(file) + os.sep for file in found if file)

@@ -1,0 +1,180 @@
+"""``from_torch``: a module of PyTorch as a computation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from schedlang import topi
+from schedlang.arrays.naming import unviewed
+from schedlang.compute.graph import operations, placeholders
+from schedlang.compute.tensor import PlaceholderOp, Tensor, placeholder
+from schedlang.errors import FrontendError, explain, missing_extra
+from schedlang.frontend.imported import Imported
+from schedlang.frontend.names import Names
+from schedlang.frontend.torch.converting import Conversion
+from schedlang.frontend.torch.examples import Examples, examples_of, leaves, sizes_in
+from schedlang.frontend.torch.exporting import decomposed, exported
+from schedlang.frontend.torch.params import dtype_of, params_of
+
+
+def from_torch(
+    module: Any, example_inputs: Any, kwargs: Mapping[str, Any] | None = None, *, batch: Any = None,
+    dynamic_shapes: Any = None,
+) -> Imported:  # fmt: skip
+    """Return a ``torch.nn.Module`` in evaluation mode as a computation, for ``sl.network``.
+
+    ``example_inputs`` is a tuple of what ``module`` is called with, or the only argument, and
+    ``kwargs`` has arguments by name. Tensors, arrays and placeholders become inputs, whose values
+    do not matter. Other arguments, such as numbers, become constants. ``batch="n"``
+    makes the first dimension of every input the size ``n``. Placeholders may have sizes in any
+    dimension, and ``dynamic_shapes`` declares those of tensors as ``torch.export`` does:
+    ``{"x": {0: "n"}}``. The extra ``torch`` installs PyTorch.
+
+    The result has the weights and buffers that the outputs need, copied, in their dtypes. Stages
+    are named after the layers of the module: ``layer1_0_conv1``. ``structure`` is the tuple, list
+    or dict that ``module`` returns.
+
+    Raises :class:`~schedlang.errors.FrontendError` for a module in training mode, operators without
+    a form, with their layer and line, a forward that depends on the values of tensors, or that
+    changes its inputs or buffers, and for example inputs that do not fit;
+    :class:`~schedlang.errors.MissingExtraError` without PyTorch.
+    """
+    try:
+        import torch
+    except ImportError:
+        raise missing_extra("PyTorch", "torch", "sl.frontend.from_torch") from None
+    if not isinstance(module, torch.nn.Module) or isinstance(module, torch.jit.ScriptModule):
+        raise FrontendError(
+            explain(
+                f"from_torch({type(module).__name__})",
+                "it takes a torch.nn.Module, whose forward PyTorch can trace",
+                "Put a function into the forward of a module, and give a scripted module as it was "
+                "before torch.jit.",
+            )
+        )
+    examples = examples_of(module, example_inputs, kwargs, batch, dynamic_shapes)
+    program = exported(module, examples)
+    _check_mutations(program.graph_signature)
+    program = decomposed(program)
+    return _imported(program, examples)
+
+
+def _imported(program: Any, examples: Examples) -> Imported:
+    names = Names()
+    inputs = _inputs(program, examples, names)
+    weights, arrays = params_of(_weights(program), names)
+    conversion = Conversion({**inputs, **weights}, names)
+    nodes = list(program.graph.nodes)
+    conversion.run(nodes)
+    outputs, structure = _outputs(program, conversion)
+    read = {*placeholders(outputs)}
+    return Imported(
+        tuple(outputs), tuple(inputs.values()),
+        {tensor: array for tensor, array in arrays.items() if tensor in read},
+        _layers(outputs, conversion.layers), structure,
+    )  # fmt: skip
+
+
+def _inputs(program: Any, examples: Examples, names: Names) -> dict[Any, Tensor]:
+    """Return a placeholder for each node of an input tensor, in the order of the call."""
+    specs = [s for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
+    values, sizes = leaves((examples.args, examples.kwargs)), sizes_in(examples.sizes)
+    nodes = {node.name: node for node in program.graph.nodes}
+    found: dict[Any, Tensor] = {}
+    for spec, value, symbolic in zip(specs, values, sizes):
+        if type(spec.arg).__name__ != "TensorArgument":
+            continue
+        node = nodes[spec.arg.name]
+        tensor = examples.declared.get(id(value))
+        if tensor is None:
+            dtype = dtype_of(value.dtype, f"input {node.name}")
+            shape = [(symbolic or {}).get(k, e) for k, e in enumerate(value.shape)]
+            tensor = placeholder(shape, dtype, name=names.new(node.name))
+        elif names.new(tensor.name) != tensor.name:
+            raise FrontendError(f"from_torch: two inputs are called {tensor.name}")
+        found[node] = tensor
+    return found
+
+
+def _weights(program: Any) -> list[tuple[Any, str, Any]]:
+    """Return the node, the name and the value of each weight, buffer and constant."""
+    nodes = {node.name: node for node in program.graph.nodes}
+    values = {**program.constants, **program.state_dict}
+    return [
+        (nodes[spec.arg.name], spec.target, values[spec.target])
+        for spec in program.graph_signature.input_specs
+        if spec.kind.name in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR")
+    ]
+
+
+def _outputs(program: Any, conversion: Conversion) -> tuple[list[Tensor], Any]:
+    """Return the distinct outputs, and what the module returns with the position of each."""
+    from torch.utils import _pytree
+
+    nodes = {node.name: node for node in program.graph.nodes}
+    outputs: list[Tensor] = []
+    positions: list[int | None] = []
+    copies: dict[Tensor, Tensor] = {}
+    for spec in program.graph_signature.output_specs:
+        kind = type(spec.arg).__name__
+        if kind == "TensorArgument":
+            tensor = conversion.values[nodes[spec.arg.name]]
+            if isinstance(tensor.op, PlaceholderOp):
+                # an output of its own, since a kernel writes it
+                tensor = copies.setdefault(tensor, topi.identity(tensor))
+            unviewed(tensor)
+            if tensor not in outputs:
+                outputs.append(tensor)
+            positions.append(outputs.index(tensor))
+        elif getattr(spec.arg, "value", 0) is None:
+            positions.append(None)
+        else:
+            value = getattr(spec.arg, "value", kind)
+            raise FrontendError(
+                explain(
+                    f"from_torch: an output is {value!r}",
+                    "a network returns tensors",
+                    "Return tensors alone, or None.",
+                )
+            )
+    if not outputs:
+        raise FrontendError("from_torch: the module returns no tensor")
+    whole = _pytree.tree_unflatten(positions, program.call_spec.out_spec)
+    return outputs, _plain(whole)
+
+
+def _plain(value: Any) -> Any:
+    """Return containers as tuples, lists and dicts."""
+    if isinstance(value, Mapping):
+        return {key: _plain(v) for key, v in value.items()}
+    if isinstance(value, (tuple, list)):
+        return (tuple if isinstance(value, tuple) else list)([_plain(v) for v in value])
+    if value is None or isinstance(value, int):
+        return value
+    raise FrontendError(
+        explain(
+            f"from_torch: the module returns a {type(value).__name__}",
+            "a network returns tensors in tuples, lists and dicts",
+            "Return one of these.",
+        )
+    )
+
+
+def _check_mutations(signature: Any) -> None:
+    """Raise for a module that changes its inputs or buffers."""
+    for spec in signature.output_specs:
+        if "MUTATION" in spec.kind.name:
+            what = "input" if "INPUT" in spec.kind.name else "buffer"
+            raise FrontendError(
+                explain(
+                    f"from_torch: forward changes the {what} {spec.target}",
+                    "a network is a function, which leaves everything else as it is",
+                    f"Return the new value of {spec.target}, and pass the old one as an input.",
+                )
+            )
+
+
+def _layers(outputs: Sequence[Tensor], layers: Mapping[str, str]) -> dict[str, str]:
+    """Return the layers of the stages that the outputs need."""
+    return {op.name: layers[op.name] for op in operations(outputs) if op.name in layers}

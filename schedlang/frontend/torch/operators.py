@@ -1,0 +1,67 @@
+"""The table of ATen's operators that have a form, and how a call's arguments are matched to it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from schedlang.frontend.torch import (
+    activations,
+    attention,
+    convolutions,
+    elementwise,
+    indexing,
+    norms,
+    poolings,
+    products,
+    recurrent,
+    reductions,
+    shapes,
+)
+from schedlang.frontend.torch.calls import Call, Operator
+
+FAMILIES = (
+    elementwise, activations, convolutions, products, poolings, norms, shapes, indexing,
+    reductions, recurrent, attention,
+)  # fmt: skip
+OPERATORS: Mapping[str, Operator] = {
+    name: function for family in FAMILIES for name, function in family.OPERATORS.items()
+}
+# Arguments that say where and how PyTorch keeps a result, or what the result's shape and dtype say.
+WITHOUT_EFFECT = frozenset({
+    "layout", "device", "pin_memory", "memory_format", "non_blocking", "dtype", "output_size",
+    "half_to_float", "copy",
+    # of norms and embeddings: about training and gradients
+    "momentum", "cudnn_enabled", "cudnn_enable", "training", "padding_idx", "scale_grad_by_freq",
+    "sparse", "sparse_grad", "implicit",
+})  # fmt: skip
+
+
+def apply(call: Call, name: str, arguments: Mapping[str, tuple[Any, Any]]) -> Any:
+    """Return the tensors that operator ``name`` makes of ``arguments``.
+
+    Each argument is given with its default. Raises
+    :class:`~schedlang.errors.FrontendError` for one that the function does not take, unless it has
+    no effect on the result.
+    """
+    function = OPERATORS[name]
+    taken = _parameters(function)
+    given: dict[str, Any] = {}
+    for position, (argument, (value, default)) in enumerate(arguments.items()):
+        # the first tensor is often called ``self`` or ``input``
+        target = taken[0] if not position else "x" if argument == "self" else argument
+        if target in taken:
+            given[target] = value
+        elif argument not in WITHOUT_EFFECT and value != default:
+            raise call.refuse(
+                f"its argument {argument}={value!r} has no form here", f"Leave {argument} out."
+            )
+    return function(call, **given)
+
+
+@cache
+def _parameters(function: Operator) -> list[str]:
+    """Return the names of the parameters of an operator after the call."""
+    return list(inspect.signature(function).parameters)[1:]

@@ -1,0 +1,143 @@
+"""Poolings of ATen, and images of another size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedlang import topi
+from schedlang.arrays.shaping import expand_dims, squeeze
+from schedlang.compute.tensor import Tensor
+from schedlang.frontend.torch.calls import Call, Operator
+
+POOLS = {1: topi.nn.pool1d, 2: topi.nn.pool2d, 3: topi.nn.pool3d}
+ADAPTIVE = {1: topi.nn.adaptive_pool1d, 2: topi.nn.adaptive_pool, 3: topi.nn.adaptive_pool3d}
+RESIZES = {1: topi.image.resize1d, 2: topi.image.resize2d, 3: topi.image.resize3d}
+LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
+
+
+def _each(given: Any, count: int) -> list[int]:
+    items = list(given) if isinstance(given, (list, tuple)) else [given]
+    return items * count if len(items) == 1 else items
+
+
+def _max(count: int, indices: bool) -> Operator:
+    def operator(
+        call: Call, x: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+        ceil_mode: bool,
+    ) -> Any:  # fmt: skip
+        kernel = _each(kernel_size, count)
+        data = expand_dims(x, 0) if x.ndim == count + 1 else x
+        made = POOLS[count](
+            data, kernel, _each(stride or kernel, count), _each(dilation, count),
+            _each(padding, count), "max", ceil_mode,
+        )  # fmt: skip
+        made = squeeze(made, 0) if data is not x else made
+        return _with_indices(call, made) if indices else made
+
+    return operator
+
+
+def _with_indices(call: Call, made: Tensor) -> tuple[Tensor, None]:
+    if call.used[1]:
+        raise call.refuse(
+            "the places of the largest elements have no form here",
+            "Return the values alone: return_indices=False.",
+        )
+    return made, None
+
+
+def _mean(count: int) -> Operator:
+    def operator(
+        call: Call, x: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
+        count_include_pad: bool, divisor_override: Any = None,
+    ) -> Tensor:  # fmt: skip
+        kernel = _each(kernel_size, count)
+        if divisor_override is not None:
+            raise call.refuse(
+                f"divisor_override={divisor_override} has no form here",
+                "Leave it out, and multiply the result.",
+            )
+        data = expand_dims(x, 0) if x.ndim == count + 1 else x
+        made = POOLS[count](
+            data, kernel, _each(stride or kernel, count), 1, _each(padding, count), "avg",
+            ceil_mode, count_include_pad=count_include_pad,
+        )  # fmt: skip
+        return squeeze(made, 0) if data is not x else made
+
+    return operator
+
+
+def _adaptive(count: int, kind: str) -> Operator:
+    def operator(call: Call, x: Tensor, output_size: Any) -> Any:
+        data = expand_dims(x, 0) if x.ndim == count + 1 else x
+        # None keeps the size of a dimension
+        size = [own if s is None else s for s, own in zip(_each(output_size, count),
+                                                          data.shape[2:])]  # fmt: skip
+        made = ADAPTIVE[count](data, size, kind)
+        made = squeeze(made, 0) if data is not x else made
+        return _with_indices(call, made) if kind == "max" else made
+
+    return operator
+
+
+def _resize(
+    call: Call, x: Tensor, scales: Any, method: str, mode: str, rounding: str = ""
+) -> Tensor:
+    count = x.ndim - 2
+    size = call.shape[2:]
+    if None in size:
+        raise call.refuse(
+            "the size of the result depends on a symbolic size",
+            "Only the batch and the channels of an image that is resized may be symbolic.",
+        )
+    for factor, own, new in zip(_factors(scales, count), x.shape[2:], size):
+        if factor is not None and own * factor != new:
+            raise call.refuse(
+                f"an extent of {own} times scale_factor={factor} is no integer, and PyTorch then "
+                "samples at steps of the factor, not of the sizes",
+                "Give size=, or recompute_scale_factor=True.",
+            )
+    return RESIZES[count](
+        x, None, list(size), LAYOUTS[count], method, mode, rounding, bicubic_alpha=-0.75
+    )
+
+
+def _factors(scales: Any, count: int) -> list[Any]:
+    return list(scales) if isinstance(scales, (list, tuple)) else [None] * count
+
+
+def nearest(call: Call, input: Tensor, scale_factors: Any) -> Tensor:  # noqa: A002
+    return _resize(call, input, scale_factors, "nearest_neighbor", "asymmetric", "floor")
+
+
+def nearest_exact(call: Call, input: Tensor, scale_factors: Any) -> Tensor:  # noqa: A002
+    return _resize(call, input, scale_factors, "nearest_neighbor", "tf_half_pixel_for_nn", "floor")
+
+
+def linear(call: Call, input: Tensor, align_corners: bool, scale_factors: Any) -> Tensor:  # noqa: A002
+    mode = "align_corners" if align_corners else "half_pixel"
+    return _resize(call, input, scale_factors, "linear", mode)
+
+
+def cubic(call: Call, input: Tensor, align_corners: bool, scale_factors: Any) -> Tensor:  # noqa: A002
+    mode = "align_corners" if align_corners else "half_pixel"
+    return _resize(call, input, scale_factors, "cubic", mode)
+
+
+def pixel_shuffle(call: Call, x: Tensor, upscale_factor: int) -> Tensor:
+    return topi.nn.depth_to_space(x, upscale_factor, mode="CRD")
+
+
+OPERATORS: dict[str, Operator] = {
+    **{f"max_pool{n}d.default": _max(n, False) for n in POOLS},
+    **{f"max_pool{n}d_with_indices.default": _max(n, True) for n in POOLS},
+    **{f"avg_pool{n}d.default": _mean(n) for n in POOLS},
+    **{f"adaptive_avg_pool{n}d.default": _adaptive(n, "avg") for n in POOLS},
+    **{f"_adaptive_avg_pool{n}d.default": _adaptive(n, "avg") for n in POOLS},
+    **{f"adaptive_max_pool{n}d.default": _adaptive(n, "max") for n in POOLS},
+    **{f"upsample_nearest{n}d.vec": nearest for n in POOLS},
+    **{f"_upsample_nearest_exact{n}d.vec": nearest_exact for n in POOLS},
+    "upsample_linear1d.vec": linear, "upsample_bilinear2d.vec": linear,
+    "upsample_trilinear3d.vec": linear, "upsample_bicubic2d.vec": cubic,
+    "pixel_shuffle.default": pixel_shuffle,
+}  # fmt: skip

@@ -1,0 +1,102 @@
+"""Recurrent layers of ATen, as scans over the steps: LSTM and GRU, of several layers, both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from schedlang import topi
+from schedlang.arrays.naming import prefixed
+from schedlang.arrays.rearranging import flip
+from schedlang.arrays.shaping import swapaxes
+from schedlang.compute.tensor import Tensor
+from schedlang.frontend.torch.calls import Call, Operator
+
+# a layer in one direction: (sequence, weights, first states, reverse) to its states at each step
+Layer = Callable[[Tensor, Sequence[Any], Sequence[Any], bool], Sequence[Tensor]]
+
+
+def lstm(
+    call: Call, input: Tensor, hx: Sequence[Any], params: Sequence[Tensor],  # noqa: A002
+    has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    _check(call, dropout, train, num_layers)
+    # weights of the projection of the hidden state, whose size then is another one
+    extra = hx[0].shape[2] != hx[1].shape[2]
+
+    def layer(x: Tensor, weights: Sequence[Any], first: Sequence[Any], back: bool) -> Any:
+        *given, proj = weights if extra else [*weights, None]
+        biases = given[2:] or [None, None]
+        return topi.nn.lstm(x, given[0], given[1], *biases, *first, proj=proj, reverse=back)
+
+    return _layers(
+        call, layer, input, hx, params, (4 if has_biases else 2) + extra, num_layers,
+        bidirectional, batch_first,
+    )  # fmt: skip
+
+
+def gru(
+    call: Call, input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: bool,  # noqa: A002
+    num_layers: int, dropout: float, train: bool, bidirectional: bool, batch_first: bool,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    _check(call, dropout, train, num_layers)
+
+    def layer(x: Tensor, weights: Sequence[Any], first: Sequence[Any], back: bool) -> Any:
+        biases = weights[2:] or [None, None]
+        return [topi.nn.gru(x, weights[0], weights[1], *biases, *first, reverse=back)]
+
+    return _layers(
+        call, layer, input, [hx], params, 4 if has_biases else 2, num_layers, bidirectional,
+        batch_first,
+    )  # fmt: skip
+
+
+def _check(call: Call, dropout: float, train: bool, num_layers: int) -> None:
+    if train and dropout and num_layers > 1:
+        raise call.refuse(
+            f"dropout={dropout} between its layers draws at random in training mode",
+            "Call module.eval() first.",
+        )
+
+
+def _layers(
+    call: Call, layer: Layer, sequence: Tensor, first: Sequence[Tensor],
+    params: Sequence[Tensor], each: int, num_layers: int, bidirectional: bool, batch_first: bool,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    """Return the states of the last layer, and the last ones of every layer, stacked."""
+    x = swapaxes(sequence, 0, 1) if batch_first else sequence
+    ways = 2 if bidirectional else 1
+    last: list[list[Tensor]] = [[] for _ in first]
+    for number in range(num_layers):
+        found = []
+        for way in range(ways):
+            at = number * ways + way
+            weights = params[at * each : (at + 1) * each]
+            starts = [_state(state, at) for state in first]
+            with prefixed(f"l{number}{'r' * way}"):
+                states = layer(x, weights, starts, bool(way))
+            # of the reversed sequence, element t is the state after t + 1 steps from the end
+            found.append(flip(states[0], 0) if way else states[0])
+            for kept, state in zip(last, states):
+                kept.append(state[-1])
+        x = topi.concatenate(found, 2) if ways > 1 else found[0]
+    ends = [topi.stack(kept, 0) if used else None for kept, used in zip(last, call.used[1:])]
+    return (swapaxes(x, 0, 1) if batch_first else x, *ends)
+
+
+def _state(states: Tensor, number: int) -> Tensor | None:
+    """Return the first state of one layer; ``None`` if all elements are 0."""
+    if is_zero(states):
+        return None
+    found: Tensor = states[number]
+    return found
+
+
+def is_zero(tensor: Tensor) -> bool:
+    """Return whether a tensor is a stage of zeros."""
+    body = getattr(tensor.op, "body", ())
+    return len(body) == 1 and getattr(body[0], "value", None) == 0
+
+
+OPERATORS: dict[str, Operator] = {"lstm.input": lstm, "gru.input": gru}

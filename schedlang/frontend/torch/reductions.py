@@ -1,0 +1,133 @@
+"""Reductions of ATen, and running sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedlang import topi
+from schedlang.arrays.elementwise import array
+from schedlang.arrays.moments import var as variance
+from schedlang.compute.tensor import Tensor
+from schedlang.frontend.torch.calls import Call, Operator, of_dtype
+from schedlang.language.calls import call as function_of
+
+
+def _axes(dim: Any) -> Any:
+    """Return the dimensions to reduce; without any, all of them."""
+    if dim is None or (isinstance(dim, list) and not dim):
+        return None
+    return tuple(dim) if isinstance(dim, list) else dim
+
+
+def sum_(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    return topi.sum(of_dtype(x, call.dtype), _axes(dim), keepdim) if x.ndim else _only(call, x)
+
+
+def prod(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    return topi.prod(of_dtype(x, call.dtype), _axes(dim), keepdim) if x.ndim else _only(call, x)
+
+
+def mean(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    return topi.mean(of_dtype(x, call.dtype), _axes(dim), keepdim) if x.ndim else _only(call, x)
+
+
+def amax(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    return topi.max(x, _axes(dim), keepdim) if x.ndim else x
+
+
+def amin(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    return topi.min(x, _axes(dim), keepdim) if x.ndim else x
+
+
+def _only(call: Call, x: Tensor) -> Tensor:
+    """Return the only element of a 0-d tensor, which is its own sum, product and mean."""
+    return of_dtype(x, call.dtype)
+
+
+def max_dim(call: Call, x: Tensor, dim: int, keepdim: bool) -> tuple[Any, Any]:
+    return (
+        topi.max(x, dim, keepdim) if call.used[0] else None,
+        topi.argmax(x, dim, keepdim) if call.used[1] else None,
+    )
+
+
+def min_dim(call: Call, x: Tensor, dim: int, keepdim: bool) -> tuple[Any, Any]:
+    return (
+        topi.min(x, dim, keepdim) if call.used[0] else None,
+        topi.argmin(x, dim, keepdim) if call.used[1] else None,
+    )
+
+
+def argmax(call: Call, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
+    return topi.argmax(x, dim, keepdim)
+
+
+def argmin(call: Call, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
+    return topi.argmin(x, dim, keepdim)
+
+
+def any_(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    return topi.any(_truth(x), _axes(dim), keepdim) if x.ndim else _truth(x)
+
+
+def all_(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    return topi.all(_truth(x), _axes(dim), keepdim) if x.ndim else _truth(x)
+
+
+def _truth(x: Tensor) -> Tensor:
+    return x if x.dtype == "bool" else topi.not_equal(x, 0)
+
+
+def var(call: Call, x: Tensor, dim: Any, correction: Any, keepdim: bool) -> Tensor:
+    return variance(x, _axes(dim), ddof=1 if correction is None else correction, keepdims=keepdim)
+
+
+def var_mean(call: Call, x: Tensor, dim: Any, correction: Any, keepdim: bool) -> tuple[Any, Any]:
+    spread = var(call, x, dim, correction, keepdim) if call.used[0] else None
+    return spread, mean(call, x, dim, keepdim) if call.used[1] else None
+
+
+def vector_norm(call: Call, x: Tensor, ord: Any, dim: Any, keepdim: bool) -> Tensor:  # noqa: A002
+    values, axes = of_dtype(x, call.dtype), _axes(dim)
+    if ord == 2:
+        squares = topi.sum(topi.multiply(values, values), axes, keepdim)
+        return topi.sqrt(squares)
+    if ord == 1:
+        return topi.sum(topi.abs(values), axes, keepdim)
+    if ord in (float("inf"), float("-inf")):
+        fold = topi.max if ord > 0 else topi.min
+        return fold(topi.abs(values), axes, keepdim)
+    powers = topi.power(topi.abs(values), float(ord))
+    return topi.power(topi.sum(powers, axes, keepdim), 1 / ord)
+
+
+def logsumexp(call: Call, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
+    """Less the largest element, so that no exponential is too large; an infinite one is itself."""
+    axes = _axes(dim)
+    top = topi.max(x, axes, True)
+    finite = array(
+        "finite", lambda v: function_of("select", function_of("isfinite", v), v, v * 0), top
+    )
+    total = topi.sum(topi.exp(topi.subtract(x, finite)), axes, True)
+    found = topi.add(topi.log(total), finite)
+    return found if keepdim else topi.squeeze(found, axes)
+
+
+def cumsum(call: Call, x: Tensor, dim: int) -> Tensor:
+    return topi.cumsum(x, dim, call.dtype) if x.ndim else _only(call, x)
+
+
+def cumprod(call: Call, x: Tensor, dim: int) -> Tensor:
+    return topi.cumprod(x, dim, call.dtype) if x.ndim else _only(call, x)
+
+
+OPERATORS: dict[str, Operator] = {
+    "sum.default": sum_, "sum.dim_IntList": sum_, "mean.default": mean, "mean.dim": mean,
+    "prod.default": prod, "prod.dim_int": prod, "amax.default": amax, "amin.default": amin,
+    "max.default": amax, "min.default": amin, "max.dim": max_dim, "min.dim": min_dim,
+    "argmax.default": argmax, "argmin.default": argmin, "any.default": any_, "any.dim": any_,
+    "any.dims": any_, "all.default": all_, "all.dim": all_, "all.dims": all_,
+    "var.correction": var, "var_mean.correction": var_mean,
+    "linalg_vector_norm.default": vector_norm, "logsumexp.default": logsumexp,
+    "cumsum.default": cumsum, "cumprod.default": cumprod,
+}  # fmt: skip
