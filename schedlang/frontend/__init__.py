@@ -7,6 +7,7 @@ importer is called.
 from __future__ import annotations
 
 from schedlang.frontend.imported import Imported
+from schedlang.frontend.onnx.importer import from_onnx
 from schedlang.frontend.torch.module import from_torch
 
-__all__ = ["Imported", "from_torch"]
+__all__ = ["Imported", "from_onnx", "from_torch"]

@@ -5,7 +5,9 @@ Coordinates are quotients of integers, so that the nearest pixel and the weights
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from schedlang.compute.math import if_then_else
@@ -70,7 +72,7 @@ def resize1d(
     data: Any, roi: Any, size: Any, layout: str = "NCW", method: str = "linear",
     coordinate_transformation_mode: str = "half_pixel", rounding_method: str = "",
     bicubic_alpha: float = -0.5, bicubic_exclude: int = 0, extrapolation_value: float = 0.0,
-    out_dtype: Any = None, output_shape: Any = None,
+    out_dtype: Any = None, output_shape: Any = None, scales: Sequence[Any] | None = None,
 ) -> Tensor:  # fmt: skip
     """Return ``data`` with its width resized to ``size``; see :func:`resize2d`.
 
@@ -80,14 +82,14 @@ def resize1d(
     """
     del extrapolation_value, output_shape
     return _resize("resize1d", "W", data, roi, size, layout, method, coordinate_transformation_mode,
-                   rounding_method, bicubic_alpha, bicubic_exclude, out_dtype)  # fmt: skip
+                   rounding_method, bicubic_alpha, bicubic_exclude, out_dtype, scales)  # fmt: skip
 
 
 def resize2d(
     data: Any, roi: Any, size: Any, layout: str = "NCHW", method: str = "linear",
     coordinate_transformation_mode: str = "half_pixel", rounding_method: str = "",
     bicubic_alpha: float = -0.5, bicubic_exclude: int = 0, extrapolation_value: float = 0.0,
-    out_dtype: Any = None, output_shape: Any = None,
+    out_dtype: Any = None, output_shape: Any = None, scales: Sequence[Any] | None = None,
 ) -> Tensor:  # fmt: skip
     """Return ``data`` with height and width resized to ``size``, an integer or two.
 
@@ -109,7 +111,8 @@ def resize2d(
     Interpolation is in float32, or float64 for float64, along one dimension after the other, in a
     stage each. The result has ``out_dtype``, by default that of ``data``, to which it is cast.
     ``roi``, for ``"tf_crop_and_resize"``, is refused; ``extrapolation_value`` and ``output_shape``
-    have no effect.
+    have no effect. ``scales`` has a number, or a :class:`~fractions.Fraction`, for each dimension:
+    with these, ``n / out`` above is ``1 / scale``, as ONNX and PyTorch sample by given factors.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((1, 3, 10, 12), name="A")
@@ -119,14 +122,14 @@ def resize2d(
     del extrapolation_value, output_shape
     return _resize("resize2d", "HW", data, roi, size, layout, method,
                    coordinate_transformation_mode, rounding_method, bicubic_alpha, bicubic_exclude,
-                   out_dtype)  # fmt: skip
+                   out_dtype, scales)  # fmt: skip
 
 
 def resize3d(
     data: Any, roi: Any, size: Any, layout: str = "NCDHW", method: str = "linear",
     coordinate_transformation_mode: str = "half_pixel", rounding_method: str = "",
     bicubic_alpha: float = -0.5, bicubic_exclude: int = 0, extrapolation_value: float = 0.0,
-    out_dtype: Any = None, output_shape: Any = None,
+    out_dtype: Any = None, output_shape: Any = None, scales: Sequence[Any] | None = None,
 ) -> Tensor:  # fmt: skip
     """Return ``data`` with depth, height and width resized to ``size``; see :func:`resize2d`.
 
@@ -137,12 +140,12 @@ def resize3d(
     del extrapolation_value, output_shape
     return _resize("resize3d", "DHW", data, roi, size, layout, method,
                    coordinate_transformation_mode, rounding_method, bicubic_alpha, bicubic_exclude,
-                   out_dtype)  # fmt: skip
+                   out_dtype, scales)  # fmt: skip
 
 
 def _resize(
     name: str, letters: str, data: Any, roi: Any, size: Any, layout: str, method: str, mode: str,
-    rounding: str, alpha: float, exclude: Any, out_dtype: Any,
+    rounding: str, alpha: float, exclude: Any, out_dtype: Any, scales: Any,
 ) -> Tensor:  # fmt: skip
     asked = f"topi.image.{name}"
     dims = dims_of(asked, data, layout, letters)
@@ -160,9 +163,10 @@ def _resize(
     del roi
     wanted = dict(zip(letters, check_numbers(asked, size, "size", (len(letters),), 1)))
     own = dict(zip(dims, data.shape))
+    factors = _factors(asked, scales, len(letters))
     along = {
-        c: _sampling(asked, f"the {MEANINGS[c]} of {data.name}", own[c], wanted[c], mode)
-        for c in letters
+        c: _sampling(asked, f"the {MEANINGS[c]} of {data.name}", own[c], wanted[c], mode, factor)
+        for c, factor in zip(letters, factors)
     }
     kind = data.dtype if out_dtype is None else te_dtype(out_dtype)
     names = [AXES.get(c, "b") for c in dims]
@@ -192,18 +196,37 @@ def _resize(
     return source
 
 
-def _sampling(asked: str, what: str, given: Any, out: int, mode: str) -> Sampling:
+def _factors(asked: str, scales: Any, count: int) -> list[Fraction | None]:
+    """Return the factor of each dimension; ``None`` is that of its extents."""
+    if scales is None:
+        return [None] * count
+    if not isinstance(scales, (list, tuple)) or len(scales) != count:
+        raise ComputeError(f"{asked}: scales={scales} must have {count} numbers")
+    try:
+        found = [Fraction(s) for s in scales]
+    except (TypeError, ValueError, OverflowError):
+        raise ComputeError(f"{asked}: scales={scales} must be made of numbers") from None
+    if min(found) <= 0:
+        raise ComputeError(f"{asked}: scales={scales} must be more than 0")
+    return list(found)
+
+
+def _sampling(
+    asked: str, what: str, given: Any, out: int, mode: str, scale: Fraction | None
+) -> Sampling:
     size = check_whole(asked, given, what)
     if not size:
         raise ComputeError(f"{asked}: {what} is 0, so there is no pixel to sample")
     if mode == "align_corners":
         return Sampling(size, size - 1, 0, out - 1) if out > 1 else Sampling(size, 0, 0, 1)
+    # an output is down / up of the input's pixels wide
+    up, down = (out, size) if scale is None else (scale.numerator, scale.denominator)
     if mode == "asymmetric":
-        return Sampling(size, size, 0, out)
+        return Sampling(size, down, 0, up)
     if mode == "pytorch_half_pixel" and out == 1:
         return Sampling(size, 0, 0, 1)
-    start = size if mode == "tf_half_pixel_for_nn" else size - out
-    return Sampling(size, 2 * size, start, 2 * out)
+    start = down if mode == "tf_half_pixel_for_nn" else down - up
+    return Sampling(size, 2 * down, start, 2 * up)
 
 
 def _interpolated(

@@ -139,15 +139,17 @@ def lstm_cell(
 
 def gru(
     Xs: Any, Wi: Any, Wh: Any, Bi: Any = None, Bh: Any = None, h_init: Any = None,
-    reverse: bool = False, weight_layout: str = "RZN",
+    reverse: bool = False, weight_layout: str = "RZN", reset_after: bool = True,
 ) -> Tensor:  # fmt: skip
     """Return the hidden states of a GRU after each step of a sequence, ``[steps, batch, hidden]``.
 
     ``Xs`` is ``[steps, batch, inputs]``. ``Wi[3 * hidden, inputs]`` and ``Wh[3 * hidden, hidden]``
     hold the weights of the gates in the order of ``weight_layout``: R reset, Z update, N new. The
     new value is ``tanh(Wi x + Bi + r * (Wh h + Bh))``, as in PyTorch and cuDNN, and the state
-    ``(1 - z) * n + z * h``. ``Bi`` and ``Bh`` are ``[3 * hidden]``, ``h_init`` is
-    ``[batch, hidden]``, by default 0. ``reverse`` is as in :func:`lstm`. (Cho et al., 2014.)
+    ``(1 - z) * n + z * h``. Without ``reset_after`` the reset comes before the product,
+    ``tanh(Wi x + Bi + Wh (r * h) + Bh)``, as by default in ONNX and in the first form of the
+    layer. ``Bi`` and ``Bh`` are ``[3 * hidden]``, ``h_init`` is ``[batch, hidden]``, by default 0.
+    ``reverse`` is as in :func:`lstm`. (Cho et al., 2014.)
 
     >>> import schedlang as sl
     >>> X = sl.placeholder((5, 2, 3), name="X")
@@ -168,12 +170,28 @@ def gru(
     h = placeholder((rows, batch, hidden), Xs.dtype, name=automatic_name("gru_h"))
     products = _recurrent("gru", h, Wh, Bh, rows, batch)
 
+    def pair(gate: str, t: Axis, b: Axis, j: Axis) -> tuple[Expr, Expr]:
+        row = weight_layout.index(gate) * hidden + j
+        return _read_step(x, t, reverse, b, row), products[t, b, row]
+
+    def reset(t: Axis, b: Axis, j: Axis) -> Expr:
+        by_input, by_state = pair("R", t, b, j)
+        found: Expr = math.sigmoid(by_input + by_state) * h[t - 1, b, j]
+        return found
+
+    names = ["t", "b", "j"]
+    kept = None if reset_after else compute("gru_reset", (rows, batch, hidden), reset, names)
+    new = None if kept is None else _new_products(kept, Wh, Bh, weight_layout.index("N") * hidden)
+
     def state(t: Axis, b: Axis, j: Axis) -> Expr:
-        row = {g: weight_layout.index(g) * hidden + j for g in weight_layout}
-        r, z, n = ((_read_step(x, t, reverse, b, row[g]), products[t, b, row[g]]) for g in "RZN")
+        r, z, n = (pair(gate, t, b, j) for gate in "RZN")
+        if new is not None:
+            update = math.sigmoid(z[0] + z[1])
+            found: Expr = (1 - update) * math.tanh(n[0] + new[t, b, j]) + update * h[t - 1, b, j]
+            return found
         return _gru_state(r, z, n, h[t - 1, b, j])
 
-    next_h = compute("gru_next_h", (rows, batch, hidden), state, ["t", "b", "j"])
+    next_h = compute("gru_next_h", (rows, batch, hidden), state, names)
     first = _first("gru_first_h", h, h_init)
     return _after_first("gru_hidden", scan(first, next_h, h, name=automatic_name("gru")), steps)
 
@@ -292,6 +310,20 @@ def _recurrent(
     made = _product(f"{name}_recurrent", (rows, batch, wh.shape[0]),
                     lambda t, b, k: h[t - 1, b, k], wh.shape[1], wh)  # fmt: skip
     return _biased(f"{name}_recurrent_bias", made, bias)
+
+
+def _new_products(kept: Tensor, wh: Any, bias: Any, first: Extent) -> Tensor:
+    """Return the products of a state that is reset with rows ``first`` and on of the weights."""
+    k, names = reduce_axis(kept.shape[2], "k"), ["t", "b", "j"]
+    made: Tensor = compute(
+        "gru_new", kept.shape, lambda t, b, j: total(kept[t, b, k] * wh[first + j, k], axis=k), names
+    )
+    if bias is None:
+        return made
+    added: Tensor = compute(
+        "gru_new_bias", kept.shape, lambda t, b, j: made[t, b, j] + bias[first + j], names
+    )
+    return added
 
 
 def _read_step(x: Tensor, t: Axis, reverse: bool, *rest: Any) -> Expr:

@@ -1,0 +1,269 @@
+"""From a ``ModelProto`` to a :class:`Graph`, with everything refused that no network needs.
+
+What is refused here: text that is no text, unknown domains and opsets, functions and subgraphs,
+values that are no tensors, names defined twice or never, cycles, and absurd sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Any
+
+from schedlang.errors import FrontendError, explain
+from schedlang.frontend.onnx.elements import dtype_of
+from schedlang.frontend.onnx.graph import CLASSIC, DOMAIN, Dim, Graph, Input, Node, Output
+from schedlang.frontend.onnx.limits import MOST_DIMS, MOST_NODES, check_dims
+from schedlang.frontend.onnx.weights import Weight, weight
+
+# the opsets whose operators the tables know
+OPSETS = {DOMAIN: (7, 28), CLASSIC: (1, 5)}
+_CONTROL = ("If", "Loop", "Scan", "SequenceMap")
+# numbers of AttributeProto.AttributeType
+_FLOAT, _INT, _STRING, _TENSOR, _GRAPH = 1, 2, 3, 4, 5
+_FLOATS, _INTS, _STRINGS, _GRAPHS = 6, 7, 8, 10
+
+
+def checked(model: Any, folder: Path | None) -> Graph:
+    """Return the graph of a ``ModelProto``; data beside its file are read from ``folder``.
+
+    Raises :class:`~schedlang.errors.FrontendError` for a model that is refused.
+    """
+    if not model.HasField("graph") or not model.graph.node:
+        raise FrontendError("from_onnx: the model has no graph, or one without nodes")
+    opsets = _opsets(model)
+    proto = model.graph
+    if len(proto.node) > MOST_NODES:
+        raise FrontendError(
+            f"from_onnx: the graph has {len(proto.node):,} nodes, more than {MOST_NODES:,}"
+        )
+    if len(proto.sparse_initializer):
+        raise FrontendError(
+            explain(
+                "from_onnx: the graph has sparse initializers",
+                "they are not supported",
+                "Export the model with dense weights.",
+            )
+        )
+    weights = _weights(proto, folder)
+    inputs = tuple(_input(v) for v in proto.input if v.name not in weights)
+    outputs = tuple(_output(v) for v in proto.output)
+    if not outputs:
+        raise FrontendError("from_onnx: the graph has no outputs")
+    nodes = [_node(v, k, opsets, folder) for k, v in enumerate(proto.node)]
+    return Graph(inputs, outputs, weights, _in_order(nodes, inputs, outputs, weights))
+
+
+def text(value: Any, what: str) -> str:
+    """Return a string of the file if it is text that can be shown.
+
+    >>> text("layer1.conv", "the name of a node")
+    'layer1.conv'
+    >>> text(b"\\xff", "the name of a node")
+    Traceback (most recent call last):
+    schedlang.errors.FrontendError: the name of a node is no text: b'\\xff'
+    """
+    if not isinstance(value, str) or not value.isprintable():
+        raise FrontendError(f"{what} is no text: {value[:40]!r}")
+    return value
+
+
+def _opsets(model: Any) -> dict[str, int]:
+    """Return the opset version of each domain that the model imports."""
+    found: dict[str, int] = {}
+    for entry in model.opset_import:
+        domain = text(entry.domain, "the name of a domain")
+        domain = DOMAIN if domain == "ai.onnx" else domain
+        if found.setdefault(domain, entry.version) != entry.version:
+            raise FrontendError(
+                f"from_onnx: the model imports two opsets of domain {domain or 'ai.onnx'!r}, "
+                f"{found[domain]} and {entry.version}"
+            )
+    for domain, (oldest, newest) in OPSETS.items():
+        version = found.get(domain, oldest)
+        if not oldest <= version <= newest:
+            raise FrontendError(
+                explain(
+                    f"from_onnx: opset {version} of domain {domain or 'ai.onnx'!r}",
+                    f"opsets {oldest} to {newest} are known",
+                    f"Convert the model: onnx.version_converter.convert_version(model, {newest}), "
+                    "or export it with another opset.",
+                )
+            )
+    if DOMAIN not in found and not found:
+        raise FrontendError("from_onnx: the model does not say which opset it uses")
+    for function in model.functions:
+        if function.domain in (*OPSETS, "ai.onnx"):
+            raise FrontendError(
+                f"from_onnx: the model redefines the operator {function.name[:80]!r} of ONNX"
+            )
+    return found
+
+
+def _weights(proto: Any, folder: Path | None) -> dict[str, Weight]:
+    found: dict[str, Weight] = {}
+    for tensor in proto.initializer:
+        name = text(tensor.name, "the name of an initializer")
+        if not name or name in found:
+            raise FrontendError(f"from_onnx: two initializers are called {name[:80]!r}")
+        found[name] = weight(tensor, f"initializer {name[:80]!r}", folder)
+    return found
+
+
+def _tensor_type(value: Any, what: str) -> Any:
+    kind = value.type.WhichOneof("value")
+    if kind == "tensor_type":
+        return value.type.tensor_type
+    named = (kind or "no type").removesuffix("_type").replace("_", " ")
+    raise FrontendError(
+        explain(
+            what,
+            f"it is of type {named}, and only tensors can be computed",
+            "Export the model with tensors for inputs and outputs.",
+        )
+    )
+
+
+def _input(value: Any) -> Input:
+    name = text(value.name, "the name of an input")
+    what = f"input {name[:80]!r}"
+    kind = _tensor_type(value, what)
+    dtype = dtype_of(kind.elem_type, what)
+    if not kind.HasField("shape"):
+        return Input(name, dtype, None)
+    if len(kind.shape.dim) > MOST_DIMS:
+        raise FrontendError(f"{what}: it has {len(kind.shape.dim)} dimensions")
+    dims: list[Dim] = []
+    for dim in kind.shape.dim:
+        if dim.HasField("dim_value"):
+            dims.append(dim.dim_value)
+        else:
+            dims.append(text(dim.dim_param, f"a dimension of {what}") or None)
+    check_dims([d for d in dims if isinstance(d, int)], what)
+    return Input(name, dtype, tuple(dims))
+
+
+def _output(value: Any) -> Output:
+    name = text(value.name, "the name of an output")
+    kind = value.type.WhichOneof("value")
+    if kind == "sequence_type":
+        # what ZipMap returns: the tensor that it takes is the output
+        return Output(name, None)
+    what = f"output {name[:80]!r}"
+    number = _tensor_type(value, what).elem_type
+    return Output(name, dtype_of(number, what) if number else None)
+
+
+def _node(proto: Any, number: int, opsets: Mapping[str, int], folder: Path | None) -> Node:
+    operator = text(proto.op_type, f"the operator of node {number}")
+    name = text(proto.name, f"the name of node {number}") or f"{operator}_{number}"
+    domain = text(proto.domain, f"the domain of node {name[:80]!r}")
+    domain = DOMAIN if domain == "ai.onnx" else domain
+    what = f"{operator} node {name[:80]!r}"
+    if domain not in OPSETS:
+        raise FrontendError(
+            explain(
+                f"{what} of domain {domain[:80]!r}",
+                "operators of other domains than ai.onnx and ai.onnx.ml have no known meaning",
+                "Export the model without custom operators. Functions of the model itself are "
+                "inlined by onnx.inliner.inline_local_functions(model).",
+            )
+        )
+    if domain not in opsets:
+        raise FrontendError(f"{what}: the model does not import an opset of its domain {domain!r}")
+    inputs, outputs = (
+        tuple(text(v, f"the name of an {side} of {what}") for v in names)
+        for side, names in (("input", proto.input), ("output", proto.output))
+    )
+    attributes: dict[str, Any] = {}
+    for attribute in proto.attribute:
+        key = text(attribute.name, f"the name of an attribute of {what}")
+        if key in attributes:
+            raise FrontendError(f"{what}: it has the attribute {key[:80]!r} twice")
+        attributes[key] = _attribute(attribute, key, operator, what, folder)
+    return Node(name, operator, domain, opsets[domain], inputs, outputs, attributes)
+
+
+def _attribute(proto: Any, key: str, operator: str, what: str, folder: Path | None) -> Any:
+    """Return the value of an attribute as a number, text, an array, or a list of them."""
+    kind = proto.type
+    if kind in (_GRAPH, _GRAPHS) or operator in _CONTROL:
+        raise FrontendError(
+            explain(
+                what,
+                f"its attribute {key!r} is a graph, which data choose or repeat",
+                "A computation has one fixed graph: export the model without control flow.",
+            )
+        )
+    if proto.ref_attr_name:
+        raise FrontendError(f"{what}: its attribute {key!r} is that of a function")
+    if kind == _INT:
+        return int(proto.i)
+    if kind == _FLOAT:
+        return float(proto.f)
+    if kind == _STRING:
+        return _decoded(proto.s, key, what)
+    if kind == _INTS:
+        return [int(v) for v in proto.ints]
+    if kind == _FLOATS:
+        return [float(v) for v in proto.floats]
+    if kind == _STRINGS:
+        return [_decoded(v, key, what) for v in proto.strings]
+    if kind == _TENSOR:
+        return weight(proto.t, f"{what}: its attribute {key!r}", folder).read()
+    raise FrontendError(f"{what}: its attribute {key!r} is neither a number, text nor a tensor")
+
+
+def _decoded(value: bytes, key: str, what: str) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise FrontendError(f"{what}: its attribute {key!r} is no text: {value[:40]!r}") from None
+
+
+def _in_order(
+    nodes: Sequence[Node], inputs: Sequence[Input], outputs: Sequence[Output],
+    weights: Mapping[str, Weight],
+) -> tuple[Node, ...]:  # fmt: skip
+    """Return the nodes that the outputs need, each after those that compute its inputs."""
+    given = [v.name for v in inputs]
+    if len({*given}) < len(given) or "" in given:
+        raise FrontendError("from_onnx: two inputs of the model have the same name, or one has none")
+    known = {*given, *weights}
+    maker: dict[str, int] = {}
+    for number, node in enumerate(nodes):
+        for name in filter(None, node.outputs):
+            if name in known or name in maker:
+                raise node.refused(f"its output {name[:80]!r} is the name of another value, too")
+            maker[name] = number
+    needed: dict[int, set[int]] = {}
+    waiting = list(_makers([v.name for v in outputs], known, maker, "the model's outputs"))
+    while waiting:
+        number = waiting.pop()
+        if number not in needed:
+            needed[number] = set(_makers(nodes[number].inputs, known, maker, str(nodes[number])))
+            waiting.extend(needed[number])
+    order = sorted(needed)
+    if all(before < number for number in order for before in needed[number]):
+        return tuple(nodes[k] for k in order)
+    try:
+        order = list(TopologicalSorter(needed).static_order())
+    except CycleError as error:
+        cycle = " -> ".join(nodes[k].name[:40] for k in reversed(error.args[1][:8]))
+        raise FrontendError(
+            f"from_onnx: the graph has a cycle, so that nothing in it can be computed: {cycle}"
+        ) from None
+    return tuple(nodes[k] for k in order)
+
+
+def _makers(
+    names: Sequence[str], known: set[str], maker: Mapping[str, int], what: str
+) -> Iterator[int]:
+    for name in filter(None, names):
+        if name in maker:
+            yield maker[name]
+        elif name not in known:
+            raise FrontendError(
+                f"{what}: no node, input or initializer of the graph is called {name[:80]!r}"
+            )

@@ -1,0 +1,68 @@
+"""An ONNX graph as plain records: what it takes, what it returns, its weights and its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Union
+
+from schedlang.errors import FrontendError, explain
+from schedlang.frontend.onnx.weights import Weight
+
+# the domain of ONNX's own operators, and that of classic machine learning
+DOMAIN, CLASSIC = "", "ai.onnx.ml"
+
+Dim = Union[int, str, None]
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of the model: a name or ``None`` stands for an extent that the file leaves open.
+
+    ``dims`` is ``None`` if not even their number is known.
+    """
+
+    name: str
+    dtype: str
+    dims: tuple[Dim, ...] | None
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output of the model; ``dtype`` is ``None`` where it is no tensor, as after ZipMap."""
+
+    name: str
+    dtype: str | None
+
+
+@dataclass(frozen=True)
+class Node:
+    """A call of ``operator``, with the opset ``version`` of its domain that the model imports.
+
+    Names of inputs and outputs are "" where an optional one is left out.
+    """
+
+    name: str
+    operator: str
+    domain: str
+    version: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.operator} node {self.name[:80]!r}"
+
+    def refused(self, why: str, hint: str = "") -> FrontendError:
+        """Return the error that says why this node cannot become a computation."""
+        return FrontendError(explain(str(self), why, hint))
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A checked graph; its nodes are those that the outputs need, each after its inputs."""
+
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    weights: Mapping[str, Weight]
+    nodes: tuple[Node, ...]

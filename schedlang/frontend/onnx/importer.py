@@ -1,0 +1,176 @@
+"""``from_onnx``: an ONNX model as tensors, and the values of its weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from schedlang.arrays.naming import prefixed, renamed, unviewed
+from schedlang.arrays.stages import tensor_of
+from schedlang.compute.graph import operations, placeholders
+from schedlang.compute.tensor import PlaceholderOp, Tensor, declared, placeholder
+from schedlang.errors import FrontendError, SchedlangError
+from schedlang.expr.nodes import Expr
+from schedlang.frontend.imported import Imported
+from schedlang.frontend.names import Names
+from schedlang.frontend.onnx.call import Call, converted, matched
+from schedlang.frontend.onnx.checked import checked
+from schedlang.frontend.onnx.files import read
+from schedlang.frontend.onnx.folding import folded
+from schedlang.frontend.onnx.graph import Graph, Node
+from schedlang.frontend.onnx.limits import MOST_ELEMENTS
+from schedlang.frontend.onnx.operators import function_of
+from schedlang.frontend.onnx.sizes import input_shapes
+from schedlang.frontend.onnx.values import Known, Params, Value
+from schedlang.tvm.topi.elementwise import identity
+
+
+def from_onnx(model: Any, shapes: Mapping[str, Any] | None = None) -> Imported:
+    """Return an ONNX model as a computation for ``sl.network``.
+
+    ``model`` is the path of an ``.onnx`` file, its bytes, or an ``onnx.ModelProto``. ``shapes``
+    gives extents that the file leaves open: ``{"batch": 4}`` for a dimension of that name, a number
+    or a size that each call chooses (``sl.var("batch")``), and ``{"x": (4, 64)}`` for an input.
+
+    Each node becomes stages of topi, named after the node, as ``layers`` says of each stage.
+    Initializers are parameters, named after themselves, with dtype and values as in the file.
+    Arithmetic on shapes is done at import. ``ZipMap``, which makes dicts of probabilities, passes
+    on the tensor of probabilities. Only what the outputs need is imported.
+
+    A file is data: nothing in it is executed. Raises :class:`~schedlang.errors.FrontendError`,
+    which names the node, for operators, opsets and types without a form here, for what depends on
+    data (control flow, shapes), and for files that are damaged or absurd: data outside of the
+    model's folder, cycles, shapes without data. Raises
+    :class:`~schedlang.errors.MissingExtraError` without the package ``onnx``.
+
+    >>> from schedlang.frontend import from_onnx
+    >>> from_onnx("no such file.onnx")                                   # doctest: +SKIP
+    Traceback (most recent call last):
+    schedlang.errors.FrontendError: from_onnx('no such file.onnx'): it cannot be read: ...
+    """
+    proto, folder = read(model)
+    graph = checked(proto, folder)
+    names = Names()
+    inputs = tuple(
+        placeholder(shape, value.dtype, name=names.new(value.name))
+        for value, shape in zip(graph.inputs, input_shapes(graph.inputs, shapes))
+    )
+    for tensor in inputs:
+        _check_size(tensor, f"input {tensor.name!r}")
+    values: dict[str, Value] = {v.name: t for v, t in zip(graph.inputs, inputs)}
+    params, stages = Params(names), _Stages(inputs)
+    for node in graph.nodes:
+        given = [_value(name, values, graph) if name else None for name in node.inputs]
+        for name, made in zip(node.outputs, _evaluated(node, given, params, stages)):
+            if name and made is not None:
+                values[name] = made
+    outputs, structure = _outputs(graph, values, params)
+    needed = {*placeholders(outputs)}
+    kept = {tensor: array for tensor, array in params.arrays.items() if tensor in needed}
+    return Imported(outputs, inputs, kept, _layers(outputs, stages.layers), structure)
+
+
+def _value(name: str, values: dict[str, Value], graph: Graph) -> Value:
+    """Return the value of a name; an initializer is read from the file when it is first used."""
+    found = values.get(name)
+    if found is None:
+        kept = graph.weights[name]
+        found = values[name] = Known(name, kept.read(), kept.dtype)
+    return found
+
+
+class _Stages:
+    """The stages of the model so far: their names, and the nodes that they are a part of."""
+
+    def __init__(self, inputs: Sequence[Tensor]) -> None:
+        self.layers: dict[str, str] = {}
+        self._seen: set[Any] = {tensor.op for tensor in inputs}
+
+    def name(self, tensors: Sequence[Tensor], title: str, node: Node) -> None:
+        """Name the new stages of a node, whose results are ``tensors``, and record the node."""
+        new = [op for op in operations(tensors) if op not in self._seen]
+        taken = {op.name for op in new}
+        for k, tensor in enumerate(tensors):
+            if tensor.op in new and title not in taken:
+                renamed(tensor, title if len(tensors) == 1 else f"{title}_{k}")
+        used: set[str] = set()
+        for op in new:
+            if isinstance(op, PlaceholderOp):
+                continue
+            # equal names of one node, as of the two directions of an LSTM, get a number
+            number, base = 0, op.name
+            while op.name in used:
+                number += 1
+                renamed(op.outputs[0], f"{base}_{number}")
+            used.add(op.name)
+            self.layers[op.name] = node.name
+        self._seen.update(new)
+
+
+def _evaluated(
+    node: Node, given: Sequence[Value | None], params: Params, stages: _Stages
+) -> list[Value | None]:
+    """Return the outputs of a node: known arrays where its inputs are known and few, or stages."""
+    function = function_of(node)
+    values, attributes = matched(node, function, given)
+    found = folded(node, values, attributes)
+    if found is not None:
+        return [Known(n, v.array, v.dtype) for n, v in zip(node.outputs, found)]
+    title = params.names.new(node.name)
+    call = Call(node, params, title)
+    try:
+        with prefixed(title):
+            made = function(call, *converted(call, function, values), **attributes)
+            results = list(made) if isinstance(made, (list, tuple)) else [made]
+            results = [tensor_of(v, title) if isinstance(v, Expr) else v for v in results]
+    except FrontendError:
+        raise
+    except SchedlangError as error:
+        raise node.refused("it has no form here", str(error)) from error
+    if len(results) < sum(map(bool, node.outputs)):
+        raise node.refused(f"it has {len(node.outputs)} outputs, but makes {len(results)}")
+    tensors = [v for v in results if isinstance(v, Tensor)]
+    for tensor in tensors:
+        _check_size(tensor, str(node))
+    stages.name(tensors, title, node)
+    names = [*node.outputs, *[""] * len(results)]
+    return [
+        Known(name, v.array, v.dtype) if isinstance(v, Known) else v
+        for name, v in zip(names, results)
+    ]
+
+
+def _check_size(tensor: Tensor, what: str) -> None:
+    known = [e for e in tensor.shape if isinstance(e, int)]
+    if max(math.prod(known), *known, 0) > MOST_ELEMENTS:
+        raise FrontendError(
+            f"{what}: its result would be {declared(tensor)}, of more than 2**33 elements"
+        )
+
+
+def _outputs(
+    graph: Graph, values: dict[str, Value], params: Params
+) -> tuple[tuple[Tensor, ...], Any]:
+    """Return the outputs as distinct stages, and the structure in which the model returns them."""
+    found: list[Tensor] = []
+    for output in graph.outputs:
+        value = _value(output.name, values, graph)
+        if output.dtype not in (None, value.dtype):
+            raise FrontendError(
+                f"output {output.name[:80]!r}: the model declares it as {output.dtype}, but computes "
+                f"{value.dtype}"
+            )
+        tensor = params.tensor(value)
+        if isinstance(tensor.op, PlaceholderOp):
+            # an input or a weight that is returned as it is
+            tensor = renamed(identity(tensor), params.names.new(output.name))
+        found.append(unviewed(tensor))
+    distinct = list(dict.fromkeys(found))
+    places = tuple(distinct.index(t) for t in found)
+    return tuple(distinct), places if len(places) > 1 else places[0]
+
+
+def _layers(outputs: Sequence[Tensor], layers: Mapping[str, str]) -> dict[str, str]:
+    """Return the nodes of the stages that the outputs need."""
+    return {op.name: layers[op.name] for op in operations(outputs) if op.name in layers}

@@ -1,0 +1,63 @@
+"""ONNX's operators as calls of topi, one family a file.
+
+Each table maps the name of an operator to its function, by the opset in which the operator changed.
+A function takes a :class:`~schedlang.frontend.onnx.call.Call`, the inputs of the operator and its
+attributes, and returns tensors: its signature is that of the operator.
+"""
+
+from __future__ import annotations
+
+from schedlang.errors import nearest
+from schedlang.frontend.onnx.graph import CLASSIC, DOMAIN, Node
+from schedlang.frontend.onnx.operators import (
+    activations,
+    attention,
+    choices,
+    classic,
+    convolutions,
+    creation,
+    elementwise,
+    images,
+    indexing,
+    joining,
+    norms,
+    padding,
+    pooling,
+    products,
+    recurrent,
+    reductions,
+    refused,
+    shapes,
+)
+from schedlang.frontend.onnx.operators.table import Function, Table
+
+TABLES: dict[str, Table] = {
+    DOMAIN: {
+        **activations.OPERATORS, **attention.OPERATORS, **choices.OPERATORS,
+        **convolutions.OPERATORS, **creation.OPERATORS, **elementwise.OPERATORS,
+        **images.OPERATORS, **indexing.OPERATORS, **joining.OPERATORS, **norms.OPERATORS,
+        **padding.OPERATORS, **pooling.OPERATORS, **products.OPERATORS, **recurrent.OPERATORS,
+        **reductions.OPERATORS, **shapes.OPERATORS,
+    },
+    CLASSIC: classic.OPERATORS,
+}  # fmt: skip
+
+
+def function_of(node: Node) -> Function:
+    """Return the function of a node's operator in the opset of the model.
+
+    Raises :class:`~schedlang.errors.FrontendError` for an operator that has none.
+    """
+    table = TABLES[node.domain]
+    versions = table.get(node.operator)
+    if versions is None:
+        why, hint = refused.REASONS.get(node.operator, ("this operator has no form here", ""))
+        close = nearest(node.operator, table)
+        hint = hint or "docs/networks.md lists those that have one."
+        raise node.refused(f"{why}{close if why.startswith('this') else ''}", hint)
+    known = [version for version in versions if version <= node.version]
+    if not known:
+        raise node.refused(
+            f"opset {node.version} has no such operator, which came in opset {min(versions)}"
+        )
+    return versions[max(known)]

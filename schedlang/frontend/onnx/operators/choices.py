@@ -1,0 +1,82 @@
+"""Operators that choose or bound elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedlang import topi
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Const
+from schedlang.frontend.onnx.call import Call
+from schedlang.frontend.onnx.operators.elementwise import check_dtypes
+from schedlang.frontend.onnx.operators.table import Table, since
+from schedlang.frontend.onnx.values import Known, Value, number
+
+
+def where(call: Call, condition: Value, x: Value, y: Value) -> Any:
+    if condition.dtype != "bool":
+        raise call.refused(f"its condition is {condition.dtype}, but must be of bools")
+    check_dtypes(call, x, y)
+    return topi.where(*call.operands(condition, x, y))
+
+
+def clip_to_numbers(
+    call: Call, input: Tensor, *, min: float | None = None, max: float | None = None  # noqa: A002
+) -> Tensor:
+    return _clipped(input, min, max)
+
+
+def clip(
+    call: Call, input: Tensor, min: Value | None = None, max: Value | None = None  # noqa: A002
+) -> Tensor:
+    """Where ``min`` is more than ``max``, all elements are ``max``."""
+    check_dtypes(call, *(v for v in (input, min, max) if v is not None))
+    known = [_bound(v) for v in (min, max)]
+    if all(v is None or k is not None for v, k in zip((min, max), known)):
+        return _clipped(input, *known)
+    made = input
+    for bound, function in ((min, topi.maximum), (max, topi.minimum)):
+        if bound is not None:
+            if call.tensor(bound).ndim:
+                raise call.refused("its bounds must be scalars")
+            made = function(made, call.tensor(bound))
+    return made
+
+
+def _bound(value: Value | None) -> Any:
+    found = number(value) if isinstance(value, Known) else None
+    return found.value if isinstance(found, Const) else None
+
+
+def _clipped(x: Tensor, low: Any, high: Any) -> Tensor:
+    if low is None and high is None:
+        return x
+    if high is None:
+        return topi.nn.relu(x) if low == 0 else topi.maximum(x, low)
+    if low is None:
+        return topi.minimum(x, high)
+    return topi.clip(x, low if low <= high else high, high)
+
+
+def dropout(
+    call: Call, data: Tensor, ratio: Value | None = None, training_mode: Known | None = None, *,
+    seed: int = 0,
+) -> Tensor:  # fmt: skip
+    """At inference every element stays."""
+    if training_mode is not None and training_mode.array.any():
+        raise call.refused("it is in training mode, in which it drops elements at random",
+                           "Export the model for inference.")  # fmt: skip
+    call.only_outputs(1, "mask")
+    return data
+
+
+def dropout_of_number(call: Call, data: Tensor, *, ratio: float = 0.5) -> Tensor:
+    call.only_outputs(1, "mask")
+    return data
+
+
+OPERATORS: Table = {
+    "Where": since(where, 9, 16),
+    "Clip": {6: clip_to_numbers, **since(clip, 11, 12, 13)},
+    "Dropout": {**since(dropout_of_number, 7, 10), **since(dropout, 12, 13, 22)},
+}

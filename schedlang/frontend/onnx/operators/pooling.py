@@ -1,0 +1,111 @@
+"""Poolings of windows and of whole images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from schedlang import topi
+from schedlang.arrays.elementwise import array
+from schedlang.compute.tensor import Tensor
+from schedlang.frontend.onnx.call import Call
+from schedlang.frontend.onnx.operators.elementwise import check_float
+from schedlang.frontend.onnx.operators.table import Function, Table, since
+from schedlang.frontend.onnx.operators.windows import windows
+from schedlang.language.calls import call as math
+from schedlang.language.construct import binary
+
+POOLS = {1: topi.nn.pool1d, 2: topi.nn.pool2d, 3: topi.nn.pool3d}
+
+
+def _pooled(
+    call: Call, x: Tensor, kind: str, kernel_shape: list[int], strides: list[int] | None,
+    dilations: list[int] | None, pads: list[int] | None, auto_pad: str, ceil_mode: int,
+    count_include_pad: int = 0,
+) -> Tensor:  # fmt: skip
+    slid = windows(call, x.shape[2:], kernel_shape, strides, dilations, pads, auto_pad)
+    # of padding to SAME, the windows fit exactly
+    up = bool(ceil_mode) and not auto_pad.startswith("SAME")
+    made: Tensor = POOLS[x.ndim - 2](
+        x, slid.kernel, slid.strides, slid.dilations, slid.pads, kind, up,
+        count_include_pad=bool(count_include_pad),
+    )  # fmt: skip
+    return made
+
+
+def max_pool(
+    call: Call, x: Tensor, *, kernel_shape: list[int], auto_pad: str = "NOTSET",
+    ceil_mode: int = 0, dilations: list[int] | None = None, pads: list[int] | None = None,
+    storage_order: int = 0, strides: list[int] | None = None,
+) -> Tensor:  # fmt: skip
+    """``storage_order`` is that of the indices of the largest elements."""
+    call.only_outputs(1, "Indices")
+    return _pooled(call, x, "max", kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+
+
+def average_pool(
+    call: Call, x: Tensor, *, kernel_shape: list[int], auto_pad: str = "NOTSET",
+    ceil_mode: int = 0, count_include_pad: int = 0, dilations: list[int] | None = None,
+    pads: list[int] | None = None, strides: list[int] | None = None,
+) -> Tensor:  # fmt: skip
+    check_float(call, x)
+    return _pooled(call, x, "avg", kernel_shape, strides, dilations, pads, auto_pad, ceil_mode,
+                   count_include_pad)  # fmt: skip
+
+
+def _spatial(call: Call, x: Tensor) -> tuple[int, ...]:
+    if x.ndim < 3:
+        raise call.refused(f"its input has {x.ndim} dimensions, but needs a batch, channels and one")
+    return tuple(range(2, x.ndim))
+
+
+def _global(kind: str, function: Callable[..., Tensor]) -> Function:
+    def operator(call: Call, x: Tensor) -> Tensor:
+        axes = _spatial(call, x)
+        check_float(call, x)
+        return topi.nn.global_pool(x, kind) if len(axes) == 2 else function(x, axes, True)
+
+    return operator
+
+
+def lp_pool(
+    call: Call, x: Tensor, *, kernel_shape: list[int], auto_pad: str = "NOTSET",
+    ceil_mode: int = 0, dilations: list[int] | None = None, p: int = 2,
+    pads: list[int] | None = None, strides: list[int] | None = None,
+) -> Tensor:  # fmt: skip
+    """The root of the sum of powers, as the mean of the window times its number of elements."""
+    check_float(call, x)
+    powers = array("powers", lambda v: _power(v, p), x)
+    means = _pooled(call, powers, "avg", kernel_shape, strides, dilations, pads, auto_pad,
+                    ceil_mode, 1)  # fmt: skip
+    if ceil_mode and not auto_pad.startswith("SAME"):
+        raise call.refused("with ceil_mode it has no form here", "Pad the input in its place.")
+    count = 1
+    for k in kernel_shape:
+        count *= k
+    return array("lp_pool", lambda v: _root(v * float(count), p), means)
+
+
+def global_lp_pool(call: Call, x: Tensor, *, p: int = 2) -> Tensor:
+    check_float(call, x)
+    powers = array("powers", lambda v: _power(v, p), x)
+    return array("global_lp_pool", lambda v: _root(v, p), topi.sum(powers, _spatial(call, x), True))
+
+
+def _power(value: Any, p: int) -> Any:
+    size = math("abs", value)
+    return size if p == 1 else value * value if p == 2 else binary("**", size, float(p))
+
+
+def _root(value: Any, p: int) -> Any:
+    return value if p == 1 else math("sqrt", value) if p == 2 else binary("**", value, 1 / p)
+
+
+OPERATORS: Table = {
+    "MaxPool": since(max_pool, 1, 8, 10, 11, 12, 22),
+    "AveragePool": since(average_pool, 7, 10, 11, 19, 22),
+    "LpPool": since(lp_pool, 2, 11, 18, 22),
+    "GlobalAveragePool": since(_global("avg", topi.mean), 1, 22),
+    "GlobalMaxPool": since(_global("max", topi.max), 1, 22),
+    "GlobalLpPool": since(global_lp_pool, 2, 22),
+}

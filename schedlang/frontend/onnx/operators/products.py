@@ -1,0 +1,65 @@
+"""Products of matrices and contractions."""
+
+from __future__ import annotations
+
+from schedlang import topi
+from schedlang.arrays.elementwise import array
+from schedlang.arrays.shapes import broadcast, same
+from schedlang.arrays.shaping import expand_dims, squeeze
+from schedlang.compute.tensor import Tensor, shape_text
+from schedlang.frontend.onnx.call import Call
+from schedlang.frontend.onnx.operators.elementwise import check_dtypes
+from schedlang.frontend.onnx.operators.table import Table, since
+from schedlang.frontend.onnx.values import Known, Value
+
+
+def matmul(call: Call, a: Tensor, b: Tensor) -> Tensor:
+    check_dtypes(call, a, b)
+    if not a.ndim or not b.ndim:
+        raise call.refused("one of its inputs is a scalar")
+    left = expand_dims(a, 0) if a.ndim == 1 else a
+    right = expand_dims(b, 1) if b.ndim == 1 else b
+    made = call.main(topi.matmul(left, right))
+    gone = tuple(k for k, t in ((-2, a), (-1, b)) if t.ndim == 1)
+    return squeeze(made, gone) if gone else made
+
+
+def gemm(
+    call: Call, a: Tensor, b: Tensor, c: Value | None = None, *, alpha: float = 1.0,
+    beta: float = 1.0, transA: int = 0, transB: int = 0,  # noqa: N803
+) -> Tensor:  # fmt: skip
+    """``alpha * a @ b + beta * c``, where ``c`` broadcasts to the product."""
+    check_dtypes(call, a, b, *([] if c is None else [c]))
+    if a.ndim != 2 or b.ndim != 2:
+        raise call.refused(f"its inputs have {a.ndim} and {b.ndim} dimensions, and matrices two")
+    if transB and not transA:
+        made = call.main(topi.nn.dense(a, b))
+    else:
+        made = call.main(topi.matmul(a, b, bool(transA), bool(transB)))
+    # without any effect on the product, also where c is NaN
+    if c is None or beta == 0:
+        return made if alpha == 1 else array("scaled", lambda v: v * alpha, made)
+    if isinstance(c, Known) and c.ndim == 1 and c.shape == (1,) or not c.ndim:
+        (_, added) = call.operands(made, c)
+    else:
+        added = call.tensor(c)
+        shape = broadcast([made.shape, added.shape], str(call.node))
+        if len(shape) != 2 or not all(map(same, shape, made.shape)):
+            raise call.refused(
+                f"C of shape {shape_text(added.shape)} does not broadcast to the product, of shape "
+                f"{shape_text(made.shape)}"
+            )
+    return array("bias", lambda v, w: (v if alpha == 1 else v * alpha)
+                 + (w if beta == 1 else w * beta), made, added)  # fmt: skip
+
+
+def einsum(call: Call, *inputs: Tensor, equation: str) -> Tensor:
+    check_dtypes(call, *inputs)
+    return topi.einsum(equation.replace(" ", ""), *inputs)
+
+
+OPERATORS: Table = {
+    "MatMul": since(matmul, 1, 9, 13),
+    "Gemm": since(gemm, 7, 9, 11, 13),
+    "Einsum": since(einsum, 12, 28),
+}

@@ -1,0 +1,251 @@
+"""Recurrent layers, as scans over the steps: LSTM and GRU, in one direction or both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from schedlang import topi
+from schedlang.arrays.naming import prefixed
+from schedlang.arrays.rearranging import flip
+from schedlang.arrays.shaping import swapaxes, transpose
+from schedlang.compute.tensor import Extent, Tensor, shape_text
+from schedlang.expr.nodes import Expr
+from schedlang.frontend.onnx.call import Call
+from schedlang.frontend.onnx.operators.elementwise import check_dtypes
+from schedlang.frontend.onnx.operators.table import Table, since
+from schedlang.frontend.onnx.values import Known, Value
+from schedlang.language.calls import call as math
+
+DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+_LSTM, _GRU = ("sigmoid", "tanh", "tanh"), ("sigmoid", "tanh")
+_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "sigmoid": lambda v: math("sigmoid", v), "tanh": lambda v: math("tanh", v),
+    "relu": lambda v: math("max", v, 0.0), "softsign": lambda v: v / (math("abs", v) + 1.0),
+}  # fmt: skip
+
+
+def lstm(
+    call: Call, x: Tensor, w: Value, r: Value, b: Value | None = None,
+    sequence_lens: Value | None = None, initial_h: Value | None = None,
+    initial_c: Value | None = None, p: Value | None = None, *,
+    activation_alpha: list[float] | None = None, activation_beta: list[float] | None = None,
+    activations: list[str] | None = None, clip: float | None = None, direction: str = "forward",
+    hidden_size: int | None = None, input_forget: int = 0, layout: int = 0,
+) -> list[Tensor]:  # fmt: skip
+    """Gates are in the order input, output, forget, cell; peepholes input, output, forget."""
+    if input_forget:
+        raise call.refused("with input_forget=1 it has no form here")
+    ways = _ways(call, direction, activation_alpha, activation_beta, clip)
+    functions = _functions(call, activations, _LSTM, len(ways))
+    sequence, hidden = _sequence(call, x, w, r, b, hidden_size, 4, len(ways), layout)
+    _check_lengths(call, sequence_lens, sequence)
+    check_dtypes(call, *(v for v in (x, w, r, b, initial_h, initial_c, p) if v is not None))
+    first = [_states(call, v, layout) for v in (initial_h, initial_c)]
+    batch = sequence.shape[1]
+
+    def layer(k: int, back: bool) -> Sequence[Tensor]:
+        peepholes: list[Any] = [None] * 3
+        if p is not None:
+            row = _part(call, p, k)
+            peepholes = [
+                topi.broadcast_to(row[n * hidden : (n + 1) * hidden], (batch, hidden))
+                for n in range(3)
+            ]
+        given, output, forget = peepholes
+        return topi.nn.lstm(
+            sequence, _part(call, w, k), _part(call, r, k), *_biases(call, b, k, 4 * hidden),
+            *(None if v is None else v[k] for v in first), p_i=given, p_f=forget, p_o=output,
+            f_act=functions[k][0], g_act=functions[k][1], h_act=functions[k][2], reverse=back,
+            weight_layout="IOFG",
+        )  # fmt: skip
+
+    return _results(call, layer, ways, layout, 2)
+
+
+def lstm_of_steps(
+    call: Call, x: Tensor, w: Value, r: Value, b: Value | None = None,
+    sequence_lens: Value | None = None, initial_h: Value | None = None,
+    initial_c: Value | None = None, p: Value | None = None, *,
+    activation_alpha: list[float] | None = None, activation_beta: list[float] | None = None,
+    activations: list[str] | None = None, clip: float | None = None, direction: str = "forward",
+    hidden_size: int | None = None, input_forget: int = 0,
+) -> list[Tensor]:  # fmt: skip
+    """Before opset 14, steps always come first."""
+    return lstm(
+        call, x, w, r, b, sequence_lens, initial_h, initial_c, p, activations=activations,
+        activation_alpha=activation_alpha, activation_beta=activation_beta, clip=clip,
+        direction=direction, hidden_size=hidden_size, input_forget=input_forget,
+    )  # fmt: skip
+
+
+def gru(
+    call: Call, x: Tensor, w: Value, r: Value, b: Value | None = None,
+    sequence_lens: Value | None = None, initial_h: Value | None = None, *,
+    activation_alpha: list[float] | None = None, activation_beta: list[float] | None = None,
+    activations: list[str] | None = None, clip: float | None = None, direction: str = "forward",
+    hidden_size: int | None = None, layout: int = 0, linear_before_reset: int = 0,
+) -> list[Tensor]:  # fmt: skip
+    """Gates are in the order update, reset, new."""
+    ways = _ways(call, direction, activation_alpha, activation_beta, clip)
+    if [v.lower() for v in activations or []] not in ([], [*_GRU] * len(ways)):
+        raise call.refused(f"with the activations {activations} it has no form here",
+                           "Those of a GRU are Sigmoid and Tanh.")  # fmt: skip
+    sequence, hidden = _sequence(call, x, w, r, b, hidden_size, 3, len(ways), layout)
+    _check_lengths(call, sequence_lens, sequence)
+    check_dtypes(call, *(v for v in (x, w, r, b, initial_h) if v is not None))
+    first = _states(call, initial_h, layout)
+
+    def layer(k: int, back: bool) -> Sequence[Tensor]:
+        made = topi.nn.gru(
+            sequence, _part(call, w, k), _part(call, r, k), *_biases(call, b, k, 3 * hidden),
+            None if first is None else first[k], back, "ZRN", bool(linear_before_reset),
+        )  # fmt: skip
+        return [made]
+
+    return _results(call, layer, ways, layout, 1)
+
+
+def gru_of_steps(
+    call: Call, x: Tensor, w: Value, r: Value, b: Value | None = None,
+    sequence_lens: Value | None = None, initial_h: Value | None = None, *,
+    activation_alpha: list[float] | None = None, activation_beta: list[float] | None = None,
+    activations: list[str] | None = None, clip: float | None = None, direction: str = "forward",
+    hidden_size: int | None = None, linear_before_reset: int = 0,
+) -> list[Tensor]:  # fmt: skip
+    return gru(
+        call, x, w, r, b, sequence_lens, initial_h, activations=activations,
+        activation_alpha=activation_alpha, activation_beta=activation_beta, clip=clip,
+        direction=direction, hidden_size=hidden_size, linear_before_reset=linear_before_reset,
+    )  # fmt: skip
+
+
+def _ways(
+    call: Call, direction: str, alpha: list[float] | None, beta: list[float] | None,
+    clip: float | None,
+) -> tuple[bool, ...]:  # fmt: skip
+    """Return for each direction whether it is from the end."""
+    if direction not in DIRECTIONS:
+        raise call.refused(f"its attribute 'direction' is {direction!r:.40}, not one of "
+                           f"{', '.join(DIRECTIONS)}")  # fmt: skip
+    if alpha or beta or clip:
+        raise call.refused("clip and activations with parameters have no form here",
+                           "Use Sigmoid, Tanh, Relu or Softsign, without clip.")  # fmt: skip
+    return DIRECTIONS[direction]
+
+
+def _functions(
+    call: Call, names: list[str] | None, default: Sequence[str], ways: int
+) -> list[list[Callable[[Any], Any]]]:
+    """Return the activations of each direction."""
+    given = [v.lower() for v in names] if names else [*default] * ways
+    unknown = [v for v in given if v not in _FUNCTIONS]
+    if unknown or len(given) != len(default) * ways:
+        raise call.refused(
+            f"its activations are {names}, but must be {len(default)} for each direction",
+            "Use Sigmoid, Tanh, Relu or Softsign.",
+        )
+    count = len(default)
+    return [[_FUNCTIONS[v] for v in given[k * count : (k + 1) * count]] for k in range(ways)]
+
+
+def _sequence(
+    call: Call, x: Tensor, w: Value, r: Value, b: Value | None, hidden_size: int | None,
+    gates: int, ways: int, layout: int,
+) -> tuple[Tensor, int]:  # fmt: skip
+    """Return the sequence with its steps first, and the hidden size that the weights have."""
+    hidden = r.shape[-1] if r.ndim == 3 else None
+    if x.ndim != 3 or not isinstance(hidden, int) or not hidden:
+        raise call.refused(f"its input has {x.ndim} dimensions and its weights R {r.ndim}, not 3")
+    inputs: Extent = x.shape[2]
+    for given, what, shape in (
+        (w, "W", (ways, gates * hidden, inputs)), (r, "R", (ways, gates * hidden, hidden)),
+        (b, "B", (ways, 2 * gates * hidden)),
+    ):  # fmt: skip
+        if given is not None and tuple(given.shape) != shape:
+            raise call.refused(f"its weights {what} have shape {shape_text(given.shape)}, but must "
+                               f"have {shape_text(shape)}")  # fmt: skip
+    if hidden_size not in (None, hidden):
+        raise call.refused(f"hidden_size is {hidden_size}, but its weights have {hidden}")
+    if layout not in (0, 1):
+        raise call.refused(f"its attribute 'layout' is {layout}, not 0 or 1")
+    return swapaxes(x, 0, 1) if layout else x, hidden
+
+
+def _check_lengths(call: Call, lengths: Value | None, sequence: Tensor) -> None:
+    """Raise for sequences that are shorter than the input, of which each would end elsewhere."""
+    steps = sequence.shape[0]
+    if lengths is None:
+        return
+    known = isinstance(lengths, Known) and isinstance(steps, int)
+    if not known or any(v != steps for v in lengths.items()):  # type: ignore[union-attr]
+        raise call.refused(
+            "sequence_lens that differ from the length of the input have no form here",
+            "Leave it out, with sequences of one length in each call.",
+        )
+
+
+def _states(call: Call, given: Value | None, layout: int) -> list[Tensor] | None:
+    """Return the first state of each direction; ``None`` if all elements are 0."""
+    if given is None or (isinstance(given, Known) and not given.symbolic and not given.array.any()):
+        return None
+    states = call.tensor(given)
+    if _is_zero(states):
+        return None
+    if states.ndim != 3:
+        raise call.refused(f"an initial state has {states.ndim} dimensions, not 3")
+    rows = swapaxes(states, 0, 1) if layout else states
+    return [rows[k] for k in range(int(str(rows.shape[0])))]
+
+
+def _is_zero(tensor: Tensor) -> bool:
+    """Return whether a tensor is a stage of zeros, as exporters make them."""
+    body = getattr(tensor.op, "body", ())
+    return len(body) == 1 and getattr(body[0], "value", None) == 0
+
+
+def _part(call: Call, given: Value, k: int) -> Tensor:
+    """Return the weights of direction ``k``."""
+    found: Tensor = call.tensor(given)[k]
+    return found
+
+
+def _biases(call: Call, given: Value | None, k: int, rows: int) -> list[Tensor | None]:
+    """Return the biases of the inputs and of the states, each for all gates."""
+    if given is None:
+        return [None, None]
+    row = _part(call, given, k)
+    return [row[:rows], row[rows:]]
+
+
+def _results(
+    call: Call, layer: Callable[[int, bool], Sequence[Tensor]], ways: Sequence[bool], layout: int,
+    count: int,
+) -> list[Tensor]:  # fmt: skip
+    """Return the states of all steps, ``[steps, directions, batch, hidden]``, and the last ones."""
+    found: list[Tensor] = []
+    last: list[list[Tensor]] = [[] for _ in range(count)]
+    for k, back in enumerate(ways):
+        with prefixed("reverse" if back else "forward"):
+            states = layer(k, back)
+        # of the reversed sequence, element t is the state after t + 1 steps from the end
+        found.append(flip(states[0], 0) if back else states[0])
+        for kept, state in zip(last, states):
+            kept.append(_last(state))
+    every = topi.stack(found, 1)
+    ends = [topi.stack(kept, 0) for kept in last]
+    if not layout:
+        return [every, *ends]
+    return [transpose(every, (2, 0, 1, 3)), *(swapaxes(v, 0, 1) for v in ends)]
+
+
+def _last(states: Tensor) -> Tensor:
+    found: Any = states[-1]
+    assert isinstance(found, (Tensor, Expr))
+    return found  # type: ignore[return-value]
+
+
+OPERATORS: Table = {
+    "LSTM": {7: lstm_of_steps, **since(lstm, 14, 22)},
+    "GRU": {**since(gru_of_steps, 3, 7), **since(gru, 14, 22)},
+}

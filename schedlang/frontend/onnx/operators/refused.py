@@ -1,0 +1,73 @@
+"""Operators without a form here, for a reason that a message can give, and what to do instead."""
+
+from __future__ import annotations
+
+_CONTROL = (
+    "its body is a graph that data choose or repeat",
+    "A computation has one fixed graph: export the model without control flow.",
+)
+_SORTED = (
+    "it sorts, which is no computation of loops",
+    "Export the model up to its scores, and sort the result with NumPy.",
+)
+_SHAPE = (
+    "the shape of its result depends on data",
+    "Keep the shape, and choose by a condition: Where(condition, x, 0).",
+)
+_RANDOM = (
+    "it draws random numbers, and a network gives equal results for equal inputs",
+    "Make them an input of the model.",
+)
+_LISTS = (
+    "it works on sequences or optional values, and only tensors can be computed",
+    "Export the model with one tensor for each.",
+)
+_TEXT = ("it works on strings, which have no dtype here", "Prepare the text before the network.")
+_SCATTER = (
+    "writes at places that data choose have no form here",
+    "Export the model with Concat or Where in its place.",
+)
+_QUANTIZED = (
+    "quantized products have no form here",
+    "Export the model in float32, or with DequantizeLinear before its operators.",
+)
+_SIGNALS = ("transforms and windows of signals have no form here", "Prepare the signal before.")
+_BOXES = ("regions that data choose have no form here", "Export the model without its detection.")
+
+REASONS: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(("If", "Loop", "Scan", "SequenceMap"), _CONTROL),
+    **dict.fromkeys(("TopK", "NonMaxSuppression"), _SORTED),
+    **dict.fromkeys(("NonZero", "Unique", "Compress"), _SHAPE),
+    **dict.fromkeys(
+        ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli",
+         "Multinomial"), _RANDOM,
+    ),
+    **dict.fromkeys(
+        ("SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert",
+         "SequenceLength", "SplitToSequence", "ConcatFromSequence", "Optional",
+         "OptionalGetElement", "OptionalHasElement", "CastMap", "DictVectorizer"), _LISTS,
+    ),
+    **dict.fromkeys(
+        ("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch", "TfIdfVectorizer",
+         "LabelEncoder", "CategoryMapper"), _TEXT,
+    ),
+    **dict.fromkeys(("Scatter", "ScatterElements", "ScatterND", "TensorScatter", "MaxUnpool"),
+                    _SCATTER),
+    **dict.fromkeys(
+        ("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear",
+         "QuantizeLinear"), _QUANTIZED,
+    ),
+    **dict.fromkeys(("DFT", "STFT", "MelWeightMatrix", "HannWindow", "HammingWindow",
+                     "BlackmanWindow"), _SIGNALS),
+    **dict.fromkeys(("RoiAlign", "MaxRoiPool", "DeformConv", "GridSample", "AffineGrid"), _BOXES),
+    **dict.fromkeys(
+        ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor", "SVMClassifier",
+         "SVMRegressor"),
+        ("trees and support vectors have no form here", "Use a linear model or an MLP."),
+    ),
+    **dict.fromkeys(
+        ("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss", "Gradient", "Adam", "Adagrad",
+         "Momentum"),
+        ("it trains a model", "Export the model for inference."),
+    ),
+}  # fmt: skip

@@ -1,0 +1,107 @@
+"""The values of a graph: tensors, and arrays that are known when the model is imported.
+
+A known array becomes a parameter when an operator reads it as a tensor. Its elements may be
+symbolic sizes: shapes of tensors, and what exporters compute of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+import numpy as np
+
+from schedlang.arrays.shapes import extent
+from schedlang.arrays.stages import each
+from schedlang.compute.tensor import Tensor, placeholder
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.frontend.names import Names
+from schedlang.language.construct import as_expr, cast, const, select
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """An array that is known at import, the value ``name`` of the model.
+
+    An array of dtype object has symbolic sizes among its elements; ``dtype`` is that of the
+    elements in the model.
+    """
+
+    name: str
+    array: np.ndarray
+    dtype: str
+
+    @property
+    def symbolic(self) -> bool:
+        return self.array.dtype == object
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.array.ndim
+
+    def items(self) -> list[Any]:
+        """Return the elements in a row, as Python numbers or as sizes."""
+        found = self.array.ravel().tolist()
+        return [extent(v) if isinstance(v, Expr) else v for v in found]
+
+
+Value = Union[Tensor, Known]
+
+
+@dataclass(frozen=True)
+class Params:
+    """The parameters of the model so far, by the names of their values, and the names in use."""
+
+    names: Names
+    arrays: dict[Tensor, np.ndarray] = field(default_factory=dict)
+    _made: dict[str, Tensor] = field(default_factory=dict)
+
+    def tensor(self, value: Value) -> Tensor:
+        """Return ``value`` as a tensor: a known array as a parameter, or a stage if symbolic."""
+        if isinstance(value, Tensor):
+            return value
+        if value.symbolic:
+            return _stage(value)
+        made = self._made.get(value.name)
+        if made is None:
+            made = placeholder(value.shape, value.dtype, name=self.names.new(value.name))
+            self.arrays[made] = value.array
+            self._made[value.name] = made
+        return made
+
+
+def number(value: Known) -> Expr | None:
+    """Return the only element of a known array as an expression of its dtype.
+
+    It is ``None`` for an array of more elements, and for NaN, which stays a parameter.
+    """
+    if value.array.size != 1:
+        return None
+    (item,) = value.items()
+    if isinstance(item, Expr):
+        return cast(item, value.dtype)
+    if item != item:
+        return None
+    return const(item, value.dtype)
+
+
+def _stage(value: Known) -> Tensor:
+    """Return the stage of an array with symbolic sizes: a choice between its elements."""
+    items = [as_expr(v) for v in value.items()]
+
+    def element(*at: Axis) -> Expr:
+        place: Expr = as_expr(0)
+        for axis, size in zip(at, value.shape):
+            place = place * size + axis
+        found = cast(items[-1], value.dtype)
+        for k in range(len(items) - 2, -1, -1):
+            found = select(place.equal(k), cast(items[k], value.dtype), found)
+        return found
+
+    return each("sizes", value.shape, element)
+
+
