@@ -124,7 +124,12 @@ class Network:
             if self._module is None:
                 if self._values is None:
                     self._values = self.prepared.values()
-                self._module = NetworkModule(self._linked(), self._values)
+                data = self._linked()
+                # a module has its parameters in the order in which its calls read them
+                read = dict.fromkeys(t for part in self.partition.parts for t in part.reads)
+                arrays = [self._values[t] for t in read if t in self._values]
+                given = {place.name: a for place, a in zip(data.storage.params, arrays)}
+                self._module = NetworkModule(data, given)
             return self._module
 
     @property
