@@ -82,7 +82,7 @@ class _Printer(ValuePrinter):
         inside = set(known)
         lines: list[Line] = []
         for position, stmt in enumerate(body):
-            if isinstance(stmt, m.Alloc):
+            if isinstance(stmt, (m.Alloc, m.View)):
                 if stmt.array.name in inside:
                     # a second array of that name hides the first one, in a block of its own
                     rest = self.body(body[position:], depth + 1, inside - {stmt.array.name})
@@ -131,6 +131,10 @@ class _Printer(ValuePrinter):
             if stmt.place == "stack":
                 return f"{kind} {name}[{count}] __attribute__((aligned(64)))"
             return f"SL_HEAP {kind} *{name} = sl_allocated(({count}) * sizeof({kind}))"
+        if isinstance(stmt, m.View):
+            kind = memory(stmt.array.dtype)
+            start = self.at(stmt.start, 9)
+            return f"{kind} *{stmt.array.name} = ({kind} *)({stmt.whole.name} + {start})"
         if isinstance(stmt, m.Prefetch):
             return f"__builtin_prefetch({stmt.array.name} + {self.at(stmt.at, 9)})"
         assert isinstance(stmt, m.Run)

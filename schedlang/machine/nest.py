@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from schedlang.expr.nodes import Axis, Var
 from schedlang.ir.nodes import Buffer
-from schedlang.machine.nodes import Alloc, For, Function, If, Let, Thread, walk
+from schedlang.machine.nodes import Alloc, For, Function, If, Let, Thread, View, walk
 from schedlang.machine.printer import machine_text
 from schedlang.machine.text import Texts
 
@@ -42,7 +42,7 @@ class MachineNest:
                     found.add(stmt.reg.name)
                 elif isinstance(stmt, For):
                     found.add(stmt.index.name)
-                elif isinstance(stmt, Alloc):
+                elif isinstance(stmt, (Alloc, View)):
                     found.add(stmt.array.name)
                 elif isinstance(stmt, If) and stmt.result is not None:
                     found.add(stmt.result.name)
