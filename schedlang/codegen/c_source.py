@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib.resources import files
 
@@ -42,11 +42,20 @@ def c_source(nest: MachineNest, head: str = "") -> Listing:
 
     Only the entry is visible outside of it.
     """
+    return c_file(head, *c_functions(nest))
+
+
+def c_functions(nest: MachineNest) -> tuple[list[str], list[list[Line]]]:
+    """Return the texts that a C file of ``nest`` begins with, and the lines of each function."""
     printer = _Printer()
     # no function of the C library begins like this
     printer.names = {f.name: f"run_{f.name}" for f in nest.functions[:-1]}
     functions = [printer.function(f, f is nest.entry) for f in nest.functions]
-    texts = [helpers(), *(["\n".join(printer.made)] if printer.made else [])]
+    return [helpers(), *(["\n".join(printer.made)] if printer.made else [])], functions
+
+
+def c_file(head: str, texts: Sequence[str], functions: Sequence[Sequence[Line]]) -> Listing:
+    """Return a C file of the comment ``head``, ``texts`` and ``functions``."""
     parts = apart([*map(plain, texts), *functions], 1)
     return Listing((*(plain(head.removesuffix("\n")) if head else ()), *parts))
 
@@ -174,4 +183,4 @@ def _note(note: str) -> str:
     return f"  // {note}" if note else ""
 
 
-__all__ = ["c_source", "helpers", "reserved"]
+__all__ = ["c_file", "c_functions", "c_source", "helpers", "reserved"]

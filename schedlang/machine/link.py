@@ -7,7 +7,7 @@ and arrays of bytes, in which everything else has its place.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Union
 
 from schedlang.errors import VerifyError
@@ -20,7 +20,6 @@ from schedlang.machine.nodes import (
     For,
     Function,
     If,
-    Num,
     Reg,
     Run,
     Stmt,
@@ -43,13 +42,13 @@ class Call:
     """
 
     nest: MachineNest
-    args: tuple[str, ...]
+    args: tuple[Hashable, ...]
     note: str = ""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the elements of ``array`` are: from byte ``start`` of ``whole`` on, ``count`` of them."""
+    """Where ``array`` is: its ``count`` elements begin at byte ``start`` of ``whole``."""
 
     array: Array
     whole: Array
@@ -59,27 +58,32 @@ class Place:
 
 @dataclass(frozen=True)
 class Linked:
-    """A linked nest, and the name of the function that each call runs."""
+    """A linked nest, and the name of the function that each call runs.
+
+    ``kernels`` are the names of the functions of each kernel that differs from those before it,
+    callees first.
+    """
 
     nest: MachineNest
     called: tuple[str, ...]
+    kernels: tuple[tuple[str, ...], ...]
 
 
 def link(
-    name: str, parameters: Mapping[str, Parameter], places: Mapping[str, Place],
+    name: str, parameters: Mapping[Hashable, Parameter], places: Mapping[Hashable, Place],
     calls: Sequence[Call], reserved: Iterable[str] = (),
 ) -> Linked:  # fmt: skip
     """Return the nest whose entry ``name`` makes the ``calls`` in order, verified.
 
     ``parameters`` are those of the entry, by their keys, in order; ``places`` are the arrays that
-    are parts of others. Keys are any text; the names of ``parameters``, of arrays and of functions
+    are parts of others. Keys are any values; names of ``parameters``, of arrays and of functions
     are made distinct, and no name is one of ``reserved``. A view of a place stands before the first
     call that uses it.
 
     Raises :class:`~schedlang.errors.VerifyError` if what a call is given does not fit.
 
     >>> from schedlang.ir.nodes import Buffer
-    >>> from schedlang.machine.nodes import Load, Store, Type
+    >>> from schedlang.machine.nodes import Load, Num, Store, Type
     >>> x, y = (Array(name, Buffer(name, "float32", (8,))) for name in "xy")
     >>> i = Reg("i")
     >>> body = (For(i, Num(8), (Store("store", y, i, Load("load", x, i, Type("float32"))),)),)
@@ -105,6 +109,7 @@ def link(
     names = Names(reserved.union(*inside))
     entry_name = names.fresh(name)
     functions: list[Function] = []
+    kernels: list[tuple[str, ...]] = []
     shapes: dict[Hashable, str] = {}
     entries: dict[MachineNest, str] = {}
     for nest in nests:
@@ -113,6 +118,7 @@ def link(
             added = _renamed(nest, names)
             shapes[shape] = added[-1].name
             functions += added
+            kernels.append(tuple(f.name for f in added))
         entries[nest] = shapes[shape]
     called = tuple(entries[call.nest] for call in calls)
     names = Names({*reserved, entry_name, *(f.name for f in functions)})
@@ -135,7 +141,7 @@ def link(
     texts = {key: text for call in calls for key, text in call.nest.texts.items()}
     made = MachineNest((*functions, entry), texts=texts)
     verify_machine(made)
-    return Linked(made, called)
+    return Linked(made, called, tuple(kernels))
 
 
 def nest_shape(nest: MachineNest) -> Hashable:

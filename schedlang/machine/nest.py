@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from schedlang.expr.nodes import Axis, Var
 from schedlang.ir.nodes import Buffer
@@ -47,6 +48,10 @@ class MachineNest:
                 elif isinstance(stmt, If) and stmt.result is not None:
                     found.add(stmt.result.name)
         return found
+
+    def __reduce__(self) -> Any:
+        # texts are known by the identity of values, which copies do not share
+        return MachineNest, (self.functions, self.names)
 
     def __str__(self) -> str:
         return machine_text(self.functions)

@@ -44,8 +44,8 @@ BYTES = "uint8"
 class Scratch:
     """A kernel whose storage is given: its nest, and the bytes that a caller gives it.
 
-    The entry of ``nest`` takes an array of ``shared`` bytes and one of ``per_thread`` bytes for each
-    thread, at the end of its parameters; where these are 0 it has no such parameter.
+    The entry of ``nest`` takes an array of ``shared`` bytes, and one of ``per_thread`` bytes for
+    each thread, as its last parameters; where a number is 0 it has no such parameter.
     """
 
     nest: MachineNest
@@ -210,7 +210,7 @@ class _Place:
         return tuple(found)
 
     def call(self, stmt: Run, top: int) -> list[Stmt]:
-        """Return a call of a function of its own thread, which is given what lies behind ``top``."""
+        """Return a call outside of parallel loops, which is given what lies behind ``top``."""
         need = self.made.needs[stmt.function]
         found: list[Stmt] = []
         given: list[Array] = []
