@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib.resources import files
 
@@ -42,11 +42,20 @@ def c_source(nest: MachineNest, head: str = "") -> Listing:
 
     Only the entry is visible outside of it.
     """
+    return c_file(head, *c_functions(nest))
+
+
+def c_functions(nest: MachineNest) -> tuple[list[str], list[list[Line]]]:
+    """Return the texts that a C file of ``nest`` begins with, and the lines of each function."""
     printer = _Printer()
     # no function of the C library begins like this
     printer.names = {f.name: f"run_{f.name}" for f in nest.functions[:-1]}
     functions = [printer.function(f, f is nest.entry) for f in nest.functions]
-    texts = [helpers(), *(["\n".join(printer.made)] if printer.made else [])]
+    return [helpers(), *(["\n".join(printer.made)] if printer.made else [])], functions
+
+
+def c_file(head: str, texts: Sequence[str], functions: Sequence[Sequence[Line]]) -> Listing:
+    """Return a C file of the comment ``head``, ``texts`` and ``functions``."""
     parts = apart([*map(plain, texts), *functions], 1)
     return Listing((*(plain(head.removesuffix("\n")) if head else ()), *parts))
 
@@ -82,7 +91,7 @@ class _Printer(ValuePrinter):
         inside = set(known)
         lines: list[Line] = []
         for position, stmt in enumerate(body):
-            if isinstance(stmt, m.Alloc):
+            if isinstance(stmt, (m.Alloc, m.View)):
                 if stmt.array.name in inside:
                     # a second array of that name hides the first one, in a block of its own
                     rest = self.body(body[position:], depth + 1, inside - {stmt.array.name})
@@ -131,6 +140,10 @@ class _Printer(ValuePrinter):
             if stmt.place == "stack":
                 return f"{kind} {name}[{count}] __attribute__((aligned(64)))"
             return f"SL_HEAP {kind} *{name} = sl_allocated(({count}) * sizeof({kind}))"
+        if isinstance(stmt, m.View):
+            kind = memory(stmt.array.dtype)
+            start = self.at(stmt.start, 9)
+            return f"{kind} *{stmt.array.name} = ({kind} *)({stmt.whole.name} + {start})"
         if isinstance(stmt, m.Prefetch):
             return f"__builtin_prefetch({stmt.array.name} + {self.at(stmt.at, 9)})"
         assert isinstance(stmt, m.Run)
@@ -170,4 +183,4 @@ def _note(note: str) -> str:
     return f"  // {note}" if note else ""
 
 
-__all__ = ["c_source", "helpers", "reserved"]
+__all__ = ["c_file", "c_functions", "c_source", "helpers", "reserved"]

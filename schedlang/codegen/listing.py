@@ -36,6 +36,17 @@ class Listing:
         return tuple([line.number for line in self.lines])
 
 
+def spans(listing: Listing, parts: Iterable[Sequence[Line]]) -> list[tuple[int, int]]:
+    """Return the first and the last line of each of the ``parts`` of ``listing``, from 1 on.
+
+    >>> first, second = plain("a"), plain("b\\nc")
+    >>> spans(Listing(tuple(apart([first, second], 1))), [first, second])
+    [(1, 1), (3, 4)]
+    """
+    numbers = {id(line): number for number, line in enumerate(listing.lines, 1)}
+    return [(numbers[id(part[0])], numbers[id(part[-1])]) for part in parts]
+
+
 def plain(text: str) -> list[Line]:
     """Return the lines of ``text``, which come from no statement."""
     return [Line(line) for line in text.split("\n")]
@@ -50,4 +61,4 @@ def apart(parts: Iterable[Sequence[Line]], blank: int) -> list[Line]:
     return found
 
 
-__all__ = ["Line", "Listing", "apart", "plain"]
+__all__ = ["Line", "Listing", "apart", "plain", "spans"]

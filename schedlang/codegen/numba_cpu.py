@@ -9,7 +9,7 @@ from schedlang.codegen.listing import Line
 from schedlang.codegen.numba_source import StatementPrinter, split_names
 from schedlang.expr.dtypes import stored
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import Alloc
+from schedlang.machine.nodes import Alloc, Array, View
 from schedlang.machine.passes.equal import shape_of
 
 
@@ -61,9 +61,15 @@ class _Printer(StatementPrinter):
     """Printer of statements for numba.njit."""
 
     def allocation(self, stmt: Alloc) -> str:
-        dtype = stored(stmt.array.dtype)
-        kind = self.use("boolean" if dtype == "bool" else dtype)
-        return f"{self.use(f'{stmt.place}_array')}({self(stmt.count)}, {kind})"
+        return f"{self.use(f'{stmt.place}_array')}({self(stmt.count)}, {self._dtype(stmt.array)})"
+
+    def view(self, stmt: View) -> str:
+        given = stmt.whole.name, self(stmt.start), self(stmt.count), self._dtype(stmt.array)
+        return f"{self.use('arena_array')}({', '.join(given)})"
+
+    def _dtype(self, array: Array) -> str:
+        dtype = stored(array.dtype)
+        return self.use("boolean" if dtype == "bool" else dtype)
 
 
 __all__ = ["Source", "source_of"]

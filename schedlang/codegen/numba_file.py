@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from textwrap import wrap
 
 from schedlang.codegen.listing import Listing, apart, plain
@@ -76,22 +77,27 @@ def render(
     """
     head = header_lines(nest, steps, shown, order_hints(nest))
     extra = any(arg.dtype == "bfloat16" for arg in nest.args)
-    parts = [head, imports(source, compiled, extra), "", _options(fastmath, compiled)]
+    parts = [head, imports(source, compiled, extra), "", options(fastmath, compiled)]
     public = _public(nest, source)
-    helpers = [_ARRAY.strip(), *([_ROOT.strip()] if "_root(" in public else [])]
-    helpers += [_HOLDS.strip()] if "_holds(" in public else []
+    helpers = helpers_of(public)
     last = f"__all__ = [{source.public!r}]"
     texts = [*map(plain, helpers), plain(public), plain(last)]
     return Listing(tuple(apart([plain("\n".join(parts)), *source.functions, *texts], 2)))
 
 
+def helpers_of(public: str) -> list[str]:
+    """Return the functions that the text of a public function calls."""
+    helpers = [_ARRAY.strip(), *([_ROOT.strip()] if "_root(" in public else [])]
+    return helpers + ([_HOLDS.strip()] if "_holds(" in public else [])
+
+
 def render_functions(source: Source, head: str, fastmath: bool, compiled: bool) -> str:
     """Return the text of a file with the functions alone, under ``head``, one line of text."""
-    parts = [f"# {head}", "", imports(source, compiled), "", _options(fastmath, compiled)]
+    parts = [f"# {head}", "", imports(source, compiled), "", options(fastmath, compiled)]
     return Listing(tuple(apart([plain("\n".join(parts)), *source.functions], 2))).text
 
 
-def _options(fastmath: bool, compiled: bool) -> str:
+def options(fastmath: bool, compiled: bool) -> str:
     """Return the line with the options of ``njit``."""
     if not compiled:
         return "OPTIONS = {}"
@@ -167,22 +173,44 @@ def _solved(extent: Lin, size: Var, length: str, sizes: Mapping[Expr, str]) -> s
     return f"({length})//{coef}" if rest.terms else f"{length}//{coef}"
 
 
+@dataclass(frozen=True)
+class Checks:
+    """The parameters of a function that takes arrays, its lines, and what it passes on."""
+
+    parameters: list[str]
+    lines: list[str]
+    given: list[str]
+
+
 def _public(nest: Nest, source: Source) -> str:
     """Return the source of the public function, which takes and returns arrays.
 
     It computes sizes from shapes, and allocates the outputs that the caller does not pass.
     """
-    names = dict(zip(nest.args, source.parameters))
+    checks = argument_checks(nest, source.parameters, in_place_pairs(nest))
+    results = ", ".join(argument_text(b) for b in nest.outputs)
+    lines = [f"def {source.public}({', '.join(checks.parameters)}):"]
+    lines += [f'    """{results}; made here unless given."""', *checks.lines]
+    lines += [f"    {source.entry}({', '.join(checks.given)})", "    return result"]
+    return "\n".join(lines)
+
+
+def argument_checks(
+    nest: Nest, listed: Sequence[str], in_place: frozenset[tuple[int, int]]
+) -> Checks:
+    """Return the checks of the arguments of ``nest``, whose names are ``listed``, then its sizes.
+
+    ``in_place`` are the pairs of them that may be one array. The lines leave the outputs in
+    ``result``.
+    """
+    names = dict(zip(nest.args, listed))
     inputs = [a for a in nest.args if a not in nest.outputs]
     signature = [names[a] for a in inputs] + [f"{names[b]}=None" for b in nest.outputs]
-    results = ", ".join(argument_text(b) for b in nest.outputs)
-    lines = [f"def {source.public}({', '.join(signature)}):"]
-    lines.append(f'    """{results}; made here unless given."""')
-    size_names = dict(zip(nest.sizes, source.parameters[len(nest.args) :]))
+    size_names = dict(zip(nest.sizes, listed[len(nest.args) :]))
     sizes: dict[Expr, str] = {a: n for a, n in names.items() if isinstance(a, Var)}
     for size, name in size_names.items():
         sizes[size] = name
-    lines += _size_lines(nest, names, sizes)
+    lines = _size_lines(nest, names, sizes)
     for output in nest.outputs:
         made = f"np.empty({_shape(output, sizes)}, {_dtype(output)})"
         lines += [f"    if {names[output]} is None:", f"        {names[output]} = {made}"]
@@ -205,10 +233,9 @@ def _public(nest: Nest, source: Source) -> str:
         lines.append(f"    {names[arg]} = _array({names[arg]}, {checked})")
         flat = stored(arg.dtype)
         given.append(names[arg] + (f'.view("{flat}")' if flat != arg.dtype else ""))
-    lines += [*_fact_checks(nest, names, sizes), *_overlap_checks(nest, names)]
+    lines += [*_fact_checks(nest, names, sizes), *_overlap_checks(nest, names, in_place)]
     given += [size_names[v] for v in nest.sizes]
-    lines += [f"    {source.entry}({', '.join(given)})", "    return result"]
-    return "\n".join(lines)
+    return Checks(signature, lines, given)
 
 
 def _not_negative(size: str) -> list[str]:
@@ -258,12 +285,13 @@ def _fact_checks(
     return lines
 
 
-def _overlap_checks(nest: Nest, names: Mapping[Buffer | Var, str]) -> list[str]:
+def _overlap_checks(
+    nest: Nest, names: Mapping[Buffer | Var, str], in_place: frozenset[tuple[int, int]]
+) -> list[str]:
     """Return a line that checks each output against each other array for shared memory.
 
     Pairs that are computed in place may be the same array.
     """
-    in_place = in_place_pairs(nest)
     lines = []
     for i, out in enumerate(nest.args):
         for k, other in enumerate(nest.args):

@@ -22,6 +22,7 @@ from schedlang.machine.nodes import (
     Store,
     Thread,
     Value,
+    View,
 )
 from schedlang.machine.text import Printer
 
@@ -34,6 +35,10 @@ class StatementPrinter(Printer, ABC):
     @abstractmethod
     def allocation(self, stmt: Alloc) -> str:
         """Return the call that allocates an array."""
+
+    def view(self, stmt: View) -> str:
+        """Return the call that makes an array of a part of another one."""
+        raise NotImplementedError
 
     def body(self, body: Body, depth: int = 1) -> list[Line]:
         """Return the lines of a block."""
@@ -76,12 +81,16 @@ class StatementPrinter(Printer, ABC):
             shape = ", ".join(str(e) for e in stmt.array.buffer.shape)
             made = self.allocation(stmt)
             return f"{stmt.array.name} = {made}  # {stmt.array.buffer.name}[{shape}]"
+        if isinstance(stmt, View):
+            shape = ", ".join(str(e) for e in stmt.array.buffer.shape)
+            return f"{stmt.array.name} = {self.view(stmt)}  # {stmt.array.buffer.name}[{shape}]"
         if isinstance(stmt, Prefetch):
             return f"{self.use('prefetch')}({stmt.array.name}, {self(stmt.at)})"
         if isinstance(stmt, Hint):
             return f"{self.use(stmt.name)}({', '.join(a.name for a in stmt.args)})"
         if isinstance(stmt, Run):
-            return f"{stmt.function}({', '.join(self.argument(a) for a in stmt.args)})"
+            given = ", ".join(self.argument(a) for a in stmt.args)
+            return f"{stmt.function}({given}){_comment(stmt.note)}"
         if isinstance(stmt, Thread):
             return f"{stmt.reg.name} = cuda.{stmt.tag}{_comment(stmt.note)}"
         assert isinstance(stmt, Barrier)

@@ -44,6 +44,7 @@ from schedlang.machine.nodes import (
     Store,
     Type,
     Value,
+    View,
     children,
     parts,
     walk,
@@ -237,7 +238,7 @@ class _Instrument:
             return self.branch(stmt, region, row)
         elif isinstance(stmt, Prefetch):
             self.access(stmt, region, row, out)
-        elif isinstance(stmt, Alloc):
+        elif isinstance(stmt, (Alloc, View)):
             self.base(stmt.array)
         elif isinstance(stmt, Run):
             self.calls.setdefault(stmt.function, []).append(region)

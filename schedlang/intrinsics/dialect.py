@@ -7,8 +7,8 @@ compares them with ``schedlang.intrinsics.cpu.__all__``.
 from __future__ import annotations
 
 NAMES = (
-    "absolute", "acos", "acosh", "add", "apart", "asin", "asinh", "atan", "atan2", "atanh",
-    "bfloat", "bfloat_bits", "bfloat_from", "bfloat_value", "bits_float32", "bits_float64",
+    "absolute", "acos", "acosh", "add", "apart", "arena_array", "asin", "asinh", "atan", "atan2",
+    "atanh", "bfloat", "bfloat_bits", "bfloat_from", "bfloat_value", "bits_float32", "bits_float64",
     "bits_int32", "bits_int64", "boolean", "broadcast", "ceil", "copysign", "cos", "cosh",
     "erf", "exp", "exp2", "expm1", "float32", "float64", "floor", "floordiv", "fma", "half",
     "half_from", "heap_array", "int16", "int32", "int64", "int8", "iota", "isfinite", "isinf",
@@ -36,8 +36,8 @@ GPU_ONLY = (
     "vstore_aligned_half",
 )  # fmt: skip
 CPU_ONLY = (
-    "apart", "heap_array", "rolled", "rounded", "stack_array", "stream_fence", "thread_number",
-    "ticks", "vload_if", "vload_if_half", "vload_shuffled", "vload_shuffled_half", "vstore_stream",
-    "vstore_stream_half",
+    "apart", "arena_array", "heap_array", "rolled", "rounded", "stack_array", "stream_fence",
+    "thread_number", "ticks", "vload_if", "vload_if_half", "vload_shuffled", "vload_shuffled_half",
+    "vstore_stream", "vstore_stream_half",
 )  # fmt: skip
 GPU_NAMES = tuple(sorted({*NAMES, *GPU_ONLY} - set(CPU_ONLY)))

@@ -292,6 +292,22 @@ def stack_array(typingctx: Any, n: Any, dtype: Any) -> Any:
 
 
 @intrinsic(prefer_literal=True)
+def arena_array(typingctx: Any, arena: Any, start: Any, n: Any, dtype: Any) -> Any:
+    """Return the flat array of `n` elements that begins at byte `start` of `arena`, of uint8."""
+    if not is_flat(arena) or arena.dtype != types.uint8:
+        return None
+    array = types.Array(named_dtype(dtype), 1, "C")
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        data = context.data_model_manager[arena].get(builder, args[0], "data")
+        place = builder.gep(data, [args[1]])
+        data = builder.bitcast(place, memory_type(array.dtype, False).as_pointer())
+        return array_at(context, builder, array, data, args[2], None)
+
+    return array(arena, types.intp, types.intp, dtype), codegen
+
+
+@intrinsic(prefer_literal=True)
 def heap_array(typingctx: Any, n: Any, dtype: Any) -> Any:
     """Return an uninitialised flat array of `n` elements on the heap, aligned to 64 bytes."""
     array = types.Array(named_dtype(dtype), 1, "C")

@@ -35,6 +35,7 @@ from schedlang.machine.nodes import (
     Stmt,
     Store,
     Thread,
+    View,
 )
 
 # what a thread waits for: a barrier, or the value of another thread at a distance
@@ -81,6 +82,10 @@ class Machine:
             yield from self.body(side, space)
         elif isinstance(stmt, Alloc):
             space[stmt.array.name] = self.allocated(stmt, space)
+        elif isinstance(stmt, View):
+            start, count = (int(self.evaluate(v, space)) for v in (stmt.start, stmt.count))
+            dtype = stored(stmt.array.dtype)
+            space[stmt.array.name] = twins.arena_array(space[stmt.whole.name], start, count, dtype)
         elif isinstance(stmt, Run):
             given = [space[a.name] if isinstance(a, Array) else self.evaluate(a, space)
                      for a in stmt.args]  # fmt: skip

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from schedlang.expr.nodes import Axis, Var
 from schedlang.ir.nodes import Buffer
-from schedlang.machine.nodes import Alloc, For, Function, If, Let, Thread, walk
+from schedlang.machine.nodes import Alloc, For, Function, If, Let, Thread, View, walk
 from schedlang.machine.printer import machine_text
 from schedlang.machine.text import Texts
 
@@ -42,11 +43,15 @@ class MachineNest:
                     found.add(stmt.reg.name)
                 elif isinstance(stmt, For):
                     found.add(stmt.index.name)
-                elif isinstance(stmt, Alloc):
+                elif isinstance(stmt, (Alloc, View)):
                     found.add(stmt.array.name)
                 elif isinstance(stmt, If) and stmt.result is not None:
                     found.add(stmt.result.name)
         return found
+
+    def __reduce__(self) -> Any:
+        # texts are known by the identity of values, which copies do not share
+        return MachineNest, (self.functions, self.names)
 
     def __str__(self) -> str:
         return machine_text(self.functions)

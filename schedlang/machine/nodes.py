@@ -274,6 +274,21 @@ class Alloc:
 
 
 @dataclass(frozen=True, eq=False)
+class View:
+    """The array of ``count`` elements that begins at byte ``start`` of ``whole``, which has bytes.
+
+    A linked nest has arrays in an arena and in one array of all parameters. ``start`` is a multiple
+    of the size of an element.
+    """
+
+    array: Array
+    whole: Array
+    start: Value
+    count: Value
+    number: Optional[int] = None
+
+
+@dataclass(frozen=True, eq=False)
 class Prefetch:
     """A prefetch of the cache line of one element."""
 
@@ -315,9 +330,10 @@ class Run:
     function: str
     args: tuple[Union[Array, Value], ...]
     number: Optional[int] = None
+    note: str = ""
 
 
-Stmt = Union[Let, Store, For, If, Alloc, Prefetch, Hint, Barrier, Thread, Run]
+Stmt = Union[Let, Store, For, If, Alloc, View, Prefetch, Hint, Barrier, Thread, Run]
 Body = tuple[Stmt, ...]
 
 
@@ -377,6 +393,8 @@ def values(stmt: Stmt) -> tuple[Value, ...]:
         return (stmt.cond,)
     if isinstance(stmt, Alloc):
         return (stmt.count,)
+    if isinstance(stmt, View):
+        return (stmt.start, stmt.count)
     if isinstance(stmt, Prefetch):
         return (stmt.at,)
     return tuple(a for a in stmt.args if not isinstance(a, Array)) if isinstance(stmt, Run) else ()

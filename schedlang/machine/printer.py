@@ -23,6 +23,7 @@ from schedlang.machine.nodes import (
     Store,
     Thread,
     Value,
+    View,
 )
 from schedlang.machine.text import Printer
 
@@ -94,13 +95,17 @@ def _line(stmt: Stmt, known: dict[str, str]) -> str:
         size = bytes_text(stmt.array.buffer.bytes)
         count = _show(stmt.count)
         return f"{stmt.array.name}: {stmt.array.dtype}[{count}]   {stmt.place}{start}, {size}"
+    if isinstance(stmt, View):
+        size = bytes_text(stmt.array.buffer.bytes)
+        place = f"from byte {_show(stmt.start)} of {stmt.whole.name} on"
+        return f"{stmt.array.name}: {stmt.array.dtype}[{_show(stmt.count)}]   {place}, {size}"
     if isinstance(stmt, Prefetch):
         return f"prefetch({stmt.array.name}, {_show(stmt.at)})"
     if isinstance(stmt, Hint):
         return f"{stmt.name}({', '.join(a.name for a in stmt.args)})"
     if isinstance(stmt, Run):
         given = (a.name if isinstance(a, Array) else _show(a) for a in stmt.args)
-        return f"{stmt.function}({', '.join(given)})"
+        return f"{stmt.function}({', '.join(given)}){_comment(stmt.note)}"
     if isinstance(stmt, Thread):
         return f"{stmt.reg.name}: {stmt.reg.type} = {stmt.tag}{_comment(stmt.note)}"
     assert isinstance(stmt, Barrier)

@@ -30,6 +30,7 @@ from schedlang.machine.nodes import (
     Stmt,
     Store,
     Value,
+    View,
 )
 
 Node = TypeVar("Node")
@@ -84,6 +85,8 @@ def with_values(stmt: Stmt, given: Sequence[Value]) -> Stmt:
         return changed(stmt, cond=given[0])
     if isinstance(stmt, Alloc):
         return changed(stmt, count=given[0])
+    if isinstance(stmt, View):
+        return changed(stmt, start=given[0], count=given[1])
     if isinstance(stmt, Prefetch):
         return changed(stmt, at=given[0])
     if isinstance(stmt, Run):

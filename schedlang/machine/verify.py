@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from schedlang.errors import VerifyError
-from schedlang.expr.dtypes import computed
+from schedlang.expr.dtypes import computed, itemsize
 from schedlang.intrinsics.dialect import GPU_NAMES, NAMES
 from schedlang.machine.accesses import fields_given, fields_needed
 from schedlang.machine.nest import MachineNest
@@ -27,6 +27,7 @@ from schedlang.machine.nodes import (
     If,
     Let,
     Load,
+    Num,
     Op,
     Prefetch,
     Reg,
@@ -37,6 +38,7 @@ from schedlang.machine.nodes import (
     Thread,
     Type,
     Value,
+    View,
     children,
     operations,
     values,
@@ -47,6 +49,8 @@ COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 SHIFTS = ("<<", ">>")
 FUNCTIONS = frozenset({*NAMES, *GPU_NAMES, "min", "max"})
 _BOOL = Type("bool")
+# the dtype of arrays that hold others
+BYTES = "uint8"
 
 
 @dataclass
@@ -77,6 +81,7 @@ def verify_machine(nest: MachineNest) -> None:
     * A vector has a power of two of lanes, and a function is one of the dialects.
     * A load or a store has the fields that its intrinsic needs and no others, and the dtype of its
       array; offsets and masks have their types.
+    * A view lies in an array of bytes, at a multiple of the size of its elements.
     * A function is defined before it is called, and its parameters are given.
     """
     known: dict[str, Function] = {}
@@ -121,6 +126,10 @@ def _statement(stmt: Stmt, scope: _Scope, known: Mapping[str, Function]) -> None
         if stmt.count.type != INDEX or (stmt.place == "stack" and stmt.array.buffer.size is None):
             raise _broken(f"the size of {stmt.array.name} is an int64, fixed on the stack", stmt)
         scope.bind(stmt.array)
+    elif isinstance(stmt, View):
+        _array(stmt.whole, scope, stmt)
+        _view(stmt)
+        scope.bind(stmt.array)
     elif isinstance(stmt, Store):
         _array(stmt.array, scope, stmt)
         _store(stmt)
@@ -131,6 +140,21 @@ def _statement(stmt: Stmt, scope: _Scope, known: Mapping[str, Function]) -> None
             _array(array, scope, stmt)
     elif isinstance(stmt, Run):
         _call(stmt, scope, known)
+
+
+def _view(stmt: View) -> None:
+    """Check that a view is of bytes, and lies in them where their number is known."""
+    name, size = stmt.array.name, itemsize(stmt.array.dtype)
+    if stmt.whole.dtype != BYTES or stmt.start.type != INDEX or stmt.count.type != INDEX:
+        raise _broken(f"{name} is an int64 number of elements of an array of bytes", stmt)
+    if not isinstance(stmt.start, Num):
+        return
+    if stmt.start.value < 0 or stmt.start.value % size:
+        raise _broken(f"{name} begins at a multiple of the {size} bytes of its elements", stmt)
+    whole = stmt.whole.buffer.size
+    if whole is not None and isinstance(stmt.count, Num):
+        if stmt.count.value < 0 or stmt.start.value + stmt.count.value * size > whole:
+            raise _broken(f"{name} lies in the {whole} bytes of {stmt.whole.name}", stmt)
 
 
 def _loop(stmt: For, scope: _Scope, known: Mapping[str, Function]) -> set[str]:

@@ -26,6 +26,7 @@ from schedlang.runtime import files, thread_safety
 from schedlang.runtime.code_listing import Source, asm_listing, functions_of
 from schedlang.runtime.kernel import Built, Kernel
 from schedlang.runtime.numba_code import Code
+from schedlang.runtime.parameters import Signature
 from schedlang.schedule.schedule import Schedule
 
 COMPILERS = ("cc", "gcc", "clang")
@@ -69,13 +70,12 @@ class CKernel(Kernel):
         return self
 
     def _loaded(self, path: Path) -> Any:
-        library = self._library(path)
         if self._built.serial_text:
             thread_safety.note_openmp()
-        return _called(getattr(library, self._built.entry), self._types())
+        return c_function(getattr(self._library(path), self._built.entry), self._types())
 
     def _library(self, path: Path) -> ctypes.CDLL:
-        return _library(path, (*OPTIONS, *(FASTMATH if self.fastmath else ())))
+        return library(path, self.fastmath)
 
     def _threads(self) -> int:
         """Return the greatest number of threads of OpenMP."""
@@ -86,7 +86,7 @@ class CKernel(Kernel):
     def _start_of(self, nest: MachineNest) -> Callable[..., None]:
         path = files.write(c_source(nest).text, f"{nest.entry.name}_times", ".c")
         kinds = [_kind(p) for p in nest.entry.parameters]
-        return _called(getattr(self._library(path), nest.entry.name), kinds)
+        return c_function(getattr(self._library(path), nest.entry.name), kinds)
 
     def _code(self, asked: str) -> Code:
         if asked == "llvm":
@@ -107,14 +107,8 @@ class CKernel(Kernel):
         return Code("", "\n".join(asm_listing(asm, name, source) for name in functions_of(asm)))
 
     def _types(self) -> list[Any]:
-        """Return the C types of the parameters: pointers, scalars and sizes."""
-        found: list[Any] = []
-        for p in self._built.signature.parameters:
-            if p.is_scalar:
-                found.append(np.ctypeslib.as_ctypes_type(computed(p.dtype)))
-            else:
-                found.append(ctypes.c_void_p)
-        return found + [ctypes.c_int64] * len(self._built.signature.sizes)
+        """Return the C types of the parameters."""
+        return c_types(self._built.signature)
 
     def save(self, path: str | Path) -> Path:
         """Refuse: a C kernel has no Python file. Its source is ``source``, in the file ``path``."""
@@ -167,8 +161,9 @@ def version(command: tuple[str, ...]) -> str:
     return ran.stdout.decode(errors="replace")
 
 
-def _library(source: Path, options: tuple[str, ...]) -> ctypes.CDLL:
-    """Return the library of a C file; a damaged one is compiled again."""
+def library(source: Path, fastmath: bool = False) -> ctypes.CDLL:
+    """Return the library of a C file, compiled if it is not there; a damaged one is, too."""
+    options = (*OPTIONS, *(FASTMATH if fastmath else ()))
     path = compiled(source, options)
     try:
         return ctypes.CDLL(str(path))
@@ -233,7 +228,18 @@ def _compile(command: list[str], source: Path) -> None:
         )
 
 
-def _called(function: Any, kinds: list[Any]) -> Callable[..., None]:
+def c_types(signature: Signature) -> list[Any]:
+    """Return the C types of the parameters of a kernel: pointers, scalars and sizes."""
+    found: list[Any] = []
+    for p in signature.parameters:
+        if p.is_scalar:
+            found.append(np.ctypeslib.as_ctypes_type(computed(p.dtype)))
+        else:
+            found.append(ctypes.c_void_p)
+    return found + [ctypes.c_int64] * len(signature.sizes)
+
+
+def c_function(function: Any, kinds: list[Any]) -> Callable[..., None]:
     """Return ``function`` as a function of flat NumPy arrays and scalars."""
     function.argtypes = kinds
     function.restype = None
@@ -244,4 +250,4 @@ def _called(function: Any, kinds: list[Any]) -> Callable[..., None]:
     return call
 
 
-__all__ = ["CKernel", "compiled", "compiler"]
+__all__ = ["CKernel", "c_function", "c_types", "compiled", "compiler", "library"]

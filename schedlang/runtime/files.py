@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -83,10 +83,11 @@ def write(text: str, name: str, suffix: str = ".py") -> Path:
     return path
 
 
-def load_kernel(path: Path, entry: str) -> ModuleType:
+def load_kernel(path: Path, entry: str, called: Collection[str] = ()) -> ModuleType:
     """Return the module of the CPU kernel at ``path``, whose functions numba compiles quickly.
 
-    ``entry`` is the name of the function that the kernel calls. Versions of numba that are not in
+    ``entry`` is the name of the function that the kernel calls, and ``called`` are those that no
+    caller inlines. Versions of numba that are not in
     ``QUICK`` compile the file as it is, which takes longer and computes the same.
     """
 
@@ -98,7 +99,7 @@ def load_kernel(path: Path, entry: str) -> ModuleType:
             if version_info.short in QUICK:
                 from schedlang.runtime.numba_compiler import quicken
 
-                quicken(module, entry)
+                quicken(module, entry, called)
 
     return load(path, prepare)
 

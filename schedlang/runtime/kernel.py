@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
-from weakref import WeakSet
 
 import numpy as np
 
@@ -15,7 +13,7 @@ from schedlang.codegen.numba_cpu import source_of
 from schedlang.codegen.numba_file import render_functions
 from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BuildError, CallError, CallTypeError, MissingNameError, VerifyError
-from schedlang.expr.dtypes import LARGEST_BYTES, stored
+from schedlang.expr.dtypes import LARGEST_BYTES
 from schedlang.ir.nest import Nest
 from schedlang.ir.specialize import at_sizes, largest_storage
 from schedlang.ir.verify import verify
@@ -27,21 +25,19 @@ from schedlang.runtime.advice import advice, short_scan
 from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.built import Built, numba_types
 from schedlang.runtime.bundle import bundle
+from schedlang.runtime.checked import checked_arguments, flat_arguments
 from schedlang.runtime.countable import Call, Countable, with_new_outputs
 from schedlang.runtime.cpu_profile import Subject, check_options, cpu_profile
 from schedlang.runtime.fast_call import fast_call
 from schedlang.runtime.kernel_html import kernel_html
 from schedlang.runtime.levels import Levels
 from schedlang.runtime.missing_attributes import no_attribute
-from schedlang.runtime.parameters import Binder, Signature, scalar
+from schedlang.runtime.parameters import Binder, Signature
 from schedlang.runtime.profile import Profile
 from schedlang.runtime.starts import interpreted, one_at_a_time
 from schedlang.runtime.te_module import TeModule
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
-
-# the parallel kernels of this process that have loaded their function
-_READY: WeakSet[Kernel] = WeakSet()
 
 
 class Kernel(Levels, TeModule, Countable):
@@ -120,7 +116,7 @@ class Kernel(Levels, TeModule, Countable):
             path = self._path
             if self._built.serial_text and self.target.kind != "python":
                 self._lock = thread_safety.guard()
-                _READY.add(self)
+                thread_safety.note_loaded(self)
                 if thread_safety.left_behind():
                     thread_safety.warn_forked()
                     path = files.write(self._built.serial_text, self.name, self._path.suffix)
@@ -208,45 +204,9 @@ class Kernel(Levels, TeModule, Countable):
         self, args: Sequence[Any], named: Mapping[str, Any]
     ) -> tuple[list[Any], dict[str, int], list[Any]]:
         """Return the arrays and scalars of a call, the sizes, and the outputs to return."""
-        binder = self._binder
-        parameters = binder.signature.parameters
-        values = binder.order(args, named)
-        arrays: list[Any] = []
-        for k, (p, value) in enumerate(zip(parameters, values)):
-            if value is None:
-                arrays.append(None)
-                continue
-            if p.is_scalar:
-                arrays.append(scalar(value, p.dtype, binder.places[k]))
-                continue
-            fixed = binder.fixed[k]
-            if type(value) is not np.ndarray:
-                value = self._view(value, binder.places[k], p.is_output)
-            if (
-                value.dtype != binder.dtypes[k] or value.shape != fixed
-                or not value.flags.c_contiguous or p.is_output
-            ):  # fmt: skip
-                binder.check(k, value)
-            arrays.append(value)
-        sizes = binder.sizes(arrays) if binder.symbolic else {}
-        arrays_given = (v for v, p in zip(values, parameters) if not p.is_scalar)
-        first = next((v for v in arrays_given if hasattr(v, "dtype")), None)
-        results: list[Any] = []
-        for k, p in enumerate(parameters):
-            if not p.is_output:
-                continue
-            if values[k] is None:
-                values[k] = self._fresh(first, binder.shape(p, sizes), p.dtype)
-                made = values[k]
-                arrays[k] = made if type(made) is np.ndarray else self._view(made, p.name, True)
-            results.append(values[k])
-        if sizes:
-            binder.check_derived(arrays, sizes)
-            self._check_sizes(sizes)
-        binder.check_overlap(arrays)
-        if binder.has_facts:
-            binder.check_facts([self._elements(a) for a in arrays], sizes)
-        return arrays, sizes, results
+        return checked_arguments(
+            self._binder, args, named, self._view, self._fresh, self._elements, self._check_sizes
+        )
 
     def _elements(self, value: Any) -> Any:
         """Return an argument whose elements the checks of facts can read."""
@@ -292,15 +252,7 @@ class Kernel(Levels, TeModule, Countable):
 
     def _flat(self, arrays: Sequence[Any], sizes: Mapping[str, int]) -> list[Any]:
         """Return the arguments of the function that runs: flat arrays, scalars, then sizes."""
-        flat = []
-        for value, p in zip(arrays, self._built.signature.parameters):
-            if p.is_scalar:
-                flat.append(value)
-            elif stored(p.dtype) != p.dtype:
-                flat.append(value.reshape(-1).view(stored(p.dtype)))
-            else:
-                flat.append(value.reshape(-1))
-        return flat + [sizes[n] for n in self._built.signature.sizes]
+        return flat_arguments(self._built.signature, arrays, sizes)
 
     def _counted_call(self, args: Sequence[Any], named: Mapping[str, Any]) -> Call:
         given, sizes, _ = self._checked(args, named)
@@ -421,15 +373,3 @@ class Kernel(Levels, TeModule, Countable):
 
     def __reduce__(self) -> Any:
         return Kernel, (self._built, self.schedule, self._nest)
-
-
-def _after_fork() -> None:
-    """Reset the kernels in a child process if the threads of the parent were left behind."""
-    if thread_safety.left_behind():
-        for kernel in list(_READY):
-            kernel.forget_function()
-
-
-if hasattr(os, "register_at_fork"):
-    # registered after that of thread_safety, which runs first and notes whether threads remain
-    os.register_at_fork(after_in_child=_after_fork)

@@ -16,6 +16,7 @@ several times. So here
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
@@ -43,6 +44,8 @@ WITHOUT = frozenset(
 )
 # what allocates memory, whose references numba counts
 ALLOCATING = "heap_array"
+# the name in a file of what gives its parts their compilers; the file's own names do not start so
+PARTS = "__give_parts_compilers"
 
 
 class _Remembering:
@@ -90,6 +93,9 @@ class KernelCompiler(CompilerBase):
 
     def compile_extra(self, func: Any) -> Any:
         """Compile a Python function, as numba's own method does."""
+        give_parts_compilers = func.__globals__.pop(PARTS, None)
+        if give_parts_compilers is not None:
+            give_parts_compilers()
         if PARALLEL in func.__code__.co_names:
             # runs when the compiled function is loaded from numba's cache
             self.state.reload_init.append(start_threads)
@@ -191,24 +197,32 @@ class SharedCompiler(PartCompiler):
         return [manager]
 
 
-def quicken(module: ModuleType, entry: str) -> None:
+def quicken(module: ModuleType, entry: str, called: Collection[str] = ()) -> None:
     """Give the compiled functions of an emitted file, as loaded, these compilers.
 
-    ``entry`` is the name of the function that its kernel calls.
+    ``entry`` is the name of the function that its kernel calls. No caller inlines the functions
+    ``called``. All but the entry get their compilers when it is compiled: a process that loads its
+    machine code from numba's cache on disk does without them.
     """
     functions = {
         name: function for name, function in vars(module).items()
         if isinstance(function, CPUDispatcher) and function.__module__ == module.__name__
     }  # fmt: skip
-    # a function may have several names: equal loops share one
-    times = Counter(functions.values())
-    made: dict[Any, Any] = {}
-    for name, function in functions.items():
-        if function not in made:
-            shared = SharedCompiler if times[function] > 1 else PartCompiler
-            compiler = KernelCompiler if name == entry else shared
-            made[function] = _compiled_by(compiler, function, module)
-        setattr(module, name, made[function])
+    kernel = functions.pop(entry)
+    setattr(module, entry, _compiled_by(KernelCompiler, kernel, module))
+
+    def give_parts_compilers() -> None:
+        # a function may have several names: equal loops share one
+        times = Counter(functions.values())
+        made: dict[Any, Any] = {}
+        for name, function in functions.items():
+            if function not in made:
+                shared = times[function] > 1 or name in called
+                compiler = SharedCompiler if shared else PartCompiler
+                made[function] = _compiled_by(compiler, function, module)
+            setattr(module, name, made[function])
+
+    vars(module)[PARTS] = give_parts_compilers
 
 
 def _compiled_by(compiler: type[KernelCompiler], function: Any, module: ModuleType) -> Any:

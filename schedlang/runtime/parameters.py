@@ -159,8 +159,9 @@ def _value(terms: Sum, sizes: Mapping[str, int]) -> int:
 class Binder:
     """The checks of arguments against a signature, without state between calls."""
 
-    def __init__(self, signature: Signature) -> None:
+    def __init__(self, signature: Signature, what: str = "kernel") -> None:
         self.signature = signature
+        self.what = what
         self.fixed = [
             tuple(p.shape) if all(isinstance(e, int) for e in p.shape) else None
             for p in signature.parameters
@@ -217,7 +218,7 @@ class Binder:
 
     @property
     def title(self) -> str:
-        return f"kernel {self.signature.name}"
+        return f"{self.what} {self.signature.name}"
 
     @property
     def listing(self) -> str:

@@ -22,8 +22,13 @@ def one_at_a_time(function: Callable[..., None], lock: Lock) -> Callable[..., No
     return start
 
 
-def interpreted(function: Callable[..., None], name: str, path: str) -> Callable[..., None]:
-    """Return ``function`` of the uncompiled kernel ``name``, whose errors name the array."""
+def interpreted(
+    function: Callable[..., None], name: str, path: str, what: str = "kernel"
+) -> Callable[..., None]:
+    """Return ``function`` of the uncompiled kernel ``name``, whose errors name the array.
+
+    ``what`` is what it is called in messages.
+    """
 
     def start(*flat: Any) -> None:
         # NumPy warns of overflow and division by zero; compiled code does not
@@ -31,7 +36,7 @@ def interpreted(function: Callable[..., None], name: str, path: str) -> Callable
             try:
                 function(*flat)
             except IndexError as error:
-                raise BoundsError(f"kernel {name}: {with_array_name(error, path)}") from error
+                raise BoundsError(f"{what} {name}: {with_array_name(error, path)}") from error
 
     return start
 

@@ -8,6 +8,8 @@ import sys
 import threading
 import warnings
 from functools import lru_cache
+from typing import Protocol
+from weakref import WeakSet
 
 from schedlang.errors import ForkWarning
 
@@ -20,6 +22,17 @@ FORKED = (
     'method "spawn" or "forkserver" of multiprocessing (for a DataLoader, '
     'multiprocessing_context="spawn"), or set NUMBA_THREADING_LAYER=tbb or workqueue'
 )
+
+
+class Loaded(Protocol):
+    """What has loaded a function with parallel loops."""
+
+    def forget_function(self) -> None:
+        """Make the next call load the function again: after a fork it may be another one."""
+
+
+# all of this process
+_loaded: WeakSet[Loaded] = WeakSet()
 # whether a kernel in C may have started threads of OpenMP
 _openmp = False
 # whether this process was forked from one whose threads it lacks
@@ -66,6 +79,11 @@ def note_openmp() -> None:
     _openmp = True
 
 
+def note_loaded(thing: Loaded) -> None:
+    """Record that ``thing`` has loaded a function with parallel loops, which a fork replaces."""
+    _loaded.add(thing)
+
+
 def left_behind() -> bool:
     """Return whether a parallel launch would end this process, as after a fork."""
     return _left_behind
@@ -84,7 +102,7 @@ _warned: list[bool] = []
 def _after_fork() -> None:
     """Record in a child process whether the parent had threads of GNU OpenMP.
 
-    If it had, numba cannot start threads in the child.
+    If it had, numba cannot start threads in the child, and kernels load other functions.
     """
     global _left_behind
     _warned.clear()
@@ -94,6 +112,9 @@ def _after_fork() -> None:
     omp = sys.modules.get("numba.np.ufunc.omppool")
     if "numba.np.ufunc.parallel" in sys.modules and _running() == "omp":
         _left_behind = _left_behind or getattr(omp, "openmp_vendor", "GNU") == "GNU"
+    if _left_behind:
+        for thing in list(_loaded):
+            thing.forget_function()
 
 
 if hasattr(os, "register_at_fork"):

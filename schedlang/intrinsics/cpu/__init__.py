@@ -22,6 +22,7 @@ neither bounds nor signs.
                                   it with stream_fence()
     prefetch(A, off)              any offset is allowed
     stack_array(64, float32)      heap_array(n, float32)               scratch, uninitialised
+    arena_array(M, start, n, float32)     `n` elements from byte `start` of the uint8 array M on
 
 The length of a stack array and `lanes` are integer literals; a dtype is the name of a cast below or
 a literal string.  Every load and store has a form that ends in `_half`: the array is uint16 and
@@ -117,6 +118,7 @@ from schedlang.intrinsics.lanes import (
     with_lane,
 )
 from schedlang.intrinsics.memory import (
+    arena_array,
     heap_array,
     load,
     load_half,
@@ -192,8 +194,8 @@ from schedlang.intrinsics.transposed import vload_columns, vload_columns_half
 
 # fmt: off
 __all__ = [
-    "absolute", "acos", "acosh", "add", "apart", "asin", "asinh", "atan", "atan2", "atanh",
-    "bfloat", "bfloat_bits", "bfloat_from", "bfloat_value", "bits_float32", "bits_float64",
+    "absolute", "acos", "acosh", "add", "apart", "arena_array", "asin", "asinh", "atan", "atan2",
+    "atanh", "bfloat", "bfloat_bits", "bfloat_from", "bfloat_value", "bits_float32", "bits_float64",
     "bits_int32", "bits_int64", "boolean", "broadcast", "ceil", "copysign", "cos", "cosh",
     "erf", "exp", "exp2", "expm1", "float32", "float64", "floor", "floordiv", "fma", "half",
     "half_from", "heap_array", "int16", "int32", "int64", "int8", "iota", "isfinite", "isinf",

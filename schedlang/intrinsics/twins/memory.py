@@ -212,5 +212,14 @@ def stack_array(n: int, dtype: Any) -> Array:
     return poisoned(n, dtype)
 
 
+def arena_array(arena: Array, start: int, n: int, dtype: Any) -> Array:
+    name = dtype if isinstance(dtype, str) else dtype.__name__
+    kind = np.dtype("bool" if name == "boolean" else name)
+    stop = start + n * kind.itemsize
+    if n:
+        check("arena_array", arena, start, stop - 1)
+    return arena[start:stop].view(kind)
+
+
 def heap_array(n: int, dtype: Any) -> Array:
     return poisoned(n, dtype)

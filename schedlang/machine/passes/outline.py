@@ -30,6 +30,7 @@ from schedlang.machine.nodes import (
     Stmt,
     Store,
     Thread,
+    View,
     parts,
     values,
     walk,
@@ -193,6 +194,9 @@ def _free(body: Iterable[Stmt], known: set[str], found: dict[str, Named]) -> Non
                     use(value.array)
         if isinstance(stmt, (Store, Prefetch)):
             use(stmt.array)
+        elif isinstance(stmt, View):
+            use(stmt.whole)
+            inside.add(stmt.array.name)
         elif isinstance(stmt, Run):
             for arg in stmt.args:
                 if isinstance(arg, Array):

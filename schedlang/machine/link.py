@@ -1,0 +1,197 @@
+"""Kernels linked to one machine nest, whose entry calls them in order.
+
+Kernels that are equal but for names share their functions. The entry takes the arrays of the caller
+and arrays of bytes, in which everything else has its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+from schedlang.errors import VerifyError
+from schedlang.ir.nodes import changed
+from schedlang.machine.names import Names
+from schedlang.machine.nest import MachineNest
+from schedlang.machine.nodes import (
+    Array,
+    Body,
+    For,
+    Function,
+    If,
+    Reg,
+    Run,
+    Stmt,
+    Value,
+    View,
+    walk,
+)
+from schedlang.machine.passes.equal import shape_of
+from schedlang.machine.verify import verify_machine
+
+Parameter = Union[Array, Reg]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of the entry of ``nest``, in a linked nest.
+
+    ``args`` are the keys of what it is given for each parameter: of parameters of the linked nest,
+    and of :class:`Place`. ``note`` is a comment, such as the layers of a network that it computes.
+    """
+
+    nest: MachineNest
+    args: tuple[Hashable, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where ``array`` is: its ``count`` elements begin at byte ``start`` of ``whole``."""
+
+    array: Array
+    whole: Array
+    start: Value
+    count: Value
+
+
+@dataclass(frozen=True)
+class Linked:
+    """A linked nest, and the name of the function that each call runs.
+
+    ``kernels`` are the names of the functions of each kernel that differs from those before it,
+    callees first.
+    """
+
+    nest: MachineNest
+    called: tuple[str, ...]
+    kernels: tuple[tuple[str, ...], ...]
+
+
+def link(
+    name: str, parameters: Mapping[Hashable, Parameter], places: Mapping[Hashable, Place],
+    calls: Sequence[Call], reserved: Iterable[str] = (),
+) -> Linked:  # fmt: skip
+    """Return the nest whose entry ``name`` makes the ``calls`` in order, verified.
+
+    ``parameters`` are those of the entry, by their keys, in order; ``places`` are the arrays that
+    are parts of others. Keys are any values; names of ``parameters``, of arrays and of functions
+    are made distinct, and no name is one of ``reserved``. A view of a place stands before the first
+    call that uses it.
+
+    Raises :class:`~schedlang.errors.VerifyError` if what a call is given does not fit.
+
+    >>> from schedlang.ir.nodes import Buffer
+    >>> from schedlang.machine.nodes import Load, Num, Store, Type
+    >>> x, y = (Array(name, Buffer(name, "float32", (8,))) for name in "xy")
+    >>> i = Reg("i")
+    >>> body = (For(i, Num(8), (Store("store", y, i, Load("load", x, i, Type("float32"))),)),)
+    >>> copy = MachineNest((Function("copy", (x, y), body),))
+    >>> arena = Array("arena", Buffer("arena", "uint8", (64,)))
+    >>> middle = Array("middle", Buffer("middle", "float32", (8,)))
+    >>> places = {"middle": Place(middle, arena, Num(0), Num(8))}
+    >>> made = link("twice", {"x": x, "y": y, "arena": arena}, places,
+    ...             [Call(copy, ("x", "middle"), "the first"), Call(copy, ("middle", "y"))])
+    >>> print(made.nest)
+    copy(x: float32[], y: float32[]):
+      for i in 0..8:
+        store(y, i, load(x, i))
+    <BLANKLINE>
+    twice(x: float32[], y: float32[], arena: uint8[]):
+      middle: float32[8]   from byte 0 of arena on, 32 B
+      copy(x, middle)   # the first
+      copy(middle, y)
+    """
+    reserved = frozenset(reserved)
+    nests = list(dict.fromkeys(call.nest for call in calls))
+    inside = (nest.identifiers() - {f.name for f in nest.functions} for nest in nests)
+    names = Names(reserved.union(*inside))
+    entry_name = names.fresh(name)
+    functions: list[Function] = []
+    kernels: list[tuple[str, ...]] = []
+    shapes: dict[Hashable, str] = {}
+    entries: dict[MachineNest, str] = {}
+    for nest in nests:
+        shape = nest_shape(nest)
+        if shape not in shapes:
+            added = _renamed(nest, names)
+            shapes[shape] = added[-1].name
+            functions += added
+            kernels.append(tuple(f.name for f in added))
+        entries[nest] = shapes[shape]
+    called = tuple(entries[call.nest] for call in calls)
+    names = Names({*reserved, entry_name, *(f.name for f in functions)})
+    given = {key: _with_name(p, names.fresh(p.name)) for key, p in parameters.items()}
+    body: list[Stmt] = []
+    for call, function in zip(calls, called):
+        for key in dict.fromkeys(call.args):
+            if key in given:
+                continue
+            place = places.get(key)
+            if place is None:
+                raise VerifyError(f"linking {name}: nothing is known of {key!r}")
+            array = given[key] = _with_name(place.array, names.fresh(place.array.name))
+            whole = next((g for k, g in given.items() if parameters.get(k) is place.whole), None)
+            if not (isinstance(array, Array) and isinstance(whole, Array)):
+                raise VerifyError(f"linking {name}: {key} is in no array that the entry takes")
+            body.append(View(array, whole, place.start, place.count))
+        body.append(Run(function, tuple(given[key] for key in call.args), note=call.note))
+    entry = Function(entry_name, tuple(given[key] for key in parameters), tuple(body))
+    texts = {key: text for call in calls for key, text in call.nest.texts.items()}
+    made = MachineNest((*functions, entry), texts=texts)
+    verify_machine(made)
+    return Linked(made, called, tuple(kernels))
+
+
+def nest_shape(nest: MachineNest) -> Hashable:
+    """Return a value that is equal for nests that differ in names alone.
+
+    >>> import schedlang as sl
+    >>> def kernel(name, factor):
+    ...     A = sl.placeholder((4,), name="A")
+    ...     B = sl.compute((4,), lambda i: A[i] * factor, name=name)
+    ...     return sl.build(sl.schedule(B), target="python").machine_nest
+    >>> shapes = [nest_shape(kernel(*of)) for of in (("B", 2), ("C", 2), ("B", 3))]
+    >>> shapes[0] == shapes[1], shapes[0] == shapes[2]
+    (True, False)
+    """
+    numbers = {f.name: str(k) for k, f in enumerate(nest.functions)}
+    return tuple(
+        (shape_of(changed(f, body=_with_calls(f.body, numbers))), f.parallel)
+        for f in nest.functions
+    )
+
+
+def _renamed(nest: MachineNest, names: Names) -> list[Function]:
+    """Return the functions of ``nest`` with names of their own."""
+    new = {f.name: names.fresh(f.name) for f in nest.functions}
+    return [
+        changed(f, name=new[f.name], body=_with_calls(f.body, new)) for f in nest.functions
+    ]
+
+
+def _with_calls(body: Body, names: Mapping[str, str]) -> Body:
+    """Return ``body``, whose calls name functions by ``names``; itself if it calls none."""
+    if not any(isinstance(stmt, Run) for stmt, _ in walk(body)):
+        return body
+    found: list[Stmt] = []
+    for stmt in body:
+        if isinstance(stmt, Run):
+            found.append(changed(stmt, function=names[stmt.function]))
+        elif isinstance(stmt, For):
+            found.append(changed(stmt, body=_with_calls(stmt.body, names)))
+        elif isinstance(stmt, If):
+            sides = _with_calls(stmt.body, names), _with_calls(stmt.orelse, names)
+            found.append(changed(stmt, body=sides[0], orelse=sides[1]))
+        else:
+            found.append(stmt)
+    return tuple(found)
+
+
+def _with_name(parameter: Any, name: str) -> Any:
+    """Return an array or a register with another name, of the same buffer or type."""
+    return changed(parameter, name=name)
+
+
+__all__ = ["Call", "Linked", "Place", "link", "nest_shape"]

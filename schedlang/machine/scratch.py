@@ -1,0 +1,286 @@
+"""Storage of a kernel that its caller gives: parameters in place of arrays on the heap.
+
+A kernel that others surround, as in a network, then allocates nothing. The arrays of a function are
+views of its parameter ``scratch``, one behind the other; those of blocks that follow each other
+share memory. The function of a parallel loop takes the scratch of all threads, and uses the part of
+its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Optional, TypeGuard, Union
+
+from schedlang.expr.dtypes import itemsize
+from schedlang.expr.nodes import Var
+from schedlang.ir.nodes import Buffer, changed
+from schedlang.machine.names import Names
+from schedlang.machine.nest import MachineNest
+from schedlang.machine.nodes import (
+    INDEX,
+    Alloc,
+    Array,
+    Body,
+    Fn,
+    For,
+    Function,
+    Hint,
+    If,
+    Num,
+    Op,
+    Run,
+    Stmt,
+    View,
+    walk,
+)
+
+# arrays begin at multiples of this many bytes, the length of a cache line
+ALIGNMENT = 64
+BYTES = "uint8"
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """A kernel whose storage is given: its nest, and the bytes that a caller gives it.
+
+    The entry of ``nest`` takes an array of ``shared`` bytes, and one of ``per_thread`` bytes for
+    each thread, as its last parameters; where a number is 0 it has no such parameter.
+    """
+
+    nest: MachineNest
+    shared: int
+    per_thread: int
+
+
+def aligned(size: int) -> int:
+    """Return ``size`` bytes rounded up to whole cache lines.
+
+    >>> aligned(0), aligned(1), aligned(64), aligned(65)
+    (0, 64, 64, 128)
+    """
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def byte_array(name: str, size: Union[int, Var]) -> Array:
+    """Return an array of ``size`` bytes, in which others have their place."""
+    return Array(name, Buffer(name, BYTES, (size,)))
+
+
+def with_scratch(nest: MachineNest) -> Scratch:
+    """Return the kernel ``nest`` with storage that its caller gives in place of the heap.
+
+    Arrays whose size is only known at a call stay on the heap, and so do those inside of a parallel
+    loop that has other parallel loops in it: a thread may begin one of its iterations while another
+    one waits.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((40000,), name="A")
+    >>> B = sl.compute((40000,), lambda i: A[i] * 2, name="B")
+    >>> C = sl.compute((40000,), lambda i: B[39999 - i] + 1, name="C")
+    >>> made = with_scratch(sl.build(sl.schedule(C), [A, C], target="python").machine_nest)
+    >>> print(made.nest)
+    C_kernel(A: float32[], C: float32[], scratch: uint8[]):
+      apart(A, C, scratch)
+      B: float32[40000]   from byte 0 of scratch on, 156.2 KiB
+      for i in 0..40000:
+        store(B, i, load(A, i) * float32(2))
+      for i in 0..40000:
+        store(C, i, load(B, 39999 - i) + float32(1))
+    >>> made.shared, made.per_thread
+    (160000, 0)
+    """
+    found = _Functions({f.name: f for f in nest.functions}, Names(nest.identifiers()))
+    made = [found.function(f) for f in nest.functions]
+    entry = found.needs[nest.entry.name]
+    return Scratch(nest.with_functions(made), entry.shared, entry.per_thread)
+
+
+@dataclass(frozen=True)
+class _Need:
+    """The bytes that a function needs.
+
+    One that a parallel loop calls needs ``per_thread`` alone, all others ``shared`` for themselves
+    and those that they call.
+    """
+
+    shared: int = 0
+    per_thread: int = 0
+
+
+@dataclass
+class _Functions:
+    """The functions so far, callees first."""
+
+    functions: Mapping[str, Function]
+    names: Names
+    needs: dict[str, _Need] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        serial: set[str] = set()
+        parallel: set[str] = set()
+        for function in self.functions.values():
+            _called(function.body, False, serial, parallel)
+        # the functions of parallel loops, unless others call them, too
+        self.tasks = frozenset(parallel - serial)
+        self.kept = frozenset(
+            name for task in parallel if self._nested(task) for name in self._reached(task)
+        ) | (parallel & serial)
+
+    def _reached(self, name: str) -> set[str]:
+        """Return the functions that ``name`` calls, also through others, and itself."""
+        runs = (s for s, _ in walk(self.functions[name].body) if isinstance(s, Run))
+        return {name}.union(*(self._reached(run.function) for run in runs))
+
+    def _nested(self, name: str) -> bool:
+        return any(self.functions[n].parallel for n in self._reached(name))
+
+    def function(self, function: Function) -> Function:
+        """Return ``function`` with parameters for the storage of it and of what it calls."""
+        name = function.name
+        if name in self.kept:
+            self.needs[name] = _Need()
+            return function
+        peak = self.peak(function.body, 0)
+        own = byte_array(self.names.fresh("scratch"), peak) if peak else None
+        place = _Place(self, own)
+        body = place.body(function.body, 0)
+        if own is not None and name in self.tasks:
+            threads = self.for_threads()
+            start = Op("*", Fn("thread_number", (), INDEX), Num(peak), INDEX, index=True)
+            body = (View(own, threads, start, Num(peak)), *body)
+            given = [threads]
+            self.needs[name] = _Need(0, peak)
+        else:
+            given = [array for array in (own, place.threads) if array is not None]
+            self.needs[name] = _Need(peak, place.per_thread)
+        if not given:
+            return function
+        parameters = (*function.parameters, *given)
+        return changed(function, parameters=parameters, body=_apart(body, given))
+
+
+    def peak(self, body: Body, top: int) -> int:
+        """Return the end of the storage of a block that begins at byte ``top``."""
+        most = top
+        for stmt in body:
+            if _is_moved(stmt):
+                most = max(most, top := _end(stmt, top))
+            elif isinstance(stmt, Run):
+                most = max(most, top + self.needs[stmt.function].shared)
+            elif isinstance(stmt, For) and not stmt.parallel:
+                most = max(most, self.peak(stmt.body, top))
+            elif isinstance(stmt, If):
+                most = max(most, self.peak(stmt.body, top), self.peak(stmt.orelse, top))
+        return most
+
+    def for_threads(self) -> Array:
+        """Return an array with the scratch of all threads, as many as a call has."""
+        return byte_array(self.names.fresh("thread_scratch"), Var("bytes"))
+
+
+@dataclass
+class _Place:
+    """The storage of one function: its ``own`` array, and that of the threads that it starts."""
+
+    made: _Functions
+    own: Optional[Array]
+    per_thread: int = 0
+    threads: Optional[Array] = None
+
+    def body(self, body: Body, top: int) -> Body:
+        """Return a block whose storage begins at byte ``top``."""
+        found: list[Stmt] = []
+        for stmt in body:
+            if _is_moved(stmt):
+                assert self.own is not None
+                found.append(View(stmt.array, self.own, Num(top), stmt.count, stmt.number))
+                top = _end(stmt, top)
+            elif isinstance(stmt, Run):
+                found += self.call(stmt, top)
+            elif isinstance(stmt, For) and stmt.parallel:
+                found.append(changed(stmt, body=self.tasks(stmt.body)))
+            elif isinstance(stmt, For):
+                found.append(changed(stmt, body=self.body(stmt.body, top)))
+            elif isinstance(stmt, If):
+                sides = self.body(stmt.body, top), self.body(stmt.orelse, top)
+                found.append(changed(stmt, body=sides[0], orelse=sides[1]))
+            else:
+                found.append(stmt)
+        return tuple(found)
+
+    def call(self, stmt: Run, top: int) -> list[Stmt]:
+        """Return a call outside of parallel loops, which is given what lies behind ``top``."""
+        need = self.made.needs[stmt.function]
+        found: list[Stmt] = []
+        given: list[Array] = []
+        if need.shared:
+            assert self.own is not None
+            rest = self.own
+            if top:
+                rest = byte_array(self.made.names.fresh("scratch"), need.shared)
+                found.append(View(rest, self.own, Num(top), Num(need.shared)))
+            given.append(rest)
+        given += self.for_threads(need)
+        return [*found, changed(stmt, args=(*stmt.args, *given))]
+
+    def tasks(self, body: Body) -> Body:
+        """Return the body of a parallel loop, whose functions are given the scratch of all threads.
+
+        What it allocates itself stays on the heap.
+        """
+        found: list[Stmt] = []
+        for stmt in body:
+            if isinstance(stmt, Run):
+                given = self.for_threads(self.made.needs[stmt.function])
+                found.append(changed(stmt, args=(*stmt.args, *given)))
+            elif isinstance(stmt, For):
+                found.append(changed(stmt, body=self.tasks(stmt.body)))
+            elif isinstance(stmt, If):
+                sides = self.tasks(stmt.body), self.tasks(stmt.orelse)
+                found.append(changed(stmt, body=sides[0], orelse=sides[1]))
+            else:
+                found.append(stmt)
+        return tuple(found)
+
+    def for_threads(self, need: _Need) -> list[Array]:
+        if not need.per_thread:
+            return []
+        self.per_thread = max(self.per_thread, need.per_thread)
+        if self.threads is None:
+            self.threads = self.made.for_threads()
+        return [self.threads]
+
+
+def _is_moved(stmt: Stmt) -> TypeGuard[Alloc]:
+    """Return whether this is an array of the heap whose size is known."""
+    return isinstance(stmt, Alloc) and stmt.place == "heap" and isinstance(stmt.count, Num)
+
+
+def _end(stmt: Alloc, start: int) -> int:
+    """Return the first byte behind an array that begins at byte ``start``."""
+    assert isinstance(stmt.count, Num)
+    return aligned(start + int(stmt.count.value) * itemsize(stmt.array.dtype))
+
+
+def _called(body: Body, inside: bool, serial: set[str], parallel: set[str]) -> None:
+    """Add the functions that ``body`` calls to those called in parallel loops or to the others."""
+    for stmt in body:
+        if isinstance(stmt, Run):
+            (parallel if inside else serial).add(stmt.function)
+        elif isinstance(stmt, For):
+            _called(stmt.body, inside or stmt.parallel, serial, parallel)
+        elif isinstance(stmt, If):
+            _called((*stmt.body, *stmt.orelse), inside, serial, parallel)
+
+
+def _apart(body: Body, given: Sequence[Array]) -> Body:
+    """Return ``body`` with a hint that the arrays ``given`` share memory with no other."""
+    for position, stmt in enumerate(body):
+        if isinstance(stmt, Hint) and stmt.name == "apart":
+            hint = changed(stmt, args=(*stmt.args, *given))
+            return (*body[:position], hint, *body[position + 1 :])
+    return (Hint("apart", tuple(given)), *body)
+
+
+__all__ = ["ALIGNMENT", "BYTES", "Scratch", "aligned", "byte_array", "with_scratch"]

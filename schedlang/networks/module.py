@@ -1,0 +1,243 @@
+"""The module of a network: one source, one function that runs all of its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from typing import Any, cast
+
+import numpy as np
+
+from schedlang.compute.arrays import as_numpy
+from schedlang.errors import BuildError, CallError, CallTypeError, explain
+from schedlang.machine.nest import MachineNest
+from schedlang.networks.call import pack, started, usable
+from schedlang.networks.memory import MemoryPlan
+from schedlang.networks.program import CallData, ModuleData
+from schedlang.runtime import files, thread_safety
+from schedlang.runtime.advice import advice
+from schedlang.runtime.arrays import empty_like_library
+from schedlang.runtime.built import numba_types
+from schedlang.runtime.c_kernel import c_function, c_types, library
+from schedlang.runtime.checked import checked_arguments, flat_arguments
+from schedlang.runtime.fast_call import fast_call
+from schedlang.runtime.parameters import Binder, Signature
+from schedlang.runtime.starts import interpreted, one_at_a_time
+from schedlang.target import Target
+
+
+class NetworkModule:
+    """All kernels of a network as one module: call it with the network's inputs.
+
+    ``m(x)`` returns a new output, or a tuple of them, in the library of the first array;
+    ``m(x, out)`` writes ``out`` and returns it. Arguments may be named. A call checks its arguments
+    as a kernel does, and raises what that raises. Then it runs one function, without Python between
+    kernels and without the GIL. Calls may run at once in several threads: each has memory of its
+    own, which the next one uses again.
+
+    ``params`` are the arrays of the network's parameters by name, or their bytes as :attr:`params`
+    has them.
+    """
+
+    def __init__(self, data: ModuleData, params: Mapping[str, Any] | np.ndarray) -> None:
+        self._data = data
+        if not isinstance(params, np.ndarray):
+            params = pack(data.storage, params)
+        self._params = usable(params, data.storage)
+        self._binder = Binder(data.signature, "network")
+        self._fast_call = fast_call(data.signature)
+        self._function: Any = None
+        self._lock: Lock | None = None
+        self._start: Callable[..., None] | None = None
+        self._free: list[tuple[int, tuple[np.ndarray, ...]]] = []
+
+    @property
+    def name(self) -> str:
+        return self._data.public
+
+    @property
+    def target(self) -> Target:
+        return self._data.target
+
+    @property
+    def data(self) -> ModuleData:
+        """All of this module but its parameters, as data."""
+        return self._data
+
+    @property
+    def signature(self) -> Signature:
+        """The parameters of a call in order, as data."""
+        return self._data.signature
+
+    @property
+    def memory(self) -> MemoryPlan:
+        """The place of each tensor between kernels."""
+        return self._data.plan
+
+    @property
+    def calls(self) -> tuple[CallData, ...]:
+        """The calls of kernels, in the order in which they run."""
+        return self._data.calls
+
+    @property
+    def params(self) -> np.ndarray:
+        """The bytes of all parameters, at the places that ``data.storage.params`` has."""
+        return self._params
+
+    @property
+    def source(self) -> str:
+        """The source that runs: Python, or C."""
+        return self._data.text
+
+    @property
+    def path(self) -> str:
+        """The path of the file with the source: open it, set a breakpoint, profile it."""
+        return str(self._path)
+
+    @cached_property
+    def _path(self) -> Path:
+        return self._written(self._data.text)
+
+    def _written(self, text: str) -> Path:
+        return files.write(text, self.name, ".c" if self.target.kind == "c" else ".py")
+
+    @property
+    def machine_nest(self) -> MachineNest:
+        """The linked machine nest: the functions of all kernels, and the one that calls them.
+
+        Raises :class:`~schedlang.errors.BuildError` for a module that was loaded from a folder.
+        """
+        machine = self._data.machine
+        if machine is None:
+            raise BuildError(
+                explain(
+                    f"machine_nest of network {self.name}",
+                    "it was loaded from its source, which is all that running needs",
+                    "Read its .source, or build the network again.",
+                )
+            )
+        return machine
+
+    def __repr__(self) -> str:
+        return f"<NetworkModule {self.name}({self._binder.listing}) for {self.target.kind}>"
+
+    def compile(self) -> NetworkModule:
+        """Compile now, or load from the disk cache; return this module."""
+        function = self._loaded()
+        if self.target.kind == "cpu" and not function.signatures:
+            function.compile(tuple(self._numba_types()))
+        return self
+
+    def _numba_types(self) -> list[Any]:
+        from numba import types
+
+        more = len(self._behind()) * [types.Array(types.uint8, 1, "C")]
+        return [*numba_types(self._data.signature), *more]
+
+    def _behind(self) -> list[int]:
+        """Return the sizes of the arrays that the function takes behind the arguments."""
+        storage = self._data.storage
+        sizes = (storage.param_bytes, storage.arena, storage.threads)
+        return [size for size in sizes if size]
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        if self._fast_call is not None and not named:
+            bound = self._fast_call(args)
+            if bound is not None:
+                (self._start or self._starter())(*bound[0])
+                return bound[1]
+        try:
+            arrays, sizes, results = self._checked(args, named)
+        except (CallError, CallTypeError) as error:
+            found = advice(self._binder, args, named, as_numpy)
+            if not found:
+                raise
+            raise type(error)(f"{error}\n  {found}") from None
+        flat = flat_arguments(self._data.signature, arrays, sizes)
+        (self._start or self._starter())(*flat)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def bound(self, *args: Any) -> tuple[Callable[..., None], list[Any]]:
+        """Return the function that a call runs and what it is called with, after all checks.
+
+        The arguments are those of a call, outputs included. The function may be called again for as
+        long as the arrays live. Raises what a call raises for arguments that do not fit.
+        """
+        arrays, sizes, _ = self._checked(args, {})
+        flat = flat_arguments(self._data.signature, arrays, sizes)
+        return self._start or self._starter(), flat
+
+    def _checked(
+        self, args: Sequence[Any], named: Mapping[str, Any]
+    ) -> tuple[list[Any], dict[str, int], list[Any]]:
+        """Return the arrays and scalars of a call, the sizes, and the outputs to return."""
+        return checked_arguments(
+            self._binder, args, named, as_numpy, empty_like_library, lambda a: a, lambda sizes: None
+        )
+
+    def release_memory(self) -> None:
+        """Free the memory that no running call uses; the next call allocates its own again."""
+        self._free.clear()
+
+    def forget_function(self) -> None:
+        """Make the next call load the function again: after a fork it may be another one."""
+        self._function = self._start = None
+
+    def _loaded(self) -> Any:
+        """Return the function of the module's file."""
+        if self._function is None:
+            path = self._path
+            if self._data.serial_text and self.target.kind != "python":
+                self._lock = thread_safety.guard()
+                thread_safety.note_loaded(self)
+                if thread_safety.left_behind():
+                    thread_safety.warn_forked()
+                    path = self._written(self._data.serial_text)
+            self._function = self._of_file(path)
+        return self._function
+
+    def _of_file(self, path: Path) -> Any:
+        entry = self._data.entry
+        if self.target.kind == "c":
+            if self._data.serial_text:
+                thread_safety.note_openmp()
+            import ctypes
+
+            kinds = [*c_types(self._data.signature), *[ctypes.c_void_p] * len(self._behind())]
+            return c_function(getattr(library(path, self._data.fastmath), entry), kinds)
+        called = {call.function for call in self._data.calls}
+        return getattr(files.load_kernel(path, entry, called), entry)
+
+    def _starter(self) -> Callable[..., None]:
+        """Return the callable that a call starts."""
+        function, kind = self._loaded(), self.target.kind
+        if kind == "python":
+            function = interpreted(function, self.name, self.path, "network")
+        elif self._lock is not None:
+            function = one_at_a_time(function, self._lock)
+        storage = self._data.storage
+        params = [self._params] if storage.params else []
+        self._start = started(
+            function, params, storage, self._threads(), self._free, kind == "python"
+        )
+        return self._start
+
+    def _threads(self) -> Callable[[], int]:
+        """Return a function that returns the greatest number of threads of a parallel loop."""
+        if self.target.kind == "python" or thread_safety.left_behind():
+            return lambda: 1
+        if self.target.kind == "c":
+            of_openmp = library(self._path, self._data.fastmath).omp_get_max_threads
+            return lambda: cast(int, of_openmp())
+        from numba import config
+
+        count = int(config.NUMBA_NUM_THREADS)
+        return lambda: count
+
+    def __reduce__(self) -> Any:
+        return NetworkModule, (self._data, self._params)
+
+
+__all__ = ["NetworkModule"]

@@ -1,0 +1,81 @@
+"""The full checks of a call's arguments, for all that has a :class:`Signature`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from schedlang.expr.dtypes import stored
+from schedlang.runtime.parameters import Binder, Signature, scalar
+
+
+def checked_arguments(
+    binder: Binder, args: Sequence[Any], named: Mapping[str, Any],
+    view: Callable[[Any, str, bool], Any], fresh: Callable[[Any, tuple[int, ...], str], Any],
+    elements: Callable[[Any], Any], check_sizes: Callable[[dict[str, int]], None],
+) -> tuple[list[Any], dict[str, int], list[Any]]:  # fmt: skip
+    """Return the arrays and scalars of a call, the sizes, and the outputs to return.
+
+    ``view`` returns an array of NumPy over an argument, ``fresh`` an output that is not given, in
+    the library of the first array, and ``elements`` an array whose elements can be read.
+    ``check_sizes`` raises for sizes that cannot be. Raises
+    :class:`~schedlang.errors.CallError` or :class:`~schedlang.errors.CallTypeError` for arguments
+    that do not fit.
+    """
+    parameters = binder.signature.parameters
+    values = binder.order(args, named)
+    arrays: list[Any] = []
+    for k, (p, value) in enumerate(zip(parameters, values)):
+        if value is None:
+            arrays.append(None)
+            continue
+        if p.is_scalar:
+            arrays.append(scalar(value, p.dtype, binder.places[k]))
+            continue
+        if type(value) is not np.ndarray:
+            value = view(value, binder.places[k], p.is_output)
+        if (
+            value.dtype != binder.dtypes[k] or value.shape != binder.fixed[k]
+            or not value.flags.c_contiguous or p.is_output
+        ):  # fmt: skip
+            binder.check(k, value)
+        arrays.append(value)
+    sizes = binder.sizes(arrays) if binder.symbolic else {}
+    arrays_given = (v for v, p in zip(values, parameters) if not p.is_scalar)
+    first = next((v for v in arrays_given if hasattr(v, "dtype")), None)
+    results: list[Any] = []
+    for k, p in enumerate(parameters):
+        if not p.is_output:
+            continue
+        if values[k] is None:
+            values[k] = fresh(first, binder.shape(p, sizes), p.dtype)
+            made = values[k]
+            arrays[k] = made if type(made) is np.ndarray else view(made, p.name, True)
+        results.append(values[k])
+    if sizes:
+        binder.check_derived(arrays, sizes)
+        check_sizes(sizes)
+    binder.check_overlap(arrays)
+    if binder.has_facts:
+        binder.check_facts([elements(a) for a in arrays], sizes)
+    return arrays, sizes, results
+
+
+def flat_arguments(
+    signature: Signature, arrays: Sequence[Any], sizes: Mapping[str, int]
+) -> list[Any]:
+    """Return the arguments of the function that runs: flat arrays, scalars, then sizes."""
+    flat: list[Any] = []
+    for value, p in zip(arrays, signature.parameters):
+        if p.is_scalar:
+            flat.append(value)
+        elif stored(p.dtype) != p.dtype:
+            flat.append(value.reshape(-1).view(stored(p.dtype)))
+        else:
+            flat.append(value.reshape(-1))
+    return flat + [sizes[n] for n in signature.sizes]
+
+
+__all__ = ["checked_arguments", "flat_arguments"]
