@@ -54,7 +54,9 @@ _ON_DEMAND = {
     "fori_loop": "schedlang.tracing.loops:fori_loop",
     "frontend": "schedlang.frontend",
     "jit": "schedlang.tracing.jit:jit",
+    "load": "schedlang.networks.network:load",
     "lower": "schedlang.runtime.build:lower",
+    "network": "schedlang.networks.network:network",
     "next_steps": "schedlang.hints.next_steps:next_steps",
     "plot": "schedlang.plot",
     "topi": "schedlang.topi",
@@ -67,11 +69,11 @@ __all__ = [
     "atan2", "autoschedule", "autotune", "best", "build", "cast", "ceil", "comm_reducer", "compute",
     "conj", "const", "cos", "cosh", "cost", "create_schedule", "einsum", "erf", "errors",
     "evaluate", "exp", "exp2", "explain", "expm1", "floor", "fori_loop", "frontend", "gradient",
-    "graph", "if_then_else", "imag", "isfinite", "isinf", "isnan", "jit", "log", "log10", "log1p",
-    "log2", "logical_not", "lower", "max", "min", "named", "next_steps", "pad", "placeholder",
-    "plot", "popcount", "pow", "prod", "real", "reduce_axis", "reference", "round", "rsqrt",
-    "saturating_cast", "scan", "scatter", "schedule", "select", "sigmoid", "sin", "sinh", "sqrt",
-    "sum", "tan", "tanh", "te", "thread_axis", "topi", "trace", "trunc", "var",
+    "graph", "if_then_else", "imag", "isfinite", "isinf", "isnan", "jit", "load", "log", "log10",
+    "log1p", "log2", "logical_not", "lower", "max", "min", "named", "network", "next_steps", "pad",
+    "placeholder", "plot", "popcount", "pow", "prod", "real", "reduce_axis", "reference", "round",
+    "rsqrt", "saturating_cast", "scan", "scatter", "schedule", "select", "sigmoid", "sin", "sinh",
+    "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "topi", "trace", "trunc", "var",
 ]  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Union
 
-from schedlang.autoschedule.scheduler import choose
+from schedlang.autoschedule.scheduler import Choice, choose
 from schedlang.autotune.database import Database
 from schedlang.errors import SpillWarning, StrideWarning
 from schedlang.networks.partition import Part, equal_parts
@@ -17,6 +17,8 @@ from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
+# the origin of a schedule that was given as steps
+GIVEN = "given"
 Source = Union[Database, str, "os.PathLike[str]", None]
 
 
@@ -41,11 +43,14 @@ class PartKernel:
 
 
 def part_kernels(
-    parts: Sequence[Part], target: Target, database: Source = None
-) -> tuple[PartKernel, ...]:
+    parts: Sequence[Part], target: Target, database: Source = None,
+    steps: Mapping[str, str] | None = None,
+) -> tuple[PartKernel, ...]:  # fmt: skip
     """Return a kernel for each group of equal parts, in the order of their first parts.
 
-    Schedules come from ``database``, or else from the cost model; nothing is measured or compiled.
+    ``steps`` has the schedules of parts as JSON, by the name of the first of each group. Others
+    come from ``database``, or else from the cost model; nothing is measured or compiled. Raises
+    :class:`~schedlang.errors.ScheduleError` for steps that do not fit their part.
 
     >>> import schedlang as sl
     >>> from schedlang import topi
@@ -56,13 +61,21 @@ def part_kernels(
     >>> [kernel.name for kernel in part_kernels(found.parts, sl.Target("python"))]
     ['dense', 'softmax']
     """
-    return tuple(_kernel(same, target, database) for same in equal_parts(parts))
+    given = steps or {}
+    return tuple(
+        _kernel(same, target, database, given.get(same[0].name)) for same in equal_parts(parts)
+    )
 
 
-def _kernel(same: Sequence[Part], target: Target, database: Source) -> PartKernel:
+def _kernel(
+    same: Sequence[Part], target: Target, database: Source, steps: str | None
+) -> PartKernel:  # fmt: skip
     first = same[0]
     group = first.group
-    choice = choose(list(group.outputs), target, database=database)
+    if steps is not None:
+        choice = Choice(Schedule.from_json(steps, list(group.outputs)), GIVEN)
+    else:
+        choice = choose(list(group.outputs), target, database=database)
     with warnings.catch_warnings():
         # these are hints for whoever writes a schedule; the choice was made among others
         warnings.simplefilter("ignore", SpillWarning)

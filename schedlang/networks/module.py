@@ -10,9 +10,12 @@ from typing import Any, cast
 
 import numpy as np
 
+from schedlang.codegen.numba_cpu import source_of
+from schedlang.codegen.numba_file import render_functions
 from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BuildError, CallError, CallTypeError, explain
 from schedlang.machine.nest import MachineNest
+from schedlang.machine.passes.call_stamps import with_call_stamps
 from schedlang.networks.call import pack, started, usable
 from schedlang.networks.memory import MemoryPlan
 from schedlang.networks.program import CallData, ModuleData
@@ -176,6 +179,32 @@ class NetworkModule:
         return checked_arguments(
             self._binder, args, named, as_numpy, empty_like_library, lambda a: a, lambda sizes: None
         )
+
+    def stamped(self, times: np.ndarray, *args: Any) -> tuple[Callable[..., None], list[Any]]:
+        """Return what :meth:`bound` does, for a copy of the module that measures its calls.
+
+        Each run writes ``times``, of int64: the ticks of the clock at its start and after each of
+        :attr:`calls`. The copy is compiled when this is first called.
+        """
+        nest = with_call_stamps(self.machine_nest)
+        kind = self.target.kind
+        source = source_of(nest, self.name)
+        head = f"{self._data.entry} with time stamps"
+        text = render_functions(source, head, self._data.fastmath, kind != "python")
+        path = files.write(text, f"{self.name}_times")
+        called = {call.function for call in self._data.calls}
+        function = getattr(files.load_kernel(path, self._data.entry, called), self._data.entry)
+        if kind == "python":
+            function = interpreted(function, self.name, str(path), "network")
+        elif self._lock is not None:
+            function = one_at_a_time(function, self._lock)
+        _, flat = self.bound(*args)
+        storage = self._data.storage
+        params = [self._params] if storage.params else []
+        start = started(
+            lambda *given: function(*given, times), params, storage, self._threads(), self._free
+        )
+        return start, flat
 
     def release_memory(self) -> None:
         """Free the memory that no running call uses; the next call allocates its own again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from pathlib import Path
 from threading import RLock
 from typing import Any
 
@@ -12,17 +13,21 @@ import numpy as np
 
 from schedlang.autotune.database import Database
 from schedlang.autotune.runner.task import Limits
-from schedlang.compute.tensor import PlaceholderOp, Tensor, declared
-from schedlang.errors import CallTypeError, NetworkError, explain, shown
+from schedlang.compute.tensor import Tensor, check_name, declared
 from schedlang.ir.printer import bytes_text
 from schedlang.markup.text import printable
-from schedlang.networks.module import NetworkModule
+from schedlang.networks.cache import cache_key, cached, store
 from schedlang.networks.kernels import PartKernel, Source, kernel_of, part_kernels
 from schedlang.networks.memory import MemoryPlan
+from schedlang.networks.model import Recipe, check_outputs, model_of
+from schedlang.networks.module import NetworkModule
 from schedlang.networks.partition import Partition, equal_parts, partition
 from schedlang.networks.prepare import Prepared, prepare
+from schedlang.networks.profile import NetworkProfile, profile
 from schedlang.networks.program import KernelCall, ModuleData, module_data
 from schedlang.networks.progress import Setting
+from schedlang.networks.saving import load_saved, save
+from schedlang.networks.structure import filled
 from schedlang.networks.tuning import NetworkTuning, Work, tune
 from schedlang.target import Target, or_emulator
 
@@ -60,11 +65,16 @@ def network(
     >>> [part.name for part in net.partition]
     ['fc', 'softmax']
     """
-    given, inputs, values, layers, structure = _model(outputs, params)
+    model = model_of(outputs, params)
+    check_outputs(model.outputs)
     where = or_emulator(Target.of(target))
-    prepared = prepare(given, values, fold)
-    divided = partition(prepared.outputs, cut, fuse, layers=layers)
-    return Network(name, prepared, inputs, divided, where, database, structure)
+    prepared = prepare(model.outputs, model.params, fold)
+    divided = partition(prepared.outputs, cut, fuse, layers=model.layers)
+    recipe = Recipe(
+        check_name(name, "a network"), model.inputs, dict(model.layers), tuple(cut),
+        tuple(map(tuple, fuse)), model.structure,
+    )  # fmt: skip
+    return Network(recipe, prepared, divided, where, database)
 
 
 class Network:
@@ -83,21 +93,29 @@ class Network:
     """
 
     def __init__(
-        self, name: str, prepared: Prepared, inputs: Sequence[Tensor], divided: Partition,
-        target: Target, database: Source = None, structure: Any = None,
+        self, recipe: Recipe, prepared: Prepared, divided: Partition, target: Target,
+        database: Source = None, steps: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
-        self.name = name
+        self.recipe = recipe
         self.prepared = prepared
-        self.inputs = tuple(inputs)
         self.partition = divided
         self.target = target
         self.database = database
-        self._structure = structure
+        self._steps = steps
         self._lock = RLock()
         self._kernels: tuple[PartKernel, ...] | None = None
         self._data: ModuleData | None = None
         self._module: NetworkModule | None = None
         self._values: dict[Tensor, np.ndarray] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.recipe.name
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """What a call takes, in order."""
+        return self.recipe.inputs
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
@@ -108,8 +126,9 @@ class Network:
         """The kernels in the order of their first parts, scheduled but not yet compiled."""
         with self._lock:
             if self._kernels is None:
-                found = part_kernels(self.partition.parts, self.target, self.database)
-                self._kernels = found
+                self._kernels = part_kernels(
+                    self.partition.parts, self.target, self.database, self._steps
+                )
             return self._kernels
 
     @property
@@ -122,15 +141,19 @@ class Network:
         """The module that a call runs. Its weights are computed when it is first asked for."""
         with self._lock:
             if self._module is None:
-                if self._values is None:
-                    self._values = self.prepared.values()
-                data = self._linked()
-                # a module has its parameters in the order in which its calls read them
-                read = dict.fromkeys(t for part in self.partition.parts for t in part.reads)
-                arrays = [self._values[t] for t in read if t in self._values]
-                given = {place.name: a for place, a in zip(data.storage.params, arrays)}
-                self._module = NetworkModule(data, given)
+                self._module = NetworkModule(self._linked(), self.weights)
             return self._module
+
+    @property
+    def weights(self) -> dict[str, np.ndarray]:
+        """The arrays of all weights that the module reads, by their names in its source."""
+        with self._lock:
+            if self._values is None:
+                self._values = self.prepared.values()
+            # a module has its weights in the order in which its calls read them
+            read = dict.fromkeys(t for part in self.partition.parts for t in part.reads)
+            arrays = [self._values[t] for t in read if t in self._values]
+            return {p.name: a for p, a in zip(self._linked().storage.params, arrays)}
 
     @property
     def source(self) -> str:
@@ -139,9 +162,7 @@ class Network:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         found = self.module(*args, **named)
-        if self._structure is None:
-            return found
-        return self._structure(found if isinstance(found, tuple) else (found,))
+        return filled(self.recipe.structure, found if isinstance(found, tuple) else (found,))
 
     def tune(
         self, trials: int | None = None, timeout: float | None = None, search: Any = "random",
@@ -172,16 +193,66 @@ class Network:
         with self._lock:
             if where is not None:
                 self.database = where
-            self._kernels = self._data = self._module = None
+            self._kernels = self._data = self._module = self._steps = None
         return found
 
+    def profile(self, *args: Any, repeat: int = 5) -> NetworkProfile:
+        """Return the time of each kernel in a call with these arguments.
+
+        The module is compiled once more, with time stamps between its calls, and runs at least
+        ``repeat`` times. The times are those of the fastest run. ``print`` shows a table, a
+        notebook also a chart.
+
+        Raises :class:`~schedlang.errors.CallError` for arguments that do not fit and for a
+        ``repeat`` below 1, and :class:`~schedlang.errors.BuildError` for ``target="c"``.
+
+        >>> import numpy as np, schedlang as sl
+        >>> X = sl.placeholder((64,), name="X")
+        >>> net = sl.network(sl.named("double", X * 2), target="python")
+        >>> found = net.profile(np.ones(64, "float32"))
+        >>> [kernel.name for kernel in found.kernels], found.seconds > 0
+        (['double'], True)
+        """
+        self._whole()
+        return profile(self.module, self.partition.parts, args, repeat)
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the network to a new folder, and return its path; ``sl.load`` reads it.
+
+        * ``network.py`` runs with NumPy and numba alone: ``pack`` makes the bytes of the weights,
+          and the function with the name of the network takes and returns arrays.
+        * ``weights.npz`` has the weights, by their names in ``network.py``.
+        * ``manifest.json`` has the graph, the schedules and the partition.
+
+        The folder appears complete or not at all. Raises :class:`~schedlang.errors.NetworkError`
+        for one that exists already, and for a network that is not for ``target="cpu"``.
+        """
+        steps = {kernel.name: kernel.schedule.to_json() for kernel in self.kernels}
+        return save(folder, self.recipe, self.outputs, self._whole(), self.weights, steps)
+
     def _linked(self) -> ModuleData:
+        """Return the data of the module, from the cache folder if it was built before."""
         with self._lock:
             if self._data is None:
+                recipe = self.recipe
+                about = [recipe.name, dict(recipe.layers), recipe.cut, recipe.fuse, self._steps]
+                used = None if self._steps is None else ()
+                key = cache_key(self.outputs, about, self.target, self.database, used)
+                self._data = cached(key, self.target)
+                if self._data is None:
+                    store(key, self._whole())
+            assert self._data is not None
+            return self._data
+
+    def _whole(self) -> ModuleData:
+        """Return the data of the module with its machine nest."""
+        with self._lock:
+            if self._data is None or self._data.machine is None:
+                weights = [*self.prepared.params, *self.prepared.computed]
                 self._data = module_data(
-                    self.name, self.inputs, self.outputs,
-                    [*self.prepared.params, *self.prepared.computed], self._calls(), self.target,
-                )  # fmt: skip
+                    self.name, self.inputs, self.outputs, weights, self._calls(), self.target
+                )
+                self._module = None
             return self._data
 
     def _calls(self) -> list[KernelCall]:
@@ -217,41 +288,28 @@ class Network:
         return {"text/html": self.partition._repr_html_(), "text/plain": str(self)}
 
 
-def _model(
-    outputs: Any, params: Mapping[Any, Any] | None
-) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], dict[Tensor, Any], Mapping[str, str], Any]:
-    """Return outputs, inputs, weights, layers, and the function that makes the result of a call."""
-    from schedlang.compute.graph import placeholders
+def load(folder: str | os.PathLike[str], target: Target | str | None = None) -> Network:
+    """Return the network that :meth:`Network.save` wrote to ``folder``.
 
-    if hasattr(outputs, "structured") and hasattr(outputs, "params"):
-        if params is not None:
-            raise NetworkError(
-                explain(
-                    "sl.network of an imported model with params",
-                    "the model has its own weights",
-                    "Leave params out, or pass model.outputs.",
-                )
-            )
-        return (outputs.outputs, outputs.inputs, dict(outputs.params), outputs.layers,
-                outputs.structured)  # fmt: skip
-    tensors = tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
-    if not tensors or not all(isinstance(t, Tensor) for t in tensors):
-        raise CallTypeError(
-            f"sl.network({shown(outputs)}): give a tensor, a list of them or an imported model"
-        )
-    for tensor in tensors:
-        if isinstance(tensor.op, PlaceholderOp):
-            raise NetworkError(f"sl.network: {tensor.name} is an input, so that nothing computes it")
-    read = placeholders(tensors)
-    by_name = {t.name: t for t in read}
-    values: dict[Tensor, Any] = {}
-    for key, value in (params or {}).items():
-        tensor = by_name.get(key) if isinstance(key, str) else key
-        if tensor is None:
-            raise NetworkError(f"sl.network: params has {key!r}, which no stage reads")
-        values[tensor] = value
-    inputs = tuple(t for t in read if t not in values)
-    return tensors, inputs, values, {}, None
+    Its graph and its schedules are checked, and its Python is not run: the module is generated
+    again, or comes from the cache folder. Steps that were saved on another machine are kept.
+
+    Raises :class:`~schedlang.errors.NetworkError` for a folder that has no saved network.
+
+    >>> import tempfile, numpy as np, schedlang as sl
+    >>> X, w = sl.placeholder((4,), name="X"), sl.placeholder((4,), name="w")
+    >>> net = sl.network(sl.named("scaled", X * w), {w: np.full(4, 3, "float32")})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = sl.load(net.save(folder + "/scaled"))
+    >>> again.partition.parts[0].name, again.weights["w"].tolist()
+    ('scaled', [3.0, 3.0, 3.0, 3.0])
+    """
+    found = load_saved(folder)
+    where = or_emulator(Target.of(target))
+    prepared = prepare(found.outputs, found.weights, fold=False)
+    recipe = found.recipe
+    divided = partition(prepared.outputs, recipe.cut, recipe.fuse, layers=recipe.layers)
+    return Network(recipe, prepared, divided, where, steps=found.steps)
 
 
-__all__ = ["Network", "network"]
+__all__ = ["Network", "load", "network"]

@@ -1,0 +1,112 @@
+"""What a network is made from: a graph, the arrays of its weights, and how it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from schedlang.compute.graph import placeholders
+from schedlang.compute.tensor import PlaceholderOp, Tensor
+from schedlang.errors import CallTypeError, NetworkError, explain, nearest, shown
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A graph with the arrays of its weights, as ``sl.frontend.Imported`` has them, too.
+
+    ``structure`` is the form of what a call returns, with the positions of outputs.
+    """
+
+    outputs: tuple[Tensor, ...]
+    inputs: tuple[Tensor, ...]
+    params: Mapping[Tensor, Any]
+    layers: Mapping[str, str] = field(default_factory=dict)
+    structure: Any = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """How a network is called, and how it was divided.
+
+    ``inputs`` are the placeholders that a call takes. ``layers`` has the layer of each stage, and
+    ``cut`` and ``fuse`` are the overrides of the partition.
+    """
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    layers: Mapping[str, str]
+    cut: tuple[str, ...]
+    fuse: tuple[tuple[str, ...], ...]
+    structure: Any
+
+
+def model_of(outputs: Any, params: Mapping[Any, Any] | None) -> Model:
+    """Return the model that the arguments of ``sl.network`` describe.
+
+    Raises :class:`~schedlang.errors.CallTypeError` for outputs that are no tensors, and
+    :class:`~schedlang.errors.NetworkError` for outputs and weights that do not fit.
+    """
+    if hasattr(outputs, "structure") and hasattr(outputs, "params"):
+        if params is not None:
+            raise NetworkError(
+                explain(
+                    "sl.network of an imported model with params",
+                    "the model has its own weights",
+                    "Leave params out, or pass model.outputs.",
+                )
+            )
+        return Model(
+            outputs.outputs, outputs.inputs, outputs.params, outputs.layers, outputs.structure
+        )
+    tensors = tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
+    if not tensors or not all(isinstance(t, Tensor) for t in tensors):
+        raise CallTypeError(
+            f"sl.network({shown(outputs)}): give a tensor, a list of them or an imported model"
+        )
+    read = placeholders(tensors)
+    values = _weights(read, params or {})
+    inputs = tuple(t for t in read if t not in values)
+    single = not isinstance(outputs, (list, tuple))
+    return Model(tensors, inputs, values, structure=0 if single else tuple(range(len(tensors))))
+
+
+def check_outputs(outputs: Sequence[Tensor]) -> None:
+    """Raise :class:`~schedlang.errors.NetworkError` for outputs that no kernel can write."""
+    for tensor in outputs:
+        if isinstance(tensor.op, PlaceholderOp):
+            raise NetworkError(
+                explain(
+                    f"sl.network with the output {tensor.name}",
+                    "it is an input, so that no kernel computes it",
+                    "Leave it out, or return a copy, such as sl.named('copy', x + 0).",
+                )
+            )
+        if list(outputs).count(tensor) > 1:
+            raise NetworkError(f"sl.network: the output {tensor.name} is given twice")
+
+
+def _weights(read: Sequence[Tensor], params: Mapping[Any, Any]) -> dict[Tensor, Any]:
+    """Return the arrays of weights by their placeholders, which may be given by name."""
+    by_name: dict[str, list[Tensor]] = {}
+    for tensor in read:
+        by_name.setdefault(tensor.name, []).append(tensor)
+    found: dict[Tensor, Any] = {}
+    for key, value in params.items():
+        if not isinstance(key, str):
+            found[key] = value
+            continue
+        named = by_name.get(key, [])
+        if len(named) != 1:
+            why = (
+                f"{len(named)} placeholders have that name" if named
+                else f"no stage reads a placeholder of that name{nearest(key, by_name)}"
+            )  # fmt: skip
+            raise NetworkError(
+                explain(f"sl.network with params[{key!r}]", why, "Give the placeholder as the key.")
+            )
+        found[named[0]] = value
+    return found
+
+
+__all__ = ["Model", "Recipe", "check_outputs", "model_of"]

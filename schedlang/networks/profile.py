@@ -1,0 +1,172 @@
+"""The profile of a network: the time of each of its kernels in a call, beside what bounds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from schedlang.errors import BuildError, CallError, MissingNameError, explain, nearest
+from schedlang.markup.bundle import mime_bundle
+from schedlang.markup.columns import aligned
+from schedlang.markup.elements import table
+from schedlang.markup.flame import bars
+from schedlang.markup.fragment import fragment
+from schedlang.markup.text import escape, printable
+from schedlang.networks.module import NetworkModule
+from schedlang.networks.partition import Part
+from schedlang.runtime.ceilings import ceilings
+from schedlang.runtime.timing import duration
+
+# the least seconds of all measured calls
+WINDOW = 0.3
+_HEAD = ("time", "share", "GFLOP/s", "GB/s", "of the bound", "lines")
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """The time of one part in a call.
+
+    ``gflops`` counts its operations; ``gbps`` the bytes that it reads and writes, each tensor once.
+    ``bound`` is the part of its time in which this machine could do the operations or move the
+    bytes, whichever takes longer (the roofline of Williams et al., "Roofline: an insightful visual
+    performance model", CACM 2009). It may be above 1 where tensors stay in the caches. ``lines``
+    are the first and the last line of its kernel in the source of the module.
+    """
+
+    name: str
+    seconds: float
+    share: float
+    gflops: float
+    gbps: float
+    bound: float
+    lines: tuple[int, int]
+    stages: tuple[str, ...]
+    layers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class NetworkProfile:
+    """The result of :meth:`Network.profile <schedlang.networks.network.Network.profile>`.
+
+    ``seconds`` are those of one call, the fastest of ``runs``, and ``kernels`` what each part took
+    of it, in the order in which they run. ``profile["conv1"]`` is that of one part. ``print`` shows
+    a table, the longest first; a notebook adds a chart.
+    """
+
+    name: str
+    seconds: float
+    kernels: tuple[KernelTime, ...]
+    runs: int
+
+    def __getitem__(self, name: str) -> KernelTime:
+        for kernel in self.kernels:
+            if kernel.name == name:
+                return kernel
+        hint = nearest(str(name), (kernel.name for kernel in self.kernels))
+        raise MissingNameError(f"the profile of {self.name} has no part {name!r}{hint}")
+
+    def __str__(self) -> str:
+        rows: list[tuple[Sequence[str], str]] = [(_HEAD, "part")]
+        rows += [(_cells(kernel), _label(kernel)) for kernel in self._longest_first()]
+        return "\n".join([f"{printable(self.name)}: {duration(self.seconds)} a call", *aligned(rows)])
+
+    __repr__ = __str__
+
+    def _longest_first(self) -> list[KernelTime]:
+        return sorted(self.kernels, key=lambda kernel: kernel.seconds, reverse=True)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [escape(kernel.name), *map(escape, _cells(kernel)), escape(", ".join(kernel.layers))]
+            for kernel in self._longest_first()
+        ]
+        shown = table(("part", *_HEAD, "layers"), rows, ("", *["number"] * len(_HEAD), ""))
+        chart = bars(
+            [(k.name, f"{k.name}: {duration(k.seconds)}", k.seconds) for k in self.kernels],
+            f"the times of the kernels of {self.name}, in the order in which they run",
+        )
+        head = (
+            f'<div class="head">profile of {escape(self.name)}: {duration(self.seconds)} a '
+            "call</div>"
+        )
+        return fragment(head + chart + shown)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return mime_bundle(self._repr_html_(), str(self))
+
+
+def profile(
+    module: NetworkModule, parts: Sequence[Part], args: Sequence[Any], repeat: int
+) -> NetworkProfile:
+    """Return the profile of a module whose calls run ``parts``, with the arguments of a call."""
+    if isinstance(repeat, bool) or not isinstance(repeat, Integral) or repeat < 1:
+        raise CallError(f"profile(..., repeat={repeat!r}): repeat must be an integer, 1 or more")
+    if module.target.kind == "c":
+        raise BuildError(
+            explain(
+                f"profile of network {module.name}",
+                'kernels are timed for target="cpu" and "python", and it is built for "c"',
+                'Build the network with target="cpu".',
+            )
+        )
+    times = np.zeros(len(parts) + 1, "int64")
+    start, flat = module.stamped(times, *args)
+    start(*flat)
+    rows, begun = [], perf_counter()
+    spans: list[tuple[float, int]] = []
+    while len(rows) < repeat or perf_counter() - begun < WINDOW:
+        start(*flat)
+        spans.append((perf_counter(), int(times[-1])))
+        rows.append(np.diff(times))
+    per_tick = _seconds_per_tick(spans, rows, start, flat, times)
+    # other work on the machine only adds to the time
+    fastest = min(rows, key=lambda row: int(row.sum()))
+    seconds = [float(ticks) * per_tick for ticks in fastest]
+    total = sum(seconds) or 1e-9
+    calls = {call.name: call for call in module.calls}
+    made = []
+    for part, spent in zip(parts, seconds):
+        spent = max(spent, 1e-9)
+        moved = part.read_bytes + part.written_bytes
+        rates = part.flops / spent / 1e9, moved / spent / 1e9
+        least = ceilings(part.writes[0].dtype, *rates).seconds(part.flops, moved)
+        made.append(
+            KernelTime(
+                part.name, spent, spent / total, *rates, least / spent, calls[part.name].lines,
+                part.stages, part.layers,
+            )
+        )  # fmt: skip
+    return NetworkProfile(module.name, sum(seconds), tuple(made), len(rows))
+
+
+def _seconds_per_tick(
+    spans: Sequence[tuple[float, int]], rows: Sequence[np.ndarray], start: Callable[..., None],
+    flat: Sequence[Any], times: np.ndarray,
+) -> float:  # fmt: skip
+    """Return the seconds of a tick, from the clock at the ends of the first and the last call."""
+    (first, began), (last, ended) = spans[0], spans[-1]
+    if ended <= began:
+        start(*flat)
+        last, ended = perf_counter(), int(times[-1])
+    return (last - first) / max(1, ended - began)
+
+
+def _cells(kernel: KernelTime) -> tuple[str, ...]:
+    first, last = kernel.lines
+    return (
+        duration(kernel.seconds), f"{kernel.share:.1%}", f"{kernel.gflops:.1f}",
+        f"{kernel.gbps:.1f}", f"{kernel.bound:.0%}", f"{first}-{last}",
+    )  # fmt: skip
+
+
+def _label(kernel: KernelTime) -> str:
+    layers = f" ({', '.join(kernel.layers)})" if kernel.layers else ""
+    return printable(f"{kernel.name}{layers}")
+
+
+__all__ = ["KernelTime", "NetworkProfile", "profile"]
