@@ -103,7 +103,7 @@ def plan_memory(
     >>> a, b = Lifetime("a", 1000, 0, 1), Lifetime("b", 500, 1, 2)
     >>> c, d = Lifetime("c", 500, 2, 3), Lifetime("d", 500, 3, 3)
     >>> print(plan_memory([a, b, c, d], in_place=[("c", "b")]))
-    memory: 1.5 KiB at the peak, 2.5 KiB in all; in use at once are 1.5 KiB
+    memory: 1536 B at the peak, 2560 B in all; in use at once are 1536 B
      bytes  offset  calls         tensor
     1000 B       0   0..1  ##..   a
      500 B    1024   1..2  .##.   b

@@ -6,8 +6,9 @@ that it is given. Nothing here schedules or compiles.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from math import prod
 from typing import Any, Optional, Union
 
@@ -32,11 +33,11 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer
 from schedlang.ir.printer import bytes_text
 from schedlang.machine.link import Call, Linked, Place, link
-from schedlang.machine.names import RESERVED, SAVED, Names, identifier
+from schedlang.machine.names import RESERVED, SAVED, identifier
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import INDEX, Array, Num, Reg
 from schedlang.machine.passes.serial import serial
-from schedlang.machine.scratch import Scratch, aligned, byte_array, with_scratch
+from schedlang.machine.scratch import ALIGNMENT, Scratch, aligned, byte_array, with_scratch
 from schedlang.networks.memory import Lifetime, MemoryPlan, plan_memory
 from schedlang.runtime.parameters import Signature, signature_of
 from schedlang.target import Target
@@ -125,7 +126,7 @@ def module_data(
         # the file imports or defines something under that name
         public = f"{public}_"
     flow = _Flow(name, inputs, outputs, params, calls)
-    nest = _arguments(public, inputs, outputs)
+    nest = _arguments(public, flow)
     scratch: dict[MachineNest, Scratch] = {}
     for call in calls:
         if call.nest not in scratch:
@@ -133,9 +134,11 @@ def module_data(
     kernels = [scratch[call.nest] for call in calls]
     places = _param_places(flow)
     plan = plan_memory(*flow.lifetimes(kernels))
-    param_bytes = max((aligned(p.start + _bytes(t)) for t, p in places.items()), default=0)
+    ends = (aligned(p.start + max(1, _bytes(t))) for t, p in places.items())
+    # what has no elements has a place, too
+    arena = max(plan.peak, ALIGNMENT) if plan.placed else 0
     threads = max((k.per_thread for k in kernels), default=0)
-    storage = Storage(tuple(places.values()), param_bytes, plan.peak, threads)
+    storage = Storage(tuple(places.values()), max(ends, default=0), arena, threads)
     linked = _linked(public, flow, nest, kernels, places, plan, storage, target)
     return _with_text(public, flow, nest, linked, plan, storage, target, fastmath)
 
@@ -149,16 +152,15 @@ def _shape(tensor: Tensor) -> tuple[int, ...]:
     return tuple(tensor.shape)
 
 
-def _arguments(name: str, inputs: Sequence[Given], outputs: Sequence[Tensor]) -> Nest:
+def _arguments(name: str, flow: _Flow) -> Nest:
     """Return a nest without statements that takes the arguments of a network."""
-    names = Names(())
     buffers: list[Any] = []
-    for given in (*inputs, *outputs):
+    for given in (*flow.inputs, *flow.outputs):
         if isinstance(given, Var):
             buffers.append(given)
         else:
-            buffers.append(Buffer(names.fresh(given.name), given.dtype, given.shape, tensor=given))
-    results = tuple(buffers[len(inputs) :])
+            buffers.append(Buffer(flow.named(given), given.dtype, given.shape, tensor=given))
+    results = tuple(buffers[len(flow.inputs) :])
     return Nest(name, tuple(buffers), results, Block(()))
 
 
@@ -174,7 +176,8 @@ class _Flow:
     ) -> None:  # fmt: skip
         self.name, self.calls = name, calls
         self.inputs, self.outputs, self.params = inputs, outputs, params
-        self.names = Names(())
+        self._names: dict[Hashable, str] = {}
+        self._taken: set[str] = set()
         self.written: dict[Tensor, int] = {}
         self.last: dict[Tensor, int] = {}
         for given in (*inputs, *outputs, *params):
@@ -188,8 +191,15 @@ class _Flow:
                 raise self.error(f"nothing computes its output {tensor.name}")
 
     def named(self, given: Given) -> str:
-        """Return the name of a tensor in the source."""
-        return self.names.give(given, given.name)
+        """Return the name of a tensor or a scalar, which no other one has."""
+        return self._named(given, given.name)
+
+    def _named(self, key: Hashable, wanted: str) -> str:
+        if key not in self._names:
+            name = next(n for n in _numbered(wanted) if n not in self._taken)
+            self._taken.add(name)
+            self._names[key] = name
+        return self._names[key]
 
     def error(self, why: str) -> BuildError:
         return BuildError(f"module of network {self.name}: {why}")
@@ -266,7 +276,14 @@ class _Flow:
         return found, pairs
 
     def scratch_name(self, position: int) -> str:
-        return self.names.give(("scratch", position), f"{self.calls[position].name}_scratch")
+        return self._named(("scratch", position), f"{self.calls[position].name}_scratch")
+
+
+def _numbered(name: str) -> Iterator[str]:
+    """Yield ``name``, and then with 1, 2, ... behind it."""
+    yield name
+    for number in count(1):
+        yield f"{name}_{number}"
 
 
 def _param_places(flow: _Flow) -> dict[Tensor, ParamPlace]:
@@ -313,8 +330,8 @@ def _linked(
         args: list[Hashable] = list(call.args)
         if kernel.shared:
             name = flow.scratch_name(position)
-            array, start = byte_array(name, kernel.shared), Num(plan.offset(name))
-            places[name] = Place(array, wholes["arena"], start, Num(kernel.shared))
+            array, at = byte_array(name, kernel.shared), Num(plan.offset(name))
+            places[name] = Place(array, wholes["arena"], at, Num(kernel.shared))
             args.append(name)
         if kernel.per_thread:
             args.append("threads")
@@ -391,17 +408,17 @@ def _about(flow: _Flow, linked: Linked, storage: Storage) -> list[str]:
     calls, kernels = len(flow.calls), len(linked.kernels)
     text = f"{_counted(calls, 'call')} of {_counted(kernels, 'kernel')}."
     if storage.params:
-        count = _counted(len(storage.params), "array")
-        text += f" `params` are {bytes_text(storage.param_bytes)} in {count}."
+        arrays = _counted(len(storage.params), "array")
+        text += f" `params` has {arrays} in {bytes_text(storage.param_bytes)}."
     if storage.arena:
-        text += f" `arena` are {bytes_text(storage.arena)}, in which all others have their place."
+        text += f" `arena` has the arrays between calls in {bytes_text(storage.arena)}."
     if storage.threads:
-        text += f" `thread_scratch` are {bytes_text(storage.threads)} for each thread."
+        text += f" `thread_scratch` has {bytes_text(storage.threads)} for each thread."
     return [text]
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _comments(flow: _Flow, linked: Linked) -> dict[str, list[str]]:
