@@ -166,7 +166,7 @@ def test_a_transposed_reader_and_a_value_read_twice() -> None:
 def test_a_shared_weight_is_scaled_twice() -> None:
     s, t = tensor("s", 6), tensor("t", 6)
     one, two = topi.nn.dense(B, V), topi.nn.dense(topi.nn.relu(B), V)
-    outs = [sl.compute((3, 6), lambda i, j: m[i, j] * f[j], name="out")
+    outs = [sl.compute((3, 6), lambda i, j, m=m, f=f: m[i, j] * f[j], name="out")
             for m, f in ((one, s), (two, t))]  # fmt: skip
     values = arrays(B, V, s, t)
     found, notes = folded(outs, {v: values[v] for v in (V, s, t)})
@@ -248,7 +248,7 @@ def test_a_sum_from_another_start_or_of_another_kind_is_not_folded() -> None:
         lambda i, j: sl.sum(sl.exp(V[j, k]) * B[i, k] * V[j, k], axis=k),
     ):
         made = sl.compute((3, 6), total, name="made")
-        out = sl.compute((3, 6), lambda i, j: made[i, j] * S[j], name="out")
+        out = sl.compute((3, 6), lambda i, j, made=made: made[i, j] * S[j], name="out")
         assert folded([out], {V: values[V], S: values[S]})[1] == ()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any, Union
+from typing import Union
 
 from schedlang.compute.chunks import extent_of
 from schedlang.compute.graph import operations, step_operations
@@ -79,8 +79,8 @@ class Flow:
     @cached_property
     def names(self) -> dict[Tensor, str]:
         """The name of the stage of each first output."""
-        named = stage_names(operations(self.outputs))
-        return {op.outputs[0]: name for op, name in named.items() if not _is_input(op)}
+        named = stage_names(operations(self.outputs)).items()
+        return {op.outputs[0]: name for op, name in named if not isinstance(op, PlaceholderOp)}
 
     @cached_property
     def readers(self) -> dict[Node, list[Node]]:
@@ -211,10 +211,6 @@ def _only_moves(op: ComputeOp) -> bool:
         elif not isinstance(node, Const):
             return False
     return True
-
-
-def _is_input(op: Any) -> bool:
-    return isinstance(op, PlaceholderOp)
 
 
 __all__ = ["COPY", "ELEMENTWISE", "PRODUCT", "REDUCTION", "SCAN", "SCATTER", "Computed", "Flow",

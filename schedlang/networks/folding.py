@@ -102,7 +102,8 @@ def folded(
 
     >>> import schedlang as sl
     >>> from schedlang import topi
-    >>> A, W, s = (sl.placeholder(t, name=n) for t, n in (((2, 3), "A"), ((4, 3), "W"), ((4,), "s")))
+    >>> A, W = sl.placeholder((2, 3), name="A"), sl.placeholder((4, 3), name="W")
+    >>> s = sl.placeholder((4,), name="s")
     >>> y = sl.named("y", topi.multiply(topi.nn.dense(A, W), s))
     >>> (made,), (note,) = folded([y], {W: np.ones((4, 3), "f4"), s: np.full(4, 2, "f4")})
     >>> print(note, made.op.body, made.op.input_tensors[0].op.body)

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Optional
+from typing import Optional, Union
 
+from schedlang.compute.tensor import Tensor
 from schedlang.networks.dataflow import (
     COPY,
     ELEMENTWISE,
@@ -25,8 +26,10 @@ from schedlang.networks.dataflow import (
     Node,
 )
 
-# the most stages of a part that have not only moved elements
+# the most stages of a part, without those that only move elements
 MOST_STAGES = 32
+# what a node reads: another node, or an input
+Source = Union[Node, Tensor]
 
 
 @dataclass(eq=False)
@@ -37,7 +40,7 @@ class Draft:
     kind: str
     nodes: list[Node] = field(default_factory=list)
     # the nodes and inputs that reductions of the part read, for those over the same rows
-    sources: set[object] = field(default_factory=set)
+    sources: set[Source] = field(default_factory=set)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +59,11 @@ class Sketch:
         return [node for node in self.flow.nodes if node not in self.moved]
 
     @cached_property
-    def sources(self) -> dict[Node, list[object]]:
+    def sources(self) -> dict[Node, list[Source]]:
         """The nodes, and inputs as tensors, that each node reads, also through moved ones."""
-        found: dict[Node, list[object]] = {}
+        found: dict[Node, list[Source]] = {}
         for node in self.flow.nodes:
-            own: dict[object, None] = {}
+            own: dict[Source, None] = {}
             for tensor in node.reads:
                 source = self.flow.node_of.get(tensor)
                 if source in self.moved:
@@ -160,7 +163,7 @@ class _Parts:
         self.inner: dict[Node, bool] = {}
         self.paths: dict[Node, list[Node]] = {}
         # reductions of the same elements to as many results
-        self.rows: dict[tuple[frozenset[object], int, int], Draft] = {}
+        self.rows: dict[tuple[frozenset[Source], int, int], Draft] = {}
 
     def add(self, node: Node) -> None:
         draft, taken = self._home(node)
@@ -240,7 +243,7 @@ class _Parts:
             return None
         return found if last is None or last.number < found.number else None
 
-    def _row_key(self, node: Node) -> tuple[frozenset[object], int, int]:
+    def _row_key(self, node: Node) -> tuple[frozenset[Source], int, int]:
         return frozenset(self.sketch.sources[node]), node.results, node.evaluations
 
     def _fits(self, draft: Draft, node: Node) -> bool:
@@ -276,7 +279,7 @@ class _Parts:
         return True
 
 
-def _enter(draft: Draft, node: Node, sources: Sequence[object]) -> None:
+def _enter(draft: Draft, node: Node, sources: Sequence[Source]) -> None:
     """Add a node to a part, whose kind becomes that of its main node."""
     draft.nodes.append(node)
     if _rank(node.kind) > _rank(draft.kind):
@@ -297,7 +300,7 @@ def _rank(kind: str) -> int:
 
 
 def _fits(
-    kind: str, nodes: Sequence[Node], sources: Collection[object], node: Node, sketch: Sketch
+    kind: str, nodes: Sequence[Node], sources: Collection[Source], node: Node, sketch: Sketch
 ) -> bool:
     """Return whether a node can be computed in a part of ``kind`` with ``nodes``."""
     if kind in (COPY, ELEMENTWISE):
@@ -314,7 +317,7 @@ def _fits(
 
 
 def _same_rows(
-    nodes: Sequence[Node], sources: Collection[object], node: Node, sketch: Sketch
+    nodes: Sequence[Node], sources: Collection[Source], node: Node, sketch: Sketch
 ) -> bool:
     """Return whether a node goes again over the elements that the reductions of a part read."""
     for source in sketch.sources[node]:

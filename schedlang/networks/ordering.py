@@ -9,8 +9,8 @@ Item = TypeVar("Item")
 
 
 def ordered(
-    items: Sequence[Item], reads: Mapping[Item, Sequence[Any]], writes: Mapping[Item, Sequence[Any]],
-    size: Mapping[Any, int],
+    items: Sequence[Item], reads: Mapping[Item, Sequence[Any]],
+    writes: Mapping[Item, Sequence[Any]], size: Mapping[Any, int],
 ) -> list[Item]:  # fmt: skip
     """Return ``items`` in an order in which each follows those whose results it reads.
 
@@ -30,8 +30,8 @@ def ordered(
 
 
 def peak(
-    order: Sequence[Item], reads: Mapping[Item, Sequence[Any]], writes: Mapping[Item, Sequence[Any]],
-    size: Mapping[Any, int],
+    order: Sequence[Item], reads: Mapping[Item, Sequence[Any]],
+    writes: Mapping[Item, Sequence[Any]], size: Mapping[Any, int],
 ) -> int:  # fmt: skip
     """Return the most bytes of results that are live at once; a result dies after its last reader.
     """

@@ -178,8 +178,8 @@ def partition(
 
     >>> import schedlang as sl
     >>> from schedlang import topi
-    >>> X, W, b = (sl.placeholder(s, name=n) for s, n in (((4, 8), "X"), ((8, 8), "W"), ((8,), "b")))
-    >>> h = topi.nn.relu(topi.nn.dense(X, W, b))
+    >>> X, W = sl.placeholder((4, 8), name="X"), sl.placeholder((8, 8), name="W")
+    >>> h = topi.nn.relu(topi.nn.dense(X, W, sl.placeholder((8,), name="b")))
     >>> found = partition(topi.nn.softmax(h))
     >>> print(found)
     2 parts of 7 stages, in the order in which they run
@@ -246,7 +246,7 @@ def _parts(
     """Return the finished parts."""
     whole = {d: sorted((*d.nodes, *copies[d]), key=lambda node: node.index) for d in found}
     needed = dict.fromkeys(flow.outputs)
-    for draft, nodes in whole.items():
+    for nodes in whole.values():
         own = {t for node in nodes for t in node.outputs}
         needed.update(dict.fromkeys(t for node in nodes for t in node.reads if t not in own))
     return [_part(draft, nodes, needed, flow, layers) for draft, nodes in whole.items()]
