@@ -6,7 +6,7 @@ from typing import Any
 
 from schedlang import topi
 from schedlang.compute.tensor import Tensor
-from schedlang.frontend.torch.calls import Call, Operator
+from schedlang.frontend.torch.calls import Call, Operator, combined
 
 
 def _plain(name: str) -> Operator:
@@ -28,15 +28,15 @@ def leaky_relu(call: Call, x: Tensor, negative_slope: Any) -> Tensor:
 
 def prelu(call: Call, x: Tensor, weight: Tensor) -> Tensor:
     if x.ndim < 2 or weight.shape != (x.shape[1],):
-        return topi.where(topi.greater(x, 0), x, topi.multiply(x, weight))
+        return topi.where(combined("greater", x, 0), x, combined("multiply", x, weight))
     return topi.nn.prelu(x, weight)
 
 
 def elu(call: Call, x: Tensor, alpha: Any, scale: Any, input_scale: Any) -> Tensor:
     if scale == 1 and input_scale == 1:
         return topi.nn.elu(x, alpha)
-    negative = topi.multiply(topi.expm1(topi.multiply(x, input_scale)), alpha)
-    return topi.multiply(topi.where(topi.greater(x, 0), x, negative), scale)
+    negative = combined("multiply", topi.expm1(combined("multiply", x, input_scale)), alpha)
+    return combined("multiply", topi.where(combined("greater", x, 0), x, negative), scale)
 
 
 def celu(call: Call, x: Tensor, alpha: Any) -> Tensor:
@@ -53,7 +53,7 @@ def softplus(call: Call, x: Tensor, beta: Any, threshold: Any) -> Tensor:
 
 def glu(call: Call, x: Tensor, dim: int) -> Tensor:
     left, gate = topi.split(x, 2, dim)
-    return topi.multiply(left, topi.sigmoid(gate))
+    return combined("multiply", left, topi.sigmoid(gate))
 
 
 OPERATORS: dict[str, Operator] = {

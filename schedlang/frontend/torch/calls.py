@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from schedlang import topi
 from schedlang.arrays.elementwise import array
 from schedlang.arrays.naming import renamed
+from schedlang.arrays.stages import tensor_of
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import FrontendError, explain
 from schedlang.language.construct import binary
-from schedlang.tvm.topi import cast
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,15 @@ class Call:
 Operator = Callable[..., Any]
 
 
+def combined(name: str, *values: Any) -> Tensor:
+    """Return an operation of topi as a tensor, also of elements without a dimension."""
+    return tensor_of(getattr(topi, name)(*values), f"topi.{name}")
+
+
 def of_dtype(value: Any, dtype: str) -> Any:
     """Return a tensor converted to ``dtype`` if it has another one; a number as it is."""
     if isinstance(value, Tensor):
-        return value if value.dtype == dtype else cast(value, dtype)
+        return value if value.dtype == dtype else topi.cast(value, dtype)
     if isinstance(value, (bool, int)) and "float" in dtype:
         return float(value)
     return int(value) if isinstance(value, bool) and dtype != "bool" else value

@@ -26,8 +26,8 @@ _SIZES: dict[str, Callable[..., Any]] = {
     "sym_max": lambda a, b: function_of("max", a, b),
     "sym_min": lambda a, b: function_of("min", a, b),
 }  # fmt: skip
-# what is known before any call: dtypes, and conditions on sizes that PyTorch has proven
-_CHECKS = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range",
+# of dtypes and sizes, which PyTorch has proven, and of values, as that an index is not negative
+_CHECKS = ("_assert_tensor_metadata", "_assert_scalar", "_assert_async", "sym_constrain_range",
            "sym_constrain_range_for_size")  # fmt: skip
 _RANDOM = ("rand", "randn", "randint", "randperm", "bernoulli", "native_dropout", "multinomial",
            "normal", "uniform", "rand_like", "randn_like", "randint_like")  # fmt: skip
@@ -56,9 +56,9 @@ class Conversion:
 
     def _convert(self, node: Any, layer: Layer) -> None:
         word = _word(node)
-        args = [self._value(a) for a in node.args]
         if word in _CHECKS:
             return
+        args = [self._value(a) for a in node.args]
         if word == "getitem":
             self.values[node] = args[0][args[1]]
         elif word == "sym_size":

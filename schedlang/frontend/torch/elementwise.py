@@ -7,7 +7,7 @@ from typing import Any
 from schedlang import topi
 from schedlang.arrays.elementwise import array
 from schedlang.compute.tensor import Tensor
-from schedlang.frontend.torch.calls import Call, Operator, of_dtype
+from schedlang.frontend.torch.calls import Call, Operator, combined, of_dtype
 from schedlang.language.calls import call as function_of
 
 # functions whose names are those of topi; integers become floats first
@@ -32,26 +32,21 @@ def _function(name: str) -> Operator:
 
 
 def _arithmetic(name: str) -> Operator:
-    made = getattr(topi, name)
-
-    def operator(call: Call, x: Any, other: Any) -> Any:
-        return made(of_dtype(x, call.dtype), of_dtype(other, call.dtype))
+    def operator(call: Call, x: Any, other: Any) -> Tensor:
+        return combined(name, of_dtype(x, call.dtype), of_dtype(other, call.dtype))
 
     return operator
 
 
 def _comparison(name: str) -> Operator:
-    made = getattr(topi, name)
-
-    def operator(call: Call, x: Any, other: Any) -> Any:
-        return made(of_dtype(x, call.promoted), of_dtype(other, call.promoted))
+    def operator(call: Call, x: Any, other: Any) -> Tensor:
+        return combined(name, of_dtype(x, call.promoted), of_dtype(other, call.promoted))
 
     return operator
 
 
 def _logic(name: str) -> Operator:
-    made = getattr(topi, name)
-    return lambda call, x, other: made(x, other)
+    return lambda call, x, other: combined(name, x, other)
 
 
 def neg(call: Call, x: Tensor) -> Tensor:
@@ -64,35 +59,35 @@ def round_(call: Call, x: Tensor) -> Tensor:
 
 
 def reciprocal(call: Call, x: Tensor) -> Tensor:
-    return topi.divide(1.0, of_dtype(x, call.dtype))
+    return combined("divide", 1.0, of_dtype(x, call.dtype))
 
 
 def add(call: Call, x: Any, other: Any, alpha: Any) -> Any:
-    return topi.add(of_dtype(x, call.dtype), _times(call, other, alpha))
+    return combined("add", of_dtype(x, call.dtype), _times(call, other, alpha))
 
 
 def sub(call: Call, x: Any, other: Any, alpha: Any) -> Any:
-    return topi.subtract(of_dtype(x, call.dtype), _times(call, other, alpha))
+    return combined("subtract", of_dtype(x, call.dtype), _times(call, other, alpha))
 
 
 def rsub(call: Call, x: Any, other: Any, alpha: Any) -> Any:
-    return topi.subtract(of_dtype(other, call.dtype), _times(call, x, alpha))
+    return combined("subtract", of_dtype(other, call.dtype), _times(call, x, alpha))
 
 
 def _times(call: Call, value: Any, alpha: Any) -> Any:
     value = of_dtype(value, call.dtype)
-    return value if alpha == 1 else topi.multiply(value, of_dtype(alpha, call.dtype))
+    return value if alpha == 1 else combined("multiply", value, of_dtype(alpha, call.dtype))
 
 
 def div(call: Call, x: Any, other: Any) -> Any:
-    return topi.divide(of_dtype(x, call.dtype), of_dtype(other, call.dtype))
+    return combined("divide", of_dtype(x, call.dtype), of_dtype(other, call.dtype))
 
 
 def div_mode(call: Call, x: Any, other: Any, rounding_mode: Any) -> Any:
     left, right = of_dtype(x, call.dtype), of_dtype(other, call.dtype)
     if rounding_mode == "floor":
-        return topi.floor_divide(left, right)
-    quotient = topi.divide(left, right)
+        return combined("floor_divide", left, right)
+    quotient = combined("divide", left, right)
     if rounding_mode == "trunc" and "float" in call.dtype:
         return topi.trunc(quotient)
     return quotient
@@ -102,22 +97,22 @@ def pow_(call: Call, x: Any, exponent: Any) -> Any:
     base = of_dtype(x, call.dtype)
     if not isinstance(exponent, Tensor) and isinstance(base, Tensor):
         if exponent == 2:
-            return topi.multiply(base, base)
+            return combined("multiply", base, base)
         if exponent == 0.5:
             return topi.sqrt(base)
         if exponent == 1:
             return topi.identity(base)
-    return topi.power(base, of_dtype(exponent, call.dtype))
+    return combined("power", base, of_dtype(exponent, call.dtype))
 
 
 def addcmul(call: Call, x: Tensor, tensor1: Any, tensor2: Any, value: Any) -> Tensor:
-    product = topi.multiply(*(of_dtype(t, call.dtype) for t in (tensor1, tensor2)))
-    return topi.add(of_dtype(x, call.dtype), _times(call, product, value))
+    product = combined("multiply", *(of_dtype(t, call.dtype) for t in (tensor1, tensor2)))
+    return combined("add", of_dtype(x, call.dtype), _times(call, product, value))
 
 
 def addcdiv(call: Call, x: Tensor, tensor1: Any, tensor2: Any, value: Any) -> Tensor:
-    quotient = topi.divide(*(of_dtype(t, call.dtype) for t in (tensor1, tensor2)))
-    return topi.add(of_dtype(x, call.dtype), _times(call, quotient, value))
+    quotient = combined("divide", *(of_dtype(t, call.dtype) for t in (tensor1, tensor2)))
+    return combined("add", of_dtype(x, call.dtype), _times(call, quotient, value))
 
 
 def where(call: Call, condition: Tensor, x: Any, other: Any) -> Tensor:
@@ -136,8 +131,8 @@ def clamp(call: Call, x: Tensor, min: Any, max: Any) -> Tensor:  # noqa: A002
         # a lower bound above the upper one gives the upper one
         return topi.clip(found, low if low < high else high, high)
     if low is not None:
-        found = topi.maximum(found, low)
-    return found if high is None else topi.minimum(found, high)
+        found = combined("maximum", found, low)
+    return found if high is None else combined("minimum", found, high)
 
 
 def clamp_min(call: Call, x: Tensor, min: Any) -> Tensor:  # noqa: A002

@@ -7,9 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-# operators that PyTorch adds, and those whose name says less than what follows
-_UNNAMED = ("getitem",)
-
 
 @dataclass(frozen=True)
 class Layer:
@@ -54,7 +51,7 @@ def _stack(node: Any) -> list[tuple[str, str]]:
 
 def _word(node: Any) -> str:
     name = getattr(node.target, "_opname", None) or getattr(node.target, "__name__", "call")
-    return str(name).strip("_")
+    return {"_unsafe_view": "view", "_to_copy": "to"}.get(str(name), str(name).strip("_"))
 
 
 def used_results(node: Any) -> dict[int, bool]:

@@ -80,7 +80,8 @@ def _layers(
             found.append(flip(states[0], 0) if way else states[0])
             for kept, state in zip(last, states):
                 kept.append(state[-1])
-        x = topi.concatenate(found, 2) if ways > 1 else found[0]
+        with prefixed(f"l{number}"):
+            x = topi.concatenate(found, 2) if ways > 1 else found[0]
     ends = [topi.stack(kept, 0) if used else None for kept, used in zip(last, call.used[1:])]
     return (swapaxes(x, 0, 1) if batch_first else x, *ends)
 

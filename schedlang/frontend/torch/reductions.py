@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang import topi
-from schedlang.arrays.elementwise import array
 from schedlang.arrays.moments import var as variance
+from schedlang.arrays.reductions import index_of
 from schedlang.compute.tensor import Tensor
-from schedlang.frontend.torch.calls import Call, Operator, of_dtype
-from schedlang.language.calls import call as function_of
+from schedlang.frontend.torch.calls import Call, Operator, combined, of_dtype
 
 
 def _axes(dim: Any) -> Any:
@@ -47,23 +46,23 @@ def _only(call: Call, x: Tensor) -> Tensor:
 def max_dim(call: Call, x: Tensor, dim: int, keepdim: bool) -> tuple[Any, Any]:
     return (
         topi.max(x, dim, keepdim) if call.used[0] else None,
-        topi.argmax(x, dim, keepdim) if call.used[1] else None,
+        index_of("argmax", x, dim, keepdim) if call.used[1] else None,
     )
 
 
 def min_dim(call: Call, x: Tensor, dim: int, keepdim: bool) -> tuple[Any, Any]:
     return (
         topi.min(x, dim, keepdim) if call.used[0] else None,
-        topi.argmin(x, dim, keepdim) if call.used[1] else None,
+        index_of("argmin", x, dim, keepdim) if call.used[1] else None,
     )
 
 
 def argmax(call: Call, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
-    return topi.argmax(x, dim, keepdim)
+    return index_of("argmax", x, dim, keepdim)
 
 
 def argmin(call: Call, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
-    return topi.argmin(x, dim, keepdim)
+    return index_of("argmin", x, dim, keepdim)
 
 
 def any_(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
@@ -75,7 +74,7 @@ def all_(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tenso
 
 
 def _truth(x: Tensor) -> Tensor:
-    return x if x.dtype == "bool" else topi.not_equal(x, 0)
+    return x if x.dtype == "bool" else combined("not_equal", x, 0)
 
 
 def var(call: Call, x: Tensor, dim: Any, correction: Any, keepdim: bool) -> Tensor:
@@ -90,26 +89,24 @@ def var_mean(call: Call, x: Tensor, dim: Any, correction: Any, keepdim: bool) ->
 def vector_norm(call: Call, x: Tensor, ord: Any, dim: Any, keepdim: bool) -> Tensor:  # noqa: A002
     values, axes = of_dtype(x, call.dtype), _axes(dim)
     if ord == 2:
-        squares = topi.sum(topi.multiply(values, values), axes, keepdim)
+        squares = topi.sum(combined("multiply", values, values), axes, keepdim)
         return topi.sqrt(squares)
     if ord == 1:
         return topi.sum(topi.abs(values), axes, keepdim)
     if ord in (float("inf"), float("-inf")):
         fold = topi.max if ord > 0 else topi.min
         return fold(topi.abs(values), axes, keepdim)
-    powers = topi.power(topi.abs(values), float(ord))
-    return topi.power(topi.sum(powers, axes, keepdim), 1 / ord)
+    powers = combined("power", topi.abs(values), float(ord))
+    return combined("power", topi.sum(powers, axes, keepdim), 1 / ord)
 
 
 def logsumexp(call: Call, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
     """Less the largest element, so that no exponential is too large; an infinite one is itself."""
     axes = _axes(dim)
     top = topi.max(x, axes, True)
-    finite = array(
-        "finite", lambda v: function_of("select", function_of("isfinite", v), v, v * 0), top
-    )
-    total = topi.sum(topi.exp(topi.subtract(x, finite)), axes, True)
-    found = topi.add(topi.log(total), finite)
+    finite = topi.where(topi.isfinite(top), top, 0)
+    total = topi.sum(topi.exp(combined("subtract", x, finite)), axes, True)
+    found = combined("add", topi.log(total), finite)
     return found if keepdim else topi.squeeze(found, axes)
 
 

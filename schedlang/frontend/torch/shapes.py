@@ -77,24 +77,27 @@ def select(call: Call, x: Tensor, dim: int, index: Any) -> Tensor:
     return found if isinstance(found, Tensor) else topi.full((), x.dtype, found)
 
 
-def split(call: Call, x: Tensor, split_size: Any, dim: int) -> tuple[Tensor, ...]:
-    """Parts of the sizes ``split_size``, or of that size, whose last one may be smaller."""
+def split(call: Call, x: Tensor, split_size: int, dim: int) -> tuple[Tensor, ...]:
+    """Parts of one size, of which the last one may be smaller."""
     along = dim % x.ndim
-    if isinstance(split_size, list):
-        sizes = split_size
-    elif not isinstance(x.shape[along], int):
+    size = x.shape[along]
+    if not isinstance(size, int):
         raise call.refuse(
-            f"dimension {along} of extent {x.shape[along]} would make a number of parts that is "
-            "not known",
+            f"dimension {along} of extent {size} would make a number of parts that is not known",
             "Split dimensions whose extent is a number.",
         )
-    else:
-        count = len(call.shapes)
-        sizes = [min(split_size, x.shape[along] - k * split_size) for k in range(count)]
+    count = len(call.shapes)
+    sizes = [min(split_size, size - k * split_size) for k in range(count)]
+    return split_with_sizes(call, x, sizes, along)
+
+
+def split_with_sizes(
+    call: Call, x: Tensor, split_sizes: Sequence[Any], dim: int
+) -> tuple[Tensor, ...]:
     start: Any = 0
     parts = []
-    for size in sizes:
-        parts.append(slice_(call, x, along, start, start + size, 1))
+    for size in split_sizes:
+        parts.append(slice_(call, x, dim, start, start + size, 1))
         start = start + size
     return tuple(parts)
 
@@ -196,7 +199,7 @@ OPERATORS: dict[str, Operator] = {
     "permute.default": permute, "transpose.int": transpose, "t.default": t,
     "unsqueeze.default": unsqueeze, "squeeze.default": squeeze, "squeeze.dim": squeeze,
     "squeeze.dims": squeeze, "expand.default": expand, "slice.Tensor": slice_,
-    "select.int": select, "split.Tensor": split, "split_with_sizes.default": split,
+    "select.int": select, "split.Tensor": split, "split_with_sizes.default": split_with_sizes,
     "unbind.int": unbind, "cat.default": cat, "stack.default": stack, "repeat.default": repeat,
     "flip.default": flip, "roll.default": roll, "diagonal.default": diagonal,
     "tril.default": triangle, "triu.default": triangle, "pad.default": pad_,
