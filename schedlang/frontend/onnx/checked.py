@@ -160,7 +160,7 @@ def _node(proto: Any, number: int, opsets: Mapping[str, int], folder: Path | Non
     name = text(proto.name, f"the name of node {number}") or f"{operator}_{number}"
     domain = text(proto.domain, f"the domain of node {name[:80]!r}")
     domain = DOMAIN if domain == "ai.onnx" else domain
-    what = f"{operator} node {name[:80]!r}"
+    what = f"{operator[:40]} node {name[:80]!r}"
     if domain not in OPSETS:
         raise FrontendError(
             explain(

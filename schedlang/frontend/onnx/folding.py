@@ -46,6 +46,9 @@ def folded(
                 found = function(*arrays, **attributes)
         except (ValueError, IndexError, TypeError, KeyError, OverflowError) as error:
             raise node.refused(f"it does not fit its inputs: {error}") from None
+        # NumPy returns an element, not an array of no dimensions
+        if found is not None and not isinstance(found, (list, np.ndarray)):
+            found = symbolic.scalar(found)
         first = found[0] if isinstance(found, list) else found
         if first is not None and first.dtype != object:
             dtype = first.dtype.name

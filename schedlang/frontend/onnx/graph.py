@@ -51,7 +51,7 @@ class Node:
     attributes: Mapping[str, Any]
 
     def __str__(self) -> str:
-        return f"{self.operator} node {self.name[:80]!r}"
+        return f"{self.operator[:40]} node {self.name[:80]!r}"
 
     def refused(self, why: str, hint: str = "") -> FrontendError:
         """Return the error that says why this node cannot become a computation."""

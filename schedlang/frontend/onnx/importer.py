@@ -89,7 +89,7 @@ class _Stages:
 
     def name(self, tensors: Sequence[Tensor], title: str, node: Node) -> None:
         """Name the new stages of a node, whose results are ``tensors``, and record the node."""
-        new = [op for op in operations(tensors) if op not in self._seen]
+        new = self._new(tensors)
         taken = {op.name for op in new}
         for k, tensor in enumerate(tensors):
             if tensor.op in new and title not in taken:
@@ -105,7 +105,18 @@ class _Stages:
                 renamed(op.outputs[0], f"{base}_{number}")
             used.add(op.name)
             self.layers[op.name] = node.name
-        self._seen.update(new)
+
+    def _new(self, tensors: Sequence[Tensor]) -> list[Any]:
+        """Return the operations behind ``tensors`` that are not seen yet; now they are."""
+        found: list[Any] = []
+        stack = [tensor.op for tensor in reversed(tensors)]
+        while stack:
+            op = stack.pop()
+            if op not in self._seen:
+                self._seen.add(op)
+                found.append(op)
+                stack.extend(t.op for t in reversed(op.input_tensors))
+        return found[::-1]
 
 
 def _evaluated(

@@ -55,6 +55,15 @@ def settled(array: np.ndarray, dtype: str) -> np.ndarray:
     return np.array(items, array_dtype(dtype)).reshape(array.shape)
 
 
+def scalar(item: Any) -> np.ndarray:
+    """Return a number or a size as an array of no dimensions."""
+    if not isinstance(item, Expr):
+        return np.asarray(item)
+    found = np.empty((), object)
+    found[()] = item
+    return found
+
+
 def vector(shape: Sequence[Any]) -> np.ndarray:
     """Return a shape as a vector, of dtype object if an extent is symbolic."""
     if not any(isinstance(e, Expr) for e in shape):

@@ -19,9 +19,9 @@ def attention(
     call: Call, q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None,
     past_key: Tensor | None = None, past_value: Tensor | None = None,
     nonpad_kv_seqlen: Tensor | None = None, *, is_causal: int = 0,
-    kv_num_heads: int | None = None, q_num_heads: int | None = None,
-    qk_matmul_output_mode: int = 0, scale: float | None = None, softcap: float = 0.0,
-    softmax_precision: int | None = None,
+    kv_num_heads: int | None = None, left_window_size: int = -1, q_num_heads: int | None = None,
+    qk_matmul_output_mode: int = 0, right_window_size: int = -1, scale: float | None = None,
+    softcap: float = 0.0, softmax_precision: int | None = None,
 ) -> Tensor:  # fmt: skip
     """``softmax(q @ k.T * scale + mask) @ v`` of each head; scores of short floats are in float32.
 
@@ -33,8 +33,9 @@ def attention(
         if given is not None:
             raise call.refused(f"its input {what!r} has no form here",
                                "Export the model without a cache of keys and values.")  # fmt: skip
-    if softcap:
-        raise call.refused(f"softcap={softcap} has no form here")
+    if softcap or left_window_size >= 0 or right_window_size >= 0:
+        raise call.refused("softcap and windows of keys have no form here",
+                           "Give a window as its mask.")  # fmt: skip
     check_dtypes(call, q, k, v)
     flat = q.ndim == 3
     query = _heads(call, q, q_num_heads, "q_num_heads")

@@ -31,8 +31,11 @@ def known(array: np.ndarray, dtype: str = "") -> Known:
 def constant(
     call: Call, *, value: np.ndarray | None = None, value_float: float | None = None,
     value_floats: list[float] | None = None, value_int: int | None = None,
-    value_ints: list[int] | None = None,
+    value_ints: list[int] | None = None, value_string: str | None = None,
+    value_strings: list[str] | None = None,
 ) -> Known:  # fmt: skip
+    if value_string is not None or value_strings is not None:
+        raise call.refused("its value is a string, which has no dtype here")
     given = [
         v if dtype is None else np.array(v, dtype)
         for v, dtype in (
@@ -42,7 +45,7 @@ def constant(
         if v is not None
     ]  # fmt: skip
     if len(given) != 1:
-        raise call.refused(f"it has {len(given)} values of numbers, but must have one")
+        raise call.refused(f"it has {len(given)} values, but must have one")
     return known(np.asarray(given[0]))
 
 

@@ -70,9 +70,9 @@ def _many(function: Callable[[Any, Any], Any]) -> Function:
 def _floats(function: Callable[[Tensor], Tensor]) -> Function:
     """Return the function of an operator of one tensor of floats."""
 
-    def operator(call: Call, x: Tensor) -> Tensor:
-        check_float(call, x)
-        return function(x)
+    def operator(call: Call, input: Tensor) -> Tensor:  # noqa: A002
+        check_float(call, input)
+        return function(input)
 
     return operator
 

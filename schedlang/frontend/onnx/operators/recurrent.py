@@ -247,5 +247,5 @@ def _last(states: Tensor) -> Tensor:
 
 OPERATORS: Table = {
     "LSTM": {7: lstm_of_steps, **since(lstm, 14, 22)},
-    "GRU": {**since(gru_of_steps, 3, 7), **since(gru, 14, 22)},
+    "GRU": {7: gru_of_steps, **since(gru, 14, 22)},
 }

@@ -14,6 +14,7 @@ from schedlang.frontend.onnx.call import Call
 from schedlang.frontend.onnx.operators.table import Function, Table, since
 from schedlang.frontend.onnx.values import Known
 from schedlang.language.calls import call as math
+from schedlang.tvm.tir import max_value, min_value
 
 # (tensor, dimensions, keepdims) to the reduction
 Reduce = Callable[[Tensor, Any, bool], Tensor]
@@ -105,7 +106,8 @@ def _log_sum_exp(data: Tensor, axes: Any, keep: bool) -> Tensor:
         return data
     top = topi.max(floats, axes, True)
     # of infinite elements only, the differences would be NaN
-    low = array("largest", lambda v: math("max", math("min", v, 3e38), -3e38), top)
+    least, most = min_value(floats.dtype), max_value(floats.dtype)
+    low = array("largest", lambda v: math("max", math("min", v, most), least), top)
     sums = topi.sum(array("exps", lambda v, t: math("exp", v - t), floats, low), axes, keep)
     tops = low if keep else topi.reshape(low, sums.shape)
     made = array("log_sum_exp", lambda s, t: math("log", s) + t, sums, tops)

@@ -1,0 +1,343 @@
+"""Damaged and hostile ONNX files: each is refused before anything large is read or made."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.errors import FrontendError
+
+onnx = pytest.importorskip("onnx", reason="imports ONNX models: the extra onnx")
+helper, numpy_helper = onnx.helper, onnx.numpy_helper
+FLOAT, INT64 = 1, 7
+
+
+def value(name: str, shape: Any = (2, 3), kind: int = FLOAT) -> Any:
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def model(
+    nodes: Any = None, inputs: Any = None, outputs: Any = None, weights: Any = (), opset: int = 21,
+    **more: Any,
+) -> Any:  # fmt: skip
+    """Return a model, by default of one Relu from x to y."""
+    graph = helper.make_graph(
+        [node()] if nodes is None else nodes, "graph", [value("x")] if inputs is None else inputs,
+        [value("y")] if outputs is None else outputs, list(weights),
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], **more)
+
+
+def node(operator: str = "Relu", inputs: Any = ("x",), outputs: Any = ("y",), **more: Any) -> Any:
+    return helper.make_node(operator, list(inputs), list(outputs), name=more.pop("name", "it"), **more)
+
+
+def weight(array: Any, name: str = "w") -> Any:
+    return numpy_helper.from_array(np.asarray(array), name)
+
+
+def declared(dims: Any, kind: int = FLOAT, **fields: Any) -> Any:
+    """Return an initializer w with any fields, whether they fit together or not."""
+    found = onnx.TensorProto(name="w", data_type=kind, dims=dims)
+    for name, given in fields.items():
+        if name == "raw_data":
+            found.raw_data = given
+        elif name == "external":
+            found.data_location = onnx.TensorProto.EXTERNAL
+            for key, text in given.items():
+                found.external_data.add(key=key, value=text)
+        else:
+            getattr(found, name).extend(given)
+    return found
+
+
+def adding(tensor: Any) -> Any:
+    return model([node("Add", ["x", "w"])], weights=[tensor])
+
+
+def body() -> Any:
+    return helper.make_graph([node("Relu", ["x"], ["z"])], "body", [], [value("z")])
+
+
+def renamed(given: Any, old: bytes, new: bytes) -> bytes:
+    """Return the bytes of a model in which ``old`` is replaced by as many other bytes."""
+    assert len(old) == len(new)
+    found: bytes = given.SerializeToString().replace(old, new)
+    return found
+
+
+def sparse() -> Any:
+    found = model()
+    found.graph.sparse_initializer.add().dims.append(3)
+    return found
+
+
+def segmented() -> Any:
+    tensor = weight(np.zeros(3, "float32"))
+    tensor.segment.begin = 1
+    return adding(tensor)
+
+
+def function(domain: str) -> Any:
+    called = helper.make_function(domain, "Relu", ["a"], ["b"], [node("Exp", ["a"], ["b"])],
+                                  [helper.make_opsetid("", 21)])  # fmt: skip
+    found = model()
+    found.functions.append(called)
+    return found
+
+
+def nested(depth: int) -> bytes:
+    """Return the bytes of a model with subgraphs in subgraphs."""
+
+    def field(number: int, data: bytes) -> bytes:
+        size, found = len(data), b""
+        while size > 127:
+            found, size = found + bytes([size % 128 + 128]), size // 128
+        return bytes([number * 8 + 2]) + found + bytes([size]) + data
+
+    graph = b""
+    for _ in range(depth):
+        # an attribute (5) of a node (1) with a graph (6)
+        graph = field(1, field(5, field(6, graph)))
+    return field(7, graph)
+
+
+STRING = onnx.TensorProto(name="w", data_type=8, dims=[1], string_data=[b"a"])
+SEQUENCE = helper.make_tensor_sequence_value_info("x", FLOAT, (2, 3))
+MAP = onnx.ValueInfoProto(
+    name="x", type=helper.make_map_type_proto(INT64, helper.make_tensor_type_proto(FLOAT, [1]))
+)
+LONG = "n" * 10_000
+HUGE = [2**31, 2**31]
+TWO = [helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx", 21)]
+
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    # shapes and data
+    "negative": (lambda: adding(declared([2, -3])), r"initializer 'w': .*negative extent -3"),
+    "huge": (lambda: adding(declared(HUGE)), r"initializer 'w': .*more than 2\*\*33 elements"),
+    "huge and empty": (lambda: adding(declared([2**62, 0])), r"more than 2\*\*33 elements"),
+    "overflow": (lambda: adding(declared([2**32, 2**32, 4])), r"more than 2\*\*33 elements"),
+    "no data": (lambda: adding(declared([1000, 1000])), "needs 1000000 numbers, but the file has 0"),
+    "short": (lambda: adding(declared([3], raw_data=b"1234")), "needs 12 bytes, but the file has 4"),
+    "long": (lambda: adding(declared([1], raw_data=b"12345678")), "needs 4 bytes, but .* has 8"),
+    "short numbers": (lambda: adding(declared([3], float_data=[1.0])), "needs 3 numbers, .* has 1"),
+    "twice": (lambda: adding(declared([1], float_data=[1.0], raw_data=b"1234")), "it has data twice"),
+    "wrong field": (lambda: adding(declared([1], int64_data=[1])), "must be in float_data, but"),
+    "out of range": (lambda: adding(declared([1], 2, int32_data=[300])), "does not fit its type, uint8"),
+    "many dimensions": (lambda: adding(declared([1] * 40, raw_data=b"1234")), "it has 40 dimensions"),
+    "string": (lambda: adding(STRING), "initializer 'w': its elements are of type string"),
+    "float8": (lambda: adding(declared([1], 17, raw_data=b"1")), "of type float8e4m3fn"),
+    "no type": (lambda: adding(declared([1], 0)), "does not say which type its elements have"),
+    "unknown type": (lambda: adding(declared([1], 99)), "of type number 99"),
+    "segment": (segmented, "initializer 'w': it is a segment"),
+    "sparse": (sparse, "the graph has sparse initializers"),
+    "input": (lambda: model(inputs=[value("x", HUGE)]), r"input 'x': .*more than 2\*\*33 elements"),
+    "negative input": (lambda: model(inputs=[value("x", (-2,))]), "input 'x': .*negative extent -2"),
+    "string input": (lambda: model(inputs=[value("x", (2,), 8)]), "input 'x': .* of type string"),
+    "sequence": (lambda: model(inputs=[SEQUENCE]), "input 'x': it is of type sequence, and only tens"),
+    "map": (lambda: model(inputs=[MAP]), "input 'x': it is of type map, and only tensors"),
+    "expanded": (
+        lambda: model([node("Expand", ["x", "w"])], weights=[weight([2**31, 2**31, 2, 3])]),
+        r"Expand node 'it': its result would be .* of more than 2\*\*33 elements"),
+    "filled": (
+        lambda: model([node("ConstantOfShape", ["w"])], weights=[weight([2**40])]),
+        r"ConstantOfShape node 'it': its result would be .* of more than 2\*\*33 elements"),
+    "range": (
+        lambda: model([node("Range", ["a", "b", "c"])], weights=[
+            weight(np.int64(v), n) for v, n in ((0, "a"), (2**60, "b"), (1, "c"))]),
+        r"Range node 'it': it has 1,152,921,504,606,846,976 elements"),
+    "endless range": (
+        lambda: model([node("Range", ["a", "b", "c"])], weights=[
+            weight(np.float32(v), n) for v, n in ((0, "a"), (np.inf, "b"), (1, "c"))]),
+        "Range node 'it': it has no end"),
+    "tiled": (
+        lambda: model([node("Tile", ["x", "w"])], weights=[weight([2**33, 2**33])]),
+        r"Tile node 'it': .* more than 2\*\*33 elements"),
+    # text
+    "names": (lambda: renamed(model([node(name="NAME")]), b"NAME", b"N\xff\xfeE"), "of node 0 is no text"),
+    "control": (lambda: model([node(name="a\x00b")]), r"the name of node 0 is no text: 'a\\x00b'"),
+    "attribute": (
+        lambda: renamed(model([node("Gelu", approximate="NONE")]), b"NONE", b"N\xff\xfeE"),
+        "Gelu node 'it': its attribute 'approximate' is no text"),
+    "long name": (lambda: model([node("Loop" + LONG)]), "node 'it': this operator has no form here"),
+    # operators, domains, opsets
+    "domain": (lambda: model([node("Relu", domain="com.evil")]), "Relu node 'it' of domain 'com.evil'"),
+    "custom": (lambda: model([node("Mine")]), "Mine node 'it': this operator has no form"),
+    "misspelled": (lambda: model([node("Softmx")]), "did you mean 'Softmax'"),
+    "old opset": (lambda: model(opset=6), "opset 6 of domain 'ai.onnx': opsets 7 to 28 are known"),
+    "new opset": (lambda: model(opset=99), "opset 99 of domain 'ai.onnx': opsets 7 to 28 are known"),
+    "later operator": (lambda: model([node("Gelu")], opset=19), "has no such operator, which came in ops"),
+    "function": (lambda: function(""), "the model redefines the operator 'Relu' of ONNX"),
+    "subgraph": (
+        lambda: model([node("If", ["c"], then_branch=body(), else_branch=body())],
+                      inputs=[value("x"), value("c", (), 9)]),
+        "If node 'it': its attribute '(then|else)_branch' is a graph"),
+    "loop": (lambda: model([node("Loop", ["", "", "x"], body=body())]), "Loop node 'it': .* is a graph"),
+    "scan": (lambda: model([node("Scan", num_scan_inputs=1, body=body())]), "Scan node 'it': .*graph"),
+    "hidden graph": (lambda: model([node("Relu", body=body())]), "Relu node 'it': .*'body' is a graph"),
+    "unknown attribute": (lambda: model([node("Relu", evil=1)]), "gives it no attribute 'evil'"),
+    "attribute type": (lambda: model([node("Softmax", axis=1.5)]), "'axis' is 1.5, but must be int"),
+    "nested": (lambda: nested(60), "are no ONNX model: they are damaged, .* or nested too deeply"),
+    # graphs
+    "cycle": (
+        lambda: model([node("Add", ["x", "b"], ["a"], name="one"), node("Relu", ["a"], ["b"], name="two"),
+                       node("Relu", ["b"])]), "the graph has a cycle, .*(one -> two|two -> one)"),
+    "own input": (lambda: model([node("Add", ["x", "y"])]), "the graph has a cycle, .*: it -> it"),
+    "twice made": (lambda: model([node(), node("Exp")]), "Exp node 'it': its output 'y' is the name of"),
+    "made and given": (lambda: model([node("Relu", ["x"], ["x"])]), "its output 'x' is the name of anot"),
+    "unknown value": (lambda: model([node("Relu", ["q"])]), "Relu node 'it': no node, input .* 'q'"),
+    "unknown output": (lambda: model(outputs=[value("q")]), "outputs: no node, input .* is called 'q'"),
+    "no outputs": (lambda: model(outputs=[]), "the graph has no outputs"),
+    "two inputs": (lambda: model(inputs=[value("x"), value("x")]), "two inputs of the model have the s"),
+    "two weights": (lambda: model(weights=[weight([1.0])] * 2), "two initializers are called 'w'"),
+    "empty": (onnx.ModelProto, "the model has no graph"),
+    "missing input": (lambda: model([node("Add")]), "Add node 'it': its input 'b' is missing"),
+    "many inputs": (lambda: model([node("Relu", ["x", "x"])]), "it has 2 inputs, but takes 1"),
+    "many outputs": (lambda: model([node("Relu", outputs=["y", "z"])]), "it has 2 outputs, but makes 1"),
+    "many nodes": (lambda: model([node()] * 100_001), "the graph has 100,001 nodes"),
+    "types": (lambda: adding(weight([1, 2, 3])), "its inputs are float32 and int64, but must have one ty"),
+    "declared": (lambda: model(outputs=[value("y", (2, 3), INT64)]), "declares it as int64, but computes"),
+    "bytes": (lambda: b"\x80\x04\x95cos\nsystem\n", "6|bytes are no ONNX model"),
+    "text": (lambda: b"hello, I am no model", "20 bytes are no ONNX model"),
+    "kind": (lambda: 42, r"from_onnx\(42\): it is a int"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_hostile_model_is_refused(name: str) -> None:
+    make, message = REFUSED[name]
+    given = make()
+    tracemalloc.start()
+    try:
+        with pytest.raises(FrontendError, match=message) as caught:
+            sl.frontend.from_onnx(given)
+        assert len(str(caught.value)) < 1000
+        # a copy of the largest of these models is smaller
+        assert tracemalloc.get_traced_memory()[1] < 2**27
+    finally:
+        tracemalloc.stop()
+
+
+def test_two_opsets_of_one_domain_are_refused() -> None:
+    given = helper.make_model(model().graph, opset_imports=TWO)
+    with pytest.raises(FrontendError, match="two opsets of domain 'ai.onnx', 20 and 21"):
+        sl.frontend.from_onnx(given)
+
+
+# data beside the model
+
+
+def beside(folder: Path, **external: str) -> Path:
+    """Write a model whose weights are beside it, as the entries say, and the data: 0 to 5."""
+    np.arange(6, dtype="float32").tofile(folder / "w.bin")
+    path = folder / "model.onnx"
+    entries = {"location": "w.bin", **external}
+    path.write_bytes(adding(declared([2, 3], external=entries)).SerializeToString())
+    return path
+
+
+def test_data_beside_the_model_are_read(tmp_path: Path) -> None:
+    x = np.ones((2, 3), "float32")
+    for entries in ({}, {"offset": "0", "length": "24"}):
+        found = sl.frontend.from_onnx(beside(tmp_path, **entries)).reference(x)
+        np.testing.assert_array_equal(found, [[1, 2, 3], [4, 5, 6]])
+    (tmp_path / "data").mkdir()
+    np.arange(12, dtype="float32").tofile(tmp_path / "data" / "all.bin")
+    path = beside(tmp_path, location="data/all.bin", offset="24")
+    np.testing.assert_array_equal(sl.frontend.from_onnx(str(path)).reference(x)[0], [7, 8, 9])
+
+
+@pytest.mark.parametrize(("external", "message"), [
+    ({"location": "../w.bin"}, "'../w.bin', which is no path into the model's folder"),
+    ({"location": "a/../../w.bin"}, "which is no path into the model's folder"),
+    ({"location": "/etc/passwd"}, "'/etc/passwd', which is no path into the model's folder"),
+    ({"location": "..\\w.bin"}, "which is no path into the model's folder"),
+    ({"location": "C:\\w.bin"}, "which is no path into the model's folder"),
+    ({"location": ""}, "which is no path into the model's folder"),
+    ({"location": "w.bin\x00"}, "which is no path into the model's folder"),
+    ({"location": "gone.bin"}, "gone.bin, which cannot be read: No such file"),
+    ({"location": "."}, "which is no path into the model's folder"),
+    ({"offset": "8"}, "bytes 8 to 32 of w.bin hold its data, but the file has 24"),
+    ({"offset": "-4"}, "the offset of its data is '-4', which is no number"),
+    ({"offset": "9" * 30}, "the offset of its data is '9+', which is no number"),
+    ({"length": "20"}, "needs 24 bytes, but the file has 20"),
+    ({"length": "1e3"}, "the length of its data is '1e3', which is no number"),
+])  # fmt: skip
+def test_data_elsewhere_are_refused(tmp_path: Path, external: dict[str, str], message: str) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    np.zeros(6, "float32").tofile(tmp_path / "w.bin")
+    with pytest.raises(FrontendError, match=message) as caught:
+        sl.frontend.from_onnx(beside(folder, **external))
+    assert "initializer 'w'" in str(caught.value)
+
+
+def test_links_and_special_files_are_refused(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "model", tmp_path / "outside"
+    folder.mkdir(), outside.mkdir()
+    np.zeros(6, "float32").tofile(outside / "w.bin")
+    (folder / "link.bin").symlink_to(outside / "w.bin")
+    (folder / "way").symlink_to(outside)
+    (folder / "folder.bin").mkdir()
+    os.mkfifo(folder / "pipe.bin")
+    for location, message in (
+        ("link.bin", "'link.bin' is a symbolic link"), ("way/w.bin", "'way' is a symbolic link"),
+        ("folder.bin", "folder.bin, which is no plain file"),
+        ("pipe.bin", "pipe.bin, which is no plain file"),
+    ):  # fmt: skip
+        with pytest.raises(FrontendError, match=message):
+            sl.frontend.from_onnx(beside(folder, location=location))
+    with pytest.raises(FrontendError, match="it is no plain file"):
+        sl.frontend.from_onnx(folder / "pipe.bin")
+    with pytest.raises(FrontendError, match=r"model'\): it cannot be read: Is a directory|no plain"):
+        sl.frontend.from_onnx(folder)
+    with pytest.raises(FrontendError, match="it cannot be read: No such file"):
+        sl.frontend.from_onnx(folder / "gone.onnx")
+
+
+def test_a_model_without_a_folder_has_no_data_beside_it() -> None:
+    given = adding(declared([2, 3], external={"location": "w.bin"}))
+    with pytest.raises(FrontendError, match=r"folder is not known\n  Give the path of the model"):
+        sl.frontend.from_onnx(given)
+    with pytest.raises(FrontendError, match="whose folder is not known"):
+        sl.frontend.from_onnx(given.SerializeToString())
+
+
+def test_a_file_of_two_gigabytes_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "large.onnx"
+    with open(path, "wb") as file:
+        file.truncate(2**31)
+    tracemalloc.start()
+    try:
+        with pytest.raises(FrontendError, match="it has 2,147,483,648 bytes, and an .onnx file less"):
+            sl.frontend.from_onnx(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_sizes_that_grow_without_end_are_refused() -> None:
+    """Shape arithmetic may square a symbolic size again and again."""
+    nodes = [node("Shape", ["x"], ["s0"], name="shape")]
+    nodes += [node("Mul", [f"s{k}", f"s{k}"], [f"s{k + 1}"], name=f"m{k}") for k in range(60)]
+    nodes += [node("Add", [f"s{k}", f"s{k + 1}"], [f"t{k}"], name=f"a{k}") for k in range(60)]
+    nodes += [node("ConstantOfShape", ["s60"])]
+    given = model(nodes, [value("x", ("n",))], [value("y", None)])
+    with pytest.raises(FrontendError, match="computes a size|offsets would overflow|degree"):
+        sl.frontend.from_onnx(given, shapes={"n": sl.var("n")})
+
+
+def test_deep_and_wide_graphs_are_imported() -> None:
+    """A chain is no absurd graph: nothing recurses over its nodes."""
+    count = 1000
+    names = ["x", *(f"v{k}" for k in range(count - 1)), "y"]
+    nodes = [node("Neg", [a], [b], name=f"n{k}") for k, (a, b) in enumerate(zip(names, names[1:]))]
+    found = sl.frontend.from_onnx(model(nodes[::-1]))
+    assert len(found.layers) == count and found.layers["n999"] == "n999"

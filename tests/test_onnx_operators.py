@@ -1,0 +1,330 @@
+"""Operators of ONNX, each in a model of its own, beside ONNX's evaluator and NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.onnx_cases import Case, Known, check, f32, i64, model_of, results
+
+pytest.importorskip("onnx", reason="imports ONNX models: the extra onnx")
+
+X = f32(2, 3, 8, 7)
+V = f32(3, 5)
+POSITIVE = np.abs(V) + 0.5
+UNIT = np.tanh(V).astype("float32")
+WHOLE = np.array([[7, -7, 3], [-8, 5, 1]], "int32")
+BY = np.array([[2, 3, -2], [3, -3, 7]], "int32")
+BITS = np.array([[1, 200, 7]], "uint8")
+TRUE = np.array([[True], [False], [True]])
+ODD = np.array([[np.nan, np.inf, -np.inf, 0.5, -1.5, 2.5, -0.0]], "float32")
+SCALE, SHIFT, MEAN = f32(3, seed=1), f32(3, seed=2), f32(3, seed=3)
+VARIANCE = np.abs(f32(3, seed=4)) + 0.1
+
+
+def of(operator: str, *inputs: Any, note: str = "", opset: int = 21, outputs: int = 1,
+       tolerance: float = 1e-5, **attributes: Any) -> Case:  # fmt: skip
+    return Case(operator, inputs, attributes, opset, outputs, tolerance, note)
+
+
+ELEMENTS = [
+    *(of(op, V, f32(5, seed=1)) for op in ("Add", "Sub", "Mul", "Div", "Equal", "Less", "Greater",
+                                           "LessOrEqual", "GreaterOrEqual")),
+    *(of(op, WHOLE, BY, note="int") for op in ("Add", "Sub", "Mul", "Mod", "BitwiseAnd",
+                                               "BitwiseOr", "BitwiseXor", "Less", "Equal")),
+    *(of(op, TRUE, np.array([True, False])) for op in ("And", "Or", "Xor")),
+    *(of(op, V) for op in ("Abs", "Neg", "Sign", "Floor", "Ceil", "Exp", "Sin", "Cos", "Tan",
+                           "Atan", "Sinh", "Cosh", "Asinh", "Erf", "Sigmoid", "Tanh", "Relu",
+                           "HardSwish", "Softplus", "Softsign", "Mish", "Identity")),
+    *(of(op, POSITIVE) for op in ("Log", "Sqrt", "Reciprocal")),
+    *(of(op, UNIT) for op in ("Asin", "Acos", "Atanh")),
+    of("Acosh", POSITIVE + 0.5), of("Round", ODD), of("Not", TRUE), of("BitwiseNot", WHOLE),
+    of("IsNaN", ODD), of("IsInf", ODD), of("IsInf", ODD, detect_negative=0, note="positive"),
+    of("IsInf", ODD, detect_positive=0, note="negative"), of("Sign", ODD, note="odd"),
+    of("Add", V, Known(np.float32(1.5)), note="number"),
+    of("Mul", Known(np.float32([[[2.0]]])), V, note="rank"),
+    of("Add", V, Known(f32(3, 1, seed=5)), note="weights"),
+    of("Add", V, Known(np.float32([np.nan])), note="nan"),
+    of("Mod", V, POSITIVE, fmod=1), of("Mod", WHOLE, BY, fmod=1, note="fmod-int"),
+    of("Mod", V, POSITIVE, opset=28, note="float"),
+    of("Pow", POSITIVE, f32(5, seed=1)), of("Pow", POSITIVE, Known(np.float32(1.7)), note="number"),
+    *(of("Pow", POSITIVE, Known(np.float32(p)), note=str(p)) for p in (2, 3, 0.5, -0.5, -1, 0)),
+    of("Pow", V, Known(np.int64(2)), note="int64"), of("Pow", WHOLE, Known(np.int32(2)), note="int"),
+    of("Max", V, f32(5, seed=1), f32(3, 1, seed=2)), of("Min", V, f32(5, seed=1)),
+    of("Max", V, note="one"), of("Sum", V, f32(5, seed=1), f32(1, seed=2)),
+    of("Mean", V, f32(5, seed=1), f32(1, seed=2)),
+    of("BitShift", BITS, np.array([[3, 2, 1]], "uint8"), direction="LEFT"),
+    of("BitShift", BITS, np.array([[0, 2, 1]], "uint8"), direction="RIGHT", note="right"),
+    *(of("Cast", V * 3, to=k, note=str(k)) for k in (3, 6, 7, 9, 10, 11)),
+    of("Cast", WHOLE, to=1, note="int"), of("Cast", TRUE, to=7, note="bool"),
+    of("CastLike", V, BITS), of("Where", TRUE, V, f32(5, seed=1)),
+    of("Where", TRUE, V, Known(np.float32(-np.inf)), note="number"),
+    of("Clip", V, Known(np.float32(-0.5)), Known(np.float32(0.5))),
+    of("Clip", V, Known(np.float32(0.5)), Known(np.float32(-0.5)), note="crossed"),
+    of("Clip", V, Known(np.float32(0.0)), note="low"), of("Clip", V, None, Known(np.float32(0.3)), note="high"),
+    of("Clip", V, note="none"), of("Clip", V, np.array(-0.5, "float32"), note="computed"),
+    of("Clip", WHOLE, Known(np.int32(-2)), Known(np.int32(4)), note="int"),
+    of("Clip", V, opset=6 + 1, min=-0.5, max=0.5), of("Dropout", V),
+    of("Dropout", V, opset=7, ratio=0.3),
+]  # fmt: skip
+ACTIVATIONS = [
+    of("LeakyRelu", V), of("LeakyRelu", V, alpha=0.3, note="alpha"), of("Elu", V, alpha=0.7),
+    of("Celu", V, alpha=0.7), of("Selu", V), of("Selu", V, alpha=1.5, gamma=1.2, note="both"),
+    of("ThresholdedRelu", V, alpha=0.4), of("HardSigmoid", V),
+    of("HardSigmoid", V, alpha=0.5, beta=0.1, note="both"),
+    of("PRelu", X, f32(3, 1, 1, seed=1)), of("PRelu", X, Known(np.float32(0.25)), note="number"),
+    of("Gelu", V), of("Gelu", V, approximate="tanh", note="tanh"),
+    of("Swish", V, opset=24), of("Swish", V, alpha=1.7, opset=24, note="alpha"),
+    of("Shrink", V), of("Shrink", V, bias=0.2, lambd=0.3, note="both"),
+    *(of(op, X, axis=a, note=f"axis{a}") for op in ("Softmax", "LogSoftmax", "Hardmax")
+      for a in (1, -1)),
+    of("Softmax", X, note="default"), of("LogSoftmax", V, axis=0),
+]  # fmt: skip
+
+
+def window(operator: str, *inputs: Any, **attributes: Any) -> Case:
+    note = "-".join(f"{k}{v}".replace(" ", "") for k, v in attributes.items() if k != "opset")
+    return of(operator, *inputs, note=note, tolerance=1e-4, **attributes)
+
+
+W = f32(4, 3, 3, 2, seed=1)
+CONVOLUTIONS = [
+    window("Conv", X, W), window("Conv", X, W, f32(4, seed=2)),
+    window("Conv", X, W, strides=[2, 1], pads=[1, 0, 2, 1], dilations=[1, 2]),
+    window("Conv", X, W, auto_pad="SAME_UPPER", strides=[2, 2]),
+    window("Conv", X, W, auto_pad="SAME_LOWER", strides=[3, 2]),
+    window("Conv", X, W, auto_pad="VALID", kernel_shape=[3, 2]),
+    window("Conv", f32(1, 4, 6, 5), f32(6, 2, 3, 3, seed=1), f32(6, seed=2), group=2, pads=[1] * 4),
+    window("Conv", f32(1, 4, 6, 5), f32(4, 1, 3, 3, seed=1), group=4, strides=[2, 2]),
+    window("Conv", f32(1, 4, 6, 5), f32(8, 1, 3, 3, seed=1), f32(8, seed=2), group=4),
+    window("Conv", f32(2, 4, 9), f32(6, 2, 3, seed=1), f32(6, seed=2), group=2, strides=[2]),
+    window("Conv", f32(1, 2, 4, 5, 3), f32(3, 2, 2, 3, 1, seed=1), pads=[1, 0, 0, 1, 2, 0]),
+    window("ConvTranspose", f32(1, 3, 4, 5), f32(3, 2, 3, 2, seed=1), f32(2, seed=2)),
+    window("ConvTranspose", f32(1, 3, 4, 5), f32(3, 2, 3, 3, seed=1), strides=[2, 3],
+           pads=[1, 0, 0, 1], output_padding=[1, 2]),
+    window("ConvTranspose", f32(1, 3, 4, 4), f32(3, 2, 3, 3, seed=1), dilations=[2, 1]),
+    window("ConvTranspose", f32(1, 3, 4, 4), f32(3, 2, 3, 3, seed=1), strides=[2, 2],
+           auto_pad="SAME_UPPER"),
+    window("ConvTranspose", f32(1, 3, 4, 4), f32(3, 2, 3, 3, seed=1), strides=[2, 2],
+           auto_pad="SAME_LOWER"),
+    window("ConvTranspose", f32(2, 3, 5), f32(3, 2, 4, seed=1), strides=[3], pads=[1, 1]),
+    window("ConvTranspose", f32(1, 2, 2, 3, 2), f32(2, 2, 2, 2, 2, seed=1), strides=[2, 1, 2]),
+]  # fmt: skip
+POOLS = [
+    window("MaxPool", X, kernel_shape=[3, 2]),
+    window("MaxPool", X, kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 1], dilations=[1, 2]),
+    window("MaxPool", X, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+    window("MaxPool", X, kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER"),
+    window("MaxPool", f32(2, 3, 9), kernel_shape=[4], strides=[3], pads=[2, 1]),
+    window("MaxPool", f32(1, 2, 4, 5, 6), kernel_shape=[2, 3, 2], strides=[2, 1, 2]),
+    window("AveragePool", X, kernel_shape=[3, 2]),
+    window("AveragePool", X, kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 1]),
+    window("AveragePool", X, kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 1],
+           count_include_pad=1),
+    window("AveragePool", X, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+    window("AveragePool", X, kernel_shape=[3, 3], auto_pad="SAME_UPPER", strides=[2, 2]),
+    window("AveragePool", f32(2, 3, 9), kernel_shape=[4], strides=[3], pads=[2, 1], opset=11),
+    window("LpPool", X, kernel_shape=[3, 2], strides=[2, 2]),
+    window("LpPool", X, kernel_shape=[2, 2], p=1), window("LpPool", X, kernel_shape=[2, 2], p=3),
+    window("GlobalAveragePool", X), window("GlobalMaxPool", X),
+    window("GlobalAveragePool", f32(2, 3, 5)),
+]  # fmt: skip
+PRODUCTS = [
+    of("MatMul", V, f32(5, 4)), of("MatMul", f32(2, 1, 3, 5), f32(4, 5, 2), note="batches"),
+    of("MatMul", f32(5), f32(5, 4), note="row"), of("MatMul", f32(2, 3, 5), f32(5), note="column"),
+    of("MatMul", f32(5), f32(5, seed=1), note="vectors"), of("MatMul", V, Known(f32(5, 4)), note="weights"),
+    *(of("Gemm", f32(*a), f32(*b), c, note=n, **at) for a, b, c, n, at in (
+        ((3, 5), (5, 4), None, "two", {}),
+        ((3, 5), (4, 5), f32(4, seed=1), "linear", {"transB": 1}),
+        ((5, 3), (5, 4), f32(3, 1, seed=1), "column", {"transA": 1}),
+        ((5, 3), (4, 5), f32(3, 4, seed=1), "both", {"transA": 1, "transB": 1, "alpha": 0.5}),
+        ((3, 5), (5, 4), f32(1, seed=1), "scalars", {"alpha": 2.0, "beta": 0.25}),
+        ((3, 5), (5, 4), np.full(4, np.nan, "float32"), "beta0", {"beta": 0.0}),
+    )),
+    of("Gemm", V, f32(5, 4), Known(np.float32(0.5)), note="number"),
+    of("Einsum", f32(2, 3, 4), f32(2, 4, 5), equation="bij, bjk -> bik"),
+    of("Einsum", f32(3, 3), equation="ii->i", note="diagonal"),
+    of("Einsum", f32(2, 3), f32(3, 4), f32(4, 2), equation="ij,jk,kl->il", note="three"),
+]  # fmt: skip
+NORMS = [
+    of("BatchNormalization", X, SCALE, SHIFT, MEAN, VARIANCE),
+    of("LayerNormalization", X, f32(7, seed=1), f32(7, seed=2)),
+    of("LayerNormalization", X, f32(8, 7, seed=1), axis=2, epsilon=0.1, note="axis"),
+    of("LayerNormalization", X, f32(7, seed=1), f32(7, seed=2), axis=1, note="broadcast"),
+    of("InstanceNormalization", X, SCALE, SHIFT, epsilon=0.01),
+    of("GroupNormalization", f32(2, 6, 4, 3), f32(6, seed=1), f32(6, seed=2), num_groups=3),
+    of("GroupNormalization", f32(2, 6, 4, 3), f32(3, seed=1), f32(3, seed=2), num_groups=3, opset=18),
+    of("RMSNormalization", X, f32(7, seed=1), opset=23),
+    of("RMSNormalization", X, f32(8, 7, seed=1), axis=-2, opset=23, note="axis"),
+    of("LpNormalization", V),
+    of("MeanVarianceNormalization", X), of("MeanVarianceNormalization", X, axes=[2, 3], note="axes"),
+]  # fmt: skip
+REDUCTIONS = [
+    *(of(f"Reduce{name}", POSITIVE, axes=[1], opset=11) for name in
+      ("Sum", "Mean", "Prod", "Max", "Min", "L1", "L2", "SumSquare", "LogSum", "LogSumExp")),
+    *(of(f"Reduce{name}", POSITIVE.reshape(3, 5, 1), i64(-2, 0), keepdims=0) for name in
+      ("Sum", "Mean", "Prod", "Max", "Min", "L1", "L2", "SumSquare", "LogSum", "LogSumExp")),
+    of("ReduceSum", V, note="all"), of("ReduceMean", V, keepdims=0, note="all"),
+    of("ReduceSum", V, noop_with_empty_axes=1, note="noop"),
+    of("ReduceL1", V, noop_with_empty_axes=1, note="noop"),
+    of("ReduceMax", np.array([[True, False], [False, False]]), i64(1), opset=20, note="bool"),
+    of("ReduceSum", WHOLE, i64(0), note="int"), of("ReduceMax", WHOLE, i64(0), note="int"),
+    of("ReduceLogSumExp", f32(2, 3) * 1000, i64(1), note="large"),
+    *(of(op, np.float32([[1, 3, 3], [4, 0, 4]]), note=n, **at) for op in ("ArgMax", "ArgMin")
+      for n, at in (("default", {}), ("axis", {"axis": 1, "keepdims": 0}),
+                    ("last", {"axis": -1, "select_last_index": 1}))),
+    *(of("CumSum", V, Known(np.int64(a)), note=f"{a}{e}{r}", exclusive=e, reverse=r)
+      for a, e, r in ((0, 0, 0), (1, 1, 0), (-1, 0, 1), (0, 1, 1))),
+]  # fmt: skip
+SHAPES = [
+    of("Reshape", X, i64(0, -1, 7)), of("Reshape", f32(0, 3), i64(3, 0), allowzero=1, note="zero"),
+    of("Reshape", f32(1), i64(), note="scalar"),
+    *(of("Flatten", X, axis=a, note=str(a)) for a in (0, 1, 2, 4, -1)), of("Transpose", X),
+    of("Transpose", X, perm=[0, 2, 3, 1], note="perm"), of("Squeeze", f32(1, 3, 1, 2)),
+    of("Squeeze", f32(1, 3, 1, 2), i64(-2), note="axes"),
+    of("Squeeze", f32(1, 3, 1, 2), axes=[0], opset=11), of("Unsqueeze", V, i64(0, -1)),
+    of("Unsqueeze", V, axes=[1], opset=11), of("Expand", f32(3, 1), i64(2, 1, 4)),
+    of("Expand", V, i64(1), note="smaller"), of("Tile", V, i64(2, 3)),
+    of("DepthToSpace", f32(1, 8, 2, 3), blocksize=2),
+    of("DepthToSpace", f32(1, 8, 2, 3), blocksize=2, mode="CRD", note="crd"),
+    of("SpaceToDepth", f32(1, 2, 4, 6), blocksize=2),
+    of("Trilu", f32(4, 5)), of("Trilu", f32(2, 4, 4), Known(np.int64(-1)), upper=0, note="lower"),
+    of("ReverseSequence", f32(4, 3), np.array([1, 4, 2], "int64")),
+    of("ReverseSequence", f32(3, 4), np.array([1, 4, 2], "int64"), batch_axis=0, time_axis=1, note="axes"),
+    of("Concat", V, f32(2, 5), axis=0), of("Concat", V, Known(f32(3, 2)), V, axis=-1, note="weights"),
+    of("Split", f32(6, 4), outputs=3), of("Split", f32(6, 4), i64(1, 3), axis=1, outputs=2, note="sizes"),
+    of("Split", f32(7, 4), num_outputs=3, outputs=3, note="uneven"),
+    of("Split", f32(6, 4), split=[2, 4], opset=11, outputs=2),
+    of("Slice", X, i64(1, 0), i64(8, 2**63 - 1), i64(2, -1), i64(3, 2)),
+    of("Slice", X, i64(-1, 6), i64(-(2**63), -9), i64(2, 3), i64(-2, -1), note="back"),
+    of("Slice", X, i64(0, -2), i64(1, 9), note="first"), of("Slice", V, i64(9), i64(12), note="empty"),
+    of("Slice", X, starts=[1, -3], ends=[3, 100], axes=[1, 3], opset=9),
+    *(of("Pad", X, i64(0, 1, 2, 0, 0, 0, 1, 3), note=mode, mode=mode) for mode in
+      ("constant", "edge", "reflect", "wrap")),
+    of("Pad", V, i64(1, 2), Known(np.float32(1.5)), i64(1), note="axes"),
+    of("Pad", V, pads=[1, 0, 0, 1], value=2.0, opset=10),
+    of("Shape", X), of("Shape", X, start=1, end=-1, note="part"), of("Size", X),
+    of("ConstantOfShape", i64(2, 3)), of("ConstantOfShape", i64(20, 30), note="stage"),
+    of("EyeLike", V), of("EyeLike", V, k=1, dtype=7, note="int"),
+    of("Range", *(Known(np.float32(v)) for v in (1, 4, 0.5))),
+    of("Range", *(Known(np.int64(v)) for v in (200, 3, -2)), note="stage"),
+]  # fmt: skip
+INDICES = [
+    of("Gather", X, np.array([[0, -1], [2, 1]]), axis=1), of("Gather", X, Known(np.int64(-2)), axis=2, note="number"),
+    of("Gather", X, i64(0, 6, -7), axis=3, note="known"), of("Gather", f32(4), Known(np.int64(1)), note="element"),
+    of("GatherElements", V, np.array([[0, -1, 2, 1, 0]]), axis=0),
+    of("GatherElements", V, np.array([[4, -5], [0, 1], [2, 3]], "int32"), axis=1, note="part"),
+    of("GatherND", X, np.array([[0, 1], [1, -1]])),
+    of("GatherND", X, np.array([[[1, 2]], [[0, -4]]]), batch_dims=1, note="batch"),
+    of("OneHot", np.array([[0, 3], [-1, 9]]), Known(np.int64(4)), np.float32([0.5, 2]), tolerance=0),
+    of("OneHot", np.array([0, 2]), Known(np.int64(3)), np.array([1, 5]), axis=0, note="first"),
+]  # fmt: skip
+RESIZED = [
+    *(of("Resize", f32(1, 2, 5, 4), None, Known(np.float32([1, 1, *by])), note=f"{mode}-{how}-{by}",
+         mode=mode, coordinate_transformation_mode=how, tolerance=1e-4)
+      for mode in ("nearest", "linear", "cubic")
+      for how, by in (("half_pixel", (2, 1.5)), ("asymmetric", (0.6, 2)), ("align_corners", (1.6, 0.5)),
+                      ("pytorch_half_pixel", (0.4, 3)), ("half_pixel", (0.7, 2.3)))),
+    *(of("Resize", f32(1, 1, 4, 6), None, None, i64(1, 1, 6, 3), note=f"sizes-{how}", mode="nearest",
+         nearest_mode=how) for how in ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")),
+    of("Resize", f32(1, 2, 5, 4), None, None, i64(3, 8), axes=[1, 3], mode="linear", note="axes"),
+    of("Resize", f32(1, 1, 5, 4), None, None, i64(1, 1, 8, 3), mode="cubic", exclude_outside=1,
+       cubic_coeff_a=-0.5, note="exclude", tolerance=1e-4),
+    of("Resize", f32(2, 3, 4), None, Known(np.float32([1, 1, 2])), mode="linear", note="one"),
+    of("Resize", f32(2, 3), None, Known(np.float32([1, 1])), note="same"),
+]  # fmt: skip
+
+
+ATTENTION = [
+    of("Attention", f32(2, 3, 5, 4), f32(2, 3, 6, 4), f32(2, 3, 6, 2), opset=23),
+    of("Attention", f32(2, 4, 5, 4), f32(2, 2, 5, 4), f32(2, 2, 5, 4), opset=23, is_causal=1,
+       note="causal-groups"),
+    of("Attention", f32(2, 5, 12), f32(2, 6, 12), f32(2, 6, 6), opset=24, q_num_heads=3,
+       kv_num_heads=3, scale=0.3, note="rows"),
+    of("Attention", f32(1, 2, 3, 4), f32(1, 2, 4, 4), f32(1, 2, 4, 4),
+       np.array([[1, 0, 1, 1], [0, 1, 1, 0], [1, 1, 1, 1]], "bool"), opset=23, note="mask"),
+    of("Attention", f32(1, 2, 3, 4), f32(1, 2, 4, 4), f32(1, 2, 4, 4), f32(1, 1, 3, 4, seed=1),
+       opset=23, note="bias"),
+]  # fmt: skip
+OLD = [
+    of("Softmax", X, axis=3, opset=11, note="last"),
+    of("Upsample", f32(1, 2, 3, 4), Known(np.float32([1, 1, 2, 3])), opset=9),
+    of("ArrayFeatureExtractor", V, i64(0, 3)), of("ArrayFeatureExtractor", f32(4), np.array([[2, 1]])),
+    of("Scaler", V, offset=[0.5], scale=[2.0]), of("Scaler", V, offset=[1.0, 2, 3, 4, 5], scale=[0.5] * 5, note="each"),
+    *(of("Normalizer", V, norm=n, note=n) for n in ("L1", "L2")),
+    of("LinearRegressor", V, coefficients=[float(k) for k in range(10)], intercepts=[0.5, -0.5], targets=2),
+    of("LinearClassifier", V, coefficients=[float(k % 7) for k in range(15)], intercepts=[0.5, 0.1, 1.0],
+       classlabels_ints=[4, 5, 9], post_transform="SOFTMAX", outputs=2),
+]  # fmt: skip
+CASES = [
+    *ELEMENTS, *ACTIVATIONS, *CONVOLUTIONS, *POOLS, *PRODUCTS, *NORMS, *REDUCTIONS, *SHAPES, *INDICES,
+    *RESIZED, *ATTENTION, *OLD,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_an_operator_agrees_with_onnx(case: Case) -> None:
+    check(case)
+
+
+def by_hand() -> list[tuple[Case, Any]]:
+    """Return cases that ONNX's evaluator does not compute, or not as ONNX says, and results."""
+    rows = X.reshape(2, -1).astype("float64")
+    exps = np.exp(rows - rows.max(1, keepdims=True))
+    largest = (rows == rows.max(1, keepdims=True)).astype("float32")
+    image, depth = f32(1, 4, 4, 3), f32(1, 2, 3, 4, 5)
+    squares = np.pad(X.astype("float64") ** 2, ((0, 0), (1, 1), (0, 0), (0, 0)))
+    normed = SCALE / np.sqrt(VARIANCE + 0.01)
+    batch = X * normed[:, None, None] + (SHIFT - MEAN * normed)[:, None, None]
+    padded = np.pad(X, ((0, 0), (0, 0), (0, 0), (1, 0)), constant_values=-np.inf)
+    weights, spread = f32(4, 2, 3, 3, seed=1), np.zeros((1, 4, 9, 7))
+    for c, f, y, x in np.ndindex(4, 2, 3, 3):
+        spread[0, c // 2 * 2 + f, y : y + 7 : 2, x : x + 5 : 2] += image[0, c] * weights[c, f, y, x]
+    full = np.zeros((1, 2, 9, 7))
+    for c, f, y, x in np.ndindex(4, 2, 3, 3):
+        full[0, f, y : y + 7 : 2, x : x + 5 : 2] += image[0, c] * weights[c, f, y, x]
+    return [
+        (of("Softmax", X, opset=11), (exps / exps.sum(1, keepdims=True)).reshape(X.shape)),
+        (of("LogSoftmax", X, opset=9),
+         (rows - rows.max(1, keepdims=True) - np.log(exps.sum(1, keepdims=True))).reshape(X.shape)),
+        (of("Hardmax", X, opset=11), largest.reshape(X.shape)),
+        (of("GlobalMaxPool", depth), depth.max((2, 3, 4), keepdims=True)),
+        (of("GlobalLpPool", X), np.sqrt((X.astype("float64") ** 2).sum((2, 3), keepdims=True))),
+        (of("LpNormalization", V, axis=0, p=1), V / np.abs(V).sum(0)),
+        (of("LpNormalization", np.zeros((1, 3), "float32"), note="zeros"), np.zeros((1, 3))),
+        (of("LRN", X, size=3, alpha=0.1, beta=0.6, bias=2.0), X / (
+            2 + 0.1 / 3 * (squares[:, :-2] + squares[:, 1:-1] + squares[:, 2:])) ** 0.6),
+        (of("BatchNormalization", X, SCALE, SHIFT, MEAN, VARIANCE, epsilon=0.01, opset=9), batch),
+        (of("BatchNormalization", X, SCALE, SHIFT, MEAN, VARIANCE, epsilon=0.01, opset=7, spatial=1),
+         batch),
+        (of("Pad", V, i64(-1, 2, 0, -1)), np.pad(V[1:, :-1], ((0, 0), (2, 0)))),
+        (of("MaxPool", X, kernel_shape=[2, 2], strides=[2, 2], auto_pad="SAME_LOWER"),
+         padded.reshape(2, 3, 4, 2, 4, 2).max((3, 5))),
+        (of("ConvTranspose", image, weights, group=2, strides=[2, 2]), spread),
+        (of("ConvTranspose", image, weights, strides=[2, 2], output_shape=[8, 6]), full[..., 1:, 1:]),
+        (of("ConvTranspose", image, weights, strides=[2, 2], auto_pad="SAME_UPPER"),
+         full[..., :-1, :-1]),
+        (of("Resize", X, None, Known(np.float32([1, 1, 0.125, 1])), mode="linear",
+            coordinate_transformation_mode="pytorch_half_pixel"), X[:, :, :1]),
+        (of("Div", WHOLE, BY), np.trunc(WHOLE / BY)),
+        (of("OneHot", np.array([0, 2]), i64(3), np.array([1, 5])), [[5, 1, 1], [1, 1, 5]]),
+        (of("SpaceToDepth", f32(1, 2, 4, 6), blocksize=2, mode="CRD", opset=28),
+         f32(1, 2, 4, 6).reshape(1, 2, 2, 2, 3, 2).transpose(0, 1, 3, 5, 2, 4).reshape(1, 8, 2, 3)),
+        (of("Normalizer", np.float32([[1, -3, 2], [0, 0, 0]]), norm="L2"),
+         np.float32([[1, -3, 2], [0, 0, 0]]) / [[np.sqrt(14)], [1]]),
+        (of("ReduceMean", WHOLE, i64(1)), [[1], [0]]),
+        (of("ReduceLogSumExp", np.float32([[-np.inf, -np.inf], [np.inf, 0]]), i64(1), keepdims=0),
+         [-np.inf, np.inf]),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "expected"), [
+    pytest.param(case, expected, id=f"{case}{k}") for k, (case, expected) in enumerate(by_hand())
+])  # fmt: skip
+def test_an_operator_agrees_with_numpy(case: Case, expected: Any) -> None:
+    model, arrays = model_of(case)
+    (found,) = results(model, *arrays)
+    assert found.dtype == case.inputs[-1 if case.operator == "OneHot" else 0].dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)

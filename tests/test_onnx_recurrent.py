@@ -1,0 +1,161 @@
+"""LSTM and GRU of ONNX beside their equations in NumPy: directions, layouts, first states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.errors import FrontendError
+from tests.onnx_cases import Case, Known, f32, i64, model_of, results
+
+pytest.importorskip("onnx", reason="imports ONNX models: the extra onnx")
+
+STEPS, BATCH, INPUTS, HIDDEN = 5, 2, 3, 4
+X = f32(STEPS, BATCH, INPUTS)
+WAYS = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
+FUNCTIONS: dict[str, Any] = {
+    "Sigmoid": lambda v: 1 / (1 + np.exp(-v)), "Tanh": np.tanh, "Relu": lambda v: np.maximum(v, 0),
+    "Softsign": lambda v: v / (1 + np.abs(v)),
+}  # fmt: skip
+
+
+def weights(gates: int, ways: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return W, R and B."""
+    return (f32(ways, gates * HIDDEN, INPUTS, seed=1) / 2, f32(ways, gates * HIDDEN, HIDDEN, seed=2),
+            f32(ways, 2 * gates * HIDDEN, seed=3))  # fmt: skip
+
+
+def lstm(x: Any, w: Any, r: Any, b: Any, h: Any, c: Any, p: Any = (0, 0, 0), names: Any = ()) -> Any:
+    """Return the hidden states of one direction, and the last states, by ONNX's equations."""
+    f, g, act = (FUNCTIONS[n] for n in names or ("Sigmoid", "Tanh", "Tanh"))
+    found = []
+    for row in x:
+        i, o, fg, n = np.split(row @ w.T + h @ r.T + b[: 4 * HIDDEN] + b[4 * HIDDEN :], 4, axis=1)
+        before = c
+        c = f(fg + p[2] * before) * before + f(i + p[0] * before) * g(n)
+        h = f(o + p[1] * c) * act(c)
+        found.append(h)
+    return np.stack(found), h, c
+
+
+def gru(x: Any, w: Any, r: Any, b: Any, h: Any, after: int) -> Any:
+    sig, found = FUNCTIONS["Sigmoid"], []
+    wb, rb = b[: 3 * HIDDEN], b[3 * HIDDEN :]
+    for row in x:
+        (z, s, n), (hz, hs, hn) = (np.split(v, 3, axis=1) for v in (row @ w.T + wb, h @ r.T + rb))
+        update, reset = sig(z + hz), sig(s + hs)
+        if after:
+            new = np.tanh(n + reset * hn)
+        else:
+            new = np.tanh(n + (reset * h) @ r[2 * HIDDEN :].T + rb[2 * HIDDEN :])
+        h = (1 - update) * new + update * h
+        found.append(h)
+    return np.stack(found), h
+
+
+def both(direction: str, layer: Any) -> list[np.ndarray]:
+    """Return what a layer computes in each direction, as ONNX arranges it."""
+    parts = []
+    for k, back in enumerate(WAYS[direction]):
+        states, *last = layer(k, X[::-1] if back else X)
+        parts.append((states[::-1] if back else states, *last))
+    return [np.stack(found, 1 if n == 0 else 0) for n, found in enumerate(zip(*parts))]
+
+
+def close(found: list[Any], expected: list[Any]) -> None:
+    for got, wanted in zip(found, expected, strict=True):
+        assert got.dtype == "float32"
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("direction", WAYS)
+def test_lstm(direction: str) -> None:
+    ways = len(WAYS[direction])
+    w, r, b = weights(4, ways)
+    h, c = f32(ways, BATCH, HIDDEN, seed=4), f32(ways, BATCH, HIDDEN, seed=5)
+    case = Case("LSTM", (X, Known(w), Known(r), Known(b), None, h, Known(c)),
+                {"direction": direction, "hidden_size": HIDDEN}, outputs=3)  # fmt: skip
+    model, arrays = model_of(case)
+    close(results(model, *arrays), both(direction, lambda k, x: lstm(x, w[k], r[k], b[k], h[k], c[k])))
+    # the states of one direction are scans, which run as a kernel, too
+    imported = sl.frontend.from_onnx(model)
+    kernel = sl.build(sl.schedule(list(imported.outputs)), target="python")
+    given = {t.name: a for t, a in zip(imported.inputs, arrays)}
+    given.update((t.name, a) for t, a in imported.params.items())
+    close(list(kernel(**given)), results(model, *arrays))
+
+
+def test_lstm_of_batches_first_with_peepholes_and_other_functions() -> None:
+    w, r, b = weights(4, 1)
+    p, zero = f32(1, 3 * HIDDEN, seed=6), np.zeros((BATCH, HIDDEN), "float32")
+    names = ["Softsign", "Tanh", "Relu"]
+    case = Case("LSTM", (X.transpose(1, 0, 2).copy(), w, r, b, None, None, None, p),
+                {"layout": 1, "activations": names}, outputs=3)  # fmt: skip
+    model, arrays = model_of(case)
+    y, h, c = lstm(X, w[0], r[0], b[0], zero, zero, np.split(p[0], 3), names)
+    expected = [y.transpose(1, 0, 2)[:, :, None], h[:, None], c[:, None]]
+    close(results(model, *arrays), expected)
+
+
+@pytest.mark.parametrize("after", [0, 1])
+@pytest.mark.parametrize("direction", WAYS)
+def test_gru(direction: str, after: int) -> None:
+    ways = len(WAYS[direction])
+    w, r, b = weights(3, ways)
+    h = f32(ways, BATCH, HIDDEN, seed=4)
+    case = Case("GRU", (X, Known(w), Known(r), Known(b), None, h),
+                {"direction": direction, "linear_before_reset": after}, outputs=2, opset=13)  # fmt: skip
+    model, arrays = model_of(case)
+    close(results(model, *arrays), both(direction, lambda k, x: gru(x, w[k], r[k], b[k], h[k], after)))
+
+
+def test_without_bias_and_with_whole_sequences() -> None:
+    w, r, _ = weights(3, 1)
+    zero, none = np.zeros((BATCH, HIDDEN), "float32"), np.zeros(6 * HIDDEN, "float32")
+    lengths = Known(np.full(BATCH, STEPS, "int32"))
+    model, arrays = model_of(Case("GRU", (X, w, r, None, lengths), {}, outputs=2))
+    y, h = gru(X, w[0], r[0], none, zero, 0)
+    close(results(model, *arrays), [y[:, None], h[None]])
+
+
+@pytest.mark.parametrize(("attributes", "extra", "message"), [
+    ({"direction": "sideways"}, (), "'direction' is 'sideways', not one of forward, reverse, bidirec"),
+    ({"clip": 2.0}, (), "clip and activations with parameters have no form here"),
+    ({"input_forget": 1}, (), "with input_forget=1 it has no form here"),
+    ({"activations": ["Sigmoid", "Affine", "Tanh"]}, (), "but must be 3 for each direction"),
+    ({"hidden_size": 7}, (), "hidden_size is 7, but its weights have 4"),
+    ({"layout": 2}, (), "'layout' is 2, not 0 or 1"),
+    ({"direction": "bidirectional"}, (), r"W have shape \(1, 16, 3\), but must have \(2, 16, 3\)"),
+    ({}, (None, i64(5, 3)), "sequence_lens that differ from the length of the input have no form"),
+    ({}, (None, np.array([5, 5], "int32")), "sequence_lens that differ from the length"),
+])  # fmt: skip
+def test_refusals(attributes: dict[str, Any], extra: tuple[Any, ...], message: str) -> None:
+    w, r, _ = weights(4, 1)
+    model, _ = model_of(Case("LSTM", (X, w, r, *extra), attributes, outputs=3))
+    with pytest.raises(FrontendError, match=f"LSTM node 'it': .*{message}"):
+        sl.frontend.from_onnx(model)
+
+
+def test_the_reset_of_a_gru_may_come_before_the_product() -> None:
+    """As topi computes it, with weights in any order, and a sequence from its end."""
+    from schedlang import topi
+
+    w, r, b = (v[0] for v in weights(3, 1))
+    order = [1, 2, 0]
+    mixed = [np.concatenate([np.split(v, parts)[k + n] for n in range(0, parts, 3) for k in order])
+             for v, parts in ((w, 3), (r, 3), (b, 6))]  # fmt: skip
+    T = {n: sl.placeholder(v.shape, name=n) for n, v in zip("XWRBC", [
+        X, mixed[0], mixed[1], mixed[2][: 3 * HIDDEN], mixed[2][3 * HIDDEN :]])}  # fmt: skip
+    made = topi.nn.gru(T["X"], T["W"], T["R"], T["B"], T["C"], reverse=True, weight_layout="RNZ",
+                       reset_after=False)  # fmt: skip
+    arrays = {"X": X, "W": mixed[0], "R": mixed[1], "B": mixed[2][: 3 * HIDDEN],
+              "C": mixed[2][3 * HIDDEN :]}  # fmt: skip
+    zero = np.zeros((BATCH, HIDDEN), "float32")
+    expected, _ = gru(X[::-1], w, r, b, zero, 0)
+    found = sl.reference(made)(**arrays)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    kernel = sl.build(sl.schedule(made), target="python")
+    np.testing.assert_allclose(kernel(**arrays), expected, rtol=1e-4, atol=1e-5)
