@@ -7,8 +7,8 @@
 
 * ``first_seconds``: from there to the first result, of which ``import_seconds`` are for the
   libraries, and ``load_seconds`` for the network;
-* ``peak_bytes``: the most memory that the process had during that and ``CALLS`` further calls,
-  above what it had at its start;
+* ``peak_bytes``: the most memory that the process had during that and further calls (``CALLS``
+  or, of slow ones, fewer), above what it had at its start;
 * ``calls_bytes``: the most during the further calls, above what it had with the libraries alone;
 * ``allocations``, ``allocated_bytes``: of one further call;
 * ``kernels``: the kernels that a call runs.
@@ -71,8 +71,7 @@ def first(implementation: str, work: Work) -> dict[str, Any]:
     network.call(x)
     ended, peak = perf_counter(), resident("VmHWM")
     cleared = forget_peak()
-    for _ in range(CALLS):
-        network.call(x)
+    network.repeat(x, CALLS)
     of_calls = resident("VmHWM") if cleared else None
     facts: dict[str, Any] = {
         "import_seconds": imported - started, "load_seconds": loaded - imported,
@@ -83,13 +82,12 @@ def first(implementation: str, work: Work) -> dict[str, Any]:
     if of_calls is not None and with_libraries is not None:
         facts["calls_bytes"] = of_calls - with_libraries
     before = allocations.counted()
-    for _ in range(CALLS):
-        network.call(x)
+    calls = network.repeat(x, CALLS)
     after = allocations.counted()
     if before is not None and after is not None:
         made = after.since(before)
-        facts["allocations"] = made.count / CALLS
-        facts["allocated_bytes"] = made.bytes / CALLS
+        facts["allocations"] = made.count / calls
+        facts["allocated_bytes"] = made.bytes / calls
     if network.kernels is not None:
         facts["kernels"] = network.kernels()
     return facts

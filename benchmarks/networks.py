@@ -1,7 +1,7 @@
 """Compare whole networks with the runtimes that people use, and check every result.
 
-    python -m benchmarks.networks [--small] [--only PATTERN] [--json FILE] [--rounds N]
-                                  [--tvm-trials N]
+    python -m benchmarks.networks [--small] [--only PATTERN] [--json FILE] [--plot FILE]
+                                  [--rounds N] [--tvm-trials N]
 
 Everything is float32, warm, on two threads, with the same weights. The runtimes of a row take
 turns, each in a process of its own (``worker.py``). Further columns come from another new process
@@ -40,6 +40,7 @@ from benchmarks.worker import REPLY_TIMEOUT, threads_and_caches
 from benchmarks.works import NETWORKS, SMALL, Work
 
 ROUNDS = 15
+EAGER = "torch eager"
 MEGABYTE = 1e6
 
 
@@ -108,6 +109,42 @@ def summary(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+def plot(rows: Sequence[Row], path: Path) -> None:
+    """Draw a line for each network: the speed of every runtime, where eager PyTorch is 1."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    speeds = speeds_of_eager(rows)
+    works = list(speeds)[::-1]
+    names = list(dict.fromkeys(name for found in speeds.values() for name in found))
+    figure, axes = plt.subplots(figsize=(8, 1.6 + 0.34 * len(works)), layout="constrained")
+    for name in names:
+        points = [(speeds[w][name], at) for at, w in enumerate(works) if name in speeds[w]]
+        mine = name == OURS.implementation
+        axes.scatter(*zip(*points), label=name, s=70 if mine else 28,
+                     marker="D" if mine else "o", zorder=3)  # fmt: skip
+    axes.set_yticks(range(len(works)), works)
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_xscale("log")
+    axes.set_xlabel("speed, eager PyTorch = 1")
+    axes.grid(axis="y", linewidth=0.4)
+    axes.legend(fontsize="small", ncols=4, loc="lower center", bbox_to_anchor=(0.4, 1.0))
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def speeds_of_eager(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
+    """Return, for each network, the time of eager PyTorch over that of each correct row."""
+    found: dict[str, dict[str, float]] = {}
+    for work, members in groupby(rows, lambda r: r.case.work):
+        seconds = {r.case.implementation: r.seconds for r in members if r.correct}
+        if EAGER in seconds:
+            found[work] = {name: seconds[EAGER] / value for name, value in seconds.items()}
+    return found
+
+
 def _of_best(row: Row, group: Sequence[Row]) -> str:
     best = best_peer(group)
     return "" if best is None else f"{best.seconds / row.seconds:.2f}"
@@ -155,7 +192,7 @@ def run_all(given: Sequence[str] | None = None) -> int:
             return main(
                 "whole networks, float32, two threads",
                 cases(run, SMALL if options.small else NETWORKS, options.tvm_trials), COLUMNS,
-                arguments=rest, summary=summary, rounds=ROUNDS,
+                arguments=rest, summary=summary, plot=plot, rounds=ROUNDS,
             )  # fmt: skip
         finally:
             run.close()

@@ -108,6 +108,18 @@ def test_the_summary_names_the_best_peer_of_each_network() -> None:
     assert "none is right" in networks.summary(rows[2:3])
 
 
+def test_the_picture_has_a_point_for_each_correct_row(tmp_path: Path) -> None:
+    rows = [
+        row(LSTM, "torch eager", 0.004), row(LSTM, "OpenVINO", 0.002),
+        row(LSTM, "ONNX Runtime", 0.001, correct=False),
+        row(BY_NAME["ViT 12x192 224^2"], "OpenVINO", 0.004),
+    ]  # fmt: skip
+    assert networks.speeds_of_eager(rows) == {LSTM.name: {"torch eager": 1.0, "OpenVINO": 2.0}}
+    pytest.importorskip("matplotlib")
+    networks.plot(rows, tmp_path / "networks.png")
+    assert (tmp_path / "networks.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_columns() -> None:
     rows = [
         row(LSTM, "torch eager", 0.004, flops=8e6, first_seconds=1.25, peak_bytes=3.6e7,

@@ -22,10 +22,12 @@ VIEWS = frozenset(
     f"aten::{n}" for n in (
         "alias", "chunk", "contiguous", "detach", "expand", "flatten", "permute", "reshape",
         "select", "size", "slice", "split", "squeeze", "t", "transpose", "unbind", "unsqueeze",
-        "view", "Int", "IntImplicit", "__getitem__", "floor_divide", "mul_scalar",
+        "view", "Int", "IntImplicit", "__getitem__", "floor_divide",
     )
 )  # fmt: skip
 
+# operators that TorchScript makes, in lower case
+FUSED = ("prim::mkldnn", "mkldnn", "prepacked", "prim::tensorexprgroup")
 # operators that write no element, though their schema does not say so
 NOTHING = (torch.ops.aten._unsafe_view, torch.ops.aten.empty, torch.ops.aten.empty_like)
 # a statement of inductor's module that calls a kernel, of its own or of a library
@@ -38,8 +40,11 @@ def build(implementation: str, work: Work, folder: Path) -> dict[str, Any]:
         traced = torch.jit.trace(network_models.module(work), _input(work))
         torch.jit.save(torch.jit.freeze(traced), folder / "frozen.pt")
     elif implementation == INDUCTOR:
-        # fills the cache of inductor
-        load(implementation, work, folder).call(work.arrays()["x"])
+        from torch._inductor.utils import run_and_get_code
+
+        # fills the caches of inductor
+        _, codes = run_and_get_code(_compiled(network_models.module(work)), _input(work))
+        return {"kernels": sum(map(calls_in, codes))} if codes else {}
     return {}
 
 
@@ -55,7 +60,8 @@ def load(implementation: str, work: Work, folder: Path) -> Loaded:
         model = model.to(memory_format=last)
         return _loaded(lambda x: model(torch.from_numpy(x).contiguous(memory_format=last)), work)
     if implementation == INDUCTOR:
-        return _compiled(model, work)
+        compiled = _compiled(model)
+        return Loaded(lambda x: compiled(torch.from_numpy(x)).numpy())
     return _loaded(lambda x: model(torch.from_numpy(x)), work)
 
 
@@ -90,10 +96,9 @@ class Counter(TorchDispatchMode):
 
 def _graph_kernels() -> int:
     """Return the number of operators of the graph that TorchScript ran last."""
-    graph = torch.jit.last_executed_optimized_graph()
-    return sum(node.kind().startswith("aten::") and node.kind() not in VIEWS
-               or node.kind().startswith(("prim::mkldnn", "prim::Mkldnn", "mkldnn", "prepacked"))
-               for node in _nodes(graph))  # fmt: skip
+    nodes = [node.kind() for node in _nodes(torch.jit.last_executed_optimized_graph())]
+    return sum(kind.lower().startswith(FUSED) or kind.startswith("aten::") and kind not in VIEWS
+               for kind in nodes)  # fmt: skip
 
 
 def _nodes(graph: Any) -> Iterator[Any]:
@@ -105,21 +110,12 @@ def _nodes(graph: Any) -> Iterator[Any]:
             yield from _nodes(blocks[0])
 
 
-def _compiled(model: Any, work: Work) -> Loaded:
+def _compiled(model: Any) -> Any:
     from torch._inductor import config
-    from torch._inductor.utils import run_and_get_code
 
     config.freezing = True
     torch._dynamo.reset()
-    compiled = torch.compile(model, mode="max-autotune", dynamic=False, fullgraph=True)
-
-    def kernels() -> int:
-        """Return the number of calls of kernels in the code that inductor generates."""
-        torch._dynamo.reset()
-        _, codes = run_and_get_code(compiled, _input(work))
-        return sum(map(calls_in, codes))
-
-    return Loaded(lambda x: compiled(torch.from_numpy(x)).numpy(), kernels)
+    return torch.compile(model, mode="max-autotune", dynamic=False, fullgraph=True)
 
 
 def calls_in(code: str) -> int:

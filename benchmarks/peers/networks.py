@@ -38,6 +38,8 @@ NETWORK_PEERS = (
 VERSIONS = ("torch", "torchvision", "onnx", "onnxruntime", "openvino", "apache-tvm")
 # calls before the first sample: TorchScript optimizes in the second and the third
 WARM_CALLS = 4
+# seconds after which calls are not repeated
+ENOUGH = 5.0
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,14 @@ class Loaded:
 
     call: Callable[[Any], Any]
     kernels: Callable[[], int] | None = None
+
+    def repeat(self, x: Any, most: int) -> int:
+        """Call on ``x`` until ``ENOUGH`` seconds or ``most`` calls. Return the number of calls."""
+        start, done = perf_counter(), 0
+        while done < most and (not done or perf_counter() - start < ENOUGH):
+            self.call(x)
+            done += 1
+        return done
 
 
 def tvm_tuned(trials: int) -> Peer:
@@ -92,8 +102,7 @@ def load(implementation: str, work: Work) -> Loaded:
 def prepare(implementation: str, work: Work, arrays: Arrays, _: Arrays) -> Call:
     """Return the call of a worker, whose network was built before."""
     network, x = load(implementation, work), arrays["x"]
-    for _call in range(WARM_CALLS):
-        network.call(x)
+    network.repeat(x, WARM_CALLS)
     return lambda: network.call(x)
 
 
