@@ -93,6 +93,9 @@ CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
      ComputeTypeError, "D is float64, but T is float32"),
     (lambda: nn.leaky_relu(A, "x"), ComputeTypeError, "alpha='x' must be a number"),
     (lambda: nn.rms_norm(A, None, 1, None), ComputeTypeError, "epsilon=None must be a number"),
+    (lambda: topi.clip(whole, 0, float("nan")), ComputeTypeError, "of whole: a_max is NaN, which"),
+    (lambda: topi.divide(topi.isnan(A), topi.isnan(A)), ComputeTypeError,
+     r"topi\.divide\(isnan.*: isnan.* is bool, not an integer\n  Cast it first"),
     (lambda: topi.clip(A, None, 1), ComputeTypeError, r"topi\.clip: a_min=None must be a number"),
     (lambda: topi.concatenate(A), ComputeTypeError, "a_tuple must be a list of tensors"),
     # shapes and axes

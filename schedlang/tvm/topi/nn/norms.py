@@ -234,7 +234,7 @@ def lrn(
     """Return ``data / (bias + alpha / size * s)**beta``, with s the sum of ``size`` squares.
 
     They are those around each element along ``axis``; beyond the ends they are 0. ``size`` is odd
-    (Krizhevsky et al., 2012).
+    (Krizhevsky et al., 2012). Sums of short floats are computed in float32.
 
     >>> import schedlang as sl
     >>> lrn(sl.placeholder((1, 8, 4, 4), name="A"), 5)
@@ -247,18 +247,19 @@ def lrn(
     (count,) = check_numbers(asked, size, "size", (1,), 1)
     if count % 2 == 0:
         raise ComputeError(f"{asked}: size={size} must be odd, so that a window has a middle")
-    half, length = count // 2, data.shape[along]
+    half, length, wide = count // 2, data.shape[along], wide_dtype(data.dtype)
     k = reduce_axis(count, "k")
 
     def square(*i: Axis) -> Any:
         place = i[along] + k - half
-        value = data.element((*i[:along], place, *i[along + 1 :]))
+        value = cast(data.element((*i[:along], place, *i[along + 1 :])), wide)
         return reduce.sum(value * value, axis=k, where=(place >= 0) & (place < length))
 
     squares = compute("lrn_squares", data.shape, square)
 
     def element(*i: Axis) -> Expr:
-        return data[i] / binary("**", squares[i] * (alpha / count) + bias, beta)
+        scale = binary("**", squares[i] * (alpha / count) + bias, beta)
+        return cast(cast(data[i], wide) / scale, data.dtype)
 
     made: Tensor = compute("lrn", data.shape, element)
     return made
