@@ -100,13 +100,7 @@ def layer_norm(data: Any, gamma: Any, beta: Any, axis: Any, epsilon: float = 1e-
     asked = "topi.nn.layer_norm"
     check_tensor(asked, data, "data")
     axes = _sorted(axis, data, asked)
-    kept = [k for k in range(data.ndim) if k not in axes]
-    return _normalized(
-        "layer_norm", data, [data.shape[k] for k in kept], lambda *i: [i[k] for k in kept],
-        [data.shape[k] for k in axes],
-        lambda own, r: _placed(dict(zip(kept, own)) | dict(zip(axes, r))),
-        gamma, beta, axes, epsilon,
-    )  # fmt: skip
+    return _normalized_over("layer_norm", data, axes, gamma, beta, axes, epsilon)
 
 
 def instance_norm(
@@ -127,13 +121,7 @@ def instance_norm(
     channel = axis_number(channel_axis, data.ndim, asked, "channel_axis")
     axes = _sorted(axis, data, asked)
     _check_apart(asked, channel, axes)
-    kept = [k for k in range(data.ndim) if k not in axes]
-    return _normalized(
-        "instance_norm", data, [data.shape[k] for k in kept], lambda *i: [i[k] for k in kept],
-        [data.shape[k] for k in axes],
-        lambda own, r: _placed(dict(zip(kept, own)) | dict(zip(axes, r))),
-        gamma, beta, [channel], epsilon,
-    )  # fmt: skip
+    return _normalized_over("instance_norm", data, axes, gamma, beta, [channel], epsilon)
 
 
 def group_norm(
@@ -315,6 +303,20 @@ def _roots(name: str, squares: Tensor, count: Extent, epsilon: float) -> Tensor:
         f"{name}_rsqrt", squares.shape, lambda *i: call("rsqrt", squares[i] / number + epsilon)
     )
     return found
+
+
+def _normalized_over(
+    name: str, data: Tensor, axes: Sequence[int], gamma: Any, beta: Any, affine: Sequence[int],
+    epsilon: float,
+) -> Tensor:  # fmt: skip
+    """Return ``data`` normalized over whole dimensions ``axes``, for each index of the others."""
+    kept = [k for k in range(data.ndim) if k not in axes]
+    return _normalized(
+        name, data, [data.shape[k] for k in kept], lambda *i: [i[k] for k in kept],
+        [data.shape[k] for k in axes],
+        lambda own, r: _placed(dict(zip(kept, own)) | dict(zip(axes, r))),
+        gamma, beta, affine, epsilon,
+    )  # fmt: skip
 
 
 def _normalized(
