@@ -127,7 +127,7 @@ CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: topi.concatenate([A, M]), ComputeError, r"topi\.concatenate of shapes"),
     (lambda: topi.reshape(A, (7, -1)), ComputeError, r"topi\.reshape of A to \(7, -1\)"),
     (lambda: topi.squeeze(A, 0), ComputeError, r"topi\.squeeze of A: dimension 0 has extent 2"),
-    (lambda: topi.split(M, 4, 1), ComputeError, r"topi\.split of M: 6 elements do not divide"),
+    (lambda: topi.split(M, 4, 1), ComputeError, r"topi\.split of M: 6 elements do not divide.*a list of indices makes"),
     (lambda: topi.split(M, [3, 1], 1), ComputeError, "must ascend"),
     (lambda: topi.strided_slice(M, [0], [1, 2]), ComputeError, "must have the same length"),
     (lambda: topi.strided_slice(M, I, I), ComputeTypeError, "may not depend on data"),
