@@ -138,6 +138,15 @@ def test_a_ufunc_of_two_special_values(name: str, dtype: str) -> None:
     agree(lambda x: getattr(np, name)(x[:, None], x[None, :]), values, rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint8"])
+def test_remainders_of_integers_at_their_limits(dtype: str) -> None:
+    info = np.iinfo(dtype)
+    x = np.array([info.min, info.min + 1, info.max, 5, 0], dtype)
+    y = np.array([3, info.max, info.min or 1, 7], dtype)
+    agree(lambda x, y: np.fmod(x[:, None], y[None, :]), x, y)
+    agree(lambda x: np.fmod(x, 3), x)
+
+
 def test_functions_of_two() -> None:
     agree(lambda x, i: np.take(x, i, axis=0), X, INDEX)
     agree(lambda x, i: np.take(x, i, axis=1, mode="wrap"), X, INDEX)

@@ -83,7 +83,9 @@ def test_sizes() -> None:
         index = np.array(at, "int64")
         np.testing.assert_array_equal(kernel(values, index), values[index, 1:])
     np.testing.assert_array_equal(sl.reference(x[[2, 0]])(values), values[[2, 0]])
-    np.testing.assert_array_equal(sl.reference(x[[-1, 0]])(values), values[[-1, 0]])
+    ends = x[[-1, 0], 0]
+    np.testing.assert_array_equal(sl.reference(ends)(values), values[[-1, 0], 0])
+    assert "take[i] = x[select(i == 0, n - 1, 0), 0]" in str(sl.lower(sl.schedule(ends)))
 
 
 def test_an_index_that_is_declared_to_be_positive_is_read_as_it_is() -> None:

@@ -130,6 +130,24 @@ def test_operations_that_broadcast(name: str, expected: Callable[..., Any]) -> N
     check(getattr(topi, name)(L, divisor), expected(a, b), L=a, R=b)
 
 
+def test_integers_at_their_limits() -> None:
+    x, y = np.array([-128, -127, 127, -5], "int8"), np.array([3, -128, -128, 3], "int8")
+    L, R = (sl.placeholder((4,), "int8", name=n) for n in "LR")
+    check(topi.mod(L, R), np.fmod(x, y), L=x, R=y)
+    check(topi.divide(L, R), np.trunc(x / y.astype("int32")).astype("int8"), L=x, R=y)
+    check(topi.clip(L, -300, 100), x.clip(max=100), L=x)
+    check(topi.clip(L, float("-inf"), float("inf")), x, L=x)
+    U = sl.placeholder((3,), "uint8", name="U")
+    u = np.array([0, 7, 255], "uint8")
+    check(topi.clip(U, -3, 6), u.clip(max=6), U=u)
+
+
+def test_complex_numbers_are_divided() -> None:
+    L, R = (sl.placeholder((2,), "complex64", name=n) for n in "LR")
+    x, y = np.array([1 + 2j, 3], "complex64"), np.array([2j, 1 - 1j], "complex64")
+    check(topi.divide(L, R), x / y, L=x, R=y)
+
+
 def test_numbers_and_expressions_are_operands() -> None:
     check(topi.power(A, 2), X**2, A=X)
     check(topi.subtract(1.5, A), 1.5 - X, A=X)

@@ -173,6 +173,10 @@ def test_norms() -> None:
     check(topi.nn.rms_norm(A, G, [-1, -2]), F.rms_norm(x, (5, 4), t(more["G"]), 1e-5), **more)
     one = {"A": data["A"]}
     check(topi.nn.lrn(A, 3, bias=1.0), F.local_response_norm(x, 3), **one)
+    # the squares exceed the largest float16
+    H, large = sl.placeholder((1, 4, 2), "float16", name="H"), np.full((1, 4, 2), 250, "float16")
+    expected = F.local_response_norm(t(large.astype("float32")), 3, 1e-4, 0.75, 2.0)
+    check(topi.nn.lrn(H, 3), expected.numpy().astype("float16"), 1e-3, H=large)
     check(topi.nn.l2_normalize(A, 1e-12, [1]), F.normalize(x, dim=1), **one)
 
 

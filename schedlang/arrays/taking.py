@@ -15,7 +15,7 @@ from schedlang.compute.read import Read
 from schedlang.compute.tensor import PlaceholderOp, Tensor, shape_text
 from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
-from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.nodes import Axis, Const, Expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.language.calls import call
@@ -73,6 +73,8 @@ def read_index(index: Expr, length: Any, mode: str) -> Expr:
         return wide % length
     if _never_negative(index):
         return wide
+    if isinstance(index, Const):
+        return wide + length if index.value < 0 else wide
     return select(wide < 0, wide + length, wide)
 
 

@@ -194,6 +194,5 @@ def _from_shapes(sizes: Sequence[Var]) -> str:
 
 
 def _listed(tensors: Sequence[Tensor], variables: Sequence[Var]) -> str:
-    return "the arguments are " + ", ".join(
-        [*map(declared, tensors), *(f"{v.name}: {v.dtype}" for v in variables)]
-    )
+    names = [*map(declared, tensors), *(f"{v.name}: {v.dtype}" for v in variables)]
+    return f"the arguments are {', '.join(names)}" if names else "it reads no arguments"

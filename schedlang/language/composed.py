@@ -61,7 +61,13 @@ def _first_number(name: str) -> Callable[..., Expr]:
     return function
 
 
-def _fmod(x: Any, y: Any) -> Expr:
+def fmod(x: Any, y: Any) -> Expr:
+    """Return the remainder with the sign of ``x``, as ``np.fmod`` and C do."""
+    rest = binary("%", x, y)
+    if dtypes.is_integer(rest.dtype):
+        # the least integer has no magnitude of its dtype, so that of the floats does not do
+        apart = binary("^", binary("<", x, 0), binary("<", rest, 0))
+        return select(binary("&", binary("!=", rest, 0), apart), binary("-", rest, y), rest)
     rest = binary("%", call("abs", x), call("abs", y))
     return select(binary("<", x, 0), unary("-", rest), rest)
 
@@ -137,7 +143,7 @@ COMPOSED: dict[str, Callable[..., Expr]] = {
     "rint": _rint, "conjugate": lambda z: call("conj", z), "positive": as_expr,
     "fabs": _fabs,
     "sign": _sign, "reciprocal": _reciprocal, "fmax": _first_number("max"),
-    "fmin": _first_number("min"), "fmod": _fmod, "hypot": _hypot, "logaddexp": _logaddexp,
+    "fmin": _first_number("min"), "fmod": fmod, "hypot": _hypot, "logaddexp": _logaddexp,
     "logaddexp2": _logaddexp2, "signbit": _signbit, "copysign": _copysign,
     "heaviside": _heaviside, "deg2rad": _scaled(math.pi / 180), "radians": _scaled(math.pi / 180),
     "rad2deg": _scaled(180 / math.pi), "degrees": _scaled(180 / math.pi),

@@ -53,7 +53,7 @@ from schedlang.errors import ComputeTypeError, explain, missing_name
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Const, Expr, ExprLike
 from schedlang.index.ranges import weak_range
-from schedlang.language import construct
+from schedlang.language import composed, construct
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, binary
 
@@ -166,16 +166,16 @@ def truncmod(a: ExprLike, b: ExprLike) -> Expr:
 def div(a: ExprLike, b: ExprLike) -> Expr:
     """Return C's ``a / b``: integers are rounded toward zero."""
     x, y = as_expr(a), as_expr(b)
-    if dtypes.is_float(x.dtype) or dtypes.is_float(y.dtype):
-        return x / y
-    return truncdiv(x, y)
+    return truncdiv(x, y) if _is_whole(x) and _is_whole(y) else x / y
+
+
+def _is_whole(value: Expr) -> bool:
+    return value.dtype == "bool" or dtypes.is_integer(value.dtype)
 
 
 def fmod(a: ExprLike, b: ExprLike) -> Expr:
     """Return C's ``fmod``: the remainder with the sign of ``a``."""
-    x = as_expr(a)
-    size = call("abs", x) % call("abs", b)
-    return select(x < 0, -size, size)
+    return composed.fmod(as_expr(a), as_expr(b))
 
 
 def _integers(name: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
@@ -186,7 +186,7 @@ def _integers(name: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
                 explain(
                     f"te.{name}({x}, {y})",
                     f"{value} is {value.dtype}, not an integer",
-                    "Use / or te.fmod.",
+                    "Cast it first." if value.dtype == "bool" else "Use / or te.fmod.",
                 )  # fmt: skip
             )
     return x, y

@@ -36,6 +36,11 @@ def _binary(name: str, op: str, what: str) -> Callable[[Any, Any], Any]:
     return _operation(name, lambda x, y: binary(op, x, y), what)
 
 
+def _quotient(x: Any, y: Any) -> Any:
+    with names_of_user("te.truncdiv", "topi.divide"):
+        return tir.div(x, y)
+
+
 def _truth(value: Any) -> Any:
     found = as_expr(value)
     return found if found.dtype == "bool" else found != 0
@@ -44,7 +49,7 @@ def _truth(value: Any) -> Any:
 add = _binary("add", "+", "the sum")
 subtract = _binary("subtract", "-", "the difference")
 multiply = _binary("multiply", "*", "the product")
-divide = _operation("divide", tir.div, "the quotient, of integers rounded toward zero as in te,")
+divide = _operation("divide", _quotient, "the quotient, of integers rounded toward zero as in te,")
 floor_divide = _binary("floor_divide", "//", "the quotient rounded down")
 mod = _operation("mod", tir.fmod, "the remainder with the sign of ``lhs``, as in te,")
 floor_mod = _binary("floor_mod", "%", "the remainder with the sign of ``rhs``")

@@ -16,6 +16,7 @@ from schedlang.arrays.shapes import same
 from schedlang.compute.tensor import Tensor, check_shape, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError
 from schedlang.expr import dtypes
+from schedlang.expr.nodes import Const, Expr
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, binary, select, unary
 from schedlang.language.construct import cast as converted
@@ -95,6 +96,8 @@ def identity(x: Any) -> Tensor:
 def clip(x: Any, a_min: Any, a_max: Any) -> Tensor:
     """Return ``x`` within ``a_min`` and ``a_max``, which are cast to its dtype; NaN stays NaN.
 
+    A bound beyond the limits of an integer dtype bounds nothing.
+
     >>> import numpy as np, schedlang as sl
     >>> A = sl.placeholder((3,), "int32", name="A")
     >>> sl.reference(clip(A, 0, 6))(np.array([-1, 5, 9], "int32"))
@@ -108,8 +111,19 @@ def clip(x: Any, a_min: Any, a_max: Any) -> Tensor:
                 "topi.maximum and topi.minimum"
             )
         check_scalar("topi.clip", bound, what)
-    low, high = (converted(as_expr(v), x.dtype) for v in (a_min, a_max))
+    low, high = (_bound(v, x, what) for v, what in ((a_min, "a_min"), (a_max, "a_max")))
     return array("clip", lambda v: call("max", call("min", v, high), low), x)
+
+
+def _bound(given: Any, x: Tensor, what: str) -> Expr:
+    """Return a bound of ``clip`` in the dtype of ``x``; a number is first moved into its range."""
+    value = as_expr(given)
+    if isinstance(value, Const) and dtypes.is_integer(x.dtype):
+        if value.value != value.value:
+            raise ComputeTypeError(f"topi.clip of {x.name}: {what} is NaN, which bounds nothing")
+        least, most = dtypes.limits(x.dtype)
+        value = as_expr(min(max(value.value, least), most))
+    return converted(value, x.dtype)
 
 
 def cast(x: Any, dtype: Any, span: Any = None) -> Tensor:

@@ -178,7 +178,10 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
             raise ComputeError(
                 f"{asked}: indices_or_sections={indices_or_sections} must ascend, up to {size}"
             )
-    with names_of_user("np.array_split", asked), names_of_user("np.split", asked):
+    with (
+        names_of_user("np.split", asked), names_of_user("np.array_split", asked),
+        names_of_user("np.array_split makes", "a list of indices makes"),
+    ):  # fmt: skip
         parts = joining.split(ary, indices_or_sections, axis)
     return [stage_of(part, ary) for part in parts]
 

@@ -13,7 +13,7 @@ from schedlang.compute.tensor import Extent, Tensor
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.construct import as_expr
-from schedlang.tvm.topi.checks import MEANINGS, check_numbers
+from schedlang.tvm.topi.checks import MEANINGS, SPATIAL, check_numbers, check_whole
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,22 @@ def output_count(
             )
         )
     return found
+
+
+def slide(
+    asked: str, data: Tensor, layout: str, kernel: Tensor, kernel_layout: str, stride: Any,
+    padding: Any, dilation: Any,
+) -> tuple[dict[str, Window], dict[str, Extent], Tensor]:  # fmt: skip
+    """Return the windows of ``kernel`` over ``data``, how many there are, and the padded data.
+
+    Windows and their numbers are by the spatial letter of the layouts.
+    """
+    letters = [c for c in SPATIAL if c in layout]
+    size, weights = dict(zip(layout, data.shape)), dict(zip(kernel_layout, kernel.shape))
+    extents = [check_whole(asked, weights[c], f"dimension {c} of {kernel.name}") for c in letters]
+    slid = dict(zip(letters, windows(asked, extents, stride, padding, dilation)))
+    counts = {c: output_count(asked, data, c, size[c], w) for c, w in slid.items()}
+    return slid, counts, padded(data, layout, {c: (w.before, w.after) for c, w in slid.items()})
 
 
 def padded(

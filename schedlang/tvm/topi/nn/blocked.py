@@ -12,9 +12,13 @@ from schedlang.compute.tensor import Extent, Tensor
 from schedlang.errors import ComputeError, explain
 from schedlang.expr.nodes import Axis
 from schedlang.language.construct import cast
-from schedlang.tvm.topi.checks import check_same, check_whole, laid_out
+from schedlang.tvm.topi.checks import check_same, laid_out
+from schedlang.tvm.topi.nn.convolution import REDUCE_AXES
 from schedlang.tvm.topi.stages import compute, result_dtype
-from schedlang.tvm.topi.windows import output_count, padded, windows
+from schedlang.tvm.topi.windows import slide
+
+# names of the axes of a result
+OUTPUTS = ("n", "fo", "y", "x", "fi")
 
 
 def conv2d_NCHWc(
@@ -37,8 +41,8 @@ def conv2d_NCHWc(
     asked = "topi.nn.conv2d_NCHWc"
     laid_out(asked, data, "data", "NCHWc")
     laid_out(asked, kernel, "kernel", "OIHWio")
-    n, blocks, h, w, block = data.shape
-    out_blocks, in_blocks, kh, kw, in_block, out_block = kernel.shape
+    n, blocks, _, _, block = data.shape
+    out_blocks, in_blocks, _, _, in_block, out_block = kernel.shape
     check_block(asked, layout, "layout", block, data)
     check_block(asked, out_layout, "out_layout", out_block, kernel)
     channels = "the number of {} of {}".format
@@ -46,25 +50,21 @@ def conv2d_NCHWc(
                in_blocks, channels("blocks of input channels", kernel.name))  # fmt: skip
     check_same(asked, block, channels("channels in a block", data.name),
                in_block, channels("input channels in a block", kernel.name))  # fmt: skip
-    kh, kw = (check_whole(asked, e, f"a window's extent of {kernel.name}") for e in (kh, kw))
-    high, wide = windows(asked, (kh, kw), stride, padding, dilation)
-    rows, columns = (output_count(asked, data, *part) for part in (("H", h, high), ("W", w, wide)))
-    source = padded(
-        data, "NCHWc", {"H": (high.before, high.after), "W": (wide.before, wide.after)}
+    slid, counts, source = slide(
+        asked, data, "NCHWc", kernel, "OIHWio", stride, padding, dilation
     )
     dtype = result_dtype(out_dtype, data, kernel)
     rco, rci = reduce_axis(in_blocks, "rco"), reduce_axis(in_block, "rci")
-    ry, rx = reduce_axis(kh, "ry"), reduce_axis(kw, "rx")
+    ry, rx = (reduce_axis(slid[c].kernel, REDUCE_AXES[c]) for c in "HW")
 
     def element(n: Axis, fo: Axis, y: Axis, x: Axis, fi: Axis) -> Reduction:
-        value = cast(source[n, rco, high.at(y, ry), wide.at(x, rx), rci], dtype)
+        value = cast(source[n, rco, slid["H"].at(y, ry), slid["W"].at(x, rx), rci], dtype)
         weight = cast(kernel[fo, rco, ry, rx, rci, fi], dtype)
         return total(value * weight, axis=[rco, ry, rx, rci])
 
     made: Tensor = compute(
-        "conv2d_NCHWc", (n, out_blocks, rows, columns, out_block), element,
-        ["n", "fo", "y", "x", "fi"],
-    )  # fmt: skip
+        "conv2d_NCHWc", (n, out_blocks, *counts.values(), out_block), element, OUTPUTS
+    )
     return made
 
 
@@ -85,9 +85,7 @@ def depthwise_conv2d_NCHWc(
     asked = "topi.nn.depthwise_conv2d_NCHWc"
     laid_out(asked, Input, "Input", "NCHWc")
     laid_out(asked, Filter, "Filter", "OIHWio")
-    n, blocks, h, w, block = Input.shape
-    kh, kw = (check_whole(asked, e, f"a window's extent of {Filter.name}")
-              for e in Filter.shape[2:4])  # fmt: skip
+    n, blocks, _, _, block = Input.shape
     for given, what in ((layout, "layout"), (out_layout, "out_layout")):
         check_block(asked, given, what, block, Input)
     own, one = f"that of Input {Input.name}", "that of one filter"
@@ -97,22 +95,19 @@ def depthwise_conv2d_NCHWc(
     ):  # fmt: skip
         what = f"the number of {meaning} of Filter {Filter.name}"
         check_same(asked, Filter.shape[at], what, value, other)
-    high, wide = windows(asked, (kh, kw), stride, padding, dilation)
-    rows, columns = (output_count(asked, Input, *part) for part in (("H", h, high), ("W", w, wide)))
-    source = padded(
-        Input, "NCHWc", {"H": (high.before, high.after), "W": (wide.before, wide.after)}
+    slid, counts, source = slide(
+        asked, Input, "NCHWc", Filter, "OIHWio", stride, padding, dilation
     )
     dtype = result_dtype(out_dtype, Input, Filter)
-    ry, rx = reduce_axis(kh, "ry"), reduce_axis(kw, "rx")
+    ry, rx = (reduce_axis(slid[c].kernel, REDUCE_AXES[c]) for c in "HW")
 
     def element(n: Axis, fo: Axis, y: Axis, x: Axis, fi: Axis) -> Reduction:
-        value = cast(source[n, fo, high.at(y, ry), wide.at(x, rx), fi], dtype)
+        value = cast(source[n, fo, slid["H"].at(y, ry), slid["W"].at(x, rx), fi], dtype)
         return total(value * cast(Filter[fo, 0, ry, rx, 0, fi], dtype), axis=[ry, rx])
 
     made: Tensor = compute(
-        "depthwise_conv2d_NCHWc", (n, blocks, rows, columns, block), element,
-        ["n", "fo", "y", "x", "fi"],
-    )  # fmt: skip
+        "depthwise_conv2d_NCHWc", (n, blocks, *counts.values(), block), element, OUTPUTS
+    )
     return made
 
 

@@ -19,7 +19,7 @@ from schedlang.tvm.topi.checks import (
     laid_out,
 )
 from schedlang.tvm.topi.stages import compute, result_dtype
-from schedlang.tvm.topi.windows import output_count, padded, windows
+from schedlang.tvm.topi.windows import slide
 
 # names of axes, by the letter of their dimension
 OUTPUT_AXES = {"N": "n", "C": "f", "D": "z", "H": "y", "W": "x"}
@@ -64,13 +64,10 @@ def conv(
     kernel = laid_out(asked, filt, "kernel", kernel_layout)
     size, weights = dict(zip(layout, data.shape)), dict(zip(kernel_layout, kernel.shape))
     _check_groups(asked, data, kernel, size["C"], weights, groups)
-    extents = [check_whole(asked, weights[c], f"dimension {c} of {kernel.name}") for c in letters]
-    slid = dict(zip(letters, windows(asked, extents, stride, padding, dilation)))
-    shape = {
-        "N": size["N"], "C": weights["O"],
-        **{c: output_count(asked, data, c, size[c], w) for c, w in slid.items()},
-    }  # fmt: skip
-    source = padded(data, layout, {c: (w.before, w.after) for c, w in slid.items()})
+    slid, counts, source = slide(
+        asked, data, layout, kernel, kernel_layout, stride, padding, dilation
+    )
+    shape = {"N": size["N"], "C": weights["O"], **counts}
     dtype = result_dtype(out_dtype, data, kernel)
     reduced = {
         c: reduce_axis(slid[c].kernel if c in slid else weights["I"], REDUCE_AXES[c])

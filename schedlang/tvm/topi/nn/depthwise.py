@@ -10,10 +10,10 @@ from schedlang.compute.reduce import sum as total
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.language.construct import as_expr, cast
-from schedlang.tvm.topi.checks import check_choice, check_same, check_whole, laid_out
+from schedlang.tvm.topi.checks import check_choice, check_same, laid_out
 from schedlang.tvm.topi.nn.convolution import OUTPUT_AXES, REDUCE_AXES
 from schedlang.tvm.topi.stages import compute, result_dtype
-from schedlang.tvm.topi.windows import output_count, padded, windows
+from schedlang.tvm.topi.windows import slide
 
 
 def depthwise_conv2d_nchw(
@@ -62,13 +62,8 @@ def _depthwise(
     size, weights = dict(zip(layout, data.shape)), dict(zip(filters, kernel.shape))
     check_same(asked, size["C"], f"the number of channels of Input {data.name}",
                weights["C"], f"that of Filter {kernel.name}")  # fmt: skip
-    extents = [check_whole(asked, weights[c], f"dimension {c} of {kernel.name}") for c in "HW"]
-    slid = dict(zip("HW", windows(asked, extents, stride, padding, dilation)))
-    shape = {
-        "N": size["N"], "C": extent(as_expr(size["C"]) * weights["M"]),
-        **{c: output_count(asked, data, c, size[c], w) for c, w in slid.items()},
-    }  # fmt: skip
-    source = padded(data, layout, {c: (w.before, w.after) for c, w in slid.items()})
+    slid, counts, source = slide(asked, data, layout, kernel, filters, stride, padding, dilation)
+    shape = {"N": size["N"], "C": extent(as_expr(size["C"]) * weights["M"]), **counts}
     dtype = result_dtype(out_dtype, data, kernel)
     reduced = {c: reduce_axis(w.kernel, REDUCE_AXES[c]) for c, w in slid.items()}
 

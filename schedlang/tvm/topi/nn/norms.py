@@ -100,13 +100,7 @@ def layer_norm(data: Any, gamma: Any, beta: Any, axis: Any, epsilon: float = 1e-
     asked = "topi.nn.layer_norm"
     check_tensor(asked, data, "data")
     axes = _sorted(axis, data, asked)
-    kept = [k for k in range(data.ndim) if k not in axes]
-    return _normalized(
-        "layer_norm", data, [data.shape[k] for k in kept], lambda *i: [i[k] for k in kept],
-        [data.shape[k] for k in axes],
-        lambda own, r: _placed(dict(zip(kept, own)) | dict(zip(axes, r))),
-        gamma, beta, axes, epsilon,
-    )  # fmt: skip
+    return _normalized_over("layer_norm", data, axes, gamma, beta, axes, epsilon)
 
 
 def instance_norm(
@@ -127,13 +121,7 @@ def instance_norm(
     channel = axis_number(channel_axis, data.ndim, asked, "channel_axis")
     axes = _sorted(axis, data, asked)
     _check_apart(asked, channel, axes)
-    kept = [k for k in range(data.ndim) if k not in axes]
-    return _normalized(
-        "instance_norm", data, [data.shape[k] for k in kept], lambda *i: [i[k] for k in kept],
-        [data.shape[k] for k in axes],
-        lambda own, r: _placed(dict(zip(kept, own)) | dict(zip(axes, r))),
-        gamma, beta, [channel], epsilon,
-    )  # fmt: skip
+    return _normalized_over("instance_norm", data, axes, gamma, beta, [channel], epsilon)
 
 
 def group_norm(
@@ -234,7 +222,7 @@ def lrn(
     """Return ``data / (bias + alpha / size * s)**beta``, with s the sum of ``size`` squares.
 
     They are those around each element along ``axis``; beyond the ends they are 0. ``size`` is odd
-    (Krizhevsky et al., 2012).
+    (Krizhevsky et al., 2012). Sums of short floats are computed in float32.
 
     >>> import schedlang as sl
     >>> lrn(sl.placeholder((1, 8, 4, 4), name="A"), 5)
@@ -247,18 +235,19 @@ def lrn(
     (count,) = check_numbers(asked, size, "size", (1,), 1)
     if count % 2 == 0:
         raise ComputeError(f"{asked}: size={size} must be odd, so that a window has a middle")
-    half, length = count // 2, data.shape[along]
+    half, length, wide = count // 2, data.shape[along], wide_dtype(data.dtype)
     k = reduce_axis(count, "k")
 
     def square(*i: Axis) -> Any:
         place = i[along] + k - half
-        value = data.element((*i[:along], place, *i[along + 1 :]))
+        value = cast(data.element((*i[:along], place, *i[along + 1 :])), wide)
         return reduce.sum(value * value, axis=k, where=(place >= 0) & (place < length))
 
     squares = compute("lrn_squares", data.shape, square)
 
     def element(*i: Axis) -> Expr:
-        return data[i] / binary("**", squares[i] * (alpha / count) + bias, beta)
+        scale = binary("**", squares[i] * (alpha / count) + bias, beta)
+        return cast(cast(data[i], wide) / scale, data.dtype)
 
     made: Tensor = compute("lrn", data.shape, element)
     return made
@@ -314,6 +303,20 @@ def _roots(name: str, squares: Tensor, count: Extent, epsilon: float) -> Tensor:
         f"{name}_rsqrt", squares.shape, lambda *i: call("rsqrt", squares[i] / number + epsilon)
     )
     return found
+
+
+def _normalized_over(
+    name: str, data: Tensor, axes: Sequence[int], gamma: Any, beta: Any, affine: Sequence[int],
+    epsilon: float,
+) -> Tensor:  # fmt: skip
+    """Return ``data`` normalized over whole dimensions ``axes``, for each index of the others."""
+    kept = [k for k in range(data.ndim) if k not in axes]
+    return _normalized(
+        name, data, [data.shape[k] for k in kept], lambda *i: [i[k] for k in kept],
+        [data.shape[k] for k in axes],
+        lambda own, r: _placed(dict(zip(kept, own)) | dict(zip(axes, r))),
+        gamma, beta, affine, epsilon,
+    )  # fmt: skip
 
 
 def _normalized(

@@ -93,15 +93,7 @@ def csrmv(a: Any, x: Any, y: Any = None) -> Tensor:
     if y is None:
         return made
     check_tensor(asked, y, "y", "rows")
-    single = is_one(y.shape[0])
-    if not single:
-        check_same(asked, y.shape[0], f"the number of elements of y {y.name}",
-                   made.shape[0], "the number of rows of a")  # fmt: skip
-    added: Tensor = compute(
-        "csrmv_bias", made.shape,
-        lambda *at: made[at] + cast(y[0 if single else at[0]], made.dtype),
-    )  # fmt: skip
-    return added
+    return _biased("csrmv", made, y, "y", is_one(y.shape[0]))
 
 
 def csrmm(a: Any, b: Any, c: Any = None) -> Tensor:
@@ -123,11 +115,19 @@ def csrmm(a: Any, b: Any, c: Any = None) -> Tensor:
     if c is None:
         return made
     check_tensor(asked, c, "c", "rows")
-    check_same(asked, c.shape[0], f"the number of elements of c {c.name}",
-               made.shape[0], "the number of rows of a")  # fmt: skip
+    return _biased("csrmm", made, c, "c", False)
+
+
+def _biased(name: str, made: Tensor, bias: Tensor, what: str, single: bool) -> Tensor:
+    """Return ``made`` plus the element of ``bias`` for each row, or its ``single`` one."""
+    if not single:
+        check_same(f"topi.sparse.{name}", bias.shape[0],
+                   f"the number of elements of {what} {bias.name}",
+                   made.shape[0], "the number of rows of a")  # fmt: skip
     added: Tensor = compute(
-        "csrmm_bias", made.shape, lambda i, j: made[i, j] + cast(c[i], made.dtype)
-    )
+        f"{name}_bias", made.shape,
+        lambda *at: made[at] + cast(bias[0 if single else at[0]], made.dtype),
+    )  # fmt: skip
     return added
 
 
