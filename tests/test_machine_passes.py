@@ -577,3 +577,16 @@ def test_both_ends_of_a_trimmed_loop_are_replaced() -> None:
     assert isinstance(made, For) and (made.start, made.stop) == (n, m)
     from_zero = with_values(For(i, n, ()), [m])
     assert isinstance(from_zero, For) and from_zero.from_zero and from_zero.stop == m
+
+
+def test_registers_with_long_names_stay() -> None:
+    """Two registers whose names fill a line cannot be shortened by registers."""
+    a, b = (Reg(letter * 60, Type("float32")) for letter in "ab")
+    X = Array("X", Buffer("X", "float32", (4,)))
+    lets = [Let(reg, Load("load", X, Num(k), Type("float32"))) for k, reg in enumerate((a, b))]
+    store = Store("store", X, Num(3), Op("+", a, b, Type("float32")))
+    nest = MachineNest((Function("K", (X,), (*lets, store)),))
+    after = name_long_values(nest, job())
+    x = np.arange(4, dtype="float32")
+    interpret_machine(after, [x])
+    assert x[3] == 0 + 1

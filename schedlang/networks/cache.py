@@ -22,7 +22,6 @@ from schedlang.runtime.files import cache_folder, intrinsics_key
 from schedlang.target import Target
 
 
-
 def cache_key(
     outputs: Sequence[Tensor], about: Any, target: Target, database: Any,
     used: Sequence[Path] | None = None,

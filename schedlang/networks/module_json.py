@@ -104,10 +104,12 @@ def _plan(data: Any) -> MemoryPlan:
     placed = []
     for p in data["placed"]:
         over = p["in_place_of"]
-        numbers = (_count(p[key]) for key in ("bytes", "first", "last", "offset"))
-        placed.append(Placed(_text(p["name"]), *numbers, None if over is None else _text(over)))
-    numbers = (_count(data[key]) for key in ("peak", "total", "bound", "calls"))
-    return MemoryPlan(tuple(placed), *numbers)
+        placed.append(
+            Placed(_text(p["name"]), _count(p["bytes"]), _count(p["first"]), _count(p["last"]),
+                   _count(p["offset"]), None if over is None else _text(over))
+        )  # fmt: skip
+    return MemoryPlan(tuple(placed), _count(data["peak"]), _count(data["total"]),
+                      _count(data["bound"]), _count(data["calls"]))  # fmt: skip
 
 
 def _call(data: Any) -> CallData:

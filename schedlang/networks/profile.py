@@ -73,7 +73,8 @@ class NetworkProfile:
     def __str__(self) -> str:
         rows: list[tuple[Sequence[str], str]] = [(_HEAD, "part")]
         rows += [(_cells(kernel), _label(kernel)) for kernel in self._longest_first()]
-        return "\n".join([f"{printable(self.name)}: {duration(self.seconds)} a call", *aligned(rows)])
+        head = f"{printable(self.name)}: {duration(self.seconds)} a call"
+        return "\n".join([head, *aligned(rows)])
 
     __repr__ = __str__
 

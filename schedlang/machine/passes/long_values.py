@@ -238,10 +238,16 @@ class _Walk:
         return found
 
     def fitted(self, node: Op, operands: list[Value]) -> list[Value]:
-        """Return both operands; if they do not fit on a line, the longer one gets a register."""
+        """Return both operands; if they do not fit on a line, the longer one gets a register.
+
+        One that is a register already stays: its name comes from the user.
+        """
         found, sides = list(operands), (node.a, node.b)
         while sum(lengths := list(map(self.owner.width, found))) > WIDEST:
-            k = 0 if lengths[0] >= lengths[1] else 1
+            long = [k for k in (0, 1) if not isinstance(found[k], (Reg, Num))]
+            if not long:
+                break
+            k = max(long, key=lengths.__getitem__)
             side = sides[k]
             found[k] = self.let(found[k], _name(side))
             self.done[id(side)] = found[k]
