@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import threading
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -21,6 +24,7 @@ from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, Function, Num, Type, View
 from schedlang.machine.scratch import byte_array, with_scratch
 from schedlang.machine.verify import verify_machine
+from schedlang.networks.data import from_data, to_data
 from schedlang.networks.module import NetworkModule
 from schedlang.networks.program import KernelCall, module_data
 from schedlang.runtime.bundle import bundle
@@ -92,7 +96,7 @@ def test_the_text_of_a_module(golden: Golden) -> None:
 
 def test_the_machine_nest_of_a_module(golden: Golden) -> None:
     """The interpreter runs it; each tensor has one view, and equal kernels one function."""
-    module, arrays = residual(Parts("cpu"), vectors)
+    module, arrays = residual(Parts(Target("cpu", vector_bytes=32)), vectors)
     nest = module.machine_nest
     golden(nest)
     x, out = random(4, 6, 8), np.zeros((4, 6, 8), "float32")
@@ -181,11 +185,17 @@ def test_kernels_allocate_nothing(target: str) -> None:
     module = parts.module([x], [out])
     body = module.source[module.source.index("Kernel of") :]
     assert "heap_array" not in body and "sl_allocated" not in body
+    assert ("prange" if target == "python" else "omp parallel") in module.source
     storage = module.data.storage
     assert storage.threads == 80_000 and storage.arena == 2 * 240_000
     a = random(3, 20_000)
     np.testing.assert_allclose(module(a), 2 * (2 * a + 1) + 1, rtol=1e-6)
     assert len(module._free) == 1
+    # what a forked process runs, on one thread
+    alone = module.data.serial_text
+    assert "thread_number" not in alone[alone.index("Kernel of") :] and "prange" not in alone
+    serial = NetworkModule(replace(module.data, text=alone, serial_text=""), module.params)
+    np.testing.assert_array_equal(serial(a), module(a))
     module.release_memory()
     assert not module._free
     np.testing.assert_allclose(module(a), 2 * (2 * a + 1) + 1, rtol=1e-6)
@@ -230,8 +240,6 @@ def test_a_compiled_module(tmp_path: Any, capfd: Any) -> None:
     a, out = inputs[0], np.empty((3, 20_000), "float32")
     run, given = module.bound(a, out)
     before = len(module._free)
-    import tracemalloc
-
     tracemalloc.start()
     try:
         run(*given)
@@ -498,3 +506,24 @@ def test_dense_layers_of_odd_sizes() -> None:
         wanted = wanted @ arrays[w].T
     module = parts.module([x], [tensor], arrays)
     np.testing.assert_allclose(module(given), wanted, rtol=1e-5)
+
+
+def test_the_data_of_a_module_as_json() -> None:
+    module, arrays = residual(Parts("c"), vectors)
+    data = module.data
+    text = json.dumps(to_data(data))
+    again = from_data(json.loads(text), data.text, data.serial_text)
+    assert replace(again, target=data.target) == data
+    x = random(4, 6, 8)
+    loaded = NetworkModule(again, module.params)
+    np.testing.assert_array_equal(loaded(x), module(x))
+    with pytest.raises(BuildError, match="was loaded from its source"):
+        _ = loaded.machine_nest
+    with pytest.raises(BuildError, match="have format 2, but this version .* reads 1"):
+        from_data({**to_data(data), "format": 2}, data.text)
+    for key in ("entry", "signature", "storage", "plan", "calls"):
+        broken = {k: v for k, v in json.loads(text).items() if k != key}
+        with pytest.raises(BuildError, match="damaged"):
+            from_data(broken, data.text)
+        with pytest.raises(BuildError, match="damaged"):
+            from_data({**broken, key: 7 if key != "entry" else None, "calls": 7}, data.text)

@@ -226,8 +226,8 @@ class NetworkModule:
 
     def _threads(self) -> Callable[[], int]:
         """Return a function that returns the greatest number of threads of a parallel loop."""
-        alone = self.target.kind == "python" or thread_safety.left_behind()
-        if alone or not self._data.storage.threads:
+        alone = not self._data.serial_text or thread_safety.left_behind()
+        if alone or self.target.kind == "python" or not self._data.storage.threads:
             return lambda: 1
         if self.target.kind == "c":
             of_openmp = library(self._path, self._data.fastmath).omp_get_max_threads
