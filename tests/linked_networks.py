@@ -15,7 +15,7 @@ from schedlang.target import Target
 class Parts:
     """The calls of a network so far; its tensors are placeholders."""
 
-    def __init__(self, target: str = "python") -> None:
+    def __init__(self, target: str | Target = "python") -> None:
         self.target = Target.of(target)
         self.calls: list[KernelCall] = []
 

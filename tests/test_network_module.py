@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 import pickle
+import subprocess
+import sys
 import threading
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +28,7 @@ from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, Function, Num, Type, View
 from schedlang.machine.scratch import byte_array, with_scratch
 from schedlang.machine.verify import verify_machine
+from schedlang.networks.data import from_data, to_data
 from schedlang.networks.module import NetworkModule
 from schedlang.networks.program import KernelCall, module_data
 from schedlang.runtime.bundle import bundle
@@ -92,7 +100,7 @@ def test_the_text_of_a_module(golden: Golden) -> None:
 
 def test_the_machine_nest_of_a_module(golden: Golden) -> None:
     """The interpreter runs it; each tensor has one view, and equal kernels one function."""
-    module, arrays = residual(Parts("cpu"), vectors)
+    module, arrays = residual(Parts(Target("cpu", vector_bytes=32)), vectors)
     nest = module.machine_nest
     golden(nest)
     x, out = random(4, 6, 8), np.zeros((4, 6, 8), "float32")
@@ -181,11 +189,17 @@ def test_kernels_allocate_nothing(target: str) -> None:
     module = parts.module([x], [out])
     body = module.source[module.source.index("Kernel of") :]
     assert "heap_array" not in body and "sl_allocated" not in body
+    assert ("prange" if target == "python" else "omp parallel") in module.source
     storage = module.data.storage
     assert storage.threads == 80_000 and storage.arena == 2 * 240_000
     a = random(3, 20_000)
     np.testing.assert_allclose(module(a), 2 * (2 * a + 1) + 1, rtol=1e-6)
     assert len(module._free) == 1
+    # what a forked process runs, on one thread
+    alone = module.data.serial_text
+    assert "thread_number" not in alone[alone.index("Kernel of") :] and "prange" not in alone
+    serial = NetworkModule(replace(module.data, text=alone, serial_text=""), module.params)
+    np.testing.assert_array_equal(serial(a), module(a))
     module.release_memory()
     assert not module._free
     np.testing.assert_allclose(module(a), 2 * (2 * a + 1) + 1, rtol=1e-6)
@@ -230,8 +244,6 @@ def test_a_compiled_module(tmp_path: Any, capfd: Any) -> None:
     a, out = inputs[0], np.empty((3, 20_000), "float32")
     run, given = module.bound(a, out)
     before = len(module._free)
-    import tracemalloc
-
     tracemalloc.start()
     try:
         run(*given)
@@ -250,6 +262,39 @@ def test_a_compiled_module(tmp_path: Any, capfd: Any) -> None:
     exec(compile(text.replace("cache=True, ", ""), "rows_alone.py", "exec"), names)
     w = module.params[: 240_000].view("float32").reshape(3, 20_000)
     np.testing.assert_array_equal(names["rows"](a, params=names["pack"]({"w": w})), out)
+
+
+FORKED = """
+import multiprocessing, warnings
+import numpy as np
+from tests.test_network_module import compiled_rows, random
+
+module, expected = compiled_rows()
+a = random(3, 20_000)
+np.testing.assert_allclose(module(a), expected(a), rtol=1e-5)
+
+def work(k):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        return module(a + np.float32(k)), [w.category.__name__ for w in said]
+
+with multiprocessing.get_context("fork").Pool(1) as pool:
+    for k, (found, said) in enumerate(pool.map(work, range(2))):
+        np.testing.assert_allclose(found, expected(a + np.float32(k)), rtol=1e-5)
+        assert set(said) <= {"ForkWarning"}, said
+np.testing.assert_allclose(module(a), expected(a), rtol=1e-5)
+print("done")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_module_in_a_forked_process() -> None:
+    root = Path(__file__).parent.parent
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED], cwd=root, capture_output=True, text=True, timeout=500
+    )
+    assert done.returncode == 0 and done.stdout.strip() == "done", done.stdout + done.stderr
 
 
 def test_arguments_are_checked_in_the_users_names() -> None:
@@ -369,7 +414,7 @@ def test_empty_and_single_elements() -> None:
 
 def test_what_cannot_be_linked() -> None:
     parts = Parts()
-    x, n = sl.placeholder((8,), name="x"), sl.var("n")
+    x = sl.placeholder((8,), name="x")
     one = parts.add("one", relu, x)
     out = parts.add("out", relu, one)
     with pytest.raises(BuildError, match="part one reads x before it is computed"):
@@ -380,8 +425,6 @@ def test_what_cannot_be_linked() -> None:
         parts.data([x], [out, out])
     with pytest.raises(BuildError, match="part one writes one, which is known before"):
         parts.data([x, one], [out])
-    with pytest.raises(BuildError, match="t has the symbolic extent n, .* build the network for"):
-        parts.data([x, sl.placeholder((n,), name="t")], [out])
     call = parts.calls[0]
     wrong = KernelCall("one", call.nest, call.signature, (x,))
     with pytest.raises(BuildError, match="part one takes 2 arguments, but 1 are named"):
@@ -498,3 +541,101 @@ def test_dense_layers_of_odd_sizes() -> None:
         wanted = wanted @ arrays[w].T
     module = parts.module([x], [tensor], arrays)
     np.testing.assert_allclose(module(given), wanted, rtol=1e-5)
+
+
+def test_the_data_of_a_module_as_json() -> None:
+    module, arrays = residual(Parts("c"), vectors)
+    data = module.data
+    text = json.dumps(to_data(data))
+    again = from_data(json.loads(text), data.text, data.serial_text)
+    assert replace(again, target=data.target) == data
+    x = random(4, 6, 8)
+    loaded = NetworkModule(again, module.params)
+    np.testing.assert_array_equal(loaded(x), module(x))
+    with pytest.raises(BuildError, match="was loaded from its source"):
+        _ = loaded.machine_nest
+    with pytest.raises(BuildError, match="have format 2, but this version .* reads 1"):
+        from_data({**to_data(data), "format": 2}, data.text)
+    for key in ("entry", "signature", "storage", "plan", "calls"):
+        broken = {k: v for k, v in json.loads(text).items() if k != key}
+        with pytest.raises(BuildError, match="damaged"):
+            from_data(broken, data.text)
+        with pytest.raises(BuildError, match="damaged"):
+            from_data({**broken, key: 7 if key != "entry" else None, "calls": 7}, data.text)
+
+
+def symbolic(target: str) -> tuple[NetworkModule, Any]:
+    """Return a network of batches of any size, with a branch, a parameter and scratch."""
+    n = sl.var("n")
+    parts = Parts(target)
+    x, w = sl.placeholder((n, 5), name="x"), sl.placeholder((5, 5), name="w")
+    one = parts.add("one", dense, x, w)
+    two = parts.add("two", relu, one)
+    three = parts.add(
+        "three", lambda a: sl.compute((n, 2, 5), lambda i, k, j: a[i, j] * (k + 1), name="t"), two
+    )
+
+    def folded(a: sl.Tensor, b: sl.Tensor) -> sl.Tensor:
+        return sl.compute((n, 5), lambda i, j: a[i, 0, j] + a[i, 1, j] + b[i, j], name="folded")
+
+    four = parts.add("four", folded, three, two)
+    out = parts.add("out", relu, four)
+    array = random(5, 5)
+
+    def expected(a: np.ndarray) -> np.ndarray:
+        return 4 * np.maximum(a @ array.T, 0)
+
+    return parts.module([x], [out], {w: array}), expected
+
+
+@pytest.mark.parametrize("target", ["python", "c"])
+def test_symbolic_sizes(target: str) -> None:
+    """The memory is planned at the sizes of each call, once for each."""
+    module, expected = symbolic(target)
+    for n in (4, 1, 0, 9, 4, 2):
+        a = random(n, 5)
+        np.testing.assert_allclose(module(a), expected(a), rtol=1e-5, atol=1e-6)
+    assert max(m.arena for m in module._free) == module.memory_at(n=9).peak
+    # one and two share memory, beside three; then four takes over that of two
+    assert module.memory_at(n=9).peak == 192 + 384
+    assert {p.name: p.in_place_of for p in module.memory_at(n=9).placed}["two"] == "one"
+    data = module.data
+    again = from_data(json.loads(json.dumps(to_data(data))), data.text, data.serial_text)
+    assert replace(again, target=data.target) == data
+    a = random(3, 5)
+    loaded = NetworkModule(again, module.params)
+    np.testing.assert_array_equal(loaded(a), module(a))
+    with pytest.raises(BuildError, match=r"depends on the sizes of a call\n.*memory_at\(n=...\)"):
+        _ = module.memory
+    with pytest.raises(CallTypeError, match="its sizes are n, got m"):
+        module.memory_at(m=3)
+    with pytest.raises(CallError, match=r"network net: argument 0 \(x: float32\[n, 5\]\)"):
+        module(random(3, 6))
+
+
+def test_sizes_that_cannot_be() -> None:
+    n = sl.var("n")
+    parts = Parts()
+    x = sl.placeholder((n,), name="x")
+    one = parts.add("one", relu, x)
+    with pytest.raises(BuildError, match="its parameter x has the extent n"):
+        parts.data([sl.placeholder((n,), name="y")], [one], [x])
+    checked = replace(parts.calls[0], checked_by_size=True)
+    with pytest.raises(BuildError, match="part one checks its reads against the sizes"):
+        module_data("net", [x], [one], [], [checked], Target("python"))
+    # a size that is an argument itself
+    parts = Parts()
+    size = sl.var("k")
+    first = parts.add(
+        "first", lambda k: sl.compute((k,), lambda i: sl.cast(i, "float32"), name="t"), size
+    )
+    out = parts.add("out", relu, first)
+    module = parts.module([size], [out])
+    assert module(5).tolist() == [0, 1, 2, 3, 4] and module(0).size == 0
+    assert module.memory_at(k=100).peak == 448
+    k = sl.reduce_axis(size, name="r")
+    total = parts.add(
+        "total", lambda a: sl.compute((1,), lambda i: sl.sum(a[k], axis=k), name="total"), first
+    )
+    with pytest.raises(BuildError, match="first has the extent k, which no input determines"):
+        parts.data([], [total])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from textwrap import dedent
 from types import ModuleType
@@ -11,7 +12,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.runtime.files import load_kernel
-from schedlang.runtime.numba_compiler import KernelCompiler, PartCompiler, SharedCompiler
+from schedlang.runtime.numba_compiler import PARTS, KernelCompiler, PartCompiler, SharedCompiler
 
 HEAD = """
 from numba import njit, prange
@@ -60,6 +61,13 @@ def test_a_function_of_two_names_is_compiled_once(tmp_path: Path) -> None:
     # a part has no machine code of its own, and says so
     with pytest.raises(TypeError):
         module.third(a, b)
+    # in another process the machine code comes from the disk, and no part gets a compiler
+    del sys.modules[module.__name__]
+    again = load_kernel(Path(module.__file__), "sharing_kernel")
+    b[:] = c[:] = d[:] = 1
+    again.sharing_kernel(a, b, c, d)
+    assert not (b.any() or c.any() or d.any()) and not again.sharing_kernel.stats.cache_misses
+    assert PARTS in vars(again) and PARTS not in vars(module)
 
 
 LOOPS = """

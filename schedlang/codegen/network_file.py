@@ -99,12 +99,13 @@ def with_comments(
 
 def render_network(
     nest: Nest, source: Source, functions: Sequence[Sequence[Line]], about: Sequence[str],
-    storage: Storage, fastmath: bool, compiled: bool,
+    storage: Storage, fastmath: bool, compiled: bool, alone: bool = True,
 ) -> Listing:  # fmt: skip
     """Return the file of a network whose arguments are those of ``nest``.
 
     ``functions`` are those of ``source`` with comments. The entry takes the arguments of ``nest``,
     and then what ``storage`` has. ``compiled`` chooses numba's intrinsics or their Python twins.
+    Without ``alone`` the file has no public function: its memory is planned by the caller.
     """
     extra = any(arg.dtype == "bfloat16" for arg in nest.args)
     extra = extra or any(p.dtype == "bfloat16" for p in storage.params)
@@ -113,11 +114,13 @@ def render_network(
         given = given.replace("from numba import njit", "from numba import config, njit", 1)
     head = network_head(nest, about)
     parts = [head, given, "", options(fastmath, compiled), *_tables(storage)]
-    public = _public(nest, source, storage, compiled)
-    helpers = [*helpers_of(public), _BYTES.strip(), *([_PACK.strip()] if storage.params else [])]
-    exported = [source.public, *(["PARAMS", "pack"] if storage.params else [])]
-    texts = [*map(plain, helpers), plain(public), plain(f"__all__ = {sorted(exported)}")]
-    return Listing(tuple(apart([plain("\n".join(parts)), *functions, *texts], 2)))
+    public = _public(nest, source, storage, compiled) if alone else ""
+    helpers = [*helpers_of(public), _BYTES.strip()] if public or storage.params else []
+    helpers += [_PACK.strip()] if storage.params else []
+    exported = [source.public] if alone else []
+    exported += ["PARAMS", "pack"] if storage.params else []
+    texts = [*helpers, *([public] if public else []), f"__all__ = {sorted(exported)}"]
+    return Listing(tuple(apart([plain("\n".join(parts)), *functions, *map(plain, texts)], 2)))
 
 
 def _tables(storage: Storage) -> list[str]:

@@ -7,7 +7,7 @@ and arrays of bytes, in which everything else has its place.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Union
 
 from schedlang.errors import VerifyError
@@ -20,14 +20,17 @@ from schedlang.machine.nodes import (
     For,
     Function,
     If,
+    Load,
     Reg,
     Run,
     Stmt,
     Value,
     View,
+    children,
     walk,
 )
 from schedlang.machine.passes.equal import shape_of
+from schedlang.machine.rewrite import with_children
 from schedlang.machine.verify import verify_machine
 
 Parameter = Union[Array, Reg]
@@ -48,7 +51,10 @@ class Call:
 
 @dataclass(frozen=True)
 class Place:
-    """Where ``array`` is: its ``count`` elements begin at byte ``start`` of ``whole``."""
+    """Where ``array`` is: its ``count`` elements begin at byte ``start`` of ``whole``.
+
+    The numbers may be loaded from a parameter of the linked nest.
+    """
 
     array: Array
     whole: Array
@@ -123,6 +129,7 @@ def link(
     called = tuple(entries[call.nest] for call in calls)
     names = Names({*reserved, entry_name, *(f.name for f in functions)})
     given = {key: _with_name(p, names.fresh(p.name)) for key, p in parameters.items()}
+    arrays = {id(p): given[key] for key, p in parameters.items()}
     body: list[Stmt] = []
     for call, function in zip(calls, called):
         for key in dict.fromkeys(call.args):
@@ -132,10 +139,11 @@ def link(
             if place is None:
                 raise VerifyError(f"linking {name}: nothing is known of {key!r}")
             array = given[key] = _with_name(place.array, names.fresh(place.array.name))
-            whole = next((g for k, g in given.items() if parameters.get(k) is place.whole), None)
+            whole = arrays.get(id(place.whole))
             if not (isinstance(array, Array) and isinstance(whole, Array)):
                 raise VerifyError(f"linking {name}: {key} is in no array that the entry takes")
-            body.append(View(array, whole, place.start, place.count))
+            start, length = (_with_arrays(v, arrays) for v in (place.start, place.count))
+            body.append(View(array, whole, start, length))
         body.append(Run(function, tuple(given[key] for key in call.args), note=call.note))
     entry = Function(entry_name, tuple(given[key] for key in parameters), tuple(body))
     texts = {key: text for call in calls for key, text in call.nest.texts.items()}
@@ -187,6 +195,14 @@ def _with_calls(body: Body, names: Mapping[str, str]) -> Body:
         else:
             found.append(stmt)
     return tuple(found)
+
+
+def _with_arrays(value: Value, arrays: Mapping[int, Any]) -> Value:
+    """Return ``value`` with loads of the ``arrays``, which are known by what they replace."""
+    operands = [_with_arrays(v, arrays) for v in children(value)]
+    if isinstance(value, Load):
+        value = replace(value, array=arrays.get(id(value.array), value.array))
+    return with_children(value, operands) if operands else value
 
 
 def _with_name(parameter: Any, name: str) -> Any:

@@ -52,7 +52,12 @@ def cached(key: str, target: Target) -> ModuleData | None:
 
 
 def store(key: str, data: ModuleData) -> None:
-    """Write the data of a module, complete or not at all; a full disk costs only the time."""
+    """Write the data of a module, complete or not at all; a full disk costs only the time.
+
+    A module with symbolic sizes is not written: it is linked again in each process.
+    """
+    if data.sized is not None:
+        return
     path, temporary = _path(key), ""
     try:
         path.parent.mkdir(exist_ok=True)

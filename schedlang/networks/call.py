@@ -7,6 +7,7 @@ next one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from schedlang.codegen.network_file import Storage
 from schedlang.errors import CallError, CallTypeError, nearest
 from schedlang.expr.dtypes import array_dtype
 from schedlang.machine.scratch import ALIGNMENT
+from schedlang.networks.sized_memory import SizedMemory
 
 
 def new_bytes(size: int) -> np.ndarray:
@@ -79,43 +81,90 @@ def usable(params: np.ndarray, storage: Storage) -> np.ndarray:
     return made
 
 
+@dataclass(frozen=True)
+class Memory:
+    """Memory for one call: ``arrays``, of ``arena`` bytes and for so many ``threads``."""
+
+    arena: int
+    threads: int
+    arrays: tuple[np.ndarray, ...]
+
+
+# the sizes and plans of the latest calls that are kept
+MOST_PLANS = 64
+
+
+class Layouts:
+    """The layouts of the arena at the sizes of calls, each planned once.
+
+    ``positions`` are the names of sizes and their places among the flat arguments.
+    """
+
+    def __init__(self, sized: SizedMemory, positions: Sequence[tuple[str, int]]) -> None:
+        self._sized = sized
+        self._positions = positions
+        self._known: dict[tuple[int, ...], tuple[int, np.ndarray]] = {}
+
+    def __call__(self, flat: Sequence[Any]) -> tuple[int, np.ndarray]:
+        """Return the bytes of the arena for these arguments, and the places in it."""
+        key = tuple(int(flat[position]) for _, position in self._positions)
+        found = self._known.get(key)
+        if found is None:
+            plan = self._sized.plan({n: v for (n, _), v in zip(self._positions, key)})
+            if len(self._known) >= MOST_PLANS:
+                self._known.clear()
+            found = self._known[key] = max(plan.peak, ALIGNMENT), self._sized.places(plan)
+        return found
+
+
 def started(
     function: Callable[..., None], params: Sequence[np.ndarray], storage: Storage,
-    threads: Callable[[], int], free: list[tuple[int, tuple[np.ndarray, ...]]],
+    threads: Callable[[], int], free: list[Memory], layouts: Layouts | None = None,
     poison: bool = False,
 ) -> Callable[..., None]:  # fmt: skip
     """Return a function of the flat arguments that calls ``function`` with memory behind them.
 
     ``threads`` returns the greatest number of threads of a parallel loop. ``free`` are the memories
-    that no call uses: calls take from it and return to it. ``poison`` fills the arena with NaNs
-    before each call.
+    that no call uses: calls take from it and return to it. ``layouts`` are those of an arena that
+    depends on sizes. ``poison`` fills the arena with NaNs before each call.
     """
-    if not storage.arena and not storage.threads:
-        given = tuple(params)
-        return lambda *flat: function(*flat, *given)
+    fixed, has_threads = storage.arena, storage.threads > 0
 
-    def memory(count: int) -> tuple[int, tuple[np.ndarray, ...]]:
-        arena = [new_bytes(storage.arena)] if storage.arena else []
-        scratch = [new_bytes(storage.threads * count)] if storage.threads else []
-        return count, (*params, *arena, *scratch)
+    def memory(size: int, count: int) -> Memory:
+        arena = [new_bytes(size)] if size else []
+        scratch = [new_bytes(storage.threads * count)] if has_threads else []
+        return Memory(size, count, (*params, *arena, *scratch))
+
+    def taken(size: int) -> Memory:
+        count = threads() if has_threads else 1
+        try:
+            found = free.pop()
+        except IndexError:
+            found = memory(size, count)
+        if found.arena < size or found.threads < count:
+            found = memory(size, count)
+        if poison:
+            for array in found.arrays[len(params) :]:
+                array.fill(0xFF)
+        return found
 
     def start(*flat: Any) -> None:
-        count = threads() if storage.threads else 1
+        found = taken(fixed)
         try:
-            taken = free.pop()
-        except IndexError:
-            taken = memory(count)
-        if taken[0] < count:
-            taken = memory(count)
-        try:
-            if poison:
-                for array in taken[1][len(params) :]:
-                    array.fill(0xFF)
-            function(*flat, *taken[1])
+            function(*flat, *found.arrays)
         finally:
-            free.append(taken)
+            free.append(found)
 
-    return start
+    def start_sized(*flat: Any) -> None:
+        assert layouts is not None
+        size, places = layouts(flat)
+        found = taken(size)
+        try:
+            function(*flat, *found.arrays, places)
+        finally:
+            free.append(found)
+
+    return start if layouts is None else start_sized
 
 
-__all__ = ["new_bytes", "pack", "started", "usable"]
+__all__ = ["Layouts", "Memory", "new_bytes", "pack", "started", "usable"]

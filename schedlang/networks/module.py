@@ -16,9 +16,10 @@ from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BuildError, CallError, CallTypeError, explain
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.passes.call_stamps import with_call_stamps
-from schedlang.networks.call import pack, started, usable
+from schedlang.networks.call import Layouts, Memory, pack, started, usable
 from schedlang.networks.memory import MemoryPlan
 from schedlang.networks.program import CallData, ModuleData
+from schedlang.networks.sized_memory import SizedMemory
 from schedlang.runtime import files, thread_safety
 from schedlang.runtime.advice import advice
 from schedlang.runtime.arrays import empty_like_library
@@ -54,7 +55,7 @@ class NetworkModule:
         self._function: Any = None
         self._lock: Lock | None = None
         self._start: Callable[..., None] | None = None
-        self._free: list[tuple[int, tuple[np.ndarray, ...]]] = []
+        self._free: list[Memory] = []
 
     @property
     def name(self) -> str:
@@ -76,8 +77,40 @@ class NetworkModule:
 
     @property
     def memory(self) -> MemoryPlan:
-        """The place of each tensor between kernels."""
+        """The place of each tensor between kernels; see :meth:`memory_at` if it depends on sizes.
+
+        Raises :class:`~schedlang.errors.BuildError` then.
+        """
+        if self._data.plan is None:
+            names = ", ".join(f"{name}=..." for name, _ in self._sizes())
+            raise BuildError(
+                explain(
+                    f"memory of network {self.name}", "it depends on the sizes of a call",
+                    f"Use memory_at({names}).",
+                )
+            )  # fmt: skip
         return self._data.plan
+
+    def memory_at(self, **sizes: int) -> MemoryPlan:
+        """Return the place of each tensor between kernels at the ``sizes`` of a call, by name.
+
+        Raises :class:`~schedlang.errors.CallTypeError` for one that is missing or unknown.
+        """
+        names = [name for name, _ in self._sizes()]
+        if sorted(names) != sorted(sizes):
+            wanted = ", ".join(names) if names else "none"
+            raise CallTypeError(
+                f"memory_at of network {self.name}: its sizes are {wanted}, got "
+                f"{', '.join(sizes) if sizes else 'none'}"
+            )
+        return self._data.plan or cast(SizedMemory, self._data.sized).plan(sizes)
+
+    def _sizes(self) -> list[tuple[str, int]]:
+        """Return the name of each size, and its position among the arguments of the function."""
+        signature = self._data.signature
+        found = [(p.name, k) for k, p in enumerate(signature.parameters) if p.is_size]
+        first = len(signature.parameters)
+        return [*found, *((name, first + k) for k, name in enumerate(signature.sizes))]
 
     @property
     def calls(self) -> tuple[CallData, ...]:
@@ -136,14 +169,15 @@ class NetworkModule:
     def _numba_types(self) -> list[Any]:
         from numba import types
 
-        more = len(self._behind()) * [types.Array(types.uint8, 1, "C")]
-        return [*numba_types(self._data.signature), *more]
+        of_bytes, of_places = (types.Array(t, 1, "C") for t in (types.uint8, types.int64))
+        behind = [of_bytes if kind == "uint8" else of_places for kind in self._behind()]
+        return [*numba_types(self._data.signature), *behind]
 
-    def _behind(self) -> list[int]:
-        """Return the sizes of the arrays that the function takes behind the arguments."""
-        storage = self._data.storage
-        sizes = (storage.param_bytes, storage.arena, storage.threads)
-        return [size for size in sizes if size]
+    def _behind(self) -> list[str]:
+        """Return the dtypes of the arrays that the function takes behind the arguments."""
+        storage, sized = self._data.storage, self._data.sized is not None
+        given = (storage.param_bytes > 0, sized or storage.arena > 0, storage.threads > 0)
+        return ["uint8"] * sum(given) + ["int64"] * sized
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         if self._fast_call is not None and not named:
@@ -194,17 +228,8 @@ class NetworkModule:
         path = files.write(text, f"{self.name}_times")
         called = {call.function for call in self._data.calls}
         function = getattr(files.load_kernel(path, self._data.entry, called), self._data.entry)
-        if kind == "python":
-            function = interpreted(function, self.name, str(path), "network")
-        elif self._lock is not None:
-            function = one_at_a_time(function, self._lock)
         _, flat = self.bound(*args)
-        storage = self._data.storage
-        params = [self._params] if storage.params else []
-        start = started(
-            lambda *given: function(*given, times), params, storage, self._threads(), self._free
-        )
-        return start, flat
+        return self._with_memory(lambda *given: function(*given, times), str(path)), flat
 
     def release_memory(self) -> None:
         """Free the memory that no running call uses; the next call allocates its own again."""
@@ -241,22 +266,28 @@ class NetworkModule:
 
     def _starter(self) -> Callable[..., None]:
         """Return the callable that a call starts."""
-        function, kind = self._loaded(), self.target.kind
+        self._start = self._with_memory(self._loaded(), self.path)
+        return self._start
+
+    def _with_memory(self, function: Callable[..., None], path: str) -> Callable[..., None]:
+        """Return ``function``, of the file at ``path``, called with memory behind its arguments."""
+        kind = self.target.kind
         if kind == "python":
-            function = interpreted(function, self.name, self.path, "network")
+            function = interpreted(function, self.name, path, "network")
         elif self._lock is not None:
             function = one_at_a_time(function, self._lock)
         storage = self._data.storage
         params = [self._params] if storage.params else []
-        self._start = started(
-            function, params, storage, self._threads(), self._free, kind == "python"
+        sized = self._data.sized
+        layouts = None if sized is None else Layouts(sized, self._sizes())
+        return started(
+            function, params, storage, self._threads(), self._free, layouts, kind == "python"
         )
-        return self._start
 
     def _threads(self) -> Callable[[], int]:
         """Return a function that returns the greatest number of threads of a parallel loop."""
-        alone = self.target.kind == "python" or thread_safety.left_behind()
-        if alone or not self._data.storage.threads:
+        alone = not self._data.serial_text or thread_safety.left_behind()
+        if alone or self.target.kind == "python" or not self._data.storage.threads:
             return lambda: 1
         if self.target.kind == "c":
             of_openmp = library(self._path, self._data.fastmath).omp_get_max_threads

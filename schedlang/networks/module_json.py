@@ -18,7 +18,8 @@ FORMAT, VERSION = "schedlang.network_module", 1
 
 
 def module_to_json(data: ModuleData) -> str:
-    """Return the data of a module, without its machine nest, as JSON text."""
+    """Return the data of a module of fixed sizes, without its machine nest, as JSON text."""
+    assert data.plan is not None
     signature = data.signature
     parameters = [
         [p.name, p.dtype, list(p.shape), p.is_output, p.is_scalar] for p in signature.parameters

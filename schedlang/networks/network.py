@@ -14,6 +14,7 @@ import numpy as np
 from schedlang.autotune.database import Database
 from schedlang.autotune.runner.task import Limits
 from schedlang.compute.tensor import Tensor, check_name, declared
+from schedlang.errors import NetworkError
 from schedlang.ir.printer import bytes_text
 from schedlang.markup.text import printable
 from schedlang.networks.cache import cache_key, cached, store
@@ -133,8 +134,18 @@ class Network:
 
     @property
     def memory(self) -> MemoryPlan:
-        """The place of each tensor between the kernels, in one arena."""
-        return self._linked().plan
+        """The place of each tensor between the kernels, in one arena.
+
+        Raises :class:`~schedlang.errors.NetworkError` for a network with symbolic sizes, whose
+        memory is planned at each size.
+        """
+        found = self._linked().plan
+        if found is None:
+            raise NetworkError(
+                f"memory of network {self.name}: it depends on the sizes of a call; "
+                "net.module.memory_at(...) has it for given ones"
+            )
+        return found
 
     @property
     def module(self) -> NetworkModule:

@@ -6,11 +6,9 @@ that it is given. Nothing here schedules or compiles.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import count
-from math import prod
-from typing import Any, Optional, Union
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Optional
 
 from schedlang.codegen.c_source import c_file, c_functions, reserved
 from schedlang.codegen.listing import Line, Listing, spans
@@ -35,33 +33,14 @@ from schedlang.ir.printer import bytes_text
 from schedlang.machine.link import Call, Linked, Place, link
 from schedlang.machine.names import RESERVED, SAVED, identifier
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import INDEX, Array, Num, Reg
+from schedlang.machine.nodes import INDEX, Array, Load, Num, Reg, Value
 from schedlang.machine.passes.serial import serial
-from schedlang.machine.scratch import ALIGNMENT, Scratch, aligned, byte_array, with_scratch
-from schedlang.networks.memory import Lifetime, MemoryPlan, plan_memory
+from schedlang.machine.scratch import ALIGNMENT, BYTES, Scratch, aligned, byte_array, with_scratch
+from schedlang.networks.memory import MemoryPlan, plan_memory
+from schedlang.networks.roles import Given, KernelCall, Roles, bytes_of, shape_of
+from schedlang.networks.sized_memory import SizedMemory
 from schedlang.runtime.parameters import Signature, signature_of
 from schedlang.target import Target
-
-Given = Union[Tensor, Var]
-
-
-@dataclass(frozen=True, eq=False)
-class KernelCall:
-    """A call of a kernel in a network.
-
-    ``nest`` and ``signature`` are those of the kernel, as :func:`schedlang.build` makes it.
-    ``args`` are the tensors of the network (and scalars) that it is given for the parameters of the
-    signature. ``stages`` and ``layers`` are what it computes, and ``schedule`` is a short text of
-    how, for comments.
-    """
-
-    name: str
-    nest: MachineNest
-    signature: Signature
-    args: tuple[Given, ...]
-    stages: tuple[str, ...] = ()
-    layers: tuple[str, ...] = ()
-    schedule: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,8 +63,9 @@ class ModuleData:
     """The data of a module: its text, and what a call of it needs.
 
     ``entry`` is the function that runs, and ``public`` the one that a file offers. ``serial_text``
-    is the text without parallel loops, empty if there are none. ``machine`` is the linked nest,
-    which only the process that linked it has, and those that it was pickled for.
+    is the text without parallel loops, empty if there are none. The memory between calls is as
+    ``plan`` says, or, if it depends on the sizes of a call, as ``sized`` does. ``machine`` is the
+    linked nest, which only the process that linked it has, and those that it was pickled for.
     """
 
     public: str
@@ -95,9 +75,10 @@ class ModuleData:
     serial_text: str
     signature: Signature
     storage: Storage
-    plan: MemoryPlan
+    plan: Optional[MemoryPlan]
     calls: tuple[CallData, ...]
     fastmath: bool = False
+    sized: Optional[SizedMemory] = None
     machine: Optional[MachineNest] = field(default=None, compare=False)
 
 
@@ -111,7 +92,7 @@ def module_data(
     keeps; all else that ``calls`` write is stored in the arena.
 
     Raises :class:`~schedlang.errors.BuildError` for a target other than ``"cpu"``, ``"python"`` and
-    ``"c"``, for calls that read what nothing computes, and for tensors of symbolic size.
+    ``"c"``, for calls that read what nothing computes, and for sizes that no argument determines.
     """
     if target.kind not in ("cpu", "python", "c"):
         raise BuildError(
@@ -125,216 +106,113 @@ def module_data(
     if public in RESERVED or public in NAMES or public in SAVED or public in HELPERS:
         # the file imports or defines something under that name
         public = f"{public}_"
-    flow = _Flow(name, inputs, outputs, params, calls)
-    nest = _arguments(public, flow)
+    roles = Roles(name, inputs, outputs, params, calls)
+    nest = _arguments(public, roles)
     scratch: dict[MachineNest, Scratch] = {}
     for call in calls:
         if call.nest not in scratch:
             scratch[call.nest] = with_scratch(call.nest)
     kernels = [scratch[call.nest] for call in calls]
-    places = _param_places(flow)
-    plan = plan_memory(*flow.lifetimes(kernels))
-    ends = (aligned(p.start + max(1, _bytes(t))) for t, p in places.items())
-    # what has no elements has a place, too
-    arena = max(plan.peak, ALIGNMENT) if plan.placed else 0
+    places = _param_places(roles)
+    ends = (aligned(p.start + max(1, bytes_of(t))) for t, p in places.items())
     threads = max((k.per_thread for k in kernels), default=0)
-    storage = Storage(tuple(places.values()), max(ends, default=0), arena, threads)
-    linked = _linked(public, flow, nest, kernels, places, plan, storage, target)
-    return _with_text(public, flow, nest, linked, plan, storage, target, fastmath)
+    storage = Storage(tuple(places.values()), max(ends, default=0), 0, threads)
+    memory: MemoryPlan | SizedMemory
+    if nest.sizes or any(isinstance(given, Var) and given.is_size for given in inputs):
+        memory = roles.sized(nest, kernels)
+    else:
+        memory = plan_memory(*roles.lifetimes(kernels))
+        # what has no elements has a place, too
+        arena = max(memory.peak, ALIGNMENT) if memory.placed else 0
+        storage = replace(storage, arena=arena)
+    linked = _linked(public, roles, nest, kernels, places, memory, storage, target)
+    return _with_text(public, roles, nest, linked, memory, storage, target, fastmath)
 
 
-def _bytes(tensor: Tensor) -> int:
-    return prod(_shape(tensor)) * itemsize(tensor.dtype)
-
-
-def _shape(tensor: Tensor) -> tuple[int, ...]:
-    assert all(isinstance(extent, int) for extent in tensor.shape)
-    return tuple(tensor.shape)
-
-
-def _arguments(name: str, flow: _Flow) -> Nest:
+def _arguments(name: str, roles: Roles) -> Nest:
     """Return a nest without statements that takes the arguments of a network."""
-    buffers: list[Any] = []
-    for given in (*flow.inputs, *flow.outputs):
-        if isinstance(given, Var):
-            buffers.append(given)
-        else:
-            buffers.append(Buffer(flow.named(given), given.dtype, given.shape, tensor=given))
-    results = tuple(buffers[len(flow.inputs) :])
-    return Nest(name, tuple(buffers), results, Block(()))
+    buffers = [roles.buffer(given) for given in (*roles.inputs, *roles.outputs)]
+    results: Any = tuple(buffers[len(roles.inputs) :])
+    return Nest(name, tuple(buffers), results, Block(()), roles.sizes)
 
 
-class _Flow:
-    """The tensors of a network by what they are, each with a name of its own.
-
-    ``written`` and ``last`` are the calls that write it, and that use it last.
-    """
-
-    def __init__(
-        self, name: str, inputs: Sequence[Given], outputs: Sequence[Tensor],
-        params: Sequence[Tensor], calls: Sequence[KernelCall],
-    ) -> None:  # fmt: skip
-        self.name, self.calls = name, calls
-        self.inputs, self.outputs, self.params = inputs, outputs, params
-        self._names: dict[Hashable, str] = {}
-        self._taken: set[str] = set()
-        self.written: dict[Tensor, int] = {}
-        self.last: dict[Tensor, int] = {}
-        for given in (*inputs, *outputs, *params):
-            self.named(given)
-        self._check()
-        known = {*inputs, *params}
-        for position, call in enumerate(calls):
-            self._call(position, call, known)
-        for tensor in outputs:
-            if tensor not in self.written:
-                raise self.error(f"nothing computes its output {tensor.name}")
-
-    def named(self, given: Given) -> str:
-        """Return the name of a tensor or a scalar, which no other one has."""
-        return self._named(given, given.name)
-
-    def _named(self, key: Hashable, wanted: str) -> str:
-        if key not in self._names:
-            name = next(n for n in _numbered(wanted) if n not in self._taken)
-            self._taken.add(name)
-            self._names[key] = name
-        return self._names[key]
-
-    def error(self, why: str) -> BuildError:
-        return BuildError(f"module of network {self.name}: {why}")
-
-    def _check(self) -> None:
-        given = [t for t in (*self.inputs, *self.outputs, *self.params) if isinstance(t, Tensor)]
-        for tensor in given:
-            if given.count(tensor) > 1:
-                raise self.error(
-                    f"{tensor.name} stands twice among its inputs, outputs and params; give a copy "
-                    "a stage of its own"
-                )
-        tensors = [*given, *(t for c in self.calls for t in c.args if isinstance(t, Tensor))]
-        for tensor in tensors:
-            for extent in tensor.shape:
-                if not isinstance(extent, int):
-                    raise self.error(
-                        f"{tensor.name} has the symbolic extent {extent}, and its memory is "
-                        "planned ahead: build the network for each size that you need"
-                    )
-
-    def _call(self, position: int, call: KernelCall, known: set[Given]) -> None:
-        parameters = call.signature.parameters
-        if len(parameters) != len(call.args):
-            raise self.error(
-                f"part {call.name} takes {len(parameters)} arguments, but {len(call.args)} are "
-                "named"
-            )
-        for p, given in zip(parameters, call.args):
-            if isinstance(given, Tensor):
-                if (p.dtype, tuple(p.shape)) != (given.dtype, tuple(given.shape)):
-                    raise self.error(
-                        f"part {call.name} takes {p}, but {given.name} is {given.dtype}"
-                        f"[{', '.join(map(str, given.shape))}]"
-                    )
-                self.last[given] = position
-            if not p.is_output:
-                if given not in known:
-                    raise self.error(f"part {call.name} reads {given.name} before it is computed")
-                continue
-            assert isinstance(given, Tensor)
-            if given in known:
-                raise self.error(
-                    f"part {call.name} writes {given.name}, which is known before it runs"
-                )
-            self.written[given] = position
-            self.named(given)
-        known.update(t for p, t in zip(parameters, call.args) if p.is_output)
-
-    @property
-    def stored(self) -> list[Tensor]:
-        """The tensors in the arena, in the order in which they are written."""
-        return [t for t in self.written if t not in self.outputs]
-
-    def lifetimes(
-        self, kernels: Sequence[Scratch]
-    ) -> tuple[list[Lifetime], list[tuple[str, str]]]:
-        """Return what the arena holds, and what may take over the memory of what."""
-        stored = self.stored
-        found = [
-            Lifetime(self.named(t), _bytes(t), self.written[t], self.last[t]) for t in stored
-        ]
-        for position, kernel in enumerate(kernels):
-            if kernel.shared:
-                name = self.scratch_name(position)
-                found.append(Lifetime(name, kernel.shared, position, position))
-        pairs: list[tuple[str, str]] = []
-        for call in self.calls:
-            for out, given in sorted(call.signature.in_place):
-                a, b = call.args[out], call.args[given]
-                # the nest allows it for each of its arguments, so the tensor must be given once
-                if a in stored and b in stored and call.args.count(b) == 1:
-                    pairs.append((self.named(a), self.named(b)))
-        return found, pairs
-
-    def scratch_name(self, position: int) -> str:
-        return self._named(("scratch", position), f"{self.calls[position].name}_scratch")
-
-
-def _numbered(name: str) -> Iterator[str]:
-    """Yield ``name``, and then with 1, 2, ... behind it."""
-    yield name
-    for number in count(1):
-        yield f"{name}_{number}"
-
-
-def _param_places(flow: _Flow) -> dict[Tensor, ParamPlace]:
+def _param_places(roles: Roles) -> dict[Tensor, ParamPlace]:
     """Return the places of the parameters that calls read, in the order in which they do."""
-    used = dict.fromkeys(t for call in flow.calls for t in call.args if isinstance(t, Tensor))
-    params, start = set(flow.params), 0
+    used = dict.fromkeys(t for call in roles.calls for t in call.args if isinstance(t, Tensor))
+    params, start = set(roles.params), 0
     found: dict[Tensor, ParamPlace] = {}
     for tensor in used:
         if tensor in params:
-            found[tensor] = ParamPlace(flow.named(tensor), start, tensor.dtype, _shape(tensor))
-            start = aligned(start + _bytes(tensor))
+            found[tensor] = ParamPlace(roles.named(tensor), start, tensor.dtype, shape_of(tensor))
+            start = aligned(start + bytes_of(tensor))
     return found
 
 
 def _linked(
-    public: str, flow: _Flow, nest: Nest, kernels: Sequence[Scratch],
-    params: dict[Tensor, ParamPlace], plan: MemoryPlan, storage: Storage, target: Target,
+    public: str, roles: Roles, nest: Nest, kernels: Sequence[Scratch],
+    params: dict[Tensor, ParamPlace], memory: MemoryPlan | SizedMemory, storage: Storage,
+    target: Target,
 ) -> Linked:  # fmt: skip
     """Return the linked nest of a network."""
     dtypes: dict[Given, Array | Reg] = {}
-    for call, kernel in zip(flow.calls, kernels):
+    for call, kernel in zip(roles.calls, kernels):
         dtypes.update(zip(call.args, kernel.nest.entry.parameters))
     parameters: dict[Hashable, Array | Reg] = {}
-    for given, arg in zip((*flow.inputs, *flow.outputs), nest.args):
+    for given, arg in zip((*roles.inputs, *roles.outputs), nest.args):
         parameters[given] = _parameter(arg, dtypes.get(given))
-    extras = [
-        ("params", storage.param_bytes), ("arena", storage.arena), ("threads", storage.threads)
-    ]  # fmt: skip
+    sizes: dict[str, Hashable] = {v.name: v for v in roles.inputs if isinstance(v, Var)}
+    for size in roles.sizes:
+        parameters[size] = Reg(identifier(size.name))
+        sizes[size.name] = size
+    sized = isinstance(memory, SizedMemory)
     wholes: dict[str, Array] = {}
-    for key, size in extras:
-        if size:
-            name = "thread_scratch" if key == "threads" else key
-            wholes[key] = byte_array(name, Var("bytes") if key == "threads" else size)
-            parameters[key] = wholes[key]
+    for key, size_of, needed in (
+        ("params", storage.param_bytes, storage.param_bytes > 0),
+        ("arena", Var("bytes") if sized else storage.arena, sized or storage.arena > 0),
+        ("thread_scratch", Var("bytes"), storage.threads > 0),
+    ):
+        if needed:
+            parameters[key] = wholes[key] = byte_array(key, size_of)
+    table = Array("places", Buffer("places", "int64", (Var("count"),)))
+    if sized:
+        parameters["places"] = table
+    numbers = {name: k for k, name in enumerate(memory.names)} if sized else {}
+
+    def stored(name: str, dtype: str, shape: Sequence[Any], size: int) -> Place:
+        """Return the place of an array in the arena; ``size`` is that of its elements, if known."""
+        array = Array(identifier(name), Buffer(name, dtype, tuple(shape)))
+        if isinstance(memory, MemoryPlan):
+            start: Value = Num(memory.offset(name))
+            return Place(array, wholes["arena"], start, Num(size // itemsize(dtype)))
+        start, length = (
+            Load("load", table, Num(2 * numbers[name] + k), INDEX) for k in range(2)
+        )
+        return Place(array, wholes["arena"], start, length)
+
     places: dict[Hashable, Place] = {}
     for tensor, place in params.items():
-        places[tensor] = _place(tensor, place.name, dtypes[tensor], wholes["params"], place.start)
-    for tensor in flow.stored:
-        name = flow.named(tensor)
-        start = plan.offset(name)
-        places[tensor] = _place(tensor, name, dtypes[tensor], wholes["arena"], start)
+        used = dtypes[tensor]
+        assert isinstance(used, Array)
+        array = Array(identifier(place.name), Buffer(place.name, used.dtype, tensor.shape))
+        length = Num(bytes_of(tensor) // itemsize(used.dtype))
+        places[tensor] = Place(array, wholes["params"], Num(place.start), length)
+    for tensor in roles.stored:
+        used = dtypes[tensor]
+        assert isinstance(used, Array)
+        size = 0 if sized else bytes_of(tensor)
+        places[tensor] = stored(roles.named(tensor), used.dtype, tensor.shape, size)
     calls: list[Call] = []
-    for position, (call, kernel) in enumerate(zip(flow.calls, kernels)):
-        args: list[Hashable] = list(call.args)
+    for position, (call, kernel) in enumerate(zip(roles.calls, kernels)):
+        args: list[Hashable] = [
+            sizes[a.name] if isinstance(a, Var) and a.name in sizes else a for a in call.args
+        ]
+        args += [sizes[name] for name in call.signature.sizes]
         if kernel.shared:
-            name = flow.scratch_name(position)
-            array, at = byte_array(name, kernel.shared), Num(plan.offset(name))
-            places[name] = Place(array, wholes["arena"], at, Num(kernel.shared))
+            name = roles.scratch_name(position)
+            places[name] = stored(name, BYTES, (kernel.shared,), kernel.shared)
             args.append(name)
         if kernel.per_thread:
-            args.append("threads")
+            args.append("thread_scratch")
         calls.append(Call(kernel.nest, tuple(args), printable(", ".join(call.layers))))
     taken = [*NAMES, *HELPERS, public]
     if target.kind == "c":
@@ -353,43 +231,43 @@ def _parameter(arg: Buffer | Var, used: Array | Reg | None) -> Array | Reg:
     return Array(name, Buffer(name, dtype, arg.shape))
 
 
-def _place(tensor: Tensor, name: str, used: Array | Reg, whole: Array, start: int) -> Place:
-    assert isinstance(used, Array)
-    array = Array(identifier(name), Buffer(name, used.dtype, tensor.shape))
-    return Place(array, whole, Num(start), Num(_bytes(tensor) // itemsize(used.dtype)))
-
-
 def _with_text(
-    public: str, flow: _Flow, nest: Nest, linked: Linked, plan: MemoryPlan, storage: Storage,
-    target: Target, fastmath: bool,
+    public: str, roles: Roles, nest: Nest, linked: Linked, memory: MemoryPlan | SizedMemory,
+    storage: Storage, target: Target, fastmath: bool,
 ) -> ModuleData:  # fmt: skip
     """Return the data of a module, with its text."""
     machine = linked.nest
     names = [f.name for f in machine.functions]
-    about = _about(flow, linked, storage)
-    comments = _comments(flow, linked)
+    about = _about(roles, linked, storage)
+    comments = _comments(roles, linked)
 
-    listing, functions = _printed(machine, nest, about, comments, storage, target, fastmath)
+    alone = isinstance(memory, MemoryPlan)
+    listing, functions = _printed(
+        machine, nest, about, comments, storage, target, fastmath, alone
+    )
     serial_text = ""
     if any(f.parallel for f in machine.functions):
         made = serial(machine)
-        serial_text = _printed(made, nest, about, comments, storage, target, fastmath)[0].text
+        serial_text = _printed(
+            made, nest, about, comments, storage, target, fastmath, alone
+        )[0].text
     lines = dict(zip(names, spans(listing, functions)))
     first = {kernel[-1]: lines[kernel[0]][0] for kernel in linked.kernels}
     calls = tuple(
         CallData(call.name, function, (first[function], lines[function][1]), call.stages,
                  call.layers)
-        for call, function in zip(flow.calls, linked.called)
+        for call, function in zip(roles.calls, linked.called)
     )  # fmt: skip
+    plan, sized = (memory, None) if isinstance(memory, MemoryPlan) else (None, memory)
     return ModuleData(
         public, target, machine.entry.name, listing.text, serial_text,
-        signature_of(nest, frozenset()), storage, plan, calls, fastmath, machine,
+        signature_of(nest, frozenset()), storage, plan, calls, fastmath, sized, machine,
     )  # fmt: skip
 
 
 def _printed(
     machine: MachineNest, nest: Nest, about: Sequence[str], comments: Mapping[str, Sequence[str]],
-    storage: Storage, target: Target, fastmath: bool,
+    storage: Storage, target: Target, fastmath: bool, alone: bool,
 ) -> tuple[Listing, list[list[Line]]]:  # fmt: skip
     """Return the file of a linked nest, and the lines of each of its functions."""
     names = [f.name for f in machine.functions]
@@ -400,18 +278,21 @@ def _printed(
     source = source_of(machine, nest.name)
     functions = with_comments(source.functions, names, comments)
     compiled = target.kind != "python"
-    return render_network(nest, source, functions, about, storage, fastmath, compiled), functions
+    made = render_network(nest, source, functions, about, storage, fastmath, compiled, alone)
+    return made, functions
 
 
-def _about(flow: _Flow, linked: Linked, storage: Storage) -> list[str]:
+def _about(roles: Roles, linked: Linked, storage: Storage) -> list[str]:
     """Return the lines of a header about the network."""
-    calls, kernels = len(flow.calls), len(linked.kernels)
+    calls, kernels = len(roles.calls), len(linked.kernels)
     text = f"{_counted(calls, 'call')} of {_counted(kernels, 'kernel')}."
     if storage.params:
         arrays = _counted(len(storage.params), "array")
         text += f" `params` has {arrays} in {bytes_text(storage.param_bytes)}."
     if storage.arena:
         text += f" `arena` has the arrays between calls in {bytes_text(storage.arena)}."
+    elif any(p.name == "places" for p in linked.nest.entry.parameters):
+        text += " `places` has the first byte in `arena` and the length of each array between calls."
     if storage.threads:
         text += f" `thread_scratch` has {bytes_text(storage.threads)} for each thread."
     return [text]
@@ -421,11 +302,11 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _comments(flow: _Flow, linked: Linked) -> dict[str, list[str]]:
+def _comments(roles: Roles, linked: Linked) -> dict[str, list[str]]:
     """Return the lines above the first function of each kernel: its parts, stages and schedule."""
     found: dict[str, list[str]] = {}
     for functions in linked.kernels:
-        runs = [c for c, name in zip(flow.calls, linked.called) if name == functions[-1]]
+        runs = [c for c, name in zip(roles.calls, linked.called) if name == functions[-1]]
         lines = [f"Kernel of {', '.join(call.name for call in runs)}"]
         if runs[0].stages:
             lines[0] += f": {', '.join(runs[0].stages)}"

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import Body, For, If, Stmt
+from schedlang.machine.nodes import INDEX, Body, Fn, For, If, Num, Stmt, Value, View
+from schedlang.machine.rewrite import swapped
+
+# a thread's number is known only where parallel loops run
+_NUMBER: dict[Value, Value] = {Fn("thread_number", (), INDEX): Num(0)}
 
 
 def serial(nest: MachineNest) -> MachineNest:
-    """Return ``nest`` without parallel loops."""
+    """Return ``nest`` without parallel loops; its only thread has number 0."""
     functions = (replace(f, body=_body(f.body), parallel=False) for f in nest.functions)
     return replace(nest, functions=tuple(functions))
 
@@ -23,6 +27,8 @@ def _statement(stmt: Stmt) -> Stmt:
         return replace(stmt, body=_body(stmt.body), parallel=False)
     if isinstance(stmt, If):
         return replace(stmt, body=_body(stmt.body), orelse=_body(stmt.orelse))
+    if isinstance(stmt, View):
+        return swapped(stmt, _NUMBER)
     return stmt
 
 

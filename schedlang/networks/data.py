@@ -1,0 +1,97 @@
+"""The data of a module as JSON values, so that it can be stored beside its text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from schedlang.codegen.network_file import ParamPlace, Storage
+from schedlang.errors import BuildError
+from schedlang.networks.memory import Lifetime, MemoryPlan, Placed
+from schedlang.networks.program import CallData, ModuleData
+from schedlang.networks.sized_memory import SizedMemory
+from schedlang.runtime.parameters import Parameter, Signature
+from schedlang.target import Target
+
+FORMAT = 1
+
+
+def to_data(data: ModuleData) -> dict[str, Any]:
+    """Return what ``data`` says besides its texts and its machine nest, as JSON values."""
+    plan = None if data.plan is None else asdict(data.plan)
+    sized = None if data.sized is None else asdict(data.sized)
+    if data.sized is not None and sized is not None:
+        sized["signature"] = _signature_data(data.sized.signature)
+    return {
+        "format": FORMAT, "public": data.public, "target": data.target.kind, "entry": data.entry,
+        "signature": _signature_data(data.signature), "storage": asdict(data.storage),
+        "plan": plan, "sized": sized, "calls": [asdict(call) for call in data.calls],
+        "fastmath": data.fastmath,
+    }  # fmt: skip
+
+
+def from_data(found: Mapping[str, Any], text: str, serial_text: str = "") -> ModuleData:
+    """Return the data of a module from :func:`to_data` and from its texts.
+
+    Raises :class:`~schedlang.errors.BuildError` for what :func:`to_data` does not return.
+    """
+    if found.get("format") != FORMAT:
+        raise BuildError(
+            f"the data of a network have format {found.get('format')!r}, but this version of "
+            f"schedlang reads {FORMAT}: save the network again"
+        )
+    try:
+        storage = dict(found["storage"])
+        params = tuple(ParamPlace(**_tuples(p)) for p in storage.pop("params"))
+        plan, sized = found["plan"], found["sized"]
+        if (plan is None) == (sized is None):
+            raise ValueError("one of plan and sized is needed")
+        return ModuleData(
+            str(found["public"]), Target(str(found["target"])), str(found["entry"]), text,
+            serial_text, _signature(found["signature"]), Storage(params, **storage),
+            None if plan is None else _plan(plan),
+            tuple(CallData(**_tuples(c)) for c in found["calls"]), bool(found["fastmath"]),
+            None if sized is None else _sized(sized),
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BuildError(
+            f"the data of a network are damaged ({type(error).__name__}: {error}): save the "
+            "network again"
+        ) from None
+
+
+def _signature_data(signature: Signature) -> dict[str, Any]:
+    return {**asdict(signature), "in_place": sorted(signature.in_place)}
+
+
+def _signature(found: Mapping[str, Any]) -> Signature:
+    rest = dict(found)
+    parameters = tuple(Parameter(**_tuples(p)) for p in rest.pop("parameters"))
+    in_place = frozenset(_tuples(rest.pop("in_place")))
+    return Signature(parameters=parameters, in_place=in_place, **_tuples(rest))
+
+
+def _plan(found: Mapping[str, Any]) -> MemoryPlan:
+    rest = dict(found)
+    return MemoryPlan(tuple(Placed(**p) for p in rest.pop("placed")), **rest)
+
+
+def _sized(found: Mapping[str, Any]) -> SizedMemory:
+    return SizedMemory(
+        _signature(found["signature"]), tuple(Parameter(**_tuples(p)) for p in found["tensors"]),
+        _tuples(found["lives"]), tuple(Lifetime(**s) for s in found["scratch"]),
+        _tuples(found["in_place"]),
+    )  # fmt: skip
+
+
+def _tuples(value: Any) -> Any:
+    """Return a JSON value with tuples in place of lists."""
+    if isinstance(value, (list, tuple)):
+        return tuple(_tuples(item) for item in value)
+    if isinstance(value, Mapping):
+        return {key: _tuples(item) for key, item in value.items()}
+    return value
+
+
+__all__ = ["FORMAT", "from_data", "to_data"]
