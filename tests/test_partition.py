@@ -405,9 +405,9 @@ def test_the_picture_of_a_partition() -> None:
     flipped = sl.named("flipped", topi.transpose(input_of(16, 16, name="Y")))
     picture = sl.plot.partition(partition([sl.named("sum", topi.add(rest, a)), flipped]))
     assert [(box.name, box.lines, box.layer, box.output) for box in picture.data] == [
-        ("flipped", ("float32[16, 16]", "moves 2048 B", "1 stage"), 0, True),
         ("a", ("float32[4, 8]", "512 FLOP", "1 stage"), 0, False),
         ("b", ("float32[4, 8]", "576 FLOP", "3 stages"), 1, True),
+        ("flipped", ("float32[16, 16]", "moves 2048 B", "1 stage"), 0, True),
     ]  # fmt: skip
     assert "Blue are convolutions and products; grey stages that only move" in picture.caption
     with pytest.raises(PlotError, match="the network has 0 parts, and a picture 1 to 120"):
