@@ -290,6 +290,11 @@ def test_cuts_end_parts() -> None:
     out = [dense(flipped, "four"), dense(flipped, "five")]
     found = partition(out, cut="flipped")
     assert stages(found) == [("three", "flipped"), ("four",), ("five",)]
+    # neither may a result stay inside that is read beyond an end
+    gate = dense(x, "gate")
+    middle = sl.named("middle", topi.sigmoid(gate))
+    swish = sl.named("swish", topi.multiply(gate, middle))
+    assert stages(partition(swish, cut=["middle"])) == [("gate",), ("middle",), ("swish",)]
     # an end of the network, or of a part, is one already
     assert stages(partition(y, cut=["two", "act"])) == stages(partition(y))
 
