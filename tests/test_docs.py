@@ -3,9 +3,9 @@
 The blocks of a file run in order in one namespace. The ``text`` or ``diff`` block that follows
 is compared with the printed text; a line ``...`` stands for any lines. A block opened with
 ``python refused`` must raise a SchedlangError, whose message is compared likewise. A block opened
-with ``python slow`` runs only in a slow test, and one opened with ``python torch`` or ``python refused
-torch`` only where that library is installed. ``pytest tests/test_docs.py --update-golden``
-refreshes the text blocks.
+with ``python slow`` runs only in a slow test, and one opened with ``python torch`` or ``python
+refused torch`` only where that library is installed. ``pytest tests/test_docs.py
+--update-golden`` refreshes the text blocks.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ def _traced(
                 f"from_torch: the example input {value.name} is computed; give a placeholder of "
                 "its shape and dtype, or a torch.Tensor"
             )
-        shape = [
+        shape: list[Any] = [
             extents.setdefault(e, _BATCH if k == 0 else _LENGTH + 2 * len(extents))
             if isinstance(e, Var) else e
             for k, e in enumerate(value.shape)

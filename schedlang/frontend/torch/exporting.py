@@ -113,7 +113,7 @@ def _check_mode(module: Any) -> None:
             continue
         if found == "_InstanceNorm" and not layer.track_running_stats:
             continue
-        if not found and getattr(layer, "dropout", 0) and "RNNBase" in kinds:
+        if not found and "RNNBase" in kinds and layer.dropout:
             does = f"drops elements at random between its layers (dropout={layer.dropout})"
         if not found and "MultiheadAttention" in kinds and layer.dropout:
             does = f"drops weights at random (dropout={layer.dropout})"
