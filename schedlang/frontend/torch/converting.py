@@ -181,7 +181,10 @@ def _check_known(nodes: Sequence[Any], layers: Mapping[Any, Layer]) -> None:
     names = list(counted(str(node.target) for node in missing))
     why = "this operator has no form here"
     hint = "Write it with operators that have a form; docs/networks.md lists them."
-    if _word(first) in _OF_DATA:
+    if getattr(getattr(first.meta.get("val"), "dtype", None), "is_complex", False):
+        why = "it makes complex numbers, and a network computes with real numbers"
+        hint = "Keep the real and the imaginary part in tensors of their own."
+    elif _word(first) in _OF_DATA:
         why = ("its result depends on the values of a tensor, and a network computes the same for "
                "all values")  # fmt: skip
         hint = "Keep all elements, and choose between values: torch.where(x > 0, x, 0)."

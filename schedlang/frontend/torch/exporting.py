@@ -8,7 +8,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import cache
 from typing import Any
 
@@ -27,14 +27,8 @@ _TRAINED = {
 }
 
 
-def exported(module: Any, examples: Examples) -> Any:
-    """Return the ``torch.export.ExportedProgram`` of a module in evaluation mode.
-
-    Raises :class:`~schedlang.errors.FrontendError` for a module that cannot be exported: in
-    training mode, quantized, or whose forward depends on the values of tensors.
-    """
-    import torch
-
+def check_module(module: Any) -> None:
+    """Raise for a module in training mode, with quantized layers, or weights without values."""
     _check_mode(module)
     layer = quantized_layer(module)
     if layer:
@@ -46,11 +40,22 @@ def exported(module: Any, examples: Examples) -> Any:
             )
         )
     _check_values(module)
+
+
+def exported(module: Any, examples: Examples) -> Any:
+    """Return the ``torch.export.ExportedProgram`` of a module.
+
+    Raises :class:`~schedlang.errors.FrontendError` for a module that cannot be exported, such as
+    one whose forward depends on the values of tensors.
+    """
+    import torch
+
     dims: dict[Var, Any] = {}
     spec = _dims(examples.sizes, dims)
     # PyTorch prints the graph of a module that fails; what the module prints itself is passed on
     printed = io.StringIO()
-    with torch.no_grad(), _quiet(), redirect_stdout(printed):
+    reports = io.StringIO()
+    with torch.no_grad(), _quiet(), redirect_stdout(printed), redirect_stderr(reports):
         try:
             program = torch.export.export(
                 module, examples.args, dict(examples.kwargs), strict=False,
@@ -59,6 +64,7 @@ def exported(module: Any, examples: Examples) -> Any:
         except Exception as error:
             raise _translated(module, error, dims) from error
     sys.stdout.write(printed.getvalue())
+    sys.stderr.write(reports.getvalue())
     return program
 
 
@@ -107,7 +113,7 @@ def _check_mode(module: Any) -> None:
             continue
         if found == "_InstanceNorm" and not layer.track_running_stats:
             continue
-        if not found and getattr(layer, "dropout", 0) and "RNNBase" in kinds:
+        if not found and "RNNBase" in kinds and layer.dropout:
             does = f"drops elements at random between its layers (dropout={layer.dropout})"
         if not found and "MultiheadAttention" in kinds and layer.dropout:
             does = f"drops weights at random (dropout={layer.dropout})"

@@ -14,7 +14,7 @@ from schedlang.frontend.imported import Imported
 from schedlang.frontend.names import Names
 from schedlang.frontend.torch.converting import Conversion
 from schedlang.frontend.torch.examples import Examples, examples_of, leaves, sizes_in
-from schedlang.frontend.torch.exporting import decomposed, exported
+from schedlang.frontend.torch.exporting import check_module, decomposed, exported
 from schedlang.frontend.torch.params import dtype_of, params_of
 
 
@@ -53,6 +53,7 @@ def from_torch(
                 "before torch.jit.",
             )
         )
+    check_module(module)
     examples = examples_of(module, example_inputs, kwargs, batch, dynamic_shapes)
     program = decomposed(exported(module, examples))
     _check_mutations(program.graph_signature)
