@@ -121,10 +121,10 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     names = list(dict.fromkeys(name for found in speeds.values() for name in found))
     figure, axes = plt.subplots(figsize=(8, 1.6 + 0.34 * len(works)), layout="constrained")
     for name in names:
-        points = [(speeds[w][name], at) for at, w in enumerate(works) if name in speeds[w]]
+        heights = [at for at, work in enumerate(works) if name in speeds[work]]
         mine = name == OURS.implementation
-        axes.scatter(*zip(*points), label=name, s=70 if mine else 28,
-                     marker="D" if mine else "o", zorder=3)  # fmt: skip
+        axes.scatter([speeds[works[at]][name] for at in heights], heights, label=name,
+                     s=70 if mine else 28, marker="D" if mine else "o", zorder=3)  # fmt: skip
     axes.set_yticks(range(len(works)), works)
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xscale("log")

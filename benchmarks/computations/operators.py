@@ -42,13 +42,13 @@ def global_pool(work: Work) -> list[sl.Tensor]:
 
 
 def lstm_sequence(work: Work) -> list[sl.Tensor]:
-    given = _given(work)
-    return [*given, topi.nn.lstm(*given)[0]]
+    X, Wi, Wh, Bi, Bh = _given(work)
+    return [X, Wi, Wh, Bi, Bh, topi.nn.lstm(X, Wi, Wh, Bi, Bh)[0]]
 
 
 def gru_sequence(work: Work) -> list[sl.Tensor]:
-    given = _given(work)
-    return [*given, topi.nn.gru(*given)]
+    X, Wi, Wh, Bi, Bh = _given(work)
+    return [X, Wi, Wh, Bi, Bh, topi.nn.gru(X, Wi, Wh, Bi, Bh)]
 
 
 def _given(work: Work) -> list[sl.Tensor]:
