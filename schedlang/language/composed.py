@@ -64,6 +64,8 @@ def _first_number(name: str) -> Callable[..., Expr]:
 def fmod(x: Any, y: Any) -> Expr:
     """Return the remainder with the sign of ``x``, as ``np.fmod`` and C do."""
     rest = binary("%", x, y)
+    if rest.dtype.startswith("uint"):
+        return rest
     if dtypes.is_integer(rest.dtype):
         # the least integer has no magnitude of its dtype, so that of the floats does not do
         apart = binary("^", binary("<", x, 0), binary("<", rest, 0))

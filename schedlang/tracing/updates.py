@@ -67,7 +67,7 @@ def updated_at(ufunc: Any, base: Value, item: Any, *values: Any) -> Value:
             )
         )
     if ufunc is np.subtract:
-        # not 0 - value, which is 0 for the values 0 and -0, while -0.0 - 0.0 is -0.0
+        # not 0 - value, which is 0.0 for 0.0 and would make a -0.0 positive
         value = -value.astype(base.dtype)
     return updated(base, items, value, combine)
 

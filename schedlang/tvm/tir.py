@@ -175,7 +175,9 @@ def _is_whole(value: Expr) -> bool:
 
 def fmod(a: ExprLike, b: ExprLike) -> Expr:
     """Return C's ``fmod``: the remainder with the sign of ``a``."""
-    return composed.fmod(as_expr(a), as_expr(b))
+    x, y = as_expr(a), as_expr(b)
+    whole = dtypes.is_integer(x.dtype) and dtypes.is_integer(y.dtype)
+    return truncmod(x, y) if whole else composed.fmod(x, y)
 
 
 def _integers(name: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
