@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from schedlang.compute.read import reads
 from schedlang.compute.tensor import ComputeOp, Tensor
@@ -36,8 +37,16 @@ class Access:
         >>> read.steps(i), read.steps(j), read.steps(j, 8)
         ((2, 0), (0, None), (0, 0))
         """
-        inner, moved = self._in_tile(axis, factor)
-        return tuple(_step(index, inner) for index in moved)
+        known = self._known.get((axis, factor))
+        if known is None:
+            inner, moved = self._in_tile(axis, factor)
+            known = self._known[axis, factor] = tuple(_step(index, inner) for index in moved)
+        return known
+
+    @cached_property
+    def _known(self) -> dict[tuple[Axis, int | None], tuple[int | None, ...]]:
+        """The steps that were asked for: tactics ask for the same ones again and again."""
+        return {}
 
     def fixed(self, axis: Axis, factor: int | None = None) -> bool:
         """Return whether the same element is read in all steps of ``axis``."""

@@ -17,6 +17,7 @@ from schedlang.autotune.tactics.cpu.tile_sizes import (
     Tile,
     choose_tile,
     lane_axes,
+    row_order,
     sums,
     tiles,
 )
@@ -98,6 +99,10 @@ def _outer(
     in_tile.remove(lane_loop)
     order = [lane_loop, *in_tile] if lane.transposed else [*in_tile, lane_loop]
     in_order(s, tensor, [*(x.axis for x in loops), *order])
+    if len(in_tile) > 1 and not lane.transposed and _written_out(head, in_tile):
+        # then no loop reads the sums, which stay in their registers to the end
+        for row in in_tile:
+            s[tensor].unroll(row)
     if lane.transposed:
         s[tensor].unroll(lane_loop)
         s[tensor].vectorize(order[-1])
@@ -106,6 +111,13 @@ def _outer(
     if work is not None:
         return OuterLoops(tensor, tuple(in_threads(s, head, loops, work, knobs)))
     return OuterLoops(tensor, tuple(Level(x.axis, (x.along,), x.extent) for x in loops))
+
+
+def _written_out(head: StageFacts, rows: Sequence[Axis]) -> bool:
+    """Return whether the rows of a tile are few and constant, so that they may be unrolled."""
+    long = [axis for axis in rows if is_long(axis)]
+    fixed = all(isinstance(axis.extent, int) for axis in long)
+    return fixed and prod(head.extents(long)) <= head.problem.target.vector_registers
 
 
 def _sums(
@@ -133,7 +145,7 @@ def _sums(
             # split, so that the tile of a symbolic axis has a constant extent
             over, inner[at] = s[local].split(op.axis[at], factor=size)
             outer.append(over)
-    rows = [inner[at] for at, _ in tile.rows]
+    rows = [inner[at] for at in row_order(stage, lane, tile)]
     across = inner[lane.at]
     rest = [*outer, *(a for a in inner if a is not across and a not in rows)]
     in_order(s, local, [*rest, *reduce, *rows, across])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, permutations
+from math import prod
 
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.access import Access
@@ -23,6 +24,9 @@ LEAST_TILES = 16
 MOST_TRANSPOSED, LEAST_TRANSPOSED = 2, 4
 # the fewest sums that keep a core's multiply-adds busy: their latency times their rate
 LEAST_SUMS = 8
+# of tiles that are larger than whole ones: how many are tried, and the most that the last one may
+# lack of a whole one, as a part of all points
+MOST_LARGER, MOST_WASTE = 4, 0.15
 # bytes of a cache line
 LINE = 64
 TILE = Knob(
@@ -59,7 +63,7 @@ class Tile:
 def lane_axes(stage: StageFacts, last: int) -> list[Lane]:
     """Return the data axes of a reduction that can be lanes; ``last`` is the contiguous one."""
     op, reads, width = stage.op, stage.reads, stage.width
-    found = []
+    found: list[Lane] = []
     for at, (axis, extent) in enumerate(zip(op.axis, stage.lengths)):
         if extent == 1:
             continue
@@ -73,7 +77,8 @@ def lane_axes(stage: StageFacts, last: int) -> list[Lane]:
             reused = any(read.fixed(a) for a in others)
             direct = read.tensor in op.input_tensors and _copied(op, read, reads, axis, lanes)
             if read.contiguous(axis, lanes):
-                packable += [read] if reused and direct else []
+                # rows of one vector are as a copy would have them
+                packable += [read] if reused and direct and extent > stage.width else []
             elif reused and direct:
                 packed.append(read)
             else:
@@ -84,7 +89,9 @@ def lane_axes(stage: StageFacts, last: int) -> list[Lane]:
         lane = Lane(at, tuple(packed), tuple(packable), transposed)
         if fits and tiles(stage, lane, last):
             found.append(lane)
-    return found
+    # in a layout of blocks, no other axis is as good as the vector of a block
+    blocks = [x for x in found if x.at == last and not x.packed and stage.lengths[last] == width]
+    return blocks or found
 
 
 def _copied(op: ComputeOp, read: Access, reads: Sequence[Access], axis: Axis, lanes: int) -> bool:
@@ -126,6 +133,7 @@ def tiles(
             return more
     if valid and not sizes:
         valid += _whole_lines(stage, lane, last, valid)
+        valid += _larger(stage, lane, last, valid)
     return sorted(valid, key=_largest) or found
 
 
@@ -151,6 +159,28 @@ def _whole_lines(
     ]  # fmt: skip
 
 
+def _larger(stage: StageFacts, lane: Lane, last: int, known: Sequence[Tile]) -> list[Tile]:
+    """Return larger tiles whose last one is smaller, if the ``known`` ones leave registers unused.
+
+    A larger tile reads its operands less often. For 7 by 7 pixels with channels in blocks, whole
+    tiles are one row of 7 high, and tiles of 2 rows read the weights half as often.
+    """
+    most = max(map(sums, known))
+    blocks = stage.lengths[lane.at] == stage.width and len(row_axes(stage, lane.at)) > 2
+    if not blocks or 2 * most > stage.problem.target.vector_registers:
+        return []
+    sizes = stage.lengths
+    found = [t for t in _fitting(stage, lane, last, sizes, short=True) if sums(t) > most]
+    fitting = [t for t in found if _waste(t, sizes) <= MOST_WASTE and _rest_fits(stage, lane, t)]
+    return sorted(fitting, key=_largest)[:MOST_LARGER]
+
+
+def _waste(tile: Tile, sizes: Sequence[int]) -> float:
+    """Return the part of the points of whole tiles along the rows that are past the last point."""
+    kept = prod(sizes[at] / (-(-sizes[at] // rows) * rows) for at, rows in tile.rows)
+    return 1 - kept
+
+
 def _utilization(tile: Tile, sizes: Sequence[int]) -> float:
     """Return the part of a core's multiply-adds that tiles use, smaller last tiles included."""
     # pairs of a number of tiles and the sums of each
@@ -171,7 +201,14 @@ def _best(found: Sequence[Tile]) -> list[Tile]:
 
 
 def _largest(tile: Tile) -> tuple[int, int, tuple[tuple[int, int], ...]]:
-    return -sums(tile), tile.vectors, tile.rows
+    """Return a key that sorts tiles: those with the most sums first.
+
+    Of several kinds of rows, long ones along the last axes come first: they are near in memory.
+    """
+    rows = tile.rows
+    if len(rows) > 1:
+        rows = tuple((-at, -count) for at, count in reversed(rows))
+    return -sums(tile), tile.vectors, rows
 
 
 def _rest_fits(stage: StageFacts, lane: Lane, tile: Tile) -> bool:
@@ -193,6 +230,14 @@ def _fitting(
     if not isinstance(extent, int) and not stage.little_padding(length, width):
         return []
     least = 1 if short else LEAST_TILES
+
+    known = _movements(stage, lane)
+
+    def fits(lanes: int, counts: Mapping[int, int]) -> bool:
+        """Return whether registers hold the sums of several kinds of rows, and their operands."""
+        operands = min(_held(known, lanes, order) for order in permutations(counts.items()))
+        return lanes * prod(counts.values()) + operands <= stage.problem.target.vector_registers
+
     most = max(1, min(MOST_VECTORS, -(-length // width)))
     whole = [v for v in range(1, most + 1) if length % (v * width) == 0]
     found = []
@@ -210,6 +255,8 @@ def _fitting(
             for counts in _row_counts([sizes[r] for r in chosen], room, cut, least):
                 rows_ = dict(zip(chosen, counts))
                 if lane.transposed and rows_[last] < min(LEAST_TRANSPOSED, sizes[last]):
+                    continue
+                if len(counts) > 1 and not fits(taken, rows_):
                     continue
                 found.append(Tile(vectors, tuple(rows_.items())))
     return found
@@ -231,9 +278,59 @@ def sums(tile: Tile) -> int:
     return found
 
 
+def row_order(stage: StageFacts, lane: Lane, tile: Tile) -> tuple[int, ...]:
+    """Return the axes of a tile's rows, outermost first, in the order that holds fewest operands.
+
+    An operand that an inner axis moves, and an outer one reads again, is held for all steps of the
+    inner one. With 2 blocks of channels inside of 14 pixels, the two vectors of weights are held;
+    the other way round it would be 14 pixels.
+    """
+    known = _movements(stage, lane)
+    # the first of equals, as the rows are listed
+    best = min(permutations(tile.rows), key=lambda order: _held(known, tile.vectors, order))
+    return tuple(at for at, _ in best)
+
+
+@dataclass(frozen=True)
+class _Movement:
+    """Whether a read moves along the lanes, and along which data axes, by position."""
+
+    lanes: bool
+    along: tuple[bool, ...]
+
+
+def _movements(stage: StageFacts, lane: Lane) -> list[_Movement]:
+    axes = stage.op.axis
+    return [
+        _Movement(
+            not read.fixed(axes[lane.at], stage.width),
+            tuple(not read.fixed(axis) for axis in axes),
+        )
+        for read in stage.reads
+    ]
+
+
+def _held(reads: Sequence[_Movement], vectors: int, order: Sequence[tuple[int, int]]) -> int:
+    """Return the registers of a tile's operands, if ``order`` are its rows, outermost first.
+
+    ``vectors`` are the registers of its lanes.
+    """
+    total, passing = 0, 0
+    for read in reads:
+        moves = [read.along[at] for at, _ in order]
+        if all(moves):
+            # each element is of one row, so that the next one takes its register
+            passing = 1
+            continue
+        again = moves.index(False)
+        kept = zip(order[again:], moves[again:])
+        total += (vectors if read.lanes else 1) * prod(n for (_, n), moving in kept if moving)
+    return total + passing
+
+
 def _subsets(rows: Sequence[int]) -> Iterator[tuple[int, ...]]:
     yield ()
-    for count in (1, 2):
+    for count in (1, 2, 3):
         yield from combinations(rows, count)
 
 
