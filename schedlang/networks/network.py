@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from threading import RLock
@@ -19,6 +19,7 @@ from schedlang.ir.printer import bytes_text
 from schedlang.markup.text import printable
 from schedlang.networks.cache import cache_key, cached, store
 from schedlang.networks.kernels import PartKernel, Source, kernel_of, part_kernels
+from schedlang.networks.layouts import blocked_layouts
 from schedlang.networks.memory import MemoryPlan
 from schedlang.networks.model import Recipe, check_outputs, model_of
 from schedlang.networks.module import NetworkModule
@@ -30,13 +31,15 @@ from schedlang.networks.progress import Setting
 from schedlang.networks.saving import load_saved, save
 from schedlang.networks.structure import filled
 from schedlang.networks.tuning import NetworkTuning, Work, tune
+from schedlang.networks.winograd import with_winograd
 from schedlang.target import Target, or_emulator
 
 
 def network(
     outputs: Any, params: Mapping[Tensor, Any] | None = None, target: Target | str | None = None,
     name: str = "network", database: Source = None, cut: Sequence[str] = (),
-    fuse: Sequence[Sequence[str]] = (), fold: bool = True,
+    fuse: Sequence[Sequence[str]] = (), fold: bool = True, layouts: bool = True,
+    winograd: bool = True,
 ) -> Network:  # fmt: skip
     """Return a graph of stages as one module: fused kernels, which one call runs in order.
 
@@ -45,7 +48,11 @@ def network(
     the inputs of a call. A model that was imported brings its own.
 
     What depends on the weights alone is computed once, ahead, and with ``fold`` the scales of batch
-    norms go into them (:func:`~schedlang.networks.prepare.prepare`). The stages are divided into
+    norms go into them (:func:`~schedlang.networks.prepare.prepare`). For a CPU, ``layouts`` puts
+    channels into blocks of a vector where that gains
+    (:func:`~schedlang.networks.layouts.blocked_layouts`), and ``winograd`` computes convolutions of
+    3 by 3 with fewer products where that is faster, with other rounding
+    (:func:`~schedlang.networks.winograd.with_winograd`). The stages are divided into
     parts, each of which becomes a kernel; ``cut`` and ``fuse`` override how
     (:func:`~schedlang.networks.partition.partition`). Parts that are equal but for names share a
     schedule and a kernel. A schedule comes from ``database``, by default the one in the cache
@@ -69,7 +76,18 @@ def network(
     model = model_of(outputs, params)
     check_outputs(model.outputs)
     where = or_emulator(Target.of(target))
-    prepared = prepare(model.outputs, model.params, fold)
+    on_cpu = not where.is_gpu
+
+    def rewritten(
+        outputs: tuple[Tensor, ...], weights: Collection[Tensor]
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        if layouts and on_cpu:
+            outputs = blocked_layouts(outputs, weights, where).outputs
+        if winograd and on_cpu:
+            outputs = with_winograd(outputs, weights).outputs
+        return outputs
+
+    prepared = prepare(model.outputs, model.params, fold, rewritten)
     divided = partition(prepared.outputs, cut, fuse, layers=model.layers)
     recipe = Recipe(
         check_name(name, "a network"), model.inputs, dict(model.layers), tuple(cut),

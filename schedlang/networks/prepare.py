@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -32,6 +32,7 @@ from schedlang.state.initial import stage_names
 
 # beyond so many operations a kernel, which takes seconds to compile, is faster than NumPy
 MOST_FLOPS = 2**31
+Rewrite = Callable[["tuple[Tensor, ...]", Collection[Tensor]], "tuple[Tensor, ...]"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,8 @@ class Prepared:
 
 
 def prepare(
-    outputs: Any, params: Mapping[Tensor, Any] | None = None, fold: bool = True
+    outputs: Any, params: Mapping[Tensor, Any] | None = None, fold: bool = True,
+    rewrite: Rewrite | None = None,
 ) -> Prepared:  # fmt: skip
     """Return a network in which all that depends on its weights alone is computed ahead.
 
@@ -95,6 +97,9 @@ def prepare(
     is a weight. The largest stages that depend on weights and constants alone become weights
     themselves. A stage that only copies its elements into a larger array stays, and so does one
     with symbolic sizes or scalar arguments. A scan is computed ahead as a whole or not at all.
+
+    ``rewrite`` is called with the outputs, after folding, and the weights, and returns outputs that
+    compute the same, such as those of :func:`~schedlang.networks.layouts.blocked_layouts`.
 
     With ``fold``, a scale after a convolution or a product goes into its weights:
     :func:`~schedlang.networks.folding.folded` says when, and how results change.
@@ -117,6 +122,8 @@ def prepare(
     given = {t: _checked(t, value) for t, value in (params or {}).items()}
     inputs = tuple(t for t in placeholders(tensors) if t not in given)
     whole, notes = folded(tensors, given) if fold else (tensors, ())
+    if rewrite is not None:
+        whole = rewrite(whole, given)
     ops = operations(whole)
     names = {op.outputs[0]: name for op, name in stage_names(ops).items()
              if not isinstance(op, PlaceholderOp)}  # fmt: skip
