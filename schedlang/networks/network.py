@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -13,6 +14,8 @@ import numpy as np
 
 from schedlang.autotune.database import Database
 from schedlang.autotune.runner.task import Limits
+from schedlang.compute.data import Graph
+from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor, check_name, declared
 from schedlang.errors import NetworkError
 from schedlang.ir.printer import bytes_text
@@ -176,13 +179,17 @@ class Network:
     @property
     def weights(self) -> dict[str, np.ndarray]:
         """The arrays of all weights that the module reads, by their names in its source."""
+        places = self._linked().storage.params
+        return {place.name: array for place, array in zip(places, self._weights().values())}
+
+    def _weights(self) -> dict[Tensor, np.ndarray]:
+        """Return the arrays of the weights, in the order in which the module has them."""
         with self._lock:
             if self._values is None:
                 self._values = self.prepared.values()
-            # a module has its weights in the order in which its calls read them
+            # that is the order in which its calls read them
             read = dict.fromkeys(t for part in self.partition.parts for t in part.reads)
-            arrays = [self._values[t] for t in read if t in self._values]
-            return {p.name: a for p, a in zip(self._linked().storage.params, arrays)}
+            return {t: self._values[t] for t in read if t in self._values}
 
     @property
     def source(self) -> str:
@@ -257,7 +264,7 @@ class Network:
         for one that exists already, and for a network that is not for ``target="cpu"``.
         """
         steps = {kernel.name: kernel.schedule.to_json() for kernel in self.kernels}
-        return save(folder, self.recipe, self.outputs, self._whole(), self.weights, steps)
+        return save(folder, self.recipe, self.outputs, self._whole(), self._weights(), steps)
 
     def _linked(self) -> ModuleData:
         """Return the data of the module, from the cache folder if it was built before."""
@@ -298,6 +305,16 @@ class Network:
             )  # fmt: skip
         return found
 
+    def __reduce__(self) -> Any:
+        steps = {kernel.name: kernel.schedule.to_json() for kernel in self.kernels}
+        read, weights = placeholders(self.outputs), self._weights()
+        places = {t: k for k, t in enumerate(read)}
+        recipe = replace(self.recipe, inputs=())
+        return _unpickled, (
+            Graph(self.outputs), recipe, [places[t] for t in self.inputs],
+            {places[t]: array for t, array in weights.items()}, self.target, steps,
+        )  # fmt: skip
+
     def __repr__(self) -> str:
         given = ", ".join(map(declared, self.inputs))
         made = ", ".join(map(declared, self.outputs))
@@ -334,11 +351,28 @@ def load(folder: str | os.PathLike[str], target: Target | str | None = None) -> 
     ('scaled', [3.0, 3.0, 3.0, 3.0])
     """
     found = load_saved(folder)
-    where = or_emulator(Target.of(target))
-    prepared = prepare(found.outputs, found.weights, fold=False)
-    recipe = found.recipe
+    return _again(found.recipe, found.outputs, found.weights, or_emulator(Target.of(target)),
+                  found.steps)  # fmt: skip
+
+
+def _again(
+    recipe: Recipe, outputs: tuple[Tensor, ...], weights: Mapping[Tensor, np.ndarray],
+    target: Target, steps: Mapping[str, str],
+) -> Network:  # fmt: skip
+    """Return a network whose graph was prepared before."""
+    prepared = prepare(outputs, weights, fold=False)
     divided = partition(prepared.outputs, recipe.cut, recipe.fuse, layers=recipe.layers)
-    return Network(recipe, prepared, divided, where, steps=found.steps)
+    return Network(recipe, prepared, divided, target, steps=steps)
+
+
+def _unpickled(
+    graph: Graph, recipe: Recipe, inputs: Sequence[int], weights: Mapping[int, np.ndarray],
+    target: Target, steps: Mapping[str, str],
+) -> Network:  # fmt: skip
+    read = placeholders(graph.tensors)
+    arrays = {read[k]: array for k, array in weights.items()}
+    recipe = replace(recipe, inputs=tuple(read[k] for k in inputs))
+    return _again(recipe, graph.tensors, arrays, target, steps)
 
 
 __all__ = ["Network", "load", "network"]

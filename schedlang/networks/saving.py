@@ -40,9 +40,10 @@ class Saved:
 
 def save(
     folder: str | os.PathLike[str], recipe: Recipe, outputs: Sequence[Tensor], data: ModuleData,
-    weights: Mapping[str, np.ndarray], steps: Mapping[str, str],
+    weights: Mapping[Tensor, np.ndarray], steps: Mapping[str, str],
 ) -> Path:  # fmt: skip
-    """Write a network to a new folder; ``weights`` are by their names in the module."""
+    """Write a network to a new folder; ``weights`` are those that the module reads, in its order.
+    """
     asked, path = f"save({os.fspath(folder)!r})", Path(folder)
     if data.target.kind != "cpu":
         raise NetworkError(
@@ -54,11 +55,11 @@ def save(
             explain(asked, "it exists already", "Give a new folder, or an empty one.")
         )
     read = placeholders(outputs)
-    order = _order(data, read)
+    named = dict(zip(weights, (place.name for place in data.storage.params)))
     manifest = {
         "format": FORMAT, "version": VERSION, "schedlang": __version__, "name": recipe.name,
         "graph": to_data(outputs), "inputs": [read.index(t) for t in recipe.inputs],
-        "weights": [[read.index(t), name] for name, t in order.items()],
+        "weights": [[read.index(t), name] for t, name in named.items()],
         "layers": dict(recipe.layers), "cut": list(recipe.cut),
         "fuse": [list(names) for names in recipe.fuse],
         "structure": structure.to_json(recipe.structure), "steps": dict(steps),
@@ -68,7 +69,8 @@ def save(
         made = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
         try:
             (made / SOURCE).write_text(bundle(data.text), encoding="utf-8")
-            np.savez(made / WEIGHTS, **dict(weights))  # type: ignore[arg-type]
+            arrays: dict[str, Any] = {name: weights[t] for t, name in named.items()}
+            np.savez(made / WEIGHTS, **arrays)
             (made / MANIFEST).write_text(json.dumps(manifest, allow_nan=False), encoding="utf-8")
             made.chmod(0o755)
             if path.exists():
@@ -118,15 +120,6 @@ def load_saved(folder: str | os.PathLike[str]) -> Saved:
             f"load({os.fspath(folder)!r}): this is no saved network: {what}{first_line(error)}"
         ) from None
     return Saved(recipe, outputs, weights, steps)
-
-
-def _order(data: ModuleData, read: Sequence[Tensor]) -> dict[str, Tensor]:
-    """Return the weights that a module reads, by their names in it."""
-    found: dict[str, Tensor] = {}
-    by_name = {t.name: t for t in read}
-    for place in data.storage.params:
-        found[place.name] = by_name[place.name]
-    return found
 
 
 def _weights(

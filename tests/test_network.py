@@ -1,0 +1,366 @@
+"""``sl.network``: whole networks beside the oracle, saved, loaded, tuned and measured."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang import topi
+from schedlang.errors import BuildError, CallError, CallTypeError, MissingNameError, NetworkError
+from schedlang.networks import cache
+from schedlang.networks.model import Model
+from schedlang.networks.module_json import module_from_json, module_to_json
+from schedlang.networks.network import Network
+from tests import networks
+
+
+def small(**options: Any) -> tuple[Network, Any, dict[sl.Tensor, np.ndarray], np.ndarray]:
+    """Return a small network, its output, its weights and an input."""
+    y, _, params = networks.resnet((1,), networks.basic, 8, 8)
+    net = sl.network(y, params, **{"target": "python", **options})
+    image = np.random.default_rng(1).standard_normal((1, 3, 8, 8)).astype("float32")
+    return net, y, params, image
+
+
+def expected(y: Any, params: dict[sl.Tensor, np.ndarray], image: np.ndarray) -> np.ndarray:
+    found: np.ndarray = sl.reference(y)(image=image, **{t.name: a for t, a in params.items()})
+    return found
+
+
+def mlp(**options: Any) -> tuple[Network, np.ndarray, np.ndarray, np.ndarray]:
+    """Return a network of two parts, its weights and an input."""
+    x, w, b = (sl.placeholder(s, name=n) for s, n in (((2, 8), "x"), ((4, 8), "w"), ((4,), "b")))
+    h = topi.nn.relu(sl.named("fc", topi.nn.dense(x, w, b)))
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(t.shape).astype("float32") for t in (w, b, x)]
+    out = sl.named("shares", topi.nn.softmax(h))
+    net = sl.network(out, {"w": given[0], "b": given[1]}, **{"target": "python", **options})
+    return net, *given  # type: ignore[return-value]
+
+
+def softmax_of(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+    h = np.maximum(x @ w.T + b, 0)
+    e = np.exp(h - h.max(1, keepdims=True))
+    found: np.ndarray = e / e.sum(1, keepdims=True)
+    return found
+
+
+def test_a_network_computes_what_its_stages_do() -> None:
+    net, y, params, image = small()
+    np.testing.assert_allclose(net(image), expected(y, params, image), rtol=1e-4, atol=1e-5)
+    kinds = {part.kind for part in net.partition}
+    assert {"product", "reduction"} <= kinds
+    assert [part for kernel in net.kernels for part in kernel.parts]
+    assert str(net.memory).startswith("memory: ")
+
+
+@pytest.mark.parametrize("options", [
+    {"layouts": False}, {"fold": False, "layouts": False, "winograd": False},
+])  # fmt: skip
+def test_rewriting_changes_no_result(options: dict[str, bool]) -> None:
+    net, y, params, image = small(**options)
+    np.testing.assert_allclose(net(image), expected(y, params, image), rtol=1e-4, atol=1e-5)
+    assert bool(net.prepared.folded) == options.get("fold", True)
+    named = {part.name for part in net.partition}
+    blocked = any(len(t.shape) == 5 for part in net.partition for t in part.writes)
+    assert blocked == options.get("layouts", True), named
+
+
+def test_compiled_and_as_c() -> None:
+    x = np.ones((2, 8), "float32")
+    for target in ("cpu", "c"):
+        if target == "c" and shutil.which("cc") is None:
+            continue
+        net, w, b, x = mlp(target=target)
+        np.testing.assert_allclose(net(x), softmax_of(x, w, b), rtol=1e-5)
+
+
+def test_a_call_takes_arrays_by_position_and_name_and_writes_out() -> None:
+    net, w, b, x = mlp()
+    want = softmax_of(x, w, b)
+    np.testing.assert_allclose(net(x=x), want, rtol=1e-5)
+    out = np.empty((2, 4), "float32")
+    assert net(x, out) is out
+    np.testing.assert_allclose(out, want, rtol=1e-5)
+
+
+def test_threads_call_at_once() -> None:
+    net, w, b, x = mlp(target="cpu")
+    want = softmax_of(x, w, b)
+    wrong: list[object] = []
+
+    def work() -> None:
+        for _ in range(200):
+            if not np.allclose(net(x), want, rtol=1e-5):
+                wrong.append(net)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_model_returns_its_structure() -> None:
+    x, w = sl.placeholder((3,), name="x"), sl.placeholder((3,), name="w")
+    model = Model((sl.named("more", x + w), sl.named("twice", x * 2)), (x,),
+                  {w: np.ones(3, "float32")}, structure={"a": (1, None), "b": 0})  # fmt: skip
+    found = sl.network(model, target="python")(np.arange(3, dtype="float32"))
+    assert found["a"][1] is None
+    np.testing.assert_array_equal(found["a"][0], [0, 2, 4])
+    np.testing.assert_array_equal(found["b"], [1, 2, 3])
+
+
+def test_saved_and_loaded(tmp_path: Path) -> None:
+    net, y, params, image = small(target="cpu")
+    folder = net.save(tmp_path / "resnet")
+    assert sorted(p.name for p in folder.iterdir()) == ["manifest.json", "network.py",
+                                                        "weights.npz"]  # fmt: skip
+    again = sl.load(folder, target="python")
+    np.testing.assert_allclose(again(image), expected(y, params, image), rtol=1e-4, atol=1e-5)
+    assert [part.name for part in again.partition] == [part.name for part in net.partition]
+    steps = [kernel.schedule.to_json() for kernel in net.kernels]
+    assert [kernel.schedule.to_json() for kernel in again.kernels] == steps
+
+
+def test_a_saved_network_runs_without_schedlang(tmp_path: Path) -> None:
+    net, w, b, x = mlp(target="cpu")
+    folder = net.save(tmp_path / "mlp")
+    np.save(tmp_path / "x.npy", x)
+    program = (
+        "import sys; sys.modules['schedlang'] = None\n"
+        "import numpy as np, network\n"
+        "params = network.pack(np.load('weights.npz'))\n"
+        "np.save('y.npy', network.network(np.load('../x.npy'), params=params))\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=folder, check=True, timeout=120)
+    np.testing.assert_allclose(np.load(folder / "y.npy"), softmax_of(x, w, b), rtol=1e-5)
+
+
+def test_folders_that_exist_are_kept(tmp_path: Path) -> None:
+    net, *_ = mlp(target="cpu")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").write_text("x")
+    with pytest.raises(NetworkError, match=r"save\(.*it exists already\n  Give a new folder"):
+        net.save(tmp_path / "full")
+    assert [p.name for p in (tmp_path / "full").iterdir()] == ["mine"]
+    (tmp_path / "empty").mkdir()
+    assert net.save(tmp_path / "empty").is_dir()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["empty", "full"]
+
+
+def test_networks_for_other_targets_are_not_saved(tmp_path: Path) -> None:
+    net, *_ = mlp()
+    with pytest.raises(NetworkError, match='the network is for target="python"'):
+        net.save(tmp_path / "no")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("change", [
+    lambda m: m.pop("graph"),
+    lambda m: m.update(format="other"),
+    lambda m: m.update(version=99),
+    lambda m: m.update(inputs=[99]),
+    lambda m: m.update(inputs="x"),
+    lambda m: m.update(weights=[[0, 7]]),
+    lambda m: m.update(weights=[[True, "w"]]),
+    lambda m: m.update(structure=5),
+    lambda m: m.update(steps={"fc": 3}),
+    lambda m: m.update(name=3),
+    lambda m: m.update(cut=[1]),
+    lambda m: m["graph"].update(items=[["import", "os"]]),
+])  # fmt: skip
+def test_hostile_manifests_are_refused(tmp_path: Path, change: Any) -> None:
+    net, *_ = mlp(target="cpu")
+    folder = net.save(tmp_path / "mlp")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    change(manifest)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(NetworkError):
+        sl.load(folder)
+
+
+def test_other_files_are_no_networks(tmp_path: Path) -> None:
+    with pytest.raises(NetworkError, match=r"load\(.*No such file"):
+        sl.load(tmp_path / "nothing")
+    net, *_ = mlp(target="cpu")
+    folder = net.save(tmp_path / "mlp")
+    (folder / "weights.npz").write_bytes(b"no zip")
+    with pytest.raises(NetworkError):
+        sl.load(folder)
+    (folder / "manifest.json").write_text("[" * 100_000)
+    with pytest.raises(NetworkError, match="no saved network"):
+        sl.load(folder)
+
+
+def test_weights_that_would_be_unpickled_are_refused(tmp_path: Path) -> None:
+    net, *_ = mlp(target="cpu")
+    folder = net.save(tmp_path / "mlp")
+    with np.load(folder / "weights.npz") as arrays:
+        names = list(arrays)
+    np.savez(folder / "weights.npz", **{name: np.array([{}], object) for name in names})
+    with pytest.raises(NetworkError, match="pickle"):
+        sl.load(folder)
+
+
+def test_a_module_that_was_linked_before_is_not_linked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
+    first, w, b, x = mlp()
+    source = first.source
+    second, *_ = mlp()
+    monkeypatch.setattr(Network, "_calls", lambda self: pytest.fail("linked again"))
+    np.testing.assert_allclose(second(x), softmax_of(x, w, b), rtol=1e-5)
+    assert second.source == source
+    other, *_ = mlp(cut=["fc_bias"]) if "fc_bias" in str(first.partition) else mlp(name="other")
+    with pytest.raises(pytest.fail.Exception):
+        other(x)
+
+
+def test_damaged_files_of_the_cache_are_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
+    assert mlp()[0].source
+    (file,) = (tmp_path / "networks").iterdir()
+    for damage in (file.read_text()[:-5], "{}", '{"format": 3}', "\x00"):
+        file.write_text(damage)
+        assert cache.cached(file.stem, sl.Target("python")) is None
+        net, w, b, x = mlp()
+        np.testing.assert_allclose(net(x), softmax_of(x, w, b), rtol=1e-5)
+
+
+def test_the_data_of_a_module_survives_json() -> None:
+    net, *_ = mlp()
+    data = net.module.data
+    again = module_from_json(module_to_json(data), net.target)
+    assert again == data
+
+
+def test_a_profile_has_a_time_for_each_part() -> None:
+    net, w, b, x = mlp()
+    found = net.profile(x, repeat=2)
+    assert [kernel.name for kernel in found.kernels] == [part.name for part in net.partition]
+    assert all(kernel.seconds > 0 and kernel.bound > 0 for kernel in found.kernels)
+    assert abs(sum(kernel.share for kernel in found.kernels) - 1) < 1e-6
+    assert found.seconds == pytest.approx(sum(kernel.seconds for kernel in found.kernels))
+    first, last = found["dense"].lines
+    text = net.source.splitlines()[first - 1 : last]
+    assert any("def " in line for line in text)
+    assert found.runs >= 2 and "of the bound" in str(found)
+    assert "<svg" in found._repr_html_()
+    with pytest.raises(MissingNameError, match="no part 'dens'; did you mean 'dense'"):
+        found["dens"]
+    with pytest.raises(CallError, match="repeat must be an integer"):
+        net.profile(x, repeat=0)
+
+
+def test_a_profile_of_a_compiled_network_from_the_cache() -> None:
+    first, *_ = mlp(target="cpu", name="profiled")
+    assert first.source
+    net, w, b, x = mlp(target="cpu", name="profiled")
+    np.testing.assert_allclose(net(x), softmax_of(x, w, b), rtol=1e-5)
+    assert len(net.profile(x).kernels) == len(net.partition)
+    np.testing.assert_allclose(net(x), softmax_of(x, w, b), rtol=1e-5)
+
+
+def test_c_is_not_profiled() -> None:
+    net, _, _, x = mlp(target="c")
+    with pytest.raises(BuildError, match='kernels are timed for target="cpu"'):
+        net.profile(x)
+
+
+def test_tuning_searches_each_kernel_once(tmp_path: Path) -> None:
+    x = sl.placeholder((8, 8), name="x")
+    ws = [sl.placeholder((8, 8), name=f"w{k}") for k in range(2)]
+    y = x
+    for k, w in enumerate(ws):
+        y = topi.nn.relu(sl.named(f"fc{k}", topi.nn.dense(y, w)))
+    values = {w: np.eye(8, dtype="float32") for w in ws}
+    database = tmp_path / "trials.jsonl"
+    net = sl.network(y, values, database=database)
+    seen: list[Any] = []
+    found = net.tune(trials=2, progress=lambda name, trial: seen.append(name))
+    (search,) = found.searches
+    assert search.work.parts == ("fc0", "fc1") and set(seen) == {"fc0"}
+    assert search.seconds is not None and found.seconds == pytest.approx(2 * search.seconds)
+    assert [kernel.origin for kernel in net.kernels] == ["database"]
+    a = np.random.default_rng(0).random((8, 8), "float32")
+    np.testing.assert_allclose(net(a), a, rtol=1e-6)
+    assert "GFLOP/s" in str(found) and "fc0" in str(found)
+    # the trials of the database count, so that nothing new is measured but the race
+    seen.clear()
+    net.tune(trials=2, progress=lambda name, trial: seen.append(trial.resumed))
+    assert all(seen)
+
+
+def test_a_search_that_finds_nothing_leaves_the_others(tmp_path: Path) -> None:
+    net, w, b, x = mlp(target="cpu", database=tmp_path / "t.jsonl")
+    found = net.tune(timeout=0.0)
+    assert found.searches == () and "the time was over before" in found.ended
+    np.testing.assert_allclose(net(x), softmax_of(x, w, b), rtol=1e-5)
+
+
+def test_a_network_can_be_pickled() -> None:
+    net, w, b, x = mlp()
+    again = pickle.loads(pickle.dumps(net))
+    np.testing.assert_allclose(again(x), softmax_of(x, w, b), rtol=1e-5)
+
+
+@pytest.mark.parametrize("wrong, error, message", [
+    (lambda x, w: sl.network(3), CallTypeError, r"sl\.network\(3\): give a tensor"),
+    (lambda x, w: sl.network([]), CallTypeError, "give a tensor"),
+    (lambda x, w: sl.network(x), NetworkError, "output x: it is an input"),
+    (lambda x, w: sl.network([x + 1, w], {}), NetworkError, "output w"),
+    (lambda x, w: sl.network(x + w, {"v": np.ones(4, "f4")}), NetworkError,
+     "no stage reads a placeholder of that name"),
+    (lambda x, w: sl.network(x + w, {w: np.ones(5, "f4")}), NetworkError, r"shape \(5,\)"),
+    (lambda x, w: sl.network(x + w, {w: np.ones(4, "f8")}), NetworkError, "float64"),
+    (lambda x, w: sl.network(sl.named("s", x + w), cut=["t"]), NetworkError, "t"),
+    (lambda x, w: sl.network(x + w, target="tpu"), BuildError, "tpu"),
+    (lambda x, w: sl.network(Model((x + 1,), (x,), {}), {}), NetworkError,
+     "the model has its own weights"),
+    (lambda x, w: sl.network(x + w, name="a b"), sl.errors.SchedlangError, "a b"),
+])  # fmt: skip
+def test_refusals(wrong: Any, error: type[Exception], message: str) -> None:
+    x, w = sl.placeholder((4,), name="x"), sl.placeholder((4,), name="w")
+    with pytest.raises(error, match=message):
+        wrong(x, w)
+
+
+def test_calls_that_do_not_fit_name_the_input() -> None:
+    net, _, _, x = mlp()
+    with pytest.raises(CallError, match="x"):
+        net(np.ones((3, 8), "float32"))
+    with pytest.raises(CallTypeError, match="float64"):
+        net(x.astype("float64"))
+    with pytest.raises(CallTypeError):
+        net()
+
+
+def test_a_weight_of_nan_stays() -> None:
+    x, w = sl.placeholder((4,), name="x"), sl.placeholder((4,), name="w")
+    net = sl.network(sl.named("s", x * w), {w: np.array([1, np.nan, 2, 3], "f4")}, target="python")
+    assert np.isnan(net(np.ones(4, "float32"))).tolist() == [False, True, False, False]
+
+
+def test_weights_of_one_name_are_told_apart() -> None:
+    x = sl.placeholder((4,), name="x")
+    a, b = sl.placeholder((4,), name="w"), sl.placeholder((4,), name="w")
+    values = {a: np.full(4, 2, "f4"), b: np.full(4, 5, "f4")}
+    net = sl.network(sl.named("s", x * a + b), values, target="python")
+    np.testing.assert_array_equal(net(np.ones(4, "float32")), np.full(4, 7))
+    with pytest.raises(NetworkError, match="2 placeholders have that name"):
+        sl.network(x * a + b, {"w": np.ones(4, "f4")})
