@@ -24,7 +24,7 @@ from schedlang.codegen.network_file import (
 from schedlang.codegen.numba_cpu import source_of
 from schedlang.compute.tensor import Tensor, check_name
 from schedlang.errors import BuildError, explain
-from schedlang.expr.dtypes import itemsize
+from schedlang.expr.dtypes import computed, itemsize
 from schedlang.expr.nodes import Var
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.nest import Nest
@@ -33,7 +33,7 @@ from schedlang.ir.printer import bytes_text
 from schedlang.machine.link import Call, Linked, Place, link
 from schedlang.machine.names import RESERVED, SAVED, identifier
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import INDEX, Array, Load, Num, Reg, Value
+from schedlang.machine.nodes import INDEX, Array, Load, Num, Reg, Type
 from schedlang.machine.passes.serial import serial
 from schedlang.machine.scratch import ALIGNMENT, BYTES, Scratch, aligned, byte_array, with_scratch
 from schedlang.networks.memory import MemoryPlan, plan_memory
@@ -154,78 +154,102 @@ def _linked(
     target: Target,
 ) -> Linked:  # fmt: skip
     """Return the linked nest of a network."""
-    dtypes: dict[Given, Array | Reg] = {}
+    used: dict[Given, Array | Reg] = {}
     for call, kernel in zip(roles.calls, kernels):
-        dtypes.update(zip(call.args, kernel.nest.entry.parameters))
+        used.update(zip(call.args, kernel.nest.entry.parameters))
     parameters: dict[Hashable, Array | Reg] = {}
     for given, arg in zip((*roles.inputs, *roles.outputs), nest.args):
-        parameters[given] = _parameter(arg, dtypes.get(given))
-    sizes: dict[str, Hashable] = {v.name: v for v in roles.inputs if isinstance(v, Var)}
+        parameters[given] = _parameter(arg, used.get(given))
     for size in roles.sizes:
         parameters[size] = Reg(identifier(size.name))
-        sizes[size.name] = size
-    sized = isinstance(memory, SizedMemory)
-    wholes: dict[str, Array] = {}
-    for key, size_of, needed in (
-        ("params", storage.param_bytes, storage.param_bytes > 0),
-        ("arena", Var("bytes") if sized else storage.arena, sized or storage.arena > 0),
-        ("thread_scratch", Var("bytes"), storage.threads > 0),
-    ):
+    arena = _Arena(memory)
+    wholes = {
+        "params": (storage.param_bytes, storage.param_bytes > 0),
+        "arena": (arena.size, isinstance(memory, SizedMemory) or storage.arena > 0),
+        "thread_scratch": (Var("bytes"), storage.threads > 0),
+    }
+    for key, (length, needed) in wholes.items():
         if needed:
-            parameters[key] = wholes[key] = byte_array(key, size_of)
-    table = Array("places", Buffer("places", "int64", (Var("count"),)))
-    if sized:
-        parameters["places"] = table
-    numbers = {name: k for k, name in enumerate(memory.names)} if sized else {}
-
-    def stored(name: str, dtype: str, shape: Sequence[Any], size: int) -> Place:
-        """Return the place of an array in the arena; ``size`` is that of its elements, if known."""
-        array = Array(identifier(name), Buffer(name, dtype, tuple(shape)))
-        if isinstance(memory, MemoryPlan):
-            start: Value = Num(memory.offset(name))
-            return Place(array, wholes["arena"], start, Num(size // itemsize(dtype)))
-        start, length = (
-            Load("load", table, Num(2 * numbers[name] + k), INDEX) for k in range(2)
-        )
-        return Place(array, wholes["arena"], start, length)
-
+            parameters[key] = arena.array if key == "arena" else byte_array(key, length)
+    if isinstance(memory, SizedMemory):
+        parameters["places"] = arena.table
     places: dict[Hashable, Place] = {}
     for tensor, place in params.items():
-        used = dtypes[tensor]
-        assert isinstance(used, Array)
-        array = Array(identifier(place.name), Buffer(place.name, used.dtype, tensor.shape))
-        length = Num(bytes_of(tensor) // itemsize(used.dtype))
-        places[tensor] = Place(array, wholes["params"], Num(place.start), length)
+        array, elements = _storage(tensor, place.name, used[tensor])
+        whole = parameters["params"]
+        assert isinstance(whole, Array)
+        places[tensor] = Place(array, whole, Num(place.start), Num(elements))
     for tensor in roles.stored:
-        used = dtypes[tensor]
-        assert isinstance(used, Array)
-        size = 0 if sized else bytes_of(tensor)
-        places[tensor] = stored(roles.named(tensor), used.dtype, tensor.shape, size)
-    calls: list[Call] = []
-    for position, (call, kernel) in enumerate(zip(roles.calls, kernels)):
-        args: list[Hashable] = [
-            sizes[a.name] if isinstance(a, Var) and a.name in sizes else a for a in call.args
-        ]
-        args += [sizes[name] for name in call.signature.sizes]
+        places[tensor] = arena.place(*_storage(tensor, roles.named(tensor), used[tensor]))
+    for position, kernel in enumerate(kernels):
         if kernel.shared:
             name = roles.scratch_name(position)
-            places[name] = stored(name, BYTES, (kernel.shared,), kernel.shared)
-            args.append(name)
-        if kernel.per_thread:
-            args.append("thread_scratch")
-        calls.append(Call(kernel.nest, tuple(args), printable(", ".join(call.layers))))
+            array = Array(identifier(name), Buffer(name, BYTES, (kernel.shared,)))
+            places["scratch", position] = arena.place(array, kernel.shared)
     taken = [*NAMES, *HELPERS, public]
     if target.kind == "c":
         taken += reserved([identifier(a.name) for a in nest.args])
         taken += reserved([p.array.name for p in places.values()])
+    calls = [_call(roles, k, kernel) for k, kernel in enumerate(kernels)]
     return link(f"{public}_kernels", parameters, places, calls, taken)
+
+
+class _Arena:
+    """The array between calls: its size, if that is known, and the places in it.
+
+    ``table`` has for each array its first byte and its length, where they depend on sizes.
+    """
+
+    def __init__(self, memory: MemoryPlan | SizedMemory) -> None:
+        self.memory = memory
+        listed: tuple[str, ...] = ()
+        self.size: int | Var = Var("bytes")
+        if isinstance(memory, MemoryPlan):
+            self.size = max(memory.peak, ALIGNMENT)
+        else:
+            listed = memory.names
+        self.array = byte_array("arena", self.size)
+        self.table = Array("places", Buffer("places", "int64", (Var("count"),)))
+        self.numbers = {name: k for k, name in enumerate(listed)}
+
+    def place(self, array: Array, elements: int) -> Place:
+        """Return the place of an array; the number of its elements counts if it is known."""
+        name = array.buffer.name
+        if isinstance(self.memory, MemoryPlan):
+            start, length = self.memory.offset(name), elements
+            return Place(array, self.array, Num(start), Num(length))
+        first = 2 * self.numbers[name]
+        loads = (Load("load", self.table, Num(first + k), INDEX) for k in range(2))
+        return Place(array, self.array, *loads)
+
+
+def _storage(tensor: Tensor, name: str, used: Array | Reg) -> tuple[Array, int]:
+    """Return the array of a tensor as kernels take it, and its elements; 0 if that is unknown."""
+    assert isinstance(used, Array)
+    fixed = all(isinstance(extent, int) for extent in tensor.shape)
+    elements = bytes_of(tensor) // itemsize(used.dtype) if fixed else 0
+    return Array(identifier(name), Buffer(name, used.dtype, tensor.shape)), elements
+
+
+def _call(roles: Roles, position: int, kernel: Scratch) -> Call:
+    """Return a call with the keys of what it is given."""
+    call = roles.calls[position]
+    scalars = (v for v in roles.inputs if isinstance(v, Var))
+    sizes = {v.name: v for v in (*scalars, *roles.sizes)}
+    args: list[Hashable] = [
+        sizes.get(a.name, a) if isinstance(a, Var) else a for a in call.args
+    ]
+    args += [sizes[name] for name in call.signature.sizes]
+    args += [("scratch", position)] if kernel.shared else []
+    args += ["thread_scratch"] if kernel.per_thread else []
+    return Call(kernel.nest, tuple(args), printable(", ".join(call.layers)))
 
 
 def _parameter(arg: Buffer | Var, used: Array | Reg | None) -> Array | Reg:
     """Return the parameter of the entry for an argument; ``used`` is that of a kernel."""
     name = identifier(arg.name)
     if isinstance(arg, Var):
-        return Reg(name, INDEX if used is None or isinstance(used, Array) else used.type)
+        return Reg(name, used.type if isinstance(used, Reg) else Type(computed(arg.dtype)))
     # a complex array is passed as its parts
     dtype = arg.dtype if used is None or isinstance(used, Reg) else used.dtype
     return Array(name, Buffer(name, dtype, arg.shape))
@@ -292,7 +316,7 @@ def _about(roles: Roles, linked: Linked, storage: Storage) -> list[str]:
     if storage.arena:
         text += f" `arena` has the arrays between calls in {bytes_text(storage.arena)}."
     elif any(p.name == "places" for p in linked.nest.entry.parameters):
-        text += " `places` has the first byte in `arena` and the length of each array between calls."
+        text += " `places` has the start in `arena` and the length of each array between calls."
     if storage.threads:
         text += f" `thread_scratch` has {bytes_text(storage.threads)} for each thread."
     return [text]

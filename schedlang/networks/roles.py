@@ -219,12 +219,15 @@ def _numbered(name: str) -> Iterator[str]:
 
 
 def bytes_of(tensor: Tensor) -> int:
+    """Return the bytes of a tensor whose extents are numbers."""
     return prod(shape_of(tensor)) * itemsize(tensor.dtype)
 
 
 def shape_of(tensor: Tensor) -> tuple[int, ...]:
-    assert all(isinstance(extent, int) for extent in tensor.shape)
-    return tuple(tensor.shape)
+    """Return the shape of a tensor whose extents are numbers."""
+    shape = tuple(extent for extent in tensor.shape if isinstance(extent, int))
+    assert len(shape) == len(tensor.shape)
+    return shape
 
 
 __all__ = ["Given", "KernelCall", "Roles", "bytes_of", "shape_of"]
