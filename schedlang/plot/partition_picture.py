@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from typing import TYPE_CHECKING
 
 from schedlang.errors import ComputeTypeError, PlotError, explain, shown
