@@ -31,7 +31,7 @@ from schedlang.runtime.build import build
 from schedlang.state.initial import stage_names
 
 # beyond so many operations a kernel, which takes seconds to compile, is faster than NumPy
-MOST_FLOPS = 2**31
+MOST_FLOPS = 2**28
 Rewrite = Callable[["tuple[Tensor, ...]", Collection[Tensor]], "tuple[Tensor, ...]"]
 
 
