@@ -171,7 +171,9 @@ def _node(proto: Any, number: int, opsets: Mapping[str, int], folder: Path | Non
             )
         )
     if domain not in opsets:
-        raise FrontendError(f"{what}: the model does not import an opset of its domain {domain!r}")
+        raise FrontendError(
+            f"{what}: the model does not import an opset of its domain, {domain or 'ai.onnx'}"
+        )
     inputs, outputs = (
         tuple(text(v, f"the name of an {side} of {what}") for v in names)
         for side, names in (("input", proto.input), ("output", proto.output))

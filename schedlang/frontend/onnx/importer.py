@@ -147,7 +147,7 @@ def _evaluated(
     stages.name(tensors, title, node)
     names = [*node.outputs, *[""] * len(results)]
     return [
-        Known(name, v.array, v.dtype) if isinstance(v, Known) else v
+        Known(name, v.array, v.dtype) if isinstance(v, Known) and not v.name else v
         for name, v in zip(names, results)
     ]
 
