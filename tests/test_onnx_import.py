@@ -265,7 +265,7 @@ def test_initializers_among_the_inputs_are_weights() -> None:
     ([node("NonZero", "x", "y", "nz")],
         "NonZero node 'nz': the shape of its result depends on data"),
     ([node("Reshape", "x s", "y", "view")],
-     "Reshape node 'view': its input 'shape' is s: int64.2., which is computed when the network runs"),
+     "Reshape node 'view': its input 'shape' is s: int64.2., which is computed when the network"),
     ([node("MaxPool", "x4", "y i", "pool", kernel_shape=[2, 2])],
         "its outputs Indices are not supp"),
     ([node("BatchNormalization", "x4 a a a a", "y", "bn", training_mode=1)],

@@ -231,7 +231,7 @@ def _in_order(
     """Return the nodes that the outputs need, each after those that compute its inputs."""
     given = [v.name for v in inputs]
     if len({*given}) < len(given) or "" in given:
-        raise FrontendError("from_onnx: two inputs of the model have the same name, or one has none")
+        raise FrontendError("from_onnx: two inputs of the model have the same name, or one none")
     known = {*given, *weights}
     maker: dict[str, int] = {}
     for number, node in enumerate(nodes):
