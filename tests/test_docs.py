@@ -3,13 +3,15 @@
 The blocks of a file run in order in one namespace. The ``text`` or ``diff`` block that follows
 is compared with the printed text; a line ``...`` stands for any lines. A block opened with
 ``python refused`` must raise a SchedlangError, whose message is compared likewise. A block opened
-with ``python slow`` runs only in a slow test. ``pytest tests/test_docs.py --update-golden``
-refreshes the text blocks.
+with ``python slow`` runs only in a slow test, and one opened with ``python torch`` or ``python
+refused torch`` only where that library is installed. ``pytest tests/test_docs.py
+--update-golden`` refreshes the text blocks.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import re
 from dataclasses import dataclass
@@ -26,6 +28,8 @@ FILES = [
     ROOT / "README.md",
     *sorted(p for p in (ROOT / "docs").glob("*.md") if p.name != "porting-from-te.md"),
 ]
+# libraries that documents need, of which each block says so
+OPTIONAL = ("torch",)
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)
 
 
@@ -53,12 +57,18 @@ def run(block: Fenced, path: Path, namespace: dict[str, object]) -> str:
     # the padding makes tracebacks show the line of the document
     code = compile("\n" * block.line + block.text, str(path), "exec")
     with contextlib.redirect_stdout(printed):
-        if block.info == "python refused":
+        if block.info.startswith("python refused"):
             with pytest.raises(SchedlangError) as refusal:
                 exec(code, namespace)
             return str(refusal.value)
         exec(code, namespace)
     return printed.getvalue()
+
+
+def is_missing(block: Fenced) -> bool:
+    """Return whether a block needs a library that is not installed."""
+    library = block.info.split(" ")[-1]
+    return library in OPTIONAL and importlib.util.find_spec(library) is None
 
 
 def tidy(text: str) -> list[str]:
@@ -103,7 +113,7 @@ def run_document(path: Path, request: pytest.FixtureRequest, left_out: str = "")
     namespace: dict[str, object] = {"__name__": "document"}
     changes: list[tuple[int, int, str]] = []
     for block, after in zip(found, [*found[1:], None]):
-        if block.info.split(" ")[0] != "python" or block.info == left_out:
+        if block.info.split(" ")[0] != "python" or block.info == left_out or is_missing(block):
             continue
         printed = run(block, path, namespace)
         if after is None or after.info not in ("text", "diff") or not printed:

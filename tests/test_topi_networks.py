@@ -111,6 +111,10 @@ ACTIVATIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "gelu": (topi.nn.gelu, F.gelu),
     "gelu_tanh": (topi.nn.gelu_tanh, lambda x: F.gelu(x, approximate="tanh")),
     "silu": (topi.nn.silu, F.silu),
+    "mish": (topi.nn.mish, F.mish),
+    "softplus": (topi.nn.softplus, F.softplus),
+    "softplus of 2": (lambda x: topi.nn.softplus(x, 2, 1.5), lambda x: F.softplus(x, 2, 1.5)),
+    "log_sigmoid": (topi.nn.log_sigmoid, F.logsigmoid),
     "hard_sigmoid": (topi.nn.hard_sigmoid, F.hardsigmoid),
     "hard_swish": (topi.nn.hard_swish, F.hardswish),
     "sigmoid": (topi.sigmoid, torch.sigmoid),
@@ -123,7 +127,7 @@ def test_activations(name: str) -> None:
     ours, theirs = ACTIVATIONS[name]
     x = np.array([-np.inf, -9, -3, -1, -0.5, 0, 0.25, 1, 3, 50, np.inf, np.nan], "float32")
     (A,) = given(A=x.shape)
-    if name in ("gelu", "gelu_tanh", "silu", "hard_swish"):
+    if name in ("gelu", "gelu_tanh", "silu", "mish", "hard_swish"):
         # versions of PyTorch differ at infinities, where 0 times infinity is NaN
         x = x[np.isfinite(x) | np.isnan(x)]
         (A,) = given(A=x.shape)

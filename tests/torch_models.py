@@ -10,6 +10,20 @@ torch = pytest.importorskip("torch", reason="imports modules of PyTorch: the ext
 nn, F = torch.nn, torch.nn.functional
 
 
+class Function(nn.Module):  # type: ignore[misc, name-defined]
+    """A module whose forward is ``function(*args)``, in evaluation mode; ``parts`` are layers."""
+
+    def __init__(self, function: Any, **parts: Any) -> None:
+        super().__init__()
+        self.function = function
+        for name, part in parts.items():
+            setattr(self, name, part)
+        self.eval()
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args, **dict(self.named_children()))
+
+
 class Block(nn.Module):  # type: ignore[misc, name-defined]
     """The basic block of ResNet-18."""
 

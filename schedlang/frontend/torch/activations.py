@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang import topi
+from schedlang.arrays.shapes import same
 from schedlang.compute.tensor import Tensor
 from schedlang.frontend.torch.calls import Call, Operator, combined
 
@@ -27,7 +28,7 @@ def leaky_relu(call: Call, x: Tensor, negative_slope: Any) -> Tensor:
 
 
 def prelu(call: Call, x: Tensor, weight: Tensor) -> Tensor:
-    if x.ndim < 2 or weight.shape != (x.shape[1],):
+    if x.ndim < 2 or not weight.ndim or not same(weight.shape[0], x.shape[1]):
         return topi.where(combined("greater", x, 0), x, combined("multiply", x, weight))
     return topi.nn.prelu(x, weight)
 

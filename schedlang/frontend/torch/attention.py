@@ -24,10 +24,8 @@ def scaled_dot_product_attention(
         bias = bias if bias is None else _of_four(bias)
     elif bias is not None and bias.ndim < 4:
         bias = reshape(bias, (*[1] * (4 - bias.ndim), *bias.shape))
-    made = topi.nn.attention(
-        *(swapaxes(v, 1, 2) for v in (query, key, value)), bias, scale,
-        "TopLeft" if is_causal else None,
-    )  # fmt: skip
+    q, k, v = (swapaxes(x, 1, 2) for x in (query, key, value))
+    made = topi.nn.attention(q, k, v, bias, scale, "TopLeft" if is_causal else None)
     heads = swapaxes(made, 1, 2)
     return heads if len(lead) == 2 else reshape(heads, (*lead, *heads.shape[-2:]))
 

@@ -29,6 +29,9 @@ _SIZES: dict[str, Callable[..., Any]] = {
 # of dtypes and sizes, which PyTorch has proven, and of values, as that an index is not negative
 _CHECKS = ("_assert_tensor_metadata", "_assert_scalar", "_assert_async", "sym_constrain_range",
            "sym_constrain_range_for_size")  # fmt: skip
+# what results depend on data: their number, or what is computed after them
+_OF_DATA = ("_local_scalar_dense", "item", "nonzero", "masked_select", "unique_dim", "_unique2",
+            "unique_consecutive", "bincount")  # fmt: skip
 _RANDOM = ("rand", "randn", "randint", "randperm", "bernoulli", "native_dropout", "multinomial",
            "normal", "uniform", "rand_like", "randn_like", "randint_like")  # fmt: skip
 
@@ -56,7 +59,7 @@ class Conversion:
 
     def _convert(self, node: Any, layer: Layer) -> None:
         word = _word(node)
-        if word in _CHECKS:
+        if word in _CHECKS or _is_condition(node):
             return
         args = [self._value(a) for a in node.args]
         if word == "getitem":
@@ -176,17 +179,19 @@ def _check_known(nodes: Sequence[Any], layers: Mapping[Any, Layer]) -> None:
     line = line_of(first)
     asked = f"from_torch: {first.target}, node {first.name}" + (f" of layer {path}" if path else "")
     names = list(counted(str(node.target) for node in missing))
-    random = any(_word(node).rstrip("_") in _RANDOM for node in missing)
-    hint = (
-        "A network draws no random numbers: call module.eval(), or pass them as an input."
-        if random
-        else "Write it with operators that have a form; docs/networks.md lists them."
-    )
+    why = "this operator has no form here"
+    hint = "Write it with operators that have a form; docs/networks.md lists them."
+    if getattr(getattr(first.meta.get("val"), "dtype", None), "is_complex", False):
+        why = "it makes complex numbers, and a network computes with real numbers"
+        hint = "Keep the real and the imaginary part in tensors of their own."
+    elif _word(first) in _OF_DATA:
+        why = ("its result depends on the values of a tensor, and a network computes the same for "
+               "all values")  # fmt: skip
+        hint = "Keep all elements, and choose between values: torch.where(x > 0, x, 0)."
+    elif _word(first) in _RANDOM:
+        hint = "A network draws no random numbers: call module.eval(), or pass them as an input."
     others = f"All operators without a form: {', '.join(names)}.\n" if len(names) > 1 else ""
-    raise FrontendError(
-        explain(f"{asked} ({line})" if line else asked, "this operator has no form here",
-                f"{others}{hint}")
-    )  # fmt: skip
+    raise FrontendError(explain(f"{asked} ({line})" if line else asked, why, f"{others}{hint}"))
 
 
 def _has_form(node: Any) -> bool:
@@ -194,6 +199,8 @@ def _has_form(node: Any) -> bool:
     if node.op != "call_function":
         return False
     if word in ("getitem", "sym_size", *_CHECKS) or (word in _SIZES and _is_size(node)):
+        return True
+    if _is_condition(node):
         return True
     return str(node.target).startswith("aten.") and _operator_name(node) in OPERATORS
 
@@ -209,6 +216,11 @@ def _operator_name(node: Any) -> str:
 def _is_size(node: Any) -> bool:
     """Return whether a node computes a size, not a tensor."""
     return type(node.meta.get("val")).__name__ in ("SymInt", "int")
+
+
+def _is_condition(node: Any) -> bool:
+    """Return whether a node compares sizes, of which PyTorch has proven the outcome."""
+    return type(node.meta.get("val")).__name__ in ("SymBool", "bool")
 
 
 def _check_results(call: Call, made: Any) -> None:

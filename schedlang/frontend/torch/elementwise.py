@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang import topi
+from schedlang.arrays.choices import nan_to_num as without_nan
 from schedlang.arrays.elementwise import array
+from schedlang.arrays.shaping import broadcast_to
 from schedlang.compute.tensor import Tensor
 from schedlang.frontend.torch.calls import Call, Operator, combined, of_dtype
 from schedlang.language.calls import call as function_of
@@ -144,9 +146,7 @@ def clamp_max(call: Call, x: Tensor, max: Any) -> Tensor:  # noqa: A002
 
 
 def nan_to_num(call: Call, x: Tensor, nan: Any, posinf: Any, neginf: Any) -> Tensor:
-    from schedlang.arrays.choices import nan_to_num as without
-
-    return without(x, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
+    return without_nan(x, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
 
 
 def to_copy(call: Call, x: Tensor, dtype: Any) -> Tensor:
@@ -155,8 +155,6 @@ def to_copy(call: Call, x: Tensor, dtype: Any) -> Tensor:
 
 def copy(call: Call, x: Tensor, src: Tensor) -> Tensor:
     """The values of ``src`` in the shape and dtype of ``x``."""
-    from schedlang.arrays.shaping import broadcast_to
-
     return of_dtype(broadcast_to(src, x.shape), call.dtype)
 
 

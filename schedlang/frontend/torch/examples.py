@@ -55,13 +55,15 @@ def examples_of(
         ) from None
     declared: dict[int, Tensor] = {}
     extents: dict[Var, int] = {}
-    size = var(batch) if isinstance(batch, str) else batch
-    if size is not None and not (isinstance(size, Var) and size.is_size):
+    if not (batch is None or isinstance(batch, str) or isinstance(batch, Var) and batch.is_size):
         raise FrontendError(f'from_torch: batch={batch!r} must be a name or a size, sl.var("n")')
+    known: dict[str, Var] = {}
+    size = None if batch is None else _one(batch, known)
     spec = _by_name(signature, bound.arguments, dynamic_shapes)
     sizes = {}
     for name, value in list(bound.arguments.items()):
-        sizes[name] = _mapped(value, spec.get(name), lambda leaf, own: _sizes(leaf, own, size))
+        sizes[name] = _mapped(value, spec.get(name),
+                              lambda leaf, own: _sizes(leaf, own, size, known))  # fmt: skip
         bound.arguments[name] = _traced(value, sizes[name], declared, extents)
     return Examples(bound.args, bound.kwargs, sizes, declared)
 
@@ -94,7 +96,9 @@ def _mapped(value: Any, spec: Any, leaf: Callable[[Any, Any], Any]) -> Any:
     return leaf(value, spec)
 
 
-def _sizes(value: Any, spec: Any, batch: Var | None) -> dict[int, Var] | None:
+def _sizes(
+    value: Any, spec: Any, batch: Var | None, known: dict[str, Var]
+) -> dict[int, Var] | None:
     """Return the symbolic dimensions of one input."""
     shape = getattr(value, "shape", None)
     if shape is None or isinstance(value, (int, float)):
@@ -103,7 +107,7 @@ def _sizes(value: Any, spec: Any, batch: Var | None) -> dict[int, Var] | None:
     if isinstance(value, Tensor):
         for k, extent in enumerate(value.shape):
             if isinstance(extent, Var):
-                found[k] = extent
+                found[k] = _one(extent, known)
             elif isinstance(extent, Expr):
                 raise FrontendError(
                     f"from_torch: dimension {k} of {value.name} is {extent}; PyTorch takes a "
@@ -112,15 +116,23 @@ def _sizes(value: Any, spec: Any, batch: Var | None) -> dict[int, Var] | None:
     pairs = enumerate(spec) if isinstance(spec, (tuple, list)) else (spec or {}).items()
     for k, size in pairs:
         if size is not None and not isinstance(size, int):
-            found[k] = size if isinstance(size, Var) else var(_size_name(size))
+            found[k] = _one(size, known)
     if batch is not None and len(shape):
         found[0] = batch
     return found
 
 
-def _size_name(size: Any) -> str:
-    """Return the name of a size of ``dynamic_shapes``: a string, or a ``torch.export.Dim``."""
-    name = size if isinstance(size, str) else getattr(size, "__name__", None)
+def _one(size: Any, known: dict[str, Var]) -> Var:
+    """Return the size that is given as such, by its name, or as a ``torch.export.Dim``.
+
+    There is one size of each name.
+    """
+    if isinstance(size, Var) and known.setdefault(size.name, size) is not size:
+        raise FrontendError(
+            f"from_torch: two sizes are called {size.name}; give one, or two names"
+        )
+    name = size.name if isinstance(size, Var) else size
+    name = name if isinstance(name, str) else getattr(name, "__name__", None)
     if not isinstance(name, str) or not name.isidentifier():
         raise FrontendError(
             explain(
@@ -129,7 +141,7 @@ def _size_name(size: Any) -> str:
                 'Write the name, {0: "n"}, a size sl.var("n"), or torch.export.Dim("n").',
             )
         )
-    return name
+    return known.setdefault(name, size if isinstance(size, Var) else var(name))
 
 
 def _traced(
@@ -148,7 +160,7 @@ def _traced(
                 f"from_torch: the example input {value.name} is computed; give a placeholder of "
                 "its shape and dtype, or a torch.Tensor"
             )
-        shape = [
+        shape: list[Any] = [
             extents.setdefault(e, _BATCH if k == 0 else _LENGTH + 2 * len(extents))
             if isinstance(e, Var) else e
             for k, e in enumerate(value.shape)

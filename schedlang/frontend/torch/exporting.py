@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import logging
+import re
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import cache
 from typing import Any
 
@@ -23,14 +27,8 @@ _TRAINED = {
 }
 
 
-def exported(module: Any, examples: Examples) -> Any:
-    """Return the ``torch.export.ExportedProgram`` of a module in evaluation mode.
-
-    Raises :class:`~schedlang.errors.FrontendError` for a module that cannot be exported: in
-    training mode, quantized, or whose forward depends on the values of tensors.
-    """
-    import torch
-
+def check_module(module: Any) -> None:
+    """Raise for a module in training mode, with quantized layers, or weights without values."""
     _check_mode(module)
     layer = quantized_layer(module)
     if layer:
@@ -41,16 +39,33 @@ def exported(module: Any, examples: Examples) -> Any:
                 "Give the module before its quantization.",
             )
         )
+    _check_values(module)
+
+
+def exported(module: Any, examples: Examples) -> Any:
+    """Return the ``torch.export.ExportedProgram`` of a module.
+
+    Raises :class:`~schedlang.errors.FrontendError` for a module that cannot be exported, such as
+    one whose forward depends on the values of tensors.
+    """
+    import torch
+
     dims: dict[Var, Any] = {}
     spec = _dims(examples.sizes, dims)
-    with torch.no_grad(), _quiet():
+    # PyTorch prints the graph of a module that fails; what the module prints itself is passed on
+    printed = io.StringIO()
+    reports = io.StringIO()
+    with torch.no_grad(), _quiet(), redirect_stdout(printed), redirect_stderr(reports):
         try:
-            return torch.export.export(
+            program = torch.export.export(
                 module, examples.args, dict(examples.kwargs), strict=False,
                 dynamic_shapes=spec if dims else None,
             )  # fmt: skip
         except Exception as error:
             raise _translated(module, error, dims) from error
+    sys.stdout.write(printed.getvalue())
+    sys.stderr.write(reports.getvalue())
+    return program
 
 
 def decomposed(program: Any) -> Any:
@@ -98,7 +113,7 @@ def _check_mode(module: Any) -> None:
             continue
         if found == "_InstanceNorm" and not layer.track_running_stats:
             continue
-        if not found and getattr(layer, "dropout", 0) and "RNNBase" in kinds:
+        if not found and "RNNBase" in kinds and layer.dropout:
             does = f"drops elements at random between its layers (dropout={layer.dropout})"
         if not found and "MultiheadAttention" in kinds and layer.dropout:
             does = f"drops weights at random (dropout={layer.dropout})"
@@ -113,11 +128,24 @@ def _check_mode(module: Any) -> None:
             )
 
 
+def _check_values(module: Any) -> None:
+    """Raise for weights without values, on PyTorch's device ``meta``."""
+    for path, value in [*module.named_parameters(), *module.named_buffers()]:
+        if value.device.type == "meta":
+            raise FrontendError(
+                explain(
+                    f"from_torch({type(module).__name__})",
+                    f"weight {path} is on the device meta, so that it has no values",
+                    "Load the weights first: module.to_empty(device='cpu'), then load_state_dict.",
+                )
+            )
+
+
 def _translated(module: Any, error: Exception, dims: Mapping[Var, Any]) -> FrontendError:
     """Return the error of ``torch.export`` in the user's terms, with the line of the module."""
-    line, owner = line_of_error(error)
+    line, owners = line_of_error(error)
     paths = {id(layer): path for path, layer in module.named_modules()}
-    layer = paths.get(id(owner), "")
+    layer = next((paths[id(owner)] for owner in owners if paths.get(id(owner))), "")
     where = f" at {line}" if line else ""
     where += f" (layer {layer})" if layer else ""
     asked, text = f"from_torch({type(module).__name__})", str(error)
@@ -138,7 +166,7 @@ def _translated(module: Any, error: Exception, dims: Mapping[Var, Any]) -> Front
                 f"{asked} with the symbolic size {names}{where}",
                 f"the module needs a number there: {_reason(text)}",
                 "Declare fewer dimensions as symbolic, or write the module for any size: "
-                "x.flatten(1), not x.view(8, -1).",
+                "x.flatten(1), not x.view(8, -1). The steps of a recurrent layer are a number.",
             )
         )
     return FrontendError(
@@ -151,18 +179,33 @@ def _translated(module: Any, error: Exception, dims: Mapping[Var, Any]) -> Front
     )
 
 
+# of a size that the code of a module compares with a number
+_FIXED = re.compile(r"You marked (\w+) as dynamic but your code specialized it .*?\((\d+)\)")
+
+
 def _reason(text: str) -> str:
     """Return the line of a long error of PyTorch that says most."""
+    fixed = _FIXED.search(text)
+    if fixed:
+        return f"it fixes {fixed[1]} at {fixed[2]}"
     lines = [line.strip(" -") for line in text.splitlines() if line.strip()]
-    found = next((line for line in lines if "specialized" in line or "must" in line), "")
+    found = next((line for line in lines if "guard" in line or "must" in line), "")
     return first_line(found or (lines[0] if lines else text))
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence PyTorch about itself: its own deprecations, and the views of a recurrent layer."""
+    """Silence PyTorch about itself: its own deprecations, and the views of a recurrent layer.
+
+    What it logs about a module that fails is in the error.
+    """
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")
         warnings.filterwarnings("ignore", message=".*LeafSpec.*", category=FutureWarning)
         warnings.filterwarnings("ignore", message=r".*_flat_weights\[", category=UserWarning)
-        yield
+        try:
+            yield
+        finally:
+            logging.disable(before)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from schedlang import topi
+from schedlang.arrays.shapes import same
 from schedlang.compute.tensor import Tensor
 from schedlang.frontend.torch.calls import Call, Operator
 from schedlang.frontend.torch.shapes import slice_
@@ -35,7 +36,7 @@ def index(call: Call, x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
 def gather(call: Call, x: Tensor, dim: int, index: Tensor) -> Tensor:
     along = dim % x.ndim if x.ndim else 0
     for k, (own, wanted) in enumerate(zip(x.shape, index.shape)):
-        if k != along and own != wanted:
+        if k != along and not same(own, wanted):
             x = slice_(call, x, k, 0, wanted, 1)
     return topi.gather(x, along, index)
 

@@ -23,16 +23,15 @@ def line_of(node: Any) -> str:
     return _text(own[-1]["file"], int(own[-1]["line"]), own[-1]["code"])
 
 
-def line_of_error(error: BaseException) -> tuple[str, Any]:
-    """Return the user's last line in a traceback, and the ``self`` of its method or ``None``."""
-    found: tuple[str, Any] = ("", None)
+def line_of_error(error: BaseException) -> tuple[str, list[Any]]:
+    """Return the user's last line in a traceback, and the ``self`` of its methods, last first."""
+    found, owners = "", []
     for frame, line in walk_tb(error.__traceback__):
         path = frame.f_code.co_filename
-        if _is_library(path) or not os.path.exists(path):
-            continue
-        code = linecache.getline(path, line, frame.f_globals)
-        found = (_text(path, line, code), frame.f_locals.get("self"))
-    return found
+        owners.append(frame.f_locals.get("self"))
+        if not _is_library(path) and os.path.exists(path):
+            found = _text(path, line, linecache.getline(path, line, frame.f_globals))
+    return found, owners[::-1]
 
 
 def _text(path: str, line: int, code: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedlang import topi
-from schedlang.arrays.naming import unviewed
+from schedlang.arrays.naming import renamed, unviewed
 from schedlang.compute.graph import operations, placeholders
 from schedlang.compute.tensor import PlaceholderOp, Tensor, placeholder
 from schedlang.errors import FrontendError, explain, missing_extra
@@ -14,7 +14,7 @@ from schedlang.frontend.imported import Imported
 from schedlang.frontend.names import Names
 from schedlang.frontend.torch.converting import Conversion
 from schedlang.frontend.torch.examples import Examples, examples_of, leaves, sizes_in
-from schedlang.frontend.torch.exporting import decomposed, exported
+from schedlang.frontend.torch.exporting import check_module, decomposed, exported
 from schedlang.frontend.torch.params import dtype_of, params_of
 
 
@@ -53,10 +53,10 @@ def from_torch(
                 "before torch.jit.",
             )
         )
+    check_module(module)
     examples = examples_of(module, example_inputs, kwargs, batch, dynamic_shapes)
-    program = exported(module, examples)
+    program = decomposed(exported(module, examples))
     _check_mutations(program.graph_signature)
-    program = decomposed(program)
     return _imported(program, examples)
 
 
@@ -67,7 +67,7 @@ def _imported(program: Any, examples: Examples) -> Imported:
     conversion = Conversion({**inputs, **weights}, names)
     nodes = list(program.graph.nodes)
     conversion.run(nodes)
-    outputs, structure = _outputs(program, conversion)
+    outputs, structure = _outputs(program, conversion, names)
     read = {*placeholders(outputs)}
     return Imported(
         tuple(outputs), tuple(inputs.values()),
@@ -108,7 +108,7 @@ def _weights(program: Any) -> list[tuple[Any, str, Any]]:
     ]
 
 
-def _outputs(program: Any, conversion: Conversion) -> tuple[list[Tensor], Any]:
+def _outputs(program: Any, conversion: Conversion, names: Names) -> tuple[list[Tensor], Any]:
     """Return the distinct outputs, and what the module returns with the position of each."""
     from torch.utils import _pytree
 
@@ -122,7 +122,10 @@ def _outputs(program: Any, conversion: Conversion) -> tuple[list[Tensor], Any]:
             tensor = conversion.values[nodes[spec.arg.name]]
             if isinstance(tensor.op, PlaceholderOp):
                 # an output of its own, since a kernel writes it
-                tensor = copies.setdefault(tensor, topi.identity(tensor))
+                if tensor not in copies:
+                    name = names.new(f"{tensor.name}_copy")
+                    copies[tensor] = renamed(topi.identity(tensor), name)
+                tensor = copies[tensor]
             unviewed(tensor)
             if tensor not in outputs:
                 outputs.append(tensor)

@@ -26,9 +26,12 @@ def lstm(
     extra = hx[0].shape[2] != hx[1].shape[2]
 
     def layer(x: Tensor, weights: Sequence[Any], first: Sequence[Any], back: bool) -> Any:
-        *given, proj = weights if extra else [*weights, None]
-        biases = given[2:] or [None, None]
-        return topi.nn.lstm(x, given[0], given[1], *biases, *first, proj=proj, reverse=back)
+        given = weights[: -1 if extra else None]
+        bi, bh = given[2:] or (None, None)
+        return topi.nn.lstm(
+            x, given[0], given[1], bi, bh, first[0], first[1], weights[-1] if extra else None,
+            reverse=back,
+        )  # fmt: skip
 
     return _layers(
         call, layer, input, hx, params, (4 if has_biases else 2) + extra, num_layers,
@@ -43,8 +46,8 @@ def gru(
     _check(call, dropout, train, num_layers)
 
     def layer(x: Tensor, weights: Sequence[Any], first: Sequence[Any], back: bool) -> Any:
-        biases = weights[2:] or [None, None]
-        return [topi.nn.gru(x, weights[0], weights[1], *biases, *first, reverse=back)]
+        bi, bh = weights[2:] or (None, None)
+        return [topi.nn.gru(x, weights[0], weights[1], bi, bh, first[0], reverse=back)]
 
     return _layers(
         call, layer, input, [hx], params, 4 if has_biases else 2, num_layers, bidirectional,
@@ -67,7 +70,7 @@ def _layers(
     """Return the states of the last layer, and the last ones of every layer, stacked."""
     x = swapaxes(sequence, 0, 1) if batch_first else sequence
     ways = 2 if bidirectional else 1
-    last: list[list[Tensor]] = [[] for _ in first]
+    last: list[list[Any]] = [[] for _ in first]
     for number in range(num_layers):
         found = []
         for way in range(ways):
@@ -96,7 +99,7 @@ def _state(states: Tensor, number: int) -> Tensor | None:
 
 def is_zero(tensor: Tensor) -> bool:
     """Return whether a tensor is a stage of zeros."""
-    body = getattr(tensor.op, "body", ())
+    body: Any = getattr(tensor.op, "body", ())
     return len(body) == 1 and getattr(body[0], "value", None) == 0
 
 

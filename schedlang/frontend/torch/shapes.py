@@ -15,8 +15,12 @@ from schedlang.arrays.rearranging import flip as reversed_along
 from schedlang.arrays.rearranging import pad as padded
 from schedlang.arrays.rearranging import roll as rolled
 from schedlang.arrays.rearranging import tile
+from schedlang.arrays.shapes import is_one
+from schedlang.compute.math import all as every
+from schedlang.compute.math import if_then_else
 from schedlang.compute.tensor import Tensor
 from schedlang.frontend.torch.calls import Call, Operator, of_dtype
+from schedlang.tvm.topi.stages import compute
 
 # the end of a slice without one
 _LAST = 2**63 - 1
@@ -46,7 +50,7 @@ def unsqueeze(call: Call, x: Tensor, dim: int) -> Tensor:
 def squeeze(call: Call, x: Tensor, dim: Any = None) -> Tensor:
     """Dimensions whose extent is not 1 stay."""
     named = range(x.ndim) if dim is None else dim if isinstance(dim, list) else [dim]
-    gone = tuple(k % x.ndim for k in named if x.ndim and x.shape[k] == 1)
+    gone = tuple(k % x.ndim for k in named if x.ndim and is_one(x.shape[k]))
     return shaping.squeeze(x, gone) if gone else x
 
 
@@ -108,7 +112,8 @@ def unbind(call: Call, x: Tensor, dim: int) -> tuple[Tensor, ...]:
 
 def cat(call: Call, tensors: list[Tensor], dim: int) -> Tensor:
     """Empty vectors among tensors of more dimensions are left out, as PyTorch does."""
-    kept = [v for v in tensors if v.shape != (0,)] or tensors[:1]
+    empty = [v.ndim == 1 and isinstance(v.shape[0], int) and not v.shape[0] for v in tensors]
+    kept = [v for v, is_empty in zip(tensors, empty) if not is_empty] or tensors[:1]
     found = [of_dtype(v, call.dtype) for v in kept]
     return found[0] if len(found) == 1 else concatenate(found, dim)
 
@@ -172,16 +177,11 @@ def slice_scatter(
     first, last, _ = slice(start, None if end == _LAST else end).indices(size)
 
     def element(*i: Any) -> Any:
-        from schedlang.compute.math import all as every
-        from schedlang.compute.math import if_then_else
-
         place = i[along] - first
         inside = [i[along] >= first, i[along] < last]
         inside += [place % step == 0] if step > 1 else []
         written = src.element((*i[:along], place // step, *i[along + 1 :]))
         return if_then_else(every(*inside), written, x.element(i))
-
-    from schedlang.tvm.topi.stages import compute
 
     return x if last <= first else compute("slice_scatter", x.shape, element)
 

@@ -1,0 +1,234 @@
+"""Modules that cannot become computations: each error names the layer, the line, and what to do."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.errors import FrontendError
+from schedlang.frontend import from_torch
+
+torch = pytest.importorskip("torch", reason="imports modules of PyTorch: the extra torch")
+
+from tests.torch_models import Function, ResNet, Tagger  # noqa: E402
+
+nn, F = torch.nn, torch.nn.functional
+X = torch.ones(3, 3)
+
+
+def refused(module: Any, *args: Any, **options: Any) -> str:
+    """Return the message with which the import of ``module`` is refused."""
+    with pytest.raises(FrontendError) as caught:
+        from_torch(module, args or (X,), **options)
+    return str(caught.value)
+
+
+class Loop(nn.Module):  # type: ignore[misc, name-defined]
+    def forward(self, x: Any) -> Any:
+        while x.mean() < 1:
+            x = x * 2
+        return x
+
+
+class Counter(nn.Module):  # type: ignore[misc, name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x: Any) -> Any:
+        self.calls += 1
+        return x + self.calls
+
+
+class Typed(nn.Module):  # type: ignore[misc, name-defined]
+    def __init__(self, dtype: Any) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.ones(3, 3).to(dtype))
+
+    def forward(self, x: Any) -> Any:
+        return x + self.table.to(x.dtype)
+
+
+@pytest.mark.parametrize(
+    ("module", "layer"),
+    [
+        (lambda: ResNet(), "layer bn1 (BatchNorm2d) is in training mode"),
+        (lambda: nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5)), "layer 1 (Dropout)"),
+        (lambda: Tagger(), "layer rnn (LSTM) is in training mode"),
+        (lambda: nn.MultiheadAttention(4, 2, dropout=0.1), "MultiheadAttention is in training"),
+        (lambda: nn.InstanceNorm1d(3, track_running_stats=True), "updates its statistics"),
+    ],
+)
+def test_training_mode(module: Callable[[], Any], layer: str) -> None:
+    message = refused(module())
+    assert layer in message and "Call module.eval() first." in message
+
+
+def test_layers_that_train_as_they_evaluate_are_taken() -> None:
+    model = from_torch(nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.0)).train(), X)
+    assert model.outputs[0].shape == (3, 2)
+
+
+def test_control_flow_that_depends_on_data_names_the_line_and_the_layer(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    message = refused(nn.Sequential(nn.Linear(3, 3), Loop()).eval())
+    assert "test_from_torch_refusals.py:" in message and "while x.mean() < 1:" in message
+    assert "(layer 1)" in message and "torch.where" in message
+    # PyTorch's own report of it would hide the message
+    assert capfd.readouterr() == ("", "")
+
+
+def test_all_operators_without_a_form_are_named() -> None:
+    head = Function(lambda x: torch.sort(x)[0] + torch.sort(x, 0)[0] + torch.linalg.det(x))
+    message = refused(nn.Sequential(nn.Linear(3, 3), head).eval())
+    assert message.startswith("from_torch: aten.sort.default, node sort of layer 1 (")
+    assert "torch_models.py" in message
+    assert "aten.sort.default (2 nodes), aten._linalg_det.default" in message
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda x: x[x > 0], ["aten.index.Tensor", "a mask selects", "torch.where(mask"]),
+        (lambda x: x * x.sum().item(), ["depends on the values of a tensor"]),
+        (lambda x: x.nonzero(), ["aten.nonzero", "depends on the values of a tensor"]),
+        (lambda x: F.dropout(x, 0.5), ["native_dropout", "draws no random numbers"]),
+        (lambda x: x + torch.rand_like(x), ["rand_like", "draws no random numbers"]),
+        (lambda x: x.add_(1), ["changes the input", "Return the new value"]),
+        (lambda x: (x, x.shape[0]), ["an output is 3", "Return tensors alone"]),
+        (lambda x: None, ["returns no tensor"]),
+        (lambda x: torch.complex(x, x).abs(), ["makes complex numbers", "imaginary part"]),
+        (lambda x: F.max_pool2d(x[None], 2, return_indices=True), ["places of the largest"]),
+        (lambda x: F.avg_pool2d(x[None], 2, divisor_override=3), ["divisor_override=3"]),
+        (lambda x: F.interpolate(x[None, None], scale_factor=1.5), ["scale_factor=1.5", "size="]),
+        (
+            lambda x: F.conv_transpose2d(x[None, None], x[None, None], dilation=2),
+            ["dilation=[2, 2]", "upsample"],
+        ),
+        (lambda x: F.conv1d(x, x), ["torch.export failed", "module(*example_inputs) runs"]),
+    ],
+)  # fmt: skip
+def test_operators(function: Callable[..., Any], words: list[str]) -> None:
+    message = refused(Function(function))
+    assert all(word in message for word in words), message
+
+
+def test_a_buffer_that_changes() -> None:
+    assert "changes the buffer calls" in refused(Counter().eval())
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        (lambda: Typed(torch.complex64), ["table is complex64", "real numbers"]),
+        (lambda: Typed(torch.float8_e4m3fn), ["table is float8_e4m3fn", ".float()"]),
+        (lambda: nn.Linear(3, 3, device="meta"), ["weight weight is on the device meta"]),
+        (
+            lambda: nn.Sequential(torch.ao.nn.quantized.Linear(3, 3)),
+            ["layer 0 is quantized", "before its quantization"],
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_weights_without_values(module: Callable[[], Any], words: list[str]) -> None:
+    message = refused(module().eval())
+    assert all(word in message for word in words), message
+
+
+def test_inputs() -> None:
+    linear = nn.Linear(4, 4).eval()
+    assert "[3, 3] X [4, 4]" in refused(linear)
+    assert "too many positional arguments" in refused(linear, X, X)
+    assert "unexpected keyword argument 'y'" in refused(linear, X, kwargs={"y": X})
+    assert "complex64" in refused(nn.ReLU().eval(), X.to(torch.complex64))
+    computed = sl.placeholder((3,), name="A") + 1
+    assert "is computed" in refused(nn.ReLU().eval(), computed)
+    A = sl.placeholder((3,), name="A")
+    B = sl.placeholder((3,), name="A")
+    assert "two inputs are called A" in refused(Function(lambda a, b: a + b), A, B)
+
+
+def test_sizes() -> None:
+    add = Function(lambda x, y: x.sum() + y.sum())
+    assert "batch=3 must be a name or a size" in refused(add, X, X, batch=3)
+    assert "it is 3 in one example input, and 2 in another" in refused(
+        add, X, torch.ones(2, 2), batch="n"
+    )
+    assert "names 'z', but the example inputs are args" in refused(
+        add, X, X, dynamic_shapes={"z": {0: "n"}}
+    )
+    assert "needs a name" in refused(nn.ReLU().eval(), X, dynamic_shapes=[{0: 2.5}])
+    assert "dimension 5 is to be the size n" in refused(
+        nn.ReLU().eval(), X, dynamic_shapes=[{5: "n"}]
+    )
+    twice = sl.placeholder((2 * sl.var("n"),), name="A")
+    assert "a size of its own" in refused(nn.ReLU().eval(), twice)
+    n, other = sl.var("n"), sl.var("n")
+    pair = sl.placeholder((n,), name="A"), sl.placeholder((other,), name="B")
+    assert "two sizes are called n" in refused(add, *pair)
+    fixed = refused(Function(lambda x: x.view(9)), X, batch="n")
+    assert "fixes n at 3" in fixed and "x.flatten(1)" in fixed
+    bounded = refused(Function(lambda x: x if x.shape[0] > 5 else -x), X, batch="n")
+    assert "with the symbolic size n" in bounded and "guard" in bounded
+
+
+def test_what_is_no_module() -> None:
+    assert "it takes a torch.nn.Module" in refused(torch.relu)
+
+
+def test_the_documentation_lists_the_operators() -> None:
+    from schedlang.frontend.torch.operators import FAMILIES
+
+    page = (Path(__file__).parent.parent / "docs" / "networks.md").read_text("utf-8")
+    for family in FAMILIES:
+        title = family.__name__.rpartition(".")[2]
+        (row,) = re.findall(rf"^\| {title} \| (.*) \|$", page, re.M)
+        assert {*re.findall("`([^`]+)`", row)} == {n.partition(".")[0] for n in family.OPERATORS}
+
+
+def test_the_missing_extra_is_named() -> None:
+    script = (
+        "import sys\n"
+        "sys.modules['torch'] = None\n"
+        "import schedlang as sl\n"
+        "assert 'schedlang.frontend' not in sys.modules\n"
+        "try:\n"
+        "    sl.frontend.from_torch(None, ())\n"
+        "except sl.errors.MissingExtraError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == (
+        'sl.frontend.from_torch needs PyTorch: pip install "schedlang[torch]" installs it.\n'
+    ), done.stderr
+
+
+def test_parts_of_an_import_that_do_not_fit() -> None:
+    A, W = sl.placeholder((2, 3), name="A"), sl.placeholder((3,), name="W")
+    B = A + W
+    value = np.ones(3, "float32")
+    make = sl.frontend.Imported
+    for parts, words in (
+        (((), (A,), {}), "computes nothing"),
+        (((B, B), (A,), {W: value}), "given twice"),
+        (((B,), (A,), {}), "W is read, but is neither an input nor a parameter"),
+        (((B,), (A, W), {W: value}), "two inputs or parameters have the same name"),
+        (((B,), (A,), {W: np.ones(4, "float32")}), "shape (4,)"),
+        (((B,), (A,), {W: np.ones(3)}), "dtype float64"),
+        (((B,), (B,), {W: value}), "is computed"),
+    ):
+        with pytest.raises(FrontendError) as caught:
+            make(*parts)
+        assert words in str(caught.value)
+    model = make((B,), (A,), {W: value})
+    with pytest.raises(sl.errors.CallTypeError, match="the model takes: A: float32"):
+        model.reference()
