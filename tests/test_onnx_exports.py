@@ -28,7 +28,8 @@ def networks() -> dict[str, Any]:
         "vit": (models.ViT(), images), "vit by hand": (models.ViT("hand"), images),
         "vit fused": (models.ViT("fused"), images), "lstm": (models.Tagger(both=True), words),
         "gru": (models.Tagger("GRU", batch_first=False), words),
-        "mlp": (models.MLP(), torch.randn(4, 12)), "unet": (models.UNet(), torch.randn(1, 2, 8, 10)),
+        "mlp": (models.MLP(), torch.randn(4, 12)),
+        "unet": (models.UNet(), torch.randn(1, 2, 8, 10)),
     }  # fmt: skip
     return {name: (models.randomized(m), x) for name, (m, x) in made.items()}
 
@@ -163,6 +164,7 @@ def test_other_models_of_scikit_learn() -> None:
             found = sl.frontend.from_onnx(converted(model, pixels), shapes=size).reference(test)
             if isinstance(found, tuple):
                 np.testing.assert_array_equal(found[0], model.predict(test))
-                np.testing.assert_allclose(found[1], model.predict_proba(test), rtol=1e-3, atol=1e-5)
+                np.testing.assert_allclose(found[1], model.predict_proba(test), rtol=1e-3,
+                    atol=1e-5)
             else:
                 np.testing.assert_allclose(found[:, 0], model.predict(test), rtol=1e-3, atol=1e-4)

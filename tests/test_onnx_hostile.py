@@ -36,7 +36,8 @@ def model(
 
 
 def node(operator: str = "Relu", inputs: Any = ("x",), outputs: Any = ("y",), **more: Any) -> Any:
-    return helper.make_node(operator, list(inputs), list(outputs), name=more.pop("name", "it"), **more)
+    return helper.make_node(operator, list(inputs), list(outputs), name=more.pop("name", "it"),
+        **more)
 
 
 def weight(array: Any, name: str = "w") -> Any:
@@ -124,14 +125,19 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "huge": (lambda: adding(declared(HUGE)), r"initializer 'w': .*more than 2\*\*33 elements"),
     "huge and empty": (lambda: adding(declared([2**62, 0])), r"more than 2\*\*33 elements"),
     "overflow": (lambda: adding(declared([2**32, 2**32, 4])), r"more than 2\*\*33 elements"),
-    "no data": (lambda: adding(declared([1000, 1000])), "needs 1000000 numbers, but the file has 0"),
-    "short": (lambda: adding(declared([3], raw_data=b"1234")), "needs 12 bytes, but the file has 4"),
+    "no data": (lambda: adding(declared([1000, 1000])),
+        "needs 1000000 numbers, but the file has 0"),
+    "short": (lambda: adding(declared([3], raw_data=b"1234")),
+        "needs 12 bytes, but the file has 4"),
     "long": (lambda: adding(declared([1], raw_data=b"12345678")), "needs 4 bytes, but .* has 8"),
     "short numbers": (lambda: adding(declared([3], float_data=[1.0])), "needs 3 numbers, .* has 1"),
-    "twice": (lambda: adding(declared([1], float_data=[1.0], raw_data=b"1234")), "it has data twice"),
+    "twice": (lambda: adding(declared([1], float_data=[1.0], raw_data=b"1234")),
+        "it has data twice"),
     "wrong field": (lambda: adding(declared([1], int64_data=[1])), "must be in float_data, but"),
-    "out of range": (lambda: adding(declared([1], 2, int32_data=[300])), "does not fit its type, uint8"),
-    "many dimensions": (lambda: adding(declared([1] * 40, raw_data=b"1234")), "it has 40 dimensions"),
+    "out of range": (lambda: adding(declared([1], 2, int32_data=[300])),
+        "does not fit its type, uint8"),
+    "many dimensions": (lambda: adding(declared([1] * 40, raw_data=b"1234")),
+        "it has 40 dimensions"),
     "string": (lambda: adding(STRING), "initializer 'w': its elements are of type string"),
     "float8": (lambda: adding(declared([1], 17, raw_data=b"1")), "of type float8e4m3fn"),
     "no type": (lambda: adding(declared([1], 0)), "does not say which type its elements have"),
@@ -139,9 +145,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "segment": (segmented, "initializer 'w': it is a segment"),
     "sparse": (sparse, "the graph has sparse initializers"),
     "input": (lambda: model(inputs=[value("x", HUGE)]), r"input 'x': .*more than 2\*\*33 elements"),
-    "negative input": (lambda: model(inputs=[value("x", (-2,))]), "input 'x': .*negative extent -2"),
+    "negative input": (lambda: model(inputs=[value("x", (-2,))]),
+        "input 'x': .*negative extent -2"),
     "string input": (lambda: model(inputs=[value("x", (2,), 8)]), "input 'x': .* of type string"),
-    "sequence": (lambda: model(inputs=[SEQUENCE]), "input 'x': it is of type sequence, and only tens"),
+    "sequence": (lambda: model(inputs=[SEQUENCE]),
+        "input 'x': it is of type sequence, and only tens"),
     "map": (lambda: model(inputs=[MAP]), "input 'x': it is of type map, and only tensors"),
     "expanded": (
         lambda: model([node("Expand", ["x", "w"])], weights=[weight([2**31, 2**31, 2, 3])]),
@@ -161,49 +169,67 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: model([node("Tile", ["x", "w"])], weights=[weight([2**33, 2**33])]),
         r"Tile node 'it': .* more than 2\*\*33 elements"),
     # text
-    "names": (lambda: renamed(model([node(name="NAME")]), b"NAME", b"N\xff\xfeE"), "of node 0 is no text"),
+    "names": (lambda: renamed(model([node(name="NAME")]), b"NAME", b"N\xff\xfeE"),
+        "of node 0 is no text"),
     "control": (lambda: model([node(name="a\x00b")]), r"the name of node 0 is no text: 'a\\x00b'"),
     "attribute": (
         lambda: renamed(model([node("Gelu", approximate="NONE")]), b"NONE", b"N\xff\xfeE"),
         "Gelu node 'it': its attribute 'approximate' is no text"),
-    "long name": (lambda: model([node("Loop" + LONG)]), "node 'it': this operator has no form here"),
+    "long name": (lambda: model([node("Loop" + LONG)]),
+        "node 'it': this operator has no form here"),
     # operators, domains, opsets
-    "domain": (lambda: model([node("Relu", domain="com.evil")]), "Relu node 'it' of domain 'com.evil'"),
+    "domain": (lambda: model([node("Relu", domain="com.evil")]),
+        "Relu node 'it' of domain 'com.evil'"),
     "custom": (lambda: model([node("Mine")]), "Mine node 'it': this operator has no form"),
     "misspelled": (lambda: model([node("Softmx")]), "did you mean 'Softmax'"),
     "old opset": (lambda: model(opset=6), "opset 6 of domain 'ai.onnx': opsets 7 to 28 are known"),
-    "new opset": (lambda: model(opset=99), "opset 99 of domain 'ai.onnx': opsets 7 to 28 are known"),
-    "later operator": (lambda: model([node("Gelu")], opset=19), "has no such operator, which came in ops"),
+    "new opset": (lambda: model(opset=99),
+        "opset 99 of domain 'ai.onnx': opsets 7 to 28 are known"),
+    "later operator": (lambda: model([node("Gelu")], opset=19),
+        "has no such operator, which came in ops"),
     "function": (lambda: function(""), "the model redefines the operator 'Relu' of ONNX"),
     "subgraph": (
         lambda: model([node("If", ["c"], then_branch=body(), else_branch=body())],
                       inputs=[value("x"), value("c", (), 9)]),
         "If node 'it': its attribute '(then|else)_branch' is a graph"),
-    "loop": (lambda: model([node("Loop", ["", "", "x"], body=body())]), "Loop node 'it': .* is a graph"),
-    "scan": (lambda: model([node("Scan", num_scan_inputs=1, body=body())]), "Scan node 'it': .*graph"),
-    "hidden graph": (lambda: model([node("Relu", body=body())]), "Relu node 'it': .*'body' is a graph"),
+    "loop": (lambda: model([node("Loop", ["", "", "x"], body=body())]),
+        "Loop node 'it': .* is a graph"),
+    "scan": (lambda: model([node("Scan", num_scan_inputs=1, body=body())]),
+        "Scan node 'it': .*graph"),
+    "hidden graph": (lambda: model([node("Relu", body=body())]),
+        "Relu node 'it': .*'body' is a graph"),
     "unknown attribute": (lambda: model([node("Relu", evil=1)]), "gives it no attribute 'evil'"),
-    "attribute type": (lambda: model([node("Softmax", axis=1.5)]), "'axis' is 1.5, but must be int"),
+    "attribute type": (lambda: model([node("Softmax", axis=1.5)]),
+        "'axis' is 1.5, but must be int"),
     "nested": (lambda: nested(60), "are no ONNX model: they are damaged, .* or nested too deeply"),
     # graphs
     "cycle": (
-        lambda: model([node("Add", ["x", "b"], ["a"], name="one"), node("Relu", ["a"], ["b"], name="two"),
+        lambda: model([node("Add", ["x", "b"], ["a"], name="one"),
+            node("Relu", ["a"], ["b"], name="two"),
                        node("Relu", ["b"])]), "the graph has a cycle, .*(one -> two|two -> one)"),
     "own input": (lambda: model([node("Add", ["x", "y"])]), "the graph has a cycle, .*: it -> it"),
-    "twice made": (lambda: model([node(), node("Exp")]), "Exp node 'it': its output 'y' is the name of"),
-    "made and given": (lambda: model([node("Relu", ["x"], ["x"])]), "its output 'x' is the name of anot"),
-    "unknown value": (lambda: model([node("Relu", ["q"])]), "Relu node 'it': no node, input .* 'q'"),
-    "unknown output": (lambda: model(outputs=[value("q")]), "outputs: no node, input .* is called 'q'"),
+    "twice made": (lambda: model([node(), node("Exp")]),
+        "Exp node 'it': its output 'y' is the name of"),
+    "made and given": (lambda: model([node("Relu", ["x"], ["x"])]),
+        "its output 'x' is the name of anot"),
+    "unknown value": (lambda: model([node("Relu", ["q"])]),
+        "Relu node 'it': no node, input .* 'q'"),
+    "unknown output": (lambda: model(outputs=[value("q")]),
+        "outputs: no node, input .* is called 'q'"),
     "no outputs": (lambda: model(outputs=[]), "the graph has no outputs"),
-    "two inputs": (lambda: model(inputs=[value("x"), value("x")]), "two inputs of the model have the s"),
+    "two inputs": (lambda: model(inputs=[value("x"), value("x")]),
+        "two inputs of the model have the s"),
     "two weights": (lambda: model(weights=[weight([1.0])] * 2), "two initializers are called 'w'"),
     "empty": (onnx.ModelProto, "the model has no graph"),
     "missing input": (lambda: model([node("Add")]), "Add node 'it': its input 'b' is missing"),
     "many inputs": (lambda: model([node("Relu", ["x", "x"])]), "it has 2 inputs, but takes 1"),
-    "many outputs": (lambda: model([node("Relu", outputs=["y", "z"])]), "it has 2 outputs, but makes 1"),
+    "many outputs": (lambda: model([node("Relu", outputs=["y", "z"])]),
+        "it has 2 outputs, but makes 1"),
     "many nodes": (lambda: model([node()] * 100_001), "the graph has 100,001 nodes"),
-    "types": (lambda: adding(weight([1, 2, 3])), "its inputs are float32 and int64, but must have one ty"),
-    "declared": (lambda: model(outputs=[value("y", (2, 3), INT64)]), "declares it as int64, but computes"),
+    "types": (lambda: adding(weight([1, 2, 3])),
+        "its inputs are float32 and int64, but must have one ty"),
+    "declared": (lambda: model(outputs=[value("y", (2, 3), INT64)]),
+        "declares it as int64, but computes"),
     "bytes": (lambda: b"\x80\x04\x95cos\nsystem\n", "6|bytes are no ONNX model"),
     "text": (lambda: b"hello, I am no model", "20 bytes are no ONNX model"),
     "kind": (lambda: 42, r"from_onnx\(42\): it is a int"),
@@ -296,7 +322,8 @@ def test_links_and_special_files_are_refused(tmp_path: Path) -> None:
             sl.frontend.from_onnx(beside(folder, location=location))
     with pytest.raises(FrontendError, match="it is no plain file"):
         sl.frontend.from_onnx(folder / "pipe.bin")
-    with pytest.raises(FrontendError, match=r"model'\): it cannot be read: Is a directory|no plain"):
+    with pytest.raises(FrontendError,
+        match=r"model'\): it cannot be read: Is a directory|no plain"):
         sl.frontend.from_onnx(folder)
     with pytest.raises(FrontendError, match="it cannot be read: No such file"):
         sl.frontend.from_onnx(folder / "gone.onnx")
@@ -316,7 +343,8 @@ def test_a_file_of_two_gigabytes_is_not_read(tmp_path: Path) -> None:
         file.truncate(2**31)
     tracemalloc.start()
     try:
-        with pytest.raises(FrontendError, match="it has 2,147,483,648 bytes, and an .onnx file less"):
+        with pytest.raises(FrontendError,
+            match="it has 2,147,483,648 bytes, and an .onnx file less"):
             sl.frontend.from_onnx(path)
         assert tracemalloc.get_traced_memory()[1] < 2**20
     finally:

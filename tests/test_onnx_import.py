@@ -110,7 +110,8 @@ def test_bfloat16_weights_are_read() -> None:
     array = np.array([1.5, -2.25, np.inf], ml_dtypes.bfloat16)
     for tensor in (numpy_helper.from_array(array, "w"),
                    helper.make_tensor("w", 16, [3], [1.5, -2.25, np.inf])):  # fmt: skip
-        graph = helper.make_graph([node("Cast", "w", "y", to=1)], "g", [], [value("y", (3,))], [tensor])
+        graph = helper.make_graph([node("Cast", "w", "y", to=1)], "g", [], [value("y", (3,))],
+            [tensor])
         found = sl.frontend.from_onnx(helper.make_model(graph))
         np.testing.assert_array_equal(found.reference(), [1.5, -2.25, np.inf])
 
@@ -146,7 +147,8 @@ def test_nodes_without_use_are_left_out() -> None:
 
 
 def test_names_in_use_get_numbers() -> None:
-    given = model([node("Relu", "x", "a", "x"), node("Exp", "a", "b", "class"), node("Neg", "b", "y", "7")],
+    given = model([node("Relu", "x", "a", "x"), node("Exp", "a", "b", "class"),
+        node("Neg", "b", "y", "7")],
                   [value("x", (3,))], [value("y", (3,))])  # fmt: skip
     assert sl.frontend.from_onnx(given).layers == {"x_1": "x", "class_": "class", "layer_7": "7"}
 
@@ -192,7 +194,8 @@ def test_arithmetic_on_symbolic_sizes() -> None:
         node("Squeeze", "rows zero", "scalar"), node("Cast", "scalar", "f", to=1),
         node("Mul", "y f", "z"), node("Min", "both both", "m"), node("Neg", "m", "neg"),
     ]  # fmt: skip
-    given = model(nodes, [value("x", ("n", 3))], [value("z", (1, "m")), value("neg", (2,), "int64")],
+    given = model(nodes, [value("x", ("n", 3))], [value("z", (1, "m")), value("neg", (2,),
+        "int64")],
                   zero=np.array([0]), one=np.array([1]), two=np.array([2]), minus=np.array([-1]))
     found = sl.frontend.from_onnx(given, shapes={"n": n})
     x = f32(4, 3)
@@ -214,8 +217,10 @@ def test_arithmetic_on_symbolic_sizes() -> None:
     ({"x": (4, 2)}, "the input has 3 dimensions in the model, not 2"),
     ({"x": (4, 2, 5)}, "dimension 2 is 3 in the model"),
     ({"x": (4, 2, 3), "batch": 5}, "dimension 0 is 'batch', given as 5"),
-    ({"batch": -1}, "an extent must be 0 or more"), ({"batch": 2.5}, "must be an integer or a size"),
-    ({"batch": True}, "must be an integer or a size"), ({"batch": "4"}, "must be an integer or a size"),
+    ({"batch": -1}, "an extent must be 0 or more"),
+    ({"batch": 2.5}, "must be an integer or a size"),
+    ({"batch": True}, "must be an integer or a size"),
+    ({"batch": "4"}, "must be an integer or a size"),
     ([4], r"from_onnx\(shapes=\[4\]\): it is a list"),
     ({"batch": 2**40}, r"more than 2\*\*33 elements"),
 ])  # fmt: skip
@@ -227,7 +232,8 @@ def test_sizes_that_do_not_fit_are_refused(shapes: Any, message: str) -> None:
 def test_shapes_of_inputs_that_name_no_dimension() -> None:
     given = model([node("Add", "x y", "z")], [value("x", (None, 3)), value("y", None)],
                   [value("z", None)])  # fmt: skip
-    with pytest.raises(FrontendError, match=r"dimension 0 \(no name\) of input 'x' and the shape of inp"):
+    with pytest.raises(FrontendError,
+        match=r"dimension 0 \(no name\) of input 'x' and the shape of inp"):
         sl.frontend.from_onnx(given)
     found = sl.frontend.from_onnx(given, shapes={"x": (2, 3), "y": [3]})
     assert found.outputs[0].shape == (2, 3)
@@ -244,7 +250,8 @@ def test_a_whole_shape_binds_the_names_of_its_dimensions() -> None:
 
 def test_initializers_among_the_inputs_are_weights() -> None:
     """Before IR version 4, every initializer was an input, too."""
-    given = model([node("Add", "x w", "y")], [value("x", (3,)), value("w", (3,))], [value("y", (3,))],
+    given = model([node("Add", "x w", "y")], [value("x", (3,)), value("w", (3,))],
+        [value("y", (3,))],
                   w=f32(3))  # fmt: skip
     found = sl.frontend.from_onnx(given)
     assert [t.name for t in found.inputs] == ["x"] and [t.name for t in found.params] == ["w"]
@@ -255,32 +262,47 @@ def test_initializers_among_the_inputs_are_weights() -> None:
 
 @pytest.mark.parametrize(("nodes", "message"), [
     ([node("TopK", "x k", "y i", "top")], "TopK node 'top': it sorts.*\n  Export the model up to"),
-    ([node("NonZero", "x", "y", "nz")], "NonZero node 'nz': the shape of its result depends on data"),
+    ([node("NonZero", "x", "y", "nz")],
+        "NonZero node 'nz': the shape of its result depends on data"),
     ([node("Reshape", "x s", "y", "view")],
-     "Reshape node 'view': its input 'shape' is s: int64.2., which is computed when the network runs"),
-    ([node("MaxPool", "x4", "y i", "pool", kernel_shape=[2, 2])], "its outputs Indices are not supp"),
-    ([node("BatchNormalization", "x4 a a a a", "y", "bn", training_mode=1)], "it is in training mode"),
+     "Reshape node 'view': its input 'shape' is s: int64.2., which is computed when the network"),
+    ([node("MaxPool", "x4", "y i", "pool", kernel_shape=[2, 2])],
+        "its outputs Indices are not supp"),
+    ([node("BatchNormalization", "x4 a a a a", "y", "bn", training_mode=1)],
+        "it is in training mode"),
     ([node("Dropout", "x p t", "y", "drop")], "Dropout node 'drop': it is in training mode"),
-    ([node("Conv", "x4 w", "y", "conv", group=3)], "Conv node 'conv': it has no form here\n  topi.nn"),
-    ([node("Conv", "x4 w", "y", "conv", pads=[0, -1, 0, 0])], "'pads' is .*, with a negative width"),
+    ([node("Conv", "x4 w", "y", "conv", group=3)],
+        "Conv node 'conv': it has no form here\n  topi.nn"),
+    ([node("Conv", "x4 w", "y", "conv", pads=[0, -1, 0, 0])],
+        "'pads' is .*, with a negative width"),
     ([node("Conv", "x4 w", "y", "conv", pads=[0, 1])], "'pads' has 2 numbers, but needs 4"),
-    ([node("Conv", "x4 w", "y", "conv", strides=[0, 1])], "strides and dilations must be 1 or more"),
-    ([node("Conv", "x4 w", "y", "conv", auto_pad="SAME")], "'auto_pad' is 'SAME', which is unknown"),
-    ([node("Conv", "x4 w", "y", "conv", kernel_shape=[5, 5])], "'kernel_shape' is .5, 5., but its wei"),
-    ([node("Cast", "x", "y", "cast", to=8)], "Cast node 'cast': its attribute 'to': .* type string"),
-    ([node("Sin", "k", "y", "sin")], "Sin node 'sin': its input is int64, but the operator computes"),
-    ([node("Gather", "x far", "y", "g")], "Gather node 'g': its index 9 is out of range for 3 elem"),
+    ([node("Conv", "x4 w", "y", "conv", strides=[0, 1])],
+        "strides and dilations must be 1 or more"),
+    ([node("Conv", "x4 w", "y", "conv", auto_pad="SAME")],
+        "'auto_pad' is 'SAME', which is unknown"),
+    ([node("Conv", "x4 w", "y", "conv", kernel_shape=[5, 5])],
+        "'kernel_shape' is .5, 5., but its wei"),
+    ([node("Cast", "x", "y", "cast", to=8)],
+        "Cast node 'cast': its attribute 'to': .* type string"),
+    ([node("Sin", "k", "y", "sin")],
+        "Sin node 'sin': its input is int64, but the operator computes"),
+    ([node("Gather", "x far", "y", "g")],
+        "Gather node 'g': its index 9 is out of range for 3 elem"),
     ([node("Split", "x", "y z", "split")], "3 elements do not divide into 2 equal parts"),
-    ([node("Resize", "x - scales", "y", "r", mode="area")], "'mode' is 'area', which has no form here"),
+    ([node("Resize", "x - scales", "y", "r", mode="area")],
+        "'mode' is 'area', which has no form here"),
     ([node("Resize", "x - scales", "y", "r", coordinate_transformation_mode="tf_crop_and_resize")],
      "'tf_crop_and_resize', which has no form here\n  Those that have one are half_pixel"),
-    ([node("Constant", "", "y", "c", value_string="a")], "Constant node 'c': its value is a string"),
+    ([node("Constant", "", "y", "c", value_string="a")],
+        "Constant node 'c': its value is a string"),
     ([node("Transpose", "x", "y", "t", perm=[0, 0, 1])], "Transpose node 't': it has no form here"),
     ([node("Reshape", "x five", "y", "view")], "Reshape node 'view': it has no form here"),
     ([node("Pad", "x five", "y", "pad")], "its pads are 1 widths, but must be 2"),
-    ([node("Concat", "five x", "y", "cat", axis=0)], "Concat node 'cat': its inputs are int64 and floa"),
+    ([node("Concat", "five x", "y", "cat", axis=0)],
+        "Concat node 'cat': its inputs are int64 and floa"),
     ([node("Div", "five none", "y", "div")], "Div node 'div': .*a division by 0"),
-    ([node("Reshape", "five many", "y", "view")], "Reshape node 'view': it does not fit its inputs"),
+    ([node("Reshape", "five many", "y", "view")],
+        "Reshape node 'view': it does not fit its inputs"),
     ([node("Softmax", "x", "y", "soft", axis=3)], "Softmax node 'soft': it has no form here"),
 ])  # fmt: skip
 def test_what_has_no_form_is_refused_by_node_and_operator(nodes: list[Any], message: str) -> None:

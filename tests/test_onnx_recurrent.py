@@ -24,11 +24,13 @@ FUNCTIONS: dict[str, Any] = {
 
 def weights(gates: int, ways: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return W, R and B."""
-    return (f32(ways, gates * HIDDEN, INPUTS, seed=1) / 2, f32(ways, gates * HIDDEN, HIDDEN, seed=2),
+    return (f32(ways, gates * HIDDEN, INPUTS, seed=1) / 2,
+        f32(ways, gates * HIDDEN, HIDDEN, seed=2),
             f32(ways, 2 * gates * HIDDEN, seed=3))  # fmt: skip
 
 
-def lstm(x: Any, w: Any, r: Any, b: Any, h: Any, c: Any, p: Any = (0, 0, 0), names: Any = ()) -> Any:
+def lstm(x: Any, w: Any, r: Any, b: Any, h: Any, c: Any, p: Any = (0, 0, 0),
+    names: Any = ()) -> Any:
     """Return the hidden states of one direction, and the last states, by ONNX's equations."""
     f, g, act = (FUNCTIONS[n] for n in names or ("Sigmoid", "Tanh", "Tanh"))
     found = []
@@ -79,7 +81,8 @@ def test_lstm(direction: str) -> None:
     case = Case("LSTM", (X, Known(w), Known(r), Known(b), None, h, Known(c)),
                 {"direction": direction, "hidden_size": HIDDEN}, outputs=3)  # fmt: skip
     model, arrays = model_of(case)
-    close(results(model, *arrays), both(direction, lambda k, x: lstm(x, w[k], r[k], b[k], h[k], c[k])))
+    close(results(model, *arrays), both(direction, lambda k, x: lstm(x, w[k], r[k], b[k], h[k],
+        c[k])))
     # the states of one direction are scans, which run as a kernel, too
     imported = sl.frontend.from_onnx(model)
     kernel = sl.build(sl.schedule(list(imported.outputs)), target="python")
@@ -107,9 +110,11 @@ def test_gru(direction: str, after: int) -> None:
     w, r, b = weights(3, ways)
     h = f32(ways, BATCH, HIDDEN, seed=4)
     case = Case("GRU", (X, Known(w), Known(r), Known(b), None, h),
-                {"direction": direction, "linear_before_reset": after}, outputs=2, opset=13)  # fmt: skip
+                {"direction": direction, "linear_before_reset": after}, outputs=2,
+                opset=13)  # fmt: skip
     model, arrays = model_of(case)
-    close(results(model, *arrays), both(direction, lambda k, x: gru(x, w[k], r[k], b[k], h[k], after)))
+    close(results(model, *arrays), both(direction, lambda k, x: gru(x, w[k], r[k], b[k], h[k],
+        after)))
 
 
 def test_without_bias_and_with_whole_sequences() -> None:
@@ -122,7 +127,8 @@ def test_without_bias_and_with_whole_sequences() -> None:
 
 
 @pytest.mark.parametrize(("attributes", "extra", "message"), [
-    ({"direction": "sideways"}, (), "'direction' is 'sideways', not one of forward, reverse, bidirec"),
+    ({"direction": "sideways"}, (),
+        "'direction' is 'sideways', not one of forward, reverse, bidirec"),
     ({"clip": 2.0}, (), "clip and activations with parameters have no form here"),
     ({"input_forget": 1}, (), "with input_forget=1 it has no form here"),
     ({"activations": ["Sigmoid", "Affine", "Tanh"]}, (), "but must be 3 for each direction"),

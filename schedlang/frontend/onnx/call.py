@@ -151,11 +151,11 @@ def matched(
     if variadic and any(v is None for v in given):
         raise node.refused("one of its inputs is left out")
     for name, value in node.attributes.items():
-        parameter = attributes.get(name)
-        if parameter is None:
+        declared_as = attributes.get(name)
+        if declared_as is None:
             hint = nearest(name, attributes)
             raise node.refused(f"opset {node.version} gives it no attribute {name[:80]!r}{hint}")
-        kind = str(parameter.annotation).removesuffix(" | None")
+        kind = str(declared_as.annotation).removesuffix(" | None")
         if not _TYPES[kind](value):
             raise node.refused(f"its attribute {name!r} is {value!r:.60}, but must be {kind}")
     for name, parameter in attributes.items():

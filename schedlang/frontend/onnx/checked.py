@@ -171,7 +171,9 @@ def _node(proto: Any, number: int, opsets: Mapping[str, int], folder: Path | Non
             )
         )
     if domain not in opsets:
-        raise FrontendError(f"{what}: the model does not import an opset of its domain {domain!r}")
+        raise FrontendError(
+            f"{what}: the model does not import an opset of its domain, {domain or 'ai.onnx'}"
+        )
     inputs, outputs = (
         tuple(text(v, f"the name of an {side} of {what}") for v in names)
         for side, names in (("input", proto.input), ("output", proto.output))
@@ -229,7 +231,7 @@ def _in_order(
     """Return the nodes that the outputs need, each after those that compute its inputs."""
     given = [v.name for v in inputs]
     if len({*given}) < len(given) or "" in given:
-        raise FrontendError("from_onnx: two inputs of the model have the same name, or one has none")
+        raise FrontendError("from_onnx: two inputs of the model have the same name, or one none")
     known = {*given, *weights}
     maker: dict[str, int] = {}
     for number, node in enumerate(nodes):

@@ -161,10 +161,6 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
     return None if condition.dtype == object else np.where(condition, x, y)
 
 
-def _identity(data: Any) -> Any:
-    return data
-
-
 def _cast(data: Any, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
     if to not in DTYPES or (data.dtype.kind in "fc" and not np.isfinite(data).all()):
         return None
@@ -225,7 +221,7 @@ def _nonzero(data: Any) -> Any:
 MOVING: dict[str, Callable[..., Any]] = {
     "Concat": _concat, "Gather": _gather, "Slice": _slice, "Squeeze": _squeeze,
     "Unsqueeze": _unsqueeze, "Reshape": _reshape, "Transpose": _transpose, "Flatten": _flatten,
-    "Expand": _expand, "Tile": _tile, "Split": _split, "Where": _where, "Identity": _identity,
+    "Expand": _expand, "Tile": _tile, "Split": _split, "Where": _where,
 }  # fmt: skip
 COMPUTING: dict[str, Callable[..., Any]] = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": _div, "Mod": _mod, "Pow": _pow,

@@ -147,7 +147,7 @@ def _evaluated(
     stages.name(tensors, title, node)
     names = [*node.outputs, *[""] * len(results)]
     return [
-        Known(name, v.array, v.dtype) if isinstance(v, Known) else v
+        Known(name, v.array, v.dtype) if isinstance(v, Known) and not v.name else v
         for name, v in zip(names, results)
     ]
 
@@ -169,8 +169,8 @@ def _outputs(
         value = _value(output.name, values, graph)
         if output.dtype not in (None, value.dtype):
             raise FrontendError(
-                f"output {output.name[:80]!r}: the model declares it as {output.dtype}, but computes "
-                f"{value.dtype}"
+                f"output {output.name[:80]!r}: the model declares it as {output.dtype}, but "
+                f"computes {value.dtype}"
             )
         tensor = params.tensor(value)
         if isinstance(tensor.op, PlaceholderOp):

@@ -118,8 +118,8 @@ def _bind(value: Input, shape: Shape, sizes: dict[str, Extent]) -> None:
     for k, (dim, extent) in enumerate(zip(value.dims, shape)):
         known = sizes.setdefault(dim, extent) if isinstance(dim, str) else dim
         if known is not None and not same(known, extent):
-            named = f"{dim!r}, given as {known}" if isinstance(dim, str) else f"{known} in the model"
-            raise FrontendError(f"{what}: dimension {k} is {named}")
+            own = f"{dim!r}, given as {known}" if isinstance(dim, str) else f"{known} in the model"
+            raise FrontendError(f"{what}: dimension {k} is {own}")
 
 
 def _shape(
@@ -134,7 +134,7 @@ def _shape(
     for k, dim in enumerate(value.dims):
         if isinstance(dim, int):
             found.append(dim)
-        elif dim in sizes:
+        elif dim is not None and dim in sizes:
             found.append(sizes[dim])
         else:
             label = f"{dim[:80]!r}" if dim else "(no name)"

@@ -23,7 +23,9 @@ _FIELDS = {
     "uint64": "uint64_data",
 }  # fmt: skip
 _PARTS = {"complex64": "float32", "complex128": "float64"}
-_ALL_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
+_ALL_FIELDS = (
+    "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data"
+)  # fmt: skip
 EXTERNAL = 1
 
 

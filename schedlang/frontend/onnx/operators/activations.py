@@ -117,11 +117,7 @@ def log_softmax(call: Call, input: Tensor, *, axis: int = -1) -> Tensor:  # noqa
 
 def hardmax(call: Call, input: Tensor, *, axis: int = -1) -> Tensor:  # noqa: A002
     """1 at the largest element, the first one on ties, and 0 elsewhere."""
-    along = axis_number(axis, input.ndim, str(call.node))
-    place = topi.argmax(input, along)
-    if not isinstance(input.shape[along], int):
-        raise call.refused(f"dimension {along} has the symbolic extent {input.shape[along]}")
-    return topi.one_hot(place, 1, 0, input.shape[along], along, input.dtype)
+    return _hardmax(input, axis_number(axis, input.ndim, str(call.node)))
 
 
 def _over_rest(function: Callable[[Tensor, int], Tensor]) -> Function:
@@ -137,8 +133,9 @@ def _over_rest(function: Callable[[Tensor, int], Tensor]) -> Function:
     return operator
 
 
-def _hardmax(x: Tensor, along: int) -> Any:
-    return topi.one_hot(topi.argmax(x, along), 1, 0, x.shape[along], along, x.dtype)
+def _hardmax(x: Tensor, along: int) -> Tensor:
+    depth: Any = x.shape[along]
+    return topi.one_hot(topi.argmax(x, along), 1, 0, depth, along, x.dtype)
 
 
 OPERATORS: Table = {

@@ -51,7 +51,9 @@ def _parameter(call: Call, x: Tensor, given: list[float] | None, what: str) -> A
     if given is None:
         return None
     if len(given) != 1 and (not x.ndim or len(given) != x.shape[-1]):
-        raise call.refused(f"its attribute {what!r} has {len(given)} numbers for {x.shape} features")
+        raise call.refused(
+            f"its attribute {what!r} has {len(given)} numbers for an input of shape {x.shape}"
+        )
     found = Known(f"{call.node.name}.{what}", np.array(given, "float32"), "float32")
     return call.operands(x, found)[1]
 
@@ -105,13 +107,13 @@ def _linear(
     targets: int, post: str,
 ) -> Tensor:  # fmt: skip
     features = x.shape[-1] if x.ndim == 2 else None
-    if not isinstance(features, int) or targets < 1 or len(coefficients or []) != targets * features:
+    given = coefficients or []
+    if not isinstance(features, int) or targets < 1 or len(given) != targets * features:
         raise call.refused(
-            f"{len(coefficients or [])} coefficients are not {targets} rows for an input of shape "
-            f"{x.shape}"
+            f"{len(given)} coefficients are not {targets} rows for an input of shape {x.shape}"
         )
     data = x if x.dtype == "float32" else topi.cast(x, "float32")
-    rows = np.array(coefficients, "float32").reshape(targets, features)
+    rows = np.array(given, "float32").reshape(targets, features)
     made = topi.nn.dense(data, call.tensor(Known(f"{call.node.name}.weight", rows, "float32")))
     if intercepts is not None:
         if len(intercepts) not in (1, targets):

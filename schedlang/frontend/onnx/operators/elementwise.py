@@ -162,7 +162,9 @@ def bit_shift(call: Call, x: Value, y: Value, *, direction: str) -> Any:
     return (topi.left_shift if direction == "LEFT" else topi.right_shift)(*call.operands(x, y))
 
 
-def cast(call: Call, input: Tensor, *, to: int, saturate: int = 1, round_mode: str = "up") -> Tensor:  # noqa: A002
+def cast(
+    call: Call, input: Tensor, *, to: int, saturate: int = 1, round_mode: str = "up"  # noqa: A002
+) -> Tensor:
     """``saturate`` and ``round_mode`` are for types of 8 bits, which have no dtype here."""
     return _converted(input, dtype_of(to, f"{call.node}: its attribute 'to'"))
 

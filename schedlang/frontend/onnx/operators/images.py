@@ -136,11 +136,13 @@ def _resized(
     letters, others = iter(SPATIAL[len(changed)]), iter(_OTHERS)
     layout = "".join(next(letters) if k in changed else next(others) for k in range(x.ndim))
     resizes = list(changed.values())
-    scales = [
-        Fraction(new, x.shape[k]) if factor is None else factor
-        for k, (factor, new) in changed.items()
-    ]
-    given_scales = scales if any(factor is not None for factor, _ in resizes) else None
+    given_scales = None
+    if any(factor is not None for factor, _ in resizes):
+        # of factors, the extents are numbers
+        given_scales = [
+            Fraction(new, int(str(x.shape[k]))) if factor is None else factor
+            for k, (factor, new) in changed.items()
+        ]
     return RESIZES[len(changed)](
         x, None, [new for _, new in resizes], layout, _METHODS[mode], coordinates,
         rounding if mode == "nearest" else "", alpha, exclude, scales=given_scales,

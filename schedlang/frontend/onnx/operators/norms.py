@@ -23,7 +23,7 @@ def batch_norm(
     epsilon: float = _SMALL, momentum: float = 0.8999999761581421, training_mode: int = 0,
 ) -> Tensor:  # fmt: skip
     if training_mode:
-        raise call.refused("it is in training mode", "Export the model for inference: model.eval().")
+        raise call.refused("it is in training mode", "Export the model after model.eval().")
     call.only_outputs(1, "running_mean and running_var")
     made: Tensor = topi.nn.batch_norm(x, scale, b, input_mean, input_var, 1, epsilon)[0]
     return made
@@ -53,7 +53,8 @@ def layer_norm(
     """``stash_type`` is the type of its sums; short floats are summed in float32 here."""
     call.only_outputs(1, "Mean and InvStdDev")
     axes = list(range(axis_number(axis, x.ndim, str(call.node)), x.ndim))
-    return topi.nn.layer_norm(x, _over(call, scale, x, axes), _over(call, b, x, axes), axes, epsilon)
+    gamma, beta = _over(call, scale, x, axes), _over(call, b, x, axes)
+    return topi.nn.layer_norm(x, gamma, beta, axes, epsilon)
 
 
 def rms_norm(

@@ -55,7 +55,7 @@ def average_pool(
 
 def _spatial(call: Call, x: Tensor) -> tuple[int, ...]:
     if x.ndim < 3:
-        raise call.refused(f"its input has {x.ndim} dimensions, but needs a batch, channels and one")
+        raise call.refused(f"its input has {x.ndim} dimensions, but needs 3 or more")
     return tuple(range(2, x.ndim))
 
 

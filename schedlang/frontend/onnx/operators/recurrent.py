@@ -10,7 +10,6 @@ from schedlang.arrays.naming import prefixed
 from schedlang.arrays.rearranging import flip
 from schedlang.arrays.shaping import swapaxes, transpose
 from schedlang.compute.tensor import Extent, Tensor, shape_text
-from schedlang.expr.nodes import Expr
 from schedlang.frontend.onnx.call import Call
 from schedlang.frontend.onnx.operators.elementwise import check_dtypes
 from schedlang.frontend.onnx.operators.table import Table, since
@@ -53,11 +52,11 @@ def lstm(
                 for n in range(3)
             ]
         given, output, forget = peepholes
+        bi, bh = _biases(call, b, k, 4 * hidden)
+        h, c = (None if v is None else v[k] for v in first)
         return topi.nn.lstm(
-            sequence, _part(call, w, k), _part(call, r, k), *_biases(call, b, k, 4 * hidden),
-            *(None if v is None else v[k] for v in first), p_i=given, p_f=forget, p_o=output,
-            f_act=functions[k][0], g_act=functions[k][1], h_act=functions[k][2], reverse=back,
-            weight_layout="IOFG",
+            sequence, _part(call, w, k), _part(call, r, k), bi, bh, h, c, None, given, forget,
+            output, functions[k][0], functions[k][1], functions[k][2], back, "IOFG",
         )  # fmt: skip
 
     return _results(call, layer, ways, layout, 2)
@@ -97,8 +96,9 @@ def gru(
     first = _states(call, initial_h, layout)
 
     def layer(k: int, back: bool) -> Sequence[Tensor]:
+        bi, bh = _biases(call, b, k, 3 * hidden)
         made = topi.nn.gru(
-            sequence, _part(call, w, k), _part(call, r, k), *_biases(call, b, k, 3 * hidden),
+            sequence, _part(call, w, k), _part(call, r, k), bi, bh,
             None if first is None else first[k], back, "ZRN", bool(linear_before_reset),
         )  # fmt: skip
         return [made]
@@ -175,10 +175,11 @@ def _sequence(
 def _check_lengths(call: Call, lengths: Value | None, sequence: Tensor) -> None:
     """Raise for sequences that are shorter than the input, of which each would end elsewhere."""
     steps = sequence.shape[0]
-    if lengths is None:
-        return
-    known = isinstance(lengths, Known) and isinstance(steps, int)
-    if not known or any(v != steps for v in lengths.items()):  # type: ignore[union-attr]
+    whole = lengths is None or (
+        isinstance(lengths, Known) and isinstance(steps, int)
+        and all(v == steps for v in lengths.items())
+    )  # fmt: skip
+    if not whole:
         raise call.refused(
             "sequence_lens that differ from the length of the input have no form here",
             "Leave it out, with sequences of one length in each call.",
@@ -200,7 +201,7 @@ def _states(call: Call, given: Value | None, layout: int) -> list[Tensor] | None
 
 def _is_zero(tensor: Tensor) -> bool:
     """Return whether a tensor is a stage of zeros, as exporters make them."""
-    body = getattr(tensor.op, "body", ())
+    body: Any = getattr(tensor.op, "body", ())
     return len(body) == 1 and getattr(body[0], "value", None) == 0
 
 
@@ -240,9 +241,8 @@ def _results(
 
 
 def _last(states: Tensor) -> Tensor:
-    found: Any = states[-1]
-    assert isinstance(found, (Tensor, Expr))
-    return found  # type: ignore[return-value]
+    found: Tensor = states[-1]
+    return found
 
 
 OPERATORS: Table = {

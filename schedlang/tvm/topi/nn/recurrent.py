@@ -316,8 +316,9 @@ def _new_products(kept: Tensor, wh: Any, bias: Any, first: Extent) -> Tensor:
     """Return the products of a state that is reset with rows ``first`` and on of the weights."""
     k, names = reduce_axis(kept.shape[2], "k"), ["t", "b", "j"]
     made: Tensor = compute(
-        "gru_new", kept.shape, lambda t, b, j: total(kept[t, b, k] * wh[first + j, k], axis=k), names
-    )
+        "gru_new", kept.shape,
+        lambda t, b, j: total(kept[t, b, k] * wh[first + j, k], axis=k), names,
+    )  # fmt: skip
     if bias is None:
         return made
     added: Tensor = compute(
