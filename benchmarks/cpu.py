@@ -119,12 +119,15 @@ class Run:
         return work.bytes / (copied * 1e9) / row.seconds
 
     def summary(self, rows: Sequence[Row]) -> str:
-        lines = _score(rows, self.fraction)
+        return "\n".join([*_score(rows, self.fraction), *self.interrupted()])
+
+    def interrupted(self) -> list[str]:
+        """Return the line that says how many samples other processes interrupted."""
         samples = sum(w.samples for w in self.workers.values())
-        if samples:
-            part = sum(w.interrupted for w in self.workers.values()) / samples
-            lines.append(f"samples that other processes interrupted: {part:.0%}")
-        return "\n".join(lines)
+        if not samples:
+            return []
+        part = sum(w.interrupted for w in self.workers.values()) / samples
+        return [f"samples that other processes interrupted: {part:.0%}"]
 
     def close(self) -> None:
         for worker in self.workers.values():

@@ -66,18 +66,24 @@ class Case:
 
 @dataclass(frozen=True)
 class Row:
-    """A measurement: the median time of a call, its relative interquartile range, the verdict."""
+    """A measurement: the median time of a call, its relative interquartile range, the verdict.
+
+    ``least`` is the time of the fastest sample, for a machine where other programs ran too.
+    """
 
     case: Case
     seconds: float
     spread: float
     correct: bool
+    least: float | None = None
 
     def data(self) -> dict[str, Any]:
         made: dict[str, Any] = {
             "work": self.case.work, "implementation": self.case.implementation,
             "seconds": self.seconds, "spread": self.spread, "correct": self.correct,
         }  # fmt: skip
+        if self.least is not None:
+            made["least_seconds"] = self.least
         if self.case.flops is not None:
             made["gflops"] = self.case.flops / self.seconds * 1e-9
         if self.case.bytes is not None:
@@ -196,7 +202,7 @@ def measure(cases: Sequence[Case], rounds: int = ROUNDS) -> Iterable[Row | Case]
             yield absent[case]
             continue
         seconds, spread = median_and_spread(found[case])
-        yield Row(case, seconds, spread, right)
+        yield Row(case, seconds, spread, right, min(found[case]))
 
 
 def _least(cases: Iterable[Case]) -> float:

@@ -192,7 +192,8 @@ def run_all(given: Sequence[str] | None = None) -> int:
             return main(
                 "whole networks, float32, two threads",
                 cases(run, SMALL if options.small else NETWORKS, options.tvm_trials), COLUMNS,
-                arguments=rest, summary=summary, plot=plot, rounds=ROUNDS,
+                arguments=rest, summary=lambda rows: "\n".join([summary(rows), *run.interrupted()]),
+                plot=plot, rounds=ROUNDS,
             )  # fmt: skip
         finally:
             run.close()
