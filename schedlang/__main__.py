@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from schedlang.commands import add_commands
+from schedlang.compile_command import add_compile
 from schedlang.course_command import add_course
 from schedlang.errors import (
     DatabaseWarning,
@@ -46,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--only-print", action="store_true", help="print the loop nests; compile and run nothing"
     )
     add_commands(commands)
+    add_compile(commands)
     add_show(commands)
     add_course(commands)
     add_live(commands)

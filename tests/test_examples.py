@@ -20,7 +20,8 @@ LESSONS = sorted(EXAMPLES.glob("[0-9][0-9]_*.py"))
 # the others time several schedules, compile for the GPU's emulator, or search
 QUICK = ("01_print_the_loop_nest", "06_softmax_layernorm")
 NEEDS = {"03": ["sklearn", "PIL"], "04": ["sklearn", "PIL"], "05": ["sklearn", "PIL", "matplotlib"],
-         "07": ["sklearn"], "10": ["matplotlib"], "12": ["sklearn"]}  # fmt: skip
+         "07": ["sklearn"], "10": ["matplotlib"], "12": ["sklearn"],
+         "14": ["sklearn", "torch"]}  # fmt: skip
 
 
 def run(script: Path, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:

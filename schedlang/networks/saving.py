@@ -44,16 +44,12 @@ def save(
 ) -> Path:  # fmt: skip
     """Write a network to a new folder; ``weights`` are those that the module reads, in its order.
     """
-    asked, path = f"save({os.fspath(folder)!r})", Path(folder)
+    asked, path = f"save({os.fspath(folder)!r})", check_folder(folder)
     if data.target.kind != "cpu":
         raise NetworkError(
             explain(asked, f'the network is for target="{data.target.kind}"',
                     'Build it with target="cpu".')
         )  # fmt: skip
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise NetworkError(
-            explain(asked, "it exists already", "Give a new folder, or an empty one.")
-        )
     read = placeholders(outputs)
     named = dict(zip(weights, (place.name for place in data.storage.params)))
     manifest = {
@@ -80,6 +76,20 @@ def save(
             shutil.rmtree(made, ignore_errors=True)
     except OSError as error:
         raise NetworkError(f"{asked}: {error.strerror or error}") from None
+    return path
+
+
+def check_folder(folder: str | os.PathLike[str]) -> Path:
+    """Return the path of a folder to write.
+
+    Raises :class:`~schedlang.errors.NetworkError` if it exists already and is not empty.
+    """
+    path = Path(folder)
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise NetworkError(
+            explain(f"save({os.fspath(folder)!r})", "it exists already",
+                    "Give a new folder, or an empty one.")
+        )  # fmt: skip
     return path
 
 
@@ -148,4 +158,4 @@ def _index(value: Any, of: Sequence[Any]) -> int:
     return value
 
 
-__all__ = ["Saved", "load_saved", "save"]
+__all__ = ["Saved", "check_folder", "load_saved", "save"]

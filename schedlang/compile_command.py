@@ -1,0 +1,95 @@
+"""``python -m schedlang compile model.onnx --tune 30m --out folder/``: a model to a folder."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any
+
+from schedlang.errors import NetworkError, TuningError, explain
+
+UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def add_compile(commands: Any) -> None:
+    """Add the parser of ``compile``."""
+    parser = commands.add_parser(
+        "compile",
+        help="make a folder of Python, which runs alone, of an ONNX model",
+        description="Import the model, search for schedules if asked to, compile, and write the "
+        "network to a folder: network.py, which needs numba and NumPy alone, and its weights.",
+    )
+    parser.add_argument("model", metavar="model.onnx", help="an ONNX file")
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="the folder to write")
+    parser.add_argument(
+        "--tune", default=None, metavar="TIME",
+        help="search for schedules for so long, such as 90s, 30m or 2h",
+    )  # fmt: skip
+    parser.add_argument("--database", default=None, metavar="FILE", help="a file of trials")
+    parser.add_argument(
+        "--shape", action="append", default=[], metavar="NAME=N",
+        help="the value of a dynamic dimension of the model",
+    )  # fmt: skip
+    parser.add_argument("--name", default=None, help="of the network (the name of the file)")
+    parser.set_defaults(run=run_compile)
+
+
+def run_compile(chosen: argparse.Namespace) -> int:
+    """Import, tune, compile and save the model; return the exit status."""
+    from schedlang.frontend import from_onnx
+    from schedlang.networks.network import network
+    from schedlang.networks.saving import check_folder
+
+    seconds = None if chosen.tune is None else seconds_of(chosen.tune)
+    shapes = dict(map(_shape, chosen.shape))
+    # fail now, not after the search, if the folder cannot be written
+    check_folder(chosen.out)
+    model = from_onnx(chosen.model, shapes=shapes or None)
+    print(f"imported {model}")
+    name = chosen.name or identifier(Path(chosen.model).stem)
+    net = network(model, name=name, database=chosen.database)
+    print(f"{len(net.partition)} parts of {net.partition.stage_count} stages")
+    if seconds is not None:
+        print(net.tune(timeout=seconds))
+    net.module.compile()
+    print(str(net.memory).splitlines()[0])
+    folder = net.save(chosen.out)
+    print(f"the network: {folder}")
+    return 0
+
+
+def seconds_of(text: str) -> float:
+    """Return the seconds of a time such as ``90s``, ``30m``, ``1.5h`` or ``600``.
+
+    >>> seconds_of("30m"), seconds_of("1.5h"), seconds_of("20")
+    (1800.0, 5400.0, 20.0)
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
+    if found is None:
+        raise TuningError(
+            explain(f"--tune {text}", "this is no time", "Give a number with s, m or h: 30m.")
+        )
+    return float(found[1]) * UNITS[found[2]]
+
+
+def identifier(text: str) -> str:
+    """Return ``text`` as the name of a function.
+
+    >>> identifier("resnet50-v1.5"), identifier("7zip")
+    ('resnet50_v1_5', 'network_7zip')
+    """
+    name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")
+    return name if name[:1].isalpha() else f"network_{name}".rstrip("_")
+
+
+def _shape(text: str) -> tuple[str, int]:
+    name, _, number = text.partition("=")
+    if not name or not number.isdecimal():
+        raise NetworkError(
+            explain(f"--shape {text}", "this is no dimension", "Give it as in --shape batch=1.")
+        )
+    return name, int(number)
+
+
+__all__ = ["add_compile", "identifier", "run_compile", "seconds_of"]

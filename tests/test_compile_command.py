@@ -1,0 +1,74 @@
+"""``python -m schedlang compile``: an ONNX file becomes a folder that runs alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from schedlang.__main__ import main
+
+
+def model_file(folder: Path) -> tuple[Path, np.ndarray]:
+    """Write an ONNX model of one layer, and return its path and its weights."""
+    onnx = pytest.importorskip("onnx", reason="imports ONNX models: the extra onnx")
+    helper, numpy_helper = onnx.helper, onnx.numpy_helper
+    w = np.random.default_rng(0).standard_normal((8, 4)).astype("float32")
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["h"], "fc"),
+         helper.make_node("Relu", ["h"], ["y"], "act")],
+        "layer", [value("x", onnx.TensorProto.FLOAT, ["batch", 8])],
+        [value("y", onnx.TensorProto.FLOAT, ["batch", 4])], [numpy_helper.from_array(w, "w")],
+    )  # fmt: skip
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = folder / "my-model.onnx"
+    onnx.save(made, path)
+    return path, w
+
+
+def test_a_model_becomes_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, w = model_file(tmp_path)
+    out = tmp_path / "made"
+    given = ["compile", str(path), "--out", str(out), "--shape", "batch=3", "--tune", "6s",
+             "--database", str(tmp_path / "trials.jsonl")]  # fmt: skip
+    assert main(given) == 0
+    shown = capsys.readouterr().out
+    assert "1 parts" in shown or "1 part " in shown
+    assert "searches in" in shown and "memory: " in shown and str(out) in shown
+    x = np.random.default_rng(1).standard_normal((3, 8)).astype("float32")
+    np.save(tmp_path / "x.npy", x)
+    program = (
+        "import sys; sys.modules['schedlang'] = None\n"
+        "import numpy as np, network\n"
+        "params = network.pack(np.load('weights.npz'))\n"
+        "np.save('../y.npy', network.my_model(np.load('../x.npy'), params=params))\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=out, check=True, timeout=120)
+    want = np.maximum(x @ w, 0)
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("given, message", [
+    (["--tune", "soon"], "this is no time"),
+    (["--shape", "batch"], "this is no dimension"),
+    (["--shape", "batch=-1"], "this is no dimension"),
+])  # fmt: skip
+def test_options_that_do_not_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: list[str], message: str
+) -> None:
+    assert main(["compile", "m.onnx", "--out", str(tmp_path / "o"), *given]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_with_files_is_refused_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine").write_text("x")
+    assert main(["compile", "m.onnx", "--out", str(tmp_path)]) == 2
+    assert "it exists already" in capsys.readouterr().err
+    assert [p.name for p in tmp_path.iterdir()] == ["mine"]
