@@ -227,15 +227,15 @@ def compiled_rows() -> tuple[NetworkModule, Any]:
     return module, lambda a: 2 * (2 * a + 1 + array[:, ::-1]) + 1
 
 
-def test_a_compiled_module(tmp_path: Any, capfd: Any) -> None:
-    """Threads call at once; nothing is allocated; a pickled one and a file agree."""
+def test_a_compiled_module() -> None:
+    """Threads call at once; nothing is allocated; a pickled one agrees."""
     module, expected = compiled_rows()
     inputs = [random(3, 20_000) for _ in range(8)]
     barrier = threading.Barrier(4)
 
     def work(a: np.ndarray) -> np.ndarray:
         barrier.wait()
-        return [module(a) for _ in range(5)][-1]
+        return [module(a) for _ in range(2)][-1]
 
     with ThreadPoolExecutor(4) as pool:
         for a, found in zip(inputs, pool.map(work, inputs)):
@@ -255,13 +255,42 @@ def test_a_compiled_module(tmp_path: Any, capfd: Any) -> None:
     again = pickle.loads(pickle.dumps(module))
     np.testing.assert_array_equal(again(a), out)
     assert again.data == module.data and str(again.machine_nest) == str(module.machine_nest)
-    # the file alone, with the intrinsics that it uses
+
+
+def called_alone(text: str, module: NetworkModule, a: np.ndarray) -> np.ndarray:
+    """Return what the public function of a file returns, run by itself."""
+    names: dict[str, Any] = {"__name__": "alone"}
+    exec(compile(text, "alone.py", "exec"), names)
+    arrays = {}
+    for p in module.data.storage.params:
+        size = int(np.prod(p.shape)) * np.dtype(p.dtype).itemsize
+        arrays[p.name] = module.params[p.start : p.start + size].view(p.dtype).reshape(p.shape)
+    packed = names["pack"](arrays)
+    np.testing.assert_array_equal(packed, module.params)
+    out = np.empty_like(a)
+    assert names[module.name](a, out, params=packed) is out
+    with pytest.raises(TypeError, match="x must be a float32 array of shape"):
+        names[module.name](a[:1], params=packed)
+    with pytest.raises(ValueError, match="out and x overlap"):
+        names[module.name](a, a, params=packed)
+    return out
+
+
+def test_the_public_function_of_a_file() -> None:
+    module, arrays = residual(Parts())
+    x = random(4, 6, 8)
+    found = called_alone(module.source, module, x)
+    np.testing.assert_allclose(found, of_residual(x, arrays), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_file_with_its_intrinsics_runs_alone() -> None:
+    module, expected = compiled_rows()
     text = bundle(module.source)
-    assert "schedlang" not in text.replace("schedlang:", "")
-    names: dict[str, Any] = {"__name__": "rows_alone"}
-    exec(compile(text.replace("cache=True, ", ""), "rows_alone.py", "exec"), names)
-    w = module.params[: 240_000].view("float32").reshape(3, 20_000)
-    np.testing.assert_array_equal(names["rows"](a, params=names["pack"]({"w": w})), out)
+    assert "import schedlang" not in text and "from schedlang" not in text
+    a = random(3, 20_000)
+    found = called_alone(text.replace("cache=True, ", ""), module, a)
+    np.testing.assert_allclose(found, expected(a), rtol=1e-5)
 
 
 FORKED = """
