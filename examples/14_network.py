@@ -87,5 +87,5 @@ def main() -> None:
 if __name__ == "__main__":
     main()
 
-# Exercise: give sl.network cut=["layer_4"], a stage that the table shows. How many kernels are there
-# then, and what does the profile say about the one that is new?
+# Exercise: give sl.network cut=["layer_4"], a stage that the table shows. How many kernels are
+# there then, and what does the profile say about the one that is new?

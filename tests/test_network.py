@@ -19,7 +19,6 @@ from schedlang import topi
 from schedlang.errors import BuildError, CallError, CallTypeError, MissingNameError, NetworkError
 from schedlang.networks import cache
 from schedlang.networks.model import Model
-from schedlang.networks.module_json import module_from_json, module_to_json
 from schedlang.networks.network import Network
 from tests import networks
 
@@ -209,7 +208,8 @@ def test_weights_that_would_be_unpickled_are_refused(tmp_path: Path) -> None:
     folder = net.save(tmp_path / "mlp")
     with np.load(folder / "weights.npz") as arrays:
         names = list(arrays)
-    np.savez(folder / "weights.npz", **{name: np.array([{}], object) for name in names})
+    objects: dict[str, Any] = {name: np.array([{}], object) for name in names}
+    np.savez(folder / "weights.npz", **objects)
     with pytest.raises(NetworkError, match="pickle"):
         sl.load(folder)
 
@@ -240,13 +240,6 @@ def test_damaged_files_of_the_cache_are_made_again(
         assert cache.cached(file.stem, sl.Target("python")) is None
         net, w, b, x = mlp()
         np.testing.assert_allclose(net(x), softmax_of(x, w, b), rtol=1e-5)
-
-
-def test_the_data_of_a_module_survives_json() -> None:
-    net, *_ = mlp()
-    data = net.module.data
-    again = module_from_json(module_to_json(data), net.target)
-    assert again == data
 
 
 def test_a_profile_has_a_time_for_each_part() -> None:

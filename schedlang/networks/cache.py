@@ -7,6 +7,7 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from schedlang.autotune.database import Database
 from schedlang.autotune.record import machine, target_text, threads, versions
 from schedlang.compute.data import to_data
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import NetworkError
-from schedlang.networks.module_json import module_from_json, module_to_json
+from schedlang.errors import BuildError
+from schedlang.networks.data import from_data as module_from_data
+from schedlang.networks.data import to_data as module_data
 from schedlang.networks.program import ModuleData
 from schedlang.runtime.files import cache_folder, intrinsics_key
 from schedlang.target import Target
@@ -44,26 +46,24 @@ def cache_key(
 def cached(key: str, target: Target) -> ModuleData | None:
     """Return the data of a module that :func:`store` wrote, ``None`` if there is none."""
     try:
-        text = _path(key).read_text(encoding="utf-8")
-        return module_from_json(text, target)
-    except (OSError, UnicodeDecodeError, NetworkError):
+        found = json.loads(_path(key).read_text(encoding="utf-8"))
+        made = module_from_data(found["data"], str(found["text"]), str(found["serial_text"]))
+        return replace(made, target=target)
+    except (OSError, ValueError, KeyError, TypeError, BuildError):
         # unreadable or cut off: it is made again
         return None
 
 
 def store(key: str, data: ModuleData) -> None:
     """Write the data of a module, complete or not at all; a full disk costs only the time.
-
-    A module with symbolic sizes is not written: it is linked again in each process.
     """
-    if data.sized is not None:
-        return
     path, temporary = _path(key), ""
     try:
         path.parent.mkdir(exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(module_to_json(data))
+            texts = {"text": data.text, "serial_text": data.serial_text}
+            json.dump({"data": module_data(data), **texts}, file)
         os.replace(temporary, path)
     except OSError:
         if temporary:

@@ -39,7 +39,7 @@ from schedlang.target import Target, or_emulator
 
 
 def network(
-    outputs: Any, params: Mapping[Tensor, Any] | None = None, target: Target | str | None = None,
+    outputs: Any, params: Mapping[Any, Any] | None = None, target: Target | str | None = None,
     name: str = "network", database: Source = None, cut: Sequence[str] = (),
     fuse: Sequence[Sequence[str]] = (), fold: bool = True, layouts: bool = True,
     winograd: bool = True,
