@@ -24,6 +24,10 @@ def in_place_pairs(nest: Nest) -> frozenset[tuple[int, int]]:
         (out, given) for out in arrays for given in arrays
         if out[1] in nest.outputs and given[1] not in nest.outputs and _is_alike(out[1], given[1])
     ]  # fmt: skip
+    if pairs:
+        # the sums of a reduction are read again after the first store: most pairs end here
+        updated = _updated(nest)
+        pairs = [pair for pair in pairs if pair[0][1] not in updated]
     reads = _reads(nest) if pairs else []
     return frozenset(
         (i, k) for (i, out), (k, given) in pairs if _reads_in_place(reads, out, given)
@@ -48,6 +52,24 @@ def _is_alike(out: Buffer, given: Buffer) -> bool:
     return all(a == b if type(a) is type(b) is int else to_lin(a) == to_lin(b) for a, b in pairs)
 
 
+def _updated(nest: Nest) -> set[Buffer]:
+    """Return the buffers of stores that are neither plain nor those of a scatter."""
+    return {
+        buffer
+        for stmt, _ in walk(nest.body)
+        if isinstance(stmt, Store) and not _is_plain(stmt) and not _is_update(stmt)
+        for buffer in stmt.buffers
+    }
+
+
+def _is_plain(stmt: Store) -> bool:
+    return len(stmt.buffers) == 1 and stmt.reducer is None
+
+
+def _is_update(stmt: Store) -> bool:
+    return len(stmt.buffers) == 1 and stmt.scatters
+
+
 def _reads(nest: Nest) -> list[tuple[Stmt, list[Load]]]:
     """Return each statement with the elements that it reads."""
     return [
@@ -59,10 +81,7 @@ def _reads(nest: Nest) -> list[tuple[Stmt, list[Load]]]:
 def _reads_in_place(reads: Sequence[tuple[Stmt, list[Load]]], out: Buffer, given: Buffer) -> bool:
     """Return whether plain stores to ``out`` alone read ``given``, where they store."""
     for stmt, loads in reads:
-        own = isinstance(stmt, Store) and stmt.buffers == (out,) and stmt.reducer is None
-        updates = isinstance(stmt, Store) and stmt.buffers == (out,) and stmt.scatters
-        if isinstance(stmt, Store) and out in stmt.buffers and not (own or updates):
-            return False
+        own = isinstance(stmt, Store) and out in stmt.buffers and _is_plain(stmt)
         for load in loads:
             if load.buffer is out:
                 return False

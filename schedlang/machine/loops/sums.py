@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 
 from schedlang.expr.nodes import Axis, Expr, Var
-from schedlang.expr.visit import postorder
+from schedlang.expr.visit import postorder, preorder
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     Alloc,
@@ -252,7 +252,7 @@ def _may_meet(store: Store) -> bool:
 
 def _moves(index: Expr, axis: Axis) -> bool:
     return index is axis or (
-        bool(index.children) and any(node is axis for node in postorder([index]))
+        bool(index.children) and any(node is axis for node in preorder([index]))
     )
 
 
