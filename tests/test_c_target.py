@@ -283,3 +283,20 @@ def test_a_sum_of_products_in_another_order() -> None:
     x, y = np.arange(15, dtype="float32").reshape(5, 3), np.array([1, 2], "float32")
     f = sl.build(sl.schedule(R), target="c")
     assert float(f(x, y)) == float((x[:, ::-1] * y[[0, 0, 1]]).sum())
+
+
+def test_loops_that_gcc_would_distribute_wrongly() -> None:
+    X = sl.placeholder((3, 8), "uint8", name="X")
+    r = sl.reduce_axis(5, name="r")
+    R = sl.compute(
+        (3, 8), lambda i, j: sl.prod(X[i % 3, 7 - r] - X[i // 2, j], axis=r), name="R"
+    )
+    s = sl.schedule(R)
+    i, j = R.op.axis
+    s[R].reorder(j, r, i)
+    s[R].parallel(j)
+    outer, _ = s[R].split(i, factor=2)
+    s[R].split(outer, nparts=4)
+    x = np.random.default_rng(0).integers(0, 255, (3, 8)).astype("uint8")
+    want = np.prod([x[:, [7 - k]] - x[[0, 0, 1]] for k in range(5)], axis=0, dtype="uint8")
+    np.testing.assert_array_equal(sl.build(s, target="c")(x), want)

@@ -37,6 +37,8 @@ OPTIONS = (
     "-fno-tree-loop-vectorize", "-ffp-contract=fast", "-fno-math-errno", "-fopenmp", "-shared",
     "-fPIC", "-w",
 )  # fmt: skip
+# GCC 12 distributes some loops wrongly: it drops updates of an array that the loop before set
+GCC_OPTIONS = ("-fno-tree-loop-distribution",)
 # -ffast-math would also flush denormals to zero in the whole process
 FASTMATH = (
     "-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-fno-trapping-math",
@@ -180,7 +182,7 @@ def compiled(source: Path, options: tuple[str, ...]) -> Path:
     """
     from llvmlite import binding as llvm
 
-    command = compiler()
+    command = _command()
     facts = [*command, version(tuple(command)), *options, llvm.get_host_cpu_name()]
     key = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:12]
     library = source.with_suffix(f".{key}.so")
@@ -201,8 +203,15 @@ def assembly(source: Path, options: tuple[str, ...]) -> str:
     kept = [o for o in options if o != "-shared"]
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "kernel.s"
-        _compile([*compiler(), *kept, "-S", "-g1", "-o", str(target), str(source)], source)
+        _compile([*_command(), *kept, "-S", "-g1", "-o", str(target), str(source)], source)
         return target.read_text(encoding="utf-8", errors="replace")
+
+
+def _command() -> list[str]:
+    """Return the command of the compiler, with the options that it alone knows."""
+    command = list(compiler())
+    is_clang = "clang" in version(tuple(command)).lower()
+    return command if is_clang else [*command, *GCC_OPTIONS]
 
 
 def _compile(command: list[str], source: Path) -> None:
