@@ -293,6 +293,29 @@ def test_a_file_with_its_intrinsics_runs_alone() -> None:
     np.testing.assert_allclose(found, expected(a), rtol=1e-5)
 
 
+LOADED = """
+import pickle, sys
+import numpy as np
+
+module, a, wanted = pickle.load(open(sys.argv[1], "rb"))
+np.testing.assert_array_equal(module(a), wanted)
+stats = module._loaded().stats
+assert not stats.cache_misses and sum(stats.cache_hits.values()) == 1
+print("done")
+"""
+
+
+@pytest.mark.slow
+def test_another_process_loads_the_machine_code(tmp_path: Path) -> None:
+    module, _ = compiled_rows()
+    a, path = random(3, 20_000), tmp_path / "module.pickle"
+    path.write_bytes(pickle.dumps((module, a, module(a))))
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, path], capture_output=True, text=True, timeout=500
+    )
+    assert done.returncode == 0 and done.stdout.strip() == "done", done.stdout + done.stderr
+
+
 FORKED = """
 import multiprocessing, warnings
 import numpy as np

@@ -159,7 +159,6 @@ class _Functions:
         parameters = (*function.parameters, *given)
         return changed(function, parameters=parameters, body=_apart(body, given))
 
-
     def peak(self, body: Body, top: int) -> int:
         """Return the end of the storage of a block that begins at byte ``top``."""
         most = top
@@ -279,7 +278,7 @@ def _apart(body: Body, given: Sequence[Array]) -> Body:
     for position, stmt in enumerate(body):
         if isinstance(stmt, Hint) and stmt.name == "apart":
             hint = changed(stmt, args=(*stmt.args, *given))
-            return (*body[:position], hint, *body[position + 1 :])
+            return (hint, *body[:position], *body[position + 1 :])
     return (Hint("apart", tuple(given)), *body)
 
 

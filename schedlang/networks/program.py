@@ -89,7 +89,8 @@ def module_data(
     """Return the data of the module that makes the ``calls`` in order.
 
     ``inputs`` are what a call of the module takes, ``outputs`` what it returns, ``params`` what it
-    keeps; all else that ``calls`` write is stored in the arena.
+    keeps, under the names of :func:`~schedlang.networks.roles.param_names`. All else that ``calls``
+    write is stored in the arena.
 
     Raises :class:`~schedlang.errors.BuildError` for a target other than ``"cpu"``, ``"python"`` and
     ``"c"``, for calls that read what nothing computes, and for sizes that no argument determines.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -16,6 +17,7 @@ from schedlang.index.simplify import to_lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
 from schedlang.lowering.lower import sizes_of
+from schedlang.machine.names import identifier
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.scratch import Scratch
 from schedlang.networks.memory import Lifetime
@@ -58,12 +60,13 @@ class Roles:
     ) -> None:  # fmt: skip
         self.name, self.calls = name, calls
         self.inputs, self.outputs, self.params = inputs, outputs, params
+        self._param_names = param_names(params)
         self._names: dict[Hashable, str] = {}
         self._taken: set[str] = set()
         self.written: dict[Tensor, int] = {}
         self.last: dict[Tensor, int] = {}
         self.sizes = _sizes((*inputs, *outputs))
-        for given in (*inputs, *outputs, *params):
+        for given in (*inputs, *outputs):
             self.named(given)
         self._check()
         known = {*inputs, *params}
@@ -74,14 +77,13 @@ class Roles:
                 raise self.error(f"nothing computes its output {tensor.name}")
 
     def named(self, given: Given) -> str:
-        """Return the name of a tensor or a scalar, which no other one has."""
-        return self._named(given, given.name)
+        """Return the name of a tensor or a scalar, which no other one has but a parameter."""
+        known = self._param_names.get(given) if isinstance(given, Tensor) else None
+        return known or self._named(given, given.name)
 
     def _named(self, key: Hashable, wanted: str) -> str:
         if key not in self._names:
-            name = next(n for n in _numbered(wanted) if n not in self._taken)
-            self._taken.add(name)
-            self._names[key] = name
+            self._names[key] = _fresh(wanted, self._taken)
         return self._names[key]
 
     def buffer(self, given: Given) -> Buffer | Var:
@@ -95,8 +97,9 @@ class Roles:
 
     def _check(self) -> None:
         given = [t for t in (*self.inputs, *self.outputs, *self.params) if isinstance(t, Tensor)]
-        for tensor in given:
-            if given.count(tensor) > 1:
+        params = set(self.params)
+        for tensor, times in Counter(given).items():
+            if times > 1:
                 raise self.error(
                     f"{tensor.name} stands twice among its inputs, outputs and params; give a copy "
                     "a stage of its own"
@@ -107,7 +110,7 @@ class Roles:
             for extent in tensor.shape:
                 if isinstance(extent, int):
                     continue
-                if tensor in self.params:
+                if tensor in params:
                     raise self.error(
                         f"its parameter {tensor.name} has the extent {extent}, but those of "
                         "parameters are numbers"
@@ -155,7 +158,8 @@ class Roles:
     @property
     def stored(self) -> list[Tensor]:
         """The tensors in the arena, in the order in which they are written."""
-        return [t for t in self.written if t not in self.outputs]
+        outputs = set(self.outputs)
+        return [t for t in self.written if t not in outputs]
 
     def lifetimes(
         self, kernels: Sequence[Scratch]
@@ -182,7 +186,7 @@ class Roles:
             for out, given in sorted(call.signature.in_place):
                 a, b = call.args[out], call.args[given]
                 # the nest allows it for each of its arguments, so the tensor must be given once
-                if a in stored and b in stored and call.args.count(b) == 1:
+                if a in stored and b in stored and sum(t is b for t in call.args) == 1:
                     pairs.append((self._names[a], self._names[b]))
         return pairs
 
@@ -200,7 +204,27 @@ class Roles:
         )  # fmt: skip
 
     def scratch_name(self, position: int) -> str:
-        return self._named(("scratch", position), f"{self.calls[position].name}_scratch")
+        wanted = f"{identifier(self.calls[position].name)}_scratch"
+        return self._named(("scratch", position), wanted)
+
+
+def param_names(params: Sequence[Tensor]) -> dict[Tensor, str]:
+    """Return the names of parameters in a module: their own, and ``_1`` behind a second one.
+
+    >>> import schedlang as sl
+    >>> w, b, other = (sl.placeholder((2,), name=name) for name in "wbw")
+    >>> list(param_names([w, b, other]).values())
+    ['w', 'b', 'w_1']
+    """
+    taken: set[str] = set()
+    return {tensor: _fresh(tensor.name, taken) for tensor in params}
+
+
+def _fresh(wanted: str, taken: set[str]) -> str:
+    """Return ``wanted``, or with a number behind it, and add it to the names that are ``taken``."""
+    name = next(n for n in _numbered(wanted) if n not in taken)
+    taken.add(name)
+    return name
 
 
 def _sizes(args: Sequence[Given]) -> tuple[Var, ...]:
@@ -230,4 +254,4 @@ def shape_of(tensor: Tensor) -> tuple[int, ...]:
     return shape
 
 
-__all__ = ["Given", "KernelCall", "Roles", "bytes_of", "shape_of"]
+__all__ = ["Given", "KernelCall", "Roles", "bytes_of", "param_names", "shape_of"]

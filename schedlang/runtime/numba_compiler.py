@@ -96,8 +96,8 @@ class KernelCompiler(CompilerBase):
         give_parts_compilers = func.__globals__.pop(PARTS, None)
         if give_parts_compilers is not None:
             give_parts_compilers()
-        if PARALLEL in func.__code__.co_names:
-            # runs when the compiled function is loaded from numba's cache
+        if PARALLEL in func.__globals__:
+            # the file has a parallel loop; this runs when numba loads the machine code
             self.state.reload_init.append(start_threads)
         return super().compile_extra(func)
 
