@@ -179,7 +179,7 @@ def _checked(tensor: Any, value: Any) -> np.ndarray:
 def _frontier(
     ops: Sequence[Operation], outputs: Sequence[Tensor], params: Collection[Tensor]
 ) -> list[Tensor]:
-    """Return the tensors to compute ahead: known ones that others read, which are not worth it."""
+    """Return the tensors to compute ahead: the known ones that stages read which are not."""
     known = known_tensors(ops, params)
     kept = {t.op for t in outputs} | in_scans(ops)
     stays: dict[Operation, bool] = {}
