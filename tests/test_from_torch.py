@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -353,6 +354,8 @@ def test_the_structure_of_outputs_is_kept() -> None:
     found = model.reference(np.array([1, 2], "float32"))
     assert found["same"][0].tolist() == [1, 2] and found["more"][0].tolist() == [2, 3]
     assert found["more"][1] is None and found["last"].tolist() == [2, 3]
+    again = pickle.loads(pickle.dumps(model))
+    assert again.reference(np.array([1, 2], "float32"))["last"].tolist() == [2, 3]
 
 
 def test_other_arguments_are_constants() -> None:

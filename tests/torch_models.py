@@ -262,7 +262,7 @@ def randomized(module: Any, seed: int = 0) -> Any:
     """Return ``module`` in evaluation mode, with random statistics in its batch norms."""
     torch.manual_seed(seed)
     for layer in module.modules():
-        if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.track_running_stats:
             layer.running_mean.normal_(0, 0.2)
             layer.running_var.uniform_(0.5, 1.5)
             nn.init.normal_(layer.weight, 1, 0.2)

@@ -12,6 +12,7 @@ from schedlang.arrays.naming import renamed
 from schedlang.arrays.stages import tensor_of
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import FrontendError, explain
+from schedlang.expr import dtypes
 from schedlang.language.construct import binary
 
 
@@ -77,9 +78,9 @@ def combined(name: str, *values: Any) -> Tensor:
 
 
 def of_dtype(value: Any, dtype: str) -> Any:
-    """Return a tensor converted to ``dtype`` if it has another one; a number as it is."""
+    """Return a tensor or a number converted to ``dtype``, if it has another one."""
     if isinstance(value, Tensor):
         return value if value.dtype == dtype else topi.cast(value, dtype)
-    if isinstance(value, (bool, int)) and "float" in dtype:
-        return float(value)
-    return int(value) if isinstance(value, bool) and dtype != "bool" else value
+    if not isinstance(value, (bool, int, float)) or dtype == "bool":
+        return value
+    return float(value) if dtypes.is_float(dtype) else int(value)

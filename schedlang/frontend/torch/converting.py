@@ -8,7 +8,6 @@ from typing import Any
 
 from schedlang.arrays.naming import prefixed, renamed
 from schedlang.arrays.shapes import extent
-from schedlang.compute.graph import operations
 from schedlang.compute.tensor import PlaceholderOp, Tensor
 from schedlang.errors import FrontendError, SchedlangError, explain
 from schedlang.frontend.names import Names
@@ -90,11 +89,11 @@ class Conversion:
         """Name the new stages of a call, and record their layer."""
         results = made if isinstance(made, tuple) else (made,)
         tensors = [t for t in results if isinstance(t, Tensor)]
-        new = [op for op in operations(tensors) if op not in self._seen]
+        new = self._unseen(tensors)
         taken = {op.name for op in new}
         for k, tensor in enumerate(tensors):
             if tensor.op in new and name not in taken:
-                renamed(tensor, name if len(tensors) == 1 else f"{name}_{k}")
+                renamed(tensor, name if len(tensors) == 1 else self._names.new(f"{name}_{k}"))
         used: set[str] = set()
         for op in new:
             if isinstance(op, PlaceholderOp):
@@ -106,8 +105,19 @@ class Conversion:
                 renamed(op.outputs[0], f"{base}_{number}")
             used.add(op.name)
             self.layers[op.name] = layer.path
-        self._seen.update(new)
         return made
+
+    def _unseen(self, tensors: Sequence[Tensor]) -> list[Any]:
+        """Return the operations behind ``tensors`` that no call before has made."""
+        found: list[Any] = []
+        stack = [t.op for t in reversed(tensors)]
+        while stack:
+            op = stack.pop()
+            if op not in self._seen:
+                self._seen.add(op)
+                found.append(op)
+                stack.extend(t.op for t in reversed(op.input_tensors))
+        return found[::-1]
 
     def _arguments(self, node: Any) -> dict[str, tuple[Any, Any]]:
         """Return the arguments of a call by name, each with its default."""
@@ -160,7 +170,8 @@ def _promoted(node: Any) -> str:
     """Return the dtype in which PyTorch compares the first two operands; "" for other calls."""
     import torch
 
-    operands = [getattr(a, "meta", {}).get("val", a) for a in node.args[:2]]
+    values = [getattr(a, "meta", {}).get("val", a) for a in node.args[:2]]
+    operands = [1 if isinstance(v, torch.SymInt) else v for v in values]
     if len(operands) < 2 or not all(
         isinstance(v, (torch.Tensor, int, float)) for v in operands
     ):  # fmt: skip

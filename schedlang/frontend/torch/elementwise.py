@@ -9,6 +9,7 @@ from schedlang.arrays.choices import nan_to_num as without_nan
 from schedlang.arrays.elementwise import array
 from schedlang.arrays.shaping import broadcast_to
 from schedlang.compute.tensor import Tensor
+from schedlang.expr import dtypes
 from schedlang.frontend.torch.calls import Call, Operator, combined, of_dtype
 from schedlang.language.calls import call as function_of
 
@@ -90,7 +91,7 @@ def div_mode(call: Call, x: Any, other: Any, rounding_mode: Any) -> Any:
     if rounding_mode == "floor":
         return combined("floor_divide", left, right)
     quotient = combined("divide", left, right)
-    if rounding_mode == "trunc" and "float" in call.dtype:
+    if rounding_mode == "trunc" and dtypes.is_float(call.dtype):
         return topi.trunc(quotient)
     return quotient
 

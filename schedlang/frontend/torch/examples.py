@@ -89,11 +89,21 @@ def _mapped(value: Any, spec: Any, leaf: Callable[[Any, Any], Any]) -> Any:
     """Return ``leaf(value, spec)`` for each value in containers, in the same containers."""
     if isinstance(value, (tuple, list)):
         parts = spec if isinstance(spec, (tuple, list)) else [None] * len(value)
-        return type(value)([_mapped(v, s, leaf) for v, s in zip(value, parts)])
+        return rebuilt(value, [_mapped(v, s, leaf) for v, s in zip(value, parts)])
     if isinstance(value, dict):
         named = spec if isinstance(spec, dict) else {}
         return {key: _mapped(v, named.get(key), leaf) for key, v in value.items()}
     return leaf(value, spec)
+
+
+def rebuilt(container: Any, parts: list[Any]) -> Any:
+    """Return ``parts`` in a list, tuple or named tuple, as ``container`` is.
+
+    >>> rebuilt((1, 2), [3, 4])
+    (3, 4)
+    """
+    kind = type(container)
+    return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
 
 
 def _sizes(
@@ -116,7 +126,7 @@ def _sizes(
     pairs = enumerate(spec) if isinstance(spec, (tuple, list)) else (spec or {}).items()
     for k, size in pairs:
         if size is not None and not isinstance(size, int):
-            found[k] = _one(size, known)
+            found[k + len(shape) if k < 0 else k] = _one(size, known)
     if batch is not None and len(shape):
         found[0] = batch
     return found
@@ -149,7 +159,7 @@ def _traced(
 ) -> Any:
     """Return ``value`` with torch's tensors for arrays and placeholders."""
     if isinstance(value, (tuple, list)):
-        return type(value)([_traced(v, s, declared, extents) for v, s in zip(value, sizes)])
+        return rebuilt(value, [_traced(v, s, declared, extents) for v, s in zip(value, sizes)])
     if isinstance(value, dict):
         return {k: _traced(v, sizes[k], declared, extents) for k, v in value.items()}
     import torch
@@ -181,7 +191,7 @@ def _enlarged(value: Any, sizes: Mapping[int, Var], extents: dict[Var, int]) -> 
     import torch
 
     for k, size in sizes.items():
-        if not -value.ndim <= k < value.ndim:
+        if not 0 <= k < value.ndim:
             raise FrontendError(
                 f"from_torch: dimension {k} is to be the size {size.name}, but an example input "
                 f"has shape {shape_text(value.shape)}"

@@ -14,7 +14,7 @@ from typing import Any
 
 from schedlang.errors import FrontendError, explain, first_line
 from schedlang.expr.nodes import Var
-from schedlang.frontend.torch.examples import Examples
+from schedlang.frontend.torch.examples import Examples, rebuilt
 from schedlang.frontend.torch.lines import line_of_error
 from schedlang.frontend.torch.operators import OPERATORS
 from schedlang.frontend.torch.params import quantized_layer
@@ -71,7 +71,17 @@ def exported(module: Any, examples: Examples) -> Any:
 def decomposed(program: Any) -> Any:
     """Return a program in ATen's functional operators, with those of the table kept whole."""
     with _quiet():
-        return program.run_decompositions(_decompositions())
+        try:
+            return program.run_decompositions(_decompositions())
+        except Exception as error:
+            raise FrontendError(
+                explain(
+                    "from_torch",
+                    "torch.export cannot write the module in ATen's operators: "
+                    f"{type(error).__name__}: {_reason(str(error))}",
+                    "Leave out of forward what is no operation of PyTorch.",
+                )
+            ) from error
 
 
 @cache
@@ -90,7 +100,7 @@ def _dims(sizes: Any, dims: dict[Var, Any]) -> Any:
     from torch.export import Dim
 
     if isinstance(sizes, (tuple, list)):
-        return type(sizes)([_dims(s, dims) for s in sizes])
+        return rebuilt(sizes, [_dims(s, dims) for s in sizes])
     if not isinstance(sizes, Mapping):
         return None
     if all(isinstance(s, Var) for s in sizes.values()):
@@ -129,16 +139,15 @@ def _check_mode(module: Any) -> None:
 
 
 def _check_values(module: Any) -> None:
-    """Raise for weights without values, on PyTorch's device ``meta``."""
+    """Raise for weights that are not in this machine's memory."""
     for path, value in [*module.named_parameters(), *module.named_buffers()]:
+        if value.device.type == "cpu":
+            continue
+        why, hint = f"weight {path} is on {value.device}", "Call module.cpu() first."
         if value.device.type == "meta":
-            raise FrontendError(
-                explain(
-                    f"from_torch({type(module).__name__})",
-                    f"weight {path} is on the device meta, so that it has no values",
-                    "Load the weights first: module.to_empty(device='cpu'), then load_state_dict.",
-                )
-            )
+            why = f"weight {path} is on the device meta, so that it has no values"
+            hint = "Load the weights first: module.to_empty(device='cpu'), then load_state_dict."
+        raise FrontendError(explain(f"from_torch({type(module).__name__})", why, hint))
 
 
 def _translated(module: Any, error: Exception, dims: Mapping[Var, Any]) -> FrontendError:

@@ -7,6 +7,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+# operators that only move elements, or nothing: what follows reads through them
+_MOVES = frozenset({
+    "view", "reshape", "permute", "transpose", "t", "expand", "squeeze", "unsqueeze", "slice",
+    "select", "clone", "alias", "detach", "contiguous", "full",
+})  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Layer:
@@ -19,14 +25,18 @@ class Layer:
 def layers_of(nodes: Iterable[Any]) -> dict[Any, Layer]:
     """Return the layer of each call in a graph.
 
-    The last operator of a layer that calls no other layer has the name of the layer, such as
-    ``layer1.0.conv1``. Others have that of their operator at its end: ``layer1.0.add``.
+    The last operator that computes, of a layer that calls no other layer, has the name of the
+    layer, such as ``layer1.0.conv1``. Others have that of their operator at its end, as
+    ``layer1.0.add`` has.
     """
     calls = [node for node in nodes if node.op == "call_function" and not _is_part(node)]
     stacks = {node: _stack(node) for node in calls}
     # keys of layers that call others
     outer = {key for stack in stacks.values() for key, _ in stack[:-1]}
-    last = {stack[-1][0]: node for node, stack in stacks.items() if stack}
+    last: dict[str, Any] = {}
+    for node, stack in stacks.items():
+        if stack and (stack[-1][0] not in last or _word(node) not in _MOVES):
+            last[stack[-1][0]] = node
     found = {}
     for node, stack in stacks.items():
         key, path = stack[-1] if stack else ("", "")

@@ -67,7 +67,7 @@ def _array(name: str, value: Any) -> np.ndarray:
     plain = value.detach()
     dtype_of(plain.dtype, f"weight {name}")
     try:
-        found = tensor_as_numpy(plain.cpu() if plain.device.type == "cuda" else plain, name)
+        found = tensor_as_numpy(plain, name)
     except CallTypeError as error:
         raise FrontendError(f"from_torch: weight {error}") from None
     # a copy, which later training of the module does not change
