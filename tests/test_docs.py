@@ -29,7 +29,7 @@ FILES = [
     *sorted(p for p in (ROOT / "docs").glob("*.md") if p.name != "porting-from-te.md"),
 ]
 # libraries that documents need, of which each block says so
-OPTIONAL = ("torch",)
+OPTIONAL = ("torch", "onnx")
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -360,6 +361,16 @@ def test_the_tables_are_those_of_onnx() -> None:
                         default = helper.get_attribute_value(attribute.default_value)
                         default = default.decode() if isinstance(default, bytes) else default
                         assert parameter.default == default, (operator, version, name)
+
+
+def test_the_page_lists_the_operators() -> None:
+    from schedlang.frontend.onnx.operators import TABLES
+
+    page = (Path(__file__).parent.parent / "docs" / "networks.md").read_text()
+    section = page[page.index("### Operators of ONNX") :]
+    rows = [line for line in section.splitlines() if line.startswith("| ")]
+    listed = sorted(name for row in rows for name in re.findall(r"`([A-Z]\w*)`", row))
+    assert listed == sorted(name for table in TABLES.values() for name in table)
 
 
 def test_every_reason_names_an_operator_of_onnx() -> None:
