@@ -7,6 +7,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+# schedlang imports it at its first build: it is one of the libraries, and no part of a network
+import numba  # noqa: F401
+
 import schedlang as sl
 from benchmarks.peers.networks import DATABASE, MINUTES, Loaded
 from benchmarks.works import Work
