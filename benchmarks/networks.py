@@ -1,7 +1,8 @@
 """Compare whole networks with the runtimes that people use, and check every result.
 
     python -m benchmarks.networks [--small] [--only PATTERN] [--json FILE] [--plot FILE]
-                                  [--rounds N] [--tvm-trials N]
+                                  [--rounds N] [--database FILE] [--tune MINUTES]
+                                  [--tvm-trials N]
 
 Everything is float32, warm, on two threads, with the same weights. The runtimes of a row take
 turns, each in a process of its own (``worker.py``). Further columns come from another new process
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from math import exp, log
@@ -35,7 +36,7 @@ from benchmarks.cpu import Run
 from benchmarks.fresh_process import Failed
 from benchmarks.harness import Case, Column, Row, Unavailable, main
 from benchmarks.peers import Peer, allocations
-from benchmarks.peers.networks import NETWORK_PEERS, OURS, tvm_tuned
+from benchmarks.peers.networks import DATABASE, MINUTES, NETWORK_PEERS, OURS, tvm_tuned
 from benchmarks.worker import REPLY_TIMEOUT, threads_and_caches
 from benchmarks.works import NETWORKS, SMALL, Work
 
@@ -44,16 +45,21 @@ EAGER = "torch eager"
 MEGABYTE = 1e6
 
 
-def cases(run: Run, works: Sequence[Work], trials: int = 0) -> Iterator[Case]:
-    """Yield the cases of each network: the peers, TVM also after ``trials``, then ours."""
+def cases(
+    run: Run, works: Sequence[Work], trials: int = 0, ours_given: Mapping[str, str] | None = None
+) -> Iterator[Case]:
+    """Yield the cases of each network: the peers, TVM also after ``trials``, then ours.
+
+    ``ours_given`` is added to the environment in which our networks are built.
+    """
     tuned = (tvm_tuned(trials),) if trials else ()
     for work in works:
         for peer in (*NETWORK_PEERS, *tuned, OURS):
             if peer.has(work):
-                yield case(run, work, peer)
+                yield case(run, work, peer, (ours_given or {}) if peer is OURS else {})
 
 
-def case(run: Run, work: Work, peer: Peer) -> Case:
+def case(run: Run, work: Work, peer: Peer, environment: Mapping[str, str]) -> Case:
     """Return a case that builds a network, calls it in a new process, then times it in a worker."""
     timed = run.case(work, "networks", peer.implementation, peer.missing())
 
@@ -64,9 +70,9 @@ def case(run: Run, work: Work, peer: Peer) -> Case:
         if not allocations.missing():
             preloads["LD_PRELOAD"] = str(allocations.library(cache.folder("allocations")))
         try:
-            for what, extra in (("build", {}), ("first", preloads)):
+            for what, extra in (("build", environment), ("first", preloads)):
                 timed.facts.update(
-                    fresh_process.ask(what, peer.implementation, work, given | extra, log,
+                    fresh_process.ask(what, peer.implementation, work, {**given, **extra}, log,
                                       REPLY_TIMEOUT)
                 )  # fmt: skip
         except Failed as reason:
@@ -185,13 +191,23 @@ def run_all(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--small", action="store_true", help="networks of a few layers")
     parser.add_argument("--tvm-trials", type=int, default=0, metavar="N",
                         help="add TVM after a search of N trials for each network")  # fmt: skip
+    parser.add_argument("--database", type=Path, metavar="FILE",
+                        help="a tuning database for our networks")  # fmt: skip
+    parser.add_argument("--tune", type=float, default=0, metavar="MINUTES",
+                        help="tune each of our networks first, into the database")  # fmt: skip
     options, rest = parser.parse_known_args(given)
+    ours_given = {}
+    if options.database is not None:
+        ours_given[DATABASE] = str(options.database.resolve())
+    if options.tune:
+        ours_given[MINUTES] = str(options.tune)
     with TemporaryDirectory() as scratch:
         run = Run(Path(scratch))
         try:
             return main(
                 "whole networks, float32, two threads",
-                cases(run, SMALL if options.small else NETWORKS, options.tvm_trials), COLUMNS,
+                cases(run, SMALL if options.small else NETWORKS, options.tvm_trials, ours_given),
+                COLUMNS,
                 arguments=rest, summary=lambda rows: "\n".join([summary(rows), *run.interrupted()]),
                 plot=plot, rounds=ROUNDS,
             )  # fmt: skip

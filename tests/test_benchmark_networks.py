@@ -65,7 +65,7 @@ def test_a_sequence_has_no_channels_to_stand_last() -> None:
 
 def test_a_missing_peer_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = Run(tmp_path)
-    absent = networks.case(run, LSTM, Peer("Nobody", "network_torch", ("no_such_package",)))
+    absent = networks.case(run, LSTM, Peer("Nobody", "network_torch", ("no_such_package",)), {})
     assert absent.missing == "no_such_package is not installed"
     assert networks.main("title", [absent], networks.COLUMNS, arguments=[]) == 0
     assert "missing: no_such_package is not installed" in capsys.readouterr().out
@@ -79,7 +79,7 @@ def test_a_process_that_fails_is_a_reason(tmp_path: Path, monkeypatch: pytest.Mo
         raise fresh_process.Failed("NotImplementedError: no conv9d")
 
     monkeypatch.setattr(fresh_process, "ask", failing)
-    case = networks.case(Run(tmp_path), LSTM, OURS)
+    case = networks.case(Run(tmp_path), LSTM, OURS, {})
     with pytest.raises(Unavailable, match="no conv9d"):
         case.prepare()
     assert asked == ["build"]

@@ -34,6 +34,8 @@ NETWORK_PEERS = (
     Peer("OpenVINO", "network_openvino", ("openvino", "onnx", "torch", "torchvision")),
     Peer("TVM relax, untuned", "network_tvm", ("tvm", "onnx", "torch", "torchvision")),
 )
+# names in the environment: a tuning database of ours, and minutes to tune each network
+DATABASE, MINUTES = "SCHEDLANG_BENCHMARKS_DATABASE", "SCHEDLANG_BENCHMARKS_MINUTES"
 # what a peer compiles is kept as long as these are the same
 VERSIONS = ("torch", "torchvision", "onnx", "onnxruntime", "openvino", "apache-tvm")
 # calls before the first sample: TorchScript optimizes in the second and the third
