@@ -1,0 +1,347 @@
+"""Winograd's minimal filtering in place of 3 by 3 convolutions, found by the indices of reads.
+
+F(4x4, 3x3) needs a quarter of the products of a direct convolution, and transforms of 6 by 6
+elements for each tile and channel (A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural
+Networks", CVPR 2016). With channels innermost, a transform is sums of vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from schedlang.compute.boundary import pad
+from schedlang.compute.define import defined, finished
+from schedlang.compute.graph import operations
+from schedlang.compute.read import Read
+from schedlang.compute.reduce import sum as total
+from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
+from schedlang.expr.nodes import Axis, Binary, Expr
+from schedlang.expr.visit import rewrite
+from schedlang.index.linear import Lin
+from schedlang.index.simplify import to_lin
+from schedlang.networks.known import known_tensors
+from schedlang.tvm.topi.nn.winograd import mixed, transposed, winograd_matrices
+
+# the fewest tiles, and channels of either side, with which F(4x4, 3x3) is faster than a direct
+# convolution: with fewer tiles, reading four times as many weights takes longer than the products
+LEAST_TILES, LEAST_CHANNELS = 12, 32
+EDGE = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Winograd:
+    """A network with some convolutions by Winograd's filtering.
+
+    ``outputs`` compute what the given outputs do, ``replaced`` are the stages that were replaced,
+    and ``weights`` their transformed weights: stages to compute once, ahead of all calls.
+    """
+
+    outputs: tuple[Tensor, ...]
+    replaced: tuple[str, ...] = ()
+    weights: tuple[Tensor, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class _Convolution:
+    """A sum over ``data[..., y + ry, ..., x + rx, ...] * kernel[..., ry, ..., rx, ...]``.
+
+    ``y`` and ``x`` are data axes, ``ry`` and ``rx`` reduction axes of 3. ``high`` and ``wide`` are
+    the dimensions of ``data`` that they index. All other indices are axes or numbers.
+    """
+
+    op: ComputeOp
+    data: Read
+    kernel: Read
+    y: Axis
+    x: Axis
+    ry: Axis
+    rx: Axis
+    high: int
+    wide: int
+
+    def tiles(self, m: int) -> tuple[int, int]:
+        return tuple(-(-int(axis.extent) // m) for axis in (self.y, self.x))  # type: ignore
+
+    @property
+    def channels(self) -> tuple[int, int]:
+        """The channels of the data and of the result."""
+        inner = outer = 1
+        for axis in self.op.reduce_axis:
+            inner *= 1 if axis in (self.ry, self.rx) else int(axis.extent)
+        own = _axes(self.data.indices)
+        for axis in self.op.axis:
+            outer *= 1 if axis in own else int(axis.extent)
+        return inner, outer
+
+
+def with_winograd(
+    outputs: Any, params: Collection[Tensor] = (), tile_size: int = 4,
+    choose: Callable[[str], bool] | None = None,
+) -> Winograd:  # fmt: skip
+    """Return a network whose convolutions of 3 by 3 use F(m x m, 3 x 3), m = ``tile_size``, 2 or 4.
+
+    ``outputs`` is a tensor or a list of them, and ``params`` are the placeholders that are weights.
+    A convolution is a sum of products of floats with weights, of stride and dilation 1, in any
+    layout. ``choose`` is asked with the name of each one's stage; by default those are replaced
+    that have at least 12 tiles, and 32 channels on either side. The rounding errors of the sums are
+    larger, as ``docs/topi.md`` says.
+
+    >>> import schedlang as sl
+    >>> from schedlang import topi
+    >>> A, W = sl.placeholder((1, 32, 16, 16), name="A"), sl.placeholder((32, 32, 3, 3), name="W")
+    >>> found = with_winograd(topi.nn.relu(topi.nn.conv2d_nchw(A, W, 1, 1, 1)), [W])
+    >>> found.replaced, found.weights
+    (('conv2d_nchw',), (Tensor(W_winograd: float32[6, 6, 32, 32]),))
+    """
+    tensors = tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
+    ops = operations(tensors)
+    if any(isinstance(op, ScanOp) for op in ops):
+        return Winograd(tensors)
+    known = known_tensors(ops, params)
+    made: dict[Tensor, Tensor] = {}
+    replaced, weights = [], []
+    for op in ops:
+        if not isinstance(op, ComputeOp):
+            continue
+        twin = _reading(op, made)
+        found = _convolution(twin, known)
+        gains = found is not None and (
+            choose(op.name) if choose is not None else _gains(found, tile_size)
+        )
+        if found is not None and gains:
+            result, weight = _by_winograd(found, tile_size)
+            replaced.append(op.name)
+            weights.append(weight)
+            made[op.outputs[0]] = result
+        elif twin is not op:
+            made.update(zip(op.outputs, twin.outputs))
+            known.update(new for old, new in zip(op.outputs, twin.outputs) if old in known)
+    return Winograd(tuple(made.get(t, t) for t in tensors), tuple(replaced), tuple(weights))
+
+
+def _gains(found: _Convolution, m: int) -> bool:
+    th, tw = found.tiles(m)
+    return th * tw >= LEAST_TILES and min(found.channels) >= LEAST_CHANNELS
+
+
+def _reading(op: ComputeOp, made: Mapping[Tensor, Tensor]) -> ComputeOp:
+    """Return an operation that reads what stands for its operands; itself if nothing does."""
+    if not any(t in made for t in op.input_tensors):
+        return op
+    memo: dict[int, Expr] = {}
+
+    def changed(node: Expr) -> Expr | None:
+        if isinstance(node, Read) and node.tensor in made:
+            return Read(made[node.tensor], node.indices, node.dtype, node.weak)
+        return None
+
+    def copies(roots: Sequence[Expr] | None) -> tuple[Expr, ...] | None:
+        return None if roots is None else tuple(rewrite(root, changed, memo) for root in roots)
+
+    twin = replace(
+        op, body=copies(op.body) or (), init=copies(op.init), destination=copies(op.destination),
+        where=None if op.where is None else rewrite(op.where, changed, memo), outputs=(),
+    )  # fmt: skip
+    results = finished(twin, len(op.outputs), several=True)
+    for old, new in zip(op.outputs, results):
+        new.name = old.name
+    return twin
+
+
+def _convolution(op: ComputeOp, known: Collection[Tensor]) -> _Convolution | None:
+    """Return an operation as a convolution of 3 by 3 with weights, if it is one."""
+    plain = op.where is None and op.init is None and op.destination is None
+    if op.reducer is None or len(op.body) != 1 or not plain or not _adds(op):
+        return None
+    body = op.body[0]
+    if not isinstance(body, Binary) or body.op != "*" or body.dtype not in ("float32", "float64"):
+        return None
+    sides = [side for side in (body.a, body.b) if isinstance(side, Read)]
+    if len(sides) < 2 or any(side.dtype != body.dtype for side in sides):
+        return None
+    data, kernel = sorted(sides, key=lambda side: side.tensor in known)
+    if kernel.tensor not in known or data.tensor in known:
+        return None
+    axes = (*op.axis, *op.reduce_axis)
+    if any(not isinstance(a.extent, int) or a.lo != 0 or a.bounds for a in axes):
+        return None
+    own = [_lone(index) for index in kernel.indices]
+    slid = [(at, _slid(index, op)) for at, index in enumerate(data.indices)]
+    pairs = [(at, pair) for at, pair in slid if pair is not None]
+    rest = [_lone(index) for at, index in enumerate(data.indices)
+            if all(at != k for k, _ in pairs)]  # fmt: skip
+    used = [a for a in rest if isinstance(a, Axis)]
+    taps = [tap for _, (_, tap) in pairs]
+    places = [place for _, (place, _) in pairs]
+    held = [a for a in own if isinstance(a, Axis)]
+    if (
+        len(pairs) != 2 or None in own or None in rest or len(set(held)) != len(held)
+        or len({*used, *taps, *places}) != len(used) + 4
+        or any(tap.extent != EDGE or tap not in held for tap in taps)
+        or any(place in held for place in places)
+        or {*used, *places, *held} != set(axes) or set(op.reduce_axis) - set(held)
+        or any(a in taps for a in used)
+    ):  # fmt: skip
+        return None
+    (high, (y, ry)), (wide, (x, rx)) = pairs
+    return _Convolution(op, data, kernel, y, x, ry, rx, high, wide)
+
+
+def _adds(op: ComputeOp) -> bool:
+    return op.reducer is not None and op.reducer.name == "sum"
+
+
+def _lone(index: Expr) -> Axis | int | None:
+    """Return the axis or the number that an index is."""
+    form = to_lin(index)
+    if form.const is not None:
+        return form.const
+    atom = next(iter(form.atoms()), None)
+    return atom if isinstance(atom, Axis) and form == Lin.of(atom) else None
+
+
+def _slid(index: Expr, op: ComputeOp) -> tuple[Axis, Axis] | None:
+    """Return the data and the reduction axis whose sum an index is."""
+    form = to_lin(index)
+    found = [atom for atom in form.atoms() if isinstance(atom, Axis)]
+    if len(found) != 2 or form != Lin.of(found[0]) + Lin.of(found[1]):
+        return None
+    data = [a for a in found if a in op.axis]
+    taps = [a for a in found if a in op.reduce_axis]
+    return (data[0], taps[0]) if data and taps else None
+
+
+def _axes(indices: Sequence[Expr]) -> set[Axis]:
+    return {atom for index in indices for atom in to_lin(index).atoms() if isinstance(atom, Axis)}
+
+
+def _by_winograd(found: _Convolution, m: int) -> tuple[Tensor, Tensor]:
+    """Return the result of a convolution by F(m x m, 3 x 3), and the transformed weights."""
+    op, edge = found.op, m + EDGE - 1
+    name, dtype = op.name, op.body[0].dtype
+    a, b, g = winograd_matrices(m)
+    th, tw = found.tiles(m)
+    source = _whole_tiles(found, m)
+    ty, tx = Axis(f"t{found.y.name}", th), Axis(f"t{found.x.name}", tw)
+    column = Axis(found.x.name, tw * m + EDGE - 1)
+    weight = _weights(found, g, dtype, edge)
+
+    def at(values: Mapping[Axis, Expr], indices: Sequence[Expr]) -> list[Expr]:
+        return [values.get(axis, axis) if isinstance(axis := _lone(index), Axis) else index
+                for index in indices]  # fmt: skip
+
+    # the dimensions of the data but for those of one element, with tiles in place of windows
+    data_axes = [
+        found.y if k == found.high else found.x if k == found.wide else _lone(index)
+        for k, index in enumerate(found.data.indices)
+    ]
+    dims = [axis for axis in data_axes if isinstance(axis, Axis)]
+
+    def read_source(values: Mapping[Axis, Expr]) -> Expr:
+        indices = [
+            values[axis] if isinstance(axis, Axis) else found.data.indices[k]
+            for k, axis in enumerate(data_axes)
+        ]
+        return source.element(tuple(indices))
+
+    def stage(word: str, first: Sequence[Axis], places: Mapping[Axis, Axis],
+              of: Sequence[Axis], body: Callable[[dict[Axis, Expr]], Any]) -> Tensor:  # fmt: skip
+        own = {axis: Axis(p.name, p.extent) for axis in of for p in (places.get(axis, axis),)}
+        made: Tensor = defined(f"{name}_{word}", (*first, *own.values()), body(dict(own)))
+        return made
+
+    u, v = Axis("u", edge), Axis("v", edge)
+    rows = stage(
+        "rows", [u], {found.y: ty, found.x: column}, dims,
+        lambda own: mixed(u, transposed(b), lambda k: read_source(
+            {**own, found.y: own[found.y] * m + k}), dtype),
+    )  # fmt: skip
+    u, v = Axis("u", edge), Axis("v", edge)
+    data = stage(
+        "data", [u, v], {found.y: ty, found.x: tx}, dims,
+        lambda own: mixed(v, transposed(b), lambda k: rows.element(
+            (u, *({**own, found.x: own[found.x] * m + k}[d] for d in dims))), dtype),
+    )  # fmt: skip
+    steps = {
+        axis: Axis(axis.name, axis.extent, "reduce") for axis in op.reduce_axis
+        if axis not in (found.ry, found.rx)
+    }
+    kernel_dims = [k for k in map(_lone, found.kernel.indices)
+                   if isinstance(k, Axis) and k not in (found.ry, found.rx)]  # fmt: skip
+    u, v = Axis("u", edge), Axis("v", edge)
+
+    def product(own: dict[Axis, Expr]) -> Any:
+        values = {**own, **steps}
+        value = data.element((u, v, *(values[d] for d in dims)))
+        return total(value * weight.element((u, v, *(values[d] for d in kernel_dims))),
+                     axis=list(steps.values()))  # fmt: skip
+
+    tiled = {found.y: ty, found.x: tx}
+    products = stage("products", [u, v], tiled, op.axis, product)
+    y, v = Axis("y", m), Axis("v", edge)
+    columns = stage(
+        "columns", [y, v], tiled, op.axis,
+        lambda own: mixed(y, transposed(a), lambda k: products.element((k, v, *own.values())), dtype),
+    )  # fmt: skip
+    y, x = Axis("y", m), Axis("x", m)
+    tiles = stage(
+        "tiles", [y, x], tiled, op.axis,
+        lambda own: mixed(x, transposed(a), lambda k: columns.element((y, k, *own.values())), dtype),
+    )  # fmt: skip
+    last = {axis: Axis(axis.name, axis.extent) for axis in op.axis}
+    place: dict[Axis, Expr] = dict(last)
+    yy, xx = last[found.y], last[found.x]
+    place.update({found.y: yy // m, found.x: xx // m})
+    body = tiles.element((yy % m, xx % m, *(place[axis] for axis in op.axis)))
+    return defined(name, tuple(last.values()), body), weight
+
+
+def _whole_tiles(found: _Convolution, m: int) -> Tensor:
+    """Return the data with zeros after the last row and column, if its last tiles are not whole."""
+    source = found.data.tensor
+    after = [0] * source.ndim
+    for dimension, count in zip((found.high, found.wide), found.tiles(m)):
+        after[dimension] = max(0, count * m + EDGE - 1 - int(source.shape[dimension]))
+    if not any(after):
+        return source
+    made: Tensor = pad(source, [0] * source.ndim, after, name=f"{found.op.name}_padded")
+    return made
+
+
+def _weights(
+    found: _Convolution, g: Sequence[Sequence[Any]], dtype: str, edge: int
+) -> Tensor:
+    """Return the transformed weights: two axes of the transform, and those of the kernel."""
+    kernel = found.kernel
+    dims = [k for k in map(_lone, kernel.indices)
+            if isinstance(k, Axis) and k not in (found.ry, found.rx)]  # fmt: skip
+
+    def read(values: Mapping[Axis, Expr]) -> Expr:
+        return kernel.tensor.element(tuple(
+            values[axis] if isinstance(axis := _lone(index), Axis) else index
+            for index in kernel.indices
+        ))  # fmt: skip
+
+    name = f"{kernel.tensor.name}_winograd"
+    u, column = Axis("u", edge), Axis("x", EDGE)
+    own: dict[Axis, Expr] = {axis: Axis(axis.name, axis.extent) for axis in dims}
+    rows = defined(
+        f"{name}_rows", (u, column, *own.values()),
+        mixed(u, g, lambda k: read({**own, found.ry: _const(k), found.rx: column}), dtype),
+    )  # fmt: skip
+    u, v = Axis("u", edge), Axis("v", edge)
+    own = {axis: Axis(axis.name, axis.extent) for axis in dims}
+    made: Tensor = defined(
+        name, (u, v, *own.values()),
+        mixed(v, g, lambda k: rows.element((u, _const(k), *own.values())), dtype),
+    )  # fmt: skip
+    return made
+
+
+def _const(value: int) -> Expr:
+    return Axis("_", 1) * 0 + value
+
+
+__all__ = ["Winograd", "with_winograd"]
