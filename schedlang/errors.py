@@ -119,6 +119,10 @@ class TuningError(SchedlangError, ValueError):
     """A search that cannot start or continue: a wrong template, database or option."""
 
 
+class NetworkError(SchedlangError, ValueError):
+    """A network that cannot be prepared or partitioned as was asked: weights, cuts, fusions."""
+
+
 class PlotError(SchedlangError, ValueError):
     """A picture that cannot be drawn: sizes without numbers, order that data decide, no GPU."""
 

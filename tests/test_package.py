@@ -137,7 +137,7 @@ def test_packages_import_in_one_direction() -> None:
     order = ["errors", "signatures", "host", "target", "markup", "expr", "index", "language",
              "compute", "arrays", "gradient", "state", "ir", "lowering", "analysis", "schedule",
              "gpu_lowering", "intrinsics", "machine", "diagnostics", "codegen", "counting",
-             "runtime", "tvm", "autotune", "autoschedule", "tracing", "hints",
+             "runtime", "tvm", "autotune", "autoschedule", "networks", "tracing", "hints",
              "exercises", "plot", "course", "live"]  # fmt: skip
     free = {"version", "callable_module"}
     for module, needed in imported_modules(for_types=True).items():

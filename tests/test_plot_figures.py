@@ -18,10 +18,12 @@ import schedlang as sl
 from schedlang.autotune.record import Trial
 from schedlang.autotune.result import TuningResult
 from schedlang.errors import ComputeTypeError, MissingExtraError, PlotError, RaceError
+from schedlang.networks.partition import partition
 from schedlang.runtime.ceilings import Ceilings
 from schedlang.runtime.evaluate import Evaluation
 from schedlang.runtime.profile import OTHER, WAITING, Part, Profile
 from tests.graphs import blur, matmul, product, scaled
+from tests.networks import mlp
 from tests.test_notebook import checked
 from tests.test_plot_gpu import one_thread_each, shared_tile
 from tests.test_tuning_report import HOSTILE, facts
@@ -107,6 +109,7 @@ PICTURES: dict[str, Draw] = {
     "operands": lambda: sl.plot.iteration_order(tiles(), ["A", "C"], common=True, touch="last"),
     "placement": lambda: sl.plot.placement(stencils()),
     "stages": lambda: sl.plot.stages(matmul()["s"]),
+    "partition": lambda: sl.plot.partition(partition(mlp()[0])),
     "coalescing": lambda: sl.plot.coalescing({"a": one_thread_each(True), "b": tiles_on_gpu()}),
     "banks": lambda: sl.plot.banks({"plain": shared_tile(), "padded": shared_tile(1)}),
     "threads": lambda: sl.plot.threads(one_thread_each(False)),

@@ -9,16 +9,14 @@ readers, a reduction goes with its elementwise readers, and a product does not g
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
+from schedlang.autoschedule.extraction import extracted
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.facts import Dataflow, Problem, StageFacts
 from schedlang.autotune.tactics.inline import inline
-from schedlang.compute.read import Read
-from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
-from schedlang.expr.nodes import Expr
-from schedlang.expr.visit import rewrite
+from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.schedule.schedule import empty_schedule
 
 # the most stages with loops of their own in a group, and the most of a graph that is one group
@@ -120,43 +118,12 @@ def _extracted(members: Sequence[Tensor], flow: Dataflow, names: Mapping[Tensor,
         outside = [r for r in stage.consumers if id(flow.stage(r).stage) not in within]
         if outside or stage.is_output or not stage.consumers:
             cut.append(stage)
-    copies = _copies([stage.op for stage in inside], flow, names)
+    copies = extracted(_with_inlined([stage.op for stage in inside], flow), names)
     wanted = {t: None for stage in cut for t in stage.stage.outputs}
     return Group(
         tuple(copies[t] for t in wanted), tuple(names[t] for t in members),
         tuple(stage.name for stage in cut),
     )  # fmt: skip
-
-
-def _copies(
-    ops: Sequence[ComputeOp], flow: Dataflow, names: Mapping[Tensor, str]
-) -> dict[Tensor, Tensor]:
-    """Return copies of the outputs of ``ops``, which read placeholders instead of other heads."""
-    made: dict[Tensor, Tensor] = {}
-    wanted = _with_inlined(ops, flow)
-    for op in wanted:
-        for tensor in op.input_tensors:
-            if tensor not in made:
-                made[tensor] = _placeholder(tensor, names)
-        memo: dict[int, Expr] = {}
-
-        def copied(node: Expr) -> Expr | None:
-            if isinstance(node, Read):
-                return Read(made[node.tensor], node.indices, node.dtype, node.weak)
-            return None
-
-        def copy(root: Expr, memo: dict[int, Expr] = memo) -> Expr:
-            return rewrite(root, copied, memo)
-
-        twin = replace(
-            op, name=names.get(op.outputs[0], op.name), body=tuple(map(copy, op.body)),
-            where=None if op.where is None else copy(op.where),
-            init=None if op.init is None else tuple(map(copy, op.init)), outputs=(),
-        )  # fmt: skip
-        outputs = tuple(Tensor(t.name, t.shape, t.dtype, twin, t.value_index) for t in op.outputs)
-        object.__setattr__(twin, "outputs", outputs)
-        made.update(zip(op.outputs, outputs))
-    return made
 
 
 def _with_inlined(ops: Sequence[ComputeOp], flow: Dataflow) -> list[ComputeOp]:
@@ -172,13 +139,6 @@ def _with_inlined(ops: Sequence[ComputeOp], flow: Dataflow) -> list[ComputeOp]:
             inner = [t.op for t in op.input_tensors if t in flow.decided.inlined or t.op in ops]
             stack += [(made, False) for made in inner if isinstance(made, ComputeOp)]
     return list(found)
-
-
-def _placeholder(tensor: Tensor, names: Mapping[Tensor, str]) -> Tensor:
-    """Return an input of the same shape; an input itself is kept."""
-    if isinstance(tensor.op, PlaceholderOp):
-        return tensor
-    return PlaceholderOp(names.get(tensor, tensor.name), tensor.shape, tensor.dtype).output()
 
 
 __all__ = ["Group", "groups"]

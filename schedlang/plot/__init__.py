@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from schedlang.plot.memory_picture import memory
 from schedlang.plot.order import iteration_order
+from schedlang.plot.partition_picture import partition
 from schedlang.plot.picture import Picture
 from schedlang.plot.placement_picture import placement
 from schedlang.plot.profile_picture import profile
@@ -15,6 +16,6 @@ from schedlang.plot.threads_picture import threads
 from schedlang.plot.warp_pictures import banks, coalescing
 
 __all__ = [
-    "Picture", "banks", "coalescing", "iteration_order", "memory", "placement", "profile", "race",
-    "roofline", "search", "stages", "threads",
+    "Picture", "banks", "coalescing", "iteration_order", "memory", "partition", "placement",
+    "profile", "race", "roofline", "search", "stages", "threads",
 ]  # fmt: skip

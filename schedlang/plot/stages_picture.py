@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +66,7 @@ def stages(what: Any) -> Picture:
     boxes = _boxes(found, _stored(what))
     title = f"Stages of {', '.join(found.graph['outputs'])}"
     caption = _caption(boxes)
-    return Picture(title, caption, boxes, lambda: _drawn(found, boxes, title, caption))
+    return Picture(title, caption, boxes, lambda: drawn(found, boxes, title, caption))
 
 
 def _caption(boxes: Sequence[StageBox]) -> str:
@@ -91,7 +91,14 @@ def _stored(what: Any) -> dict[Any, str]:
 
 
 def _boxes(found: Any, stored: Mapping[Any, str]) -> list[StageBox]:
-    """Return the boxes in layers: a stage stands below all that it reads."""
+    return layered(found, lambda name, x, k: _box(found.nodes[name], name, stored, x, k))
+
+
+def layered(found: Any, box: Callable[[str, float, int], StageBox]) -> list[StageBox]:
+    """Return the boxes of a graph in layers: a node stands below all that it reads.
+
+    ``box`` makes that of a node at a place from left (0) to right (1) in a layer.
+    """
     import networkx as nx
 
     layers = [list(layer) for layer in nx.topological_generations(found)]
@@ -112,7 +119,7 @@ def _boxes(found: Any, stored: Mapping[Any, str]) -> list[StageBox]:
 
         ordered = sorted(layer, key=lambda name: (middle(name), layer.index(name)))
         for k, name in enumerate(ordered):
-            made[name] = _box(found.nodes[name], name, stored, (k + 0.5) / len(ordered), number)
+            made[name] = box(name, (k + 0.5) / len(ordered), number)
     return [made[name] for name in found.nodes]
 
 
@@ -132,7 +139,11 @@ def _box(node: Any, name: str, stored: Mapping[Any, str], x: float, layer: int) 
     return StageBox(name, tuple(lines), computed, bool(node["output"]), x, layer)
 
 
-def _drawn(found: Any, boxes: Sequence[StageBox], title: str, caption: str) -> Any:
+def drawn(
+    found: Any, boxes: Sequence[StageBox], title: str, caption: str,
+    colours: Mapping[str, str] = COLOURS,
+) -> Any:  # fmt: skip
+    """Return the figure of a graph whose edges have ``bytes``; what boxes are has a colour."""
     from matplotlib.patches import FancyBboxPatch
 
     layers = max(box.layer for box in boxes) + 1
@@ -152,19 +163,23 @@ def _drawn(found: Any, boxes: Sequence[StageBox], title: str, caption: str) -> A
         axes.add_patch(
             FancyBboxPatch(
                 (x - wide / 2, y - BOX_HIGH / 2), wide, BOX_HIGH,
-                boxstyle="round,pad=0,rounding_size=0.08", facecolor=COLOURS[box.computed],
+                boxstyle="round,pad=0,rounding_size=0.08", facecolor=colours[box.computed],
                 edgecolor=BLACK if box.output else SOFT, linewidth=1.8 if box.output else 0.8,
                 zorder=3,
             )
         )  # fmt: skip
-        axes.text(x, y - 0.2, box.name, ha="center", va="center", fontsize=small + 1.5,
-                  fontweight="bold", zorder=4)  # fmt: skip
+        most = int(wide * 15 * 7 / small)
+        axes.text(x, y - 0.2, _short(box.name, most * 6 // 7), ha="center", va="center",
+                  fontsize=small + 1.5, fontweight="bold", zorder=4)  # fmt: skip
         for k, line in enumerate(box.lines):
-            most = int(wide * 15 * 7 / small)
-            shown = line if len(line) <= most else f"{line[: most - 2]}.."
+            shown = _short(line, most)
             axes.text(x, y - 0.045 + 0.125 * k, shown, ha="center", va="center", fontsize=small,
                       zorder=4)  # fmt: skip
     return figure
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 2]}.."
 
 
 def _arrow(
@@ -203,4 +218,4 @@ def _arrow(
                   zorder=5, bbox=around)  # fmt: skip
 
 
-__all__ = ["StageBox", "stages"]
+__all__ = ["StageBox", "drawn", "layered", "stages"]

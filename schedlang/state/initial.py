@@ -17,6 +17,7 @@ def initial_state(outputs: Sequence[Tensor]) -> State:
     Inputs have no stage, and no output may be an input.
     """
     ops = operations(outputs)
+    names = stage_names(ops)
     stages: dict[str, Stage] = {}
     defined: dict[Tensor, str] = {}
     inputs: set[str] = set()
@@ -33,13 +34,37 @@ def initial_state(outputs: Sequence[Tensor]) -> State:
             # what the check at the declaration left open: whether an input is the state of a scan
             check_reads(op, first.get(op), late=True)
         leaf = (op.scan_axis,) if isinstance(op, ScanOp) else op.loops
-        name, count = op.name, 0
-        while name in stages:
-            count += 1
-            name = f"{op.name}_{count}"
+        name = names[op]
         stages[name] = Stage(name, op, op.outputs, leaf)
         defined.update((t, name) for t in op.outputs)
     return State(stages, tuple(outputs), defined)
+
+
+def stage_names(ops: Sequence[Operation]) -> dict[Operation, str]:
+    """Return the name of each operation's stage: its own, or one with a number if that is taken.
+
+    Inputs have none. ``ops`` are all operations of a computation, in order.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((4,), name="A")
+    >>> B = sl.compute((4,), lambda i: A[i] + 1, name="B")
+    >>> C = sl.compute((4,), lambda i: B[i] * 2, name="B")
+    >>> list(stage_names([A.op, B.op, C.op]).values())
+    ['B', 'B_1']
+    """
+    names: dict[Operation, str] = {}
+    taken: dict[str, int] = {}
+    for op in ops:
+        if isinstance(op, PlaceholderOp):
+            continue
+        name, count = op.name, taken.get(op.name, 0)
+        while name in taken:
+            count += 1
+            name = f"{op.name}_{count}"
+        taken[op.name] = count
+        taken.setdefault(name, 0)
+        names[op] = name
+    return names
 
 
 def _reads_input(op: ComputeOp) -> bool:

@@ -1,0 +1,132 @@
+"""Some operations of a graph as a computation of their own, which reads placeholders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from schedlang.compute.graph import placeholders
+from schedlang.compute.read import Read, reads
+from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.visit import rewrite
+
+
+@dataclass(frozen=True, eq=False)
+class Subgraph:
+    """A part of a graph as a computation of its own: its ``outputs``, which read placeholders."""
+
+    outputs: tuple[Tensor, ...]
+
+    @cached_property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The placeholders that it reads, in the order in which a kernel takes them."""
+        return tuple(placeholders(self.outputs))
+
+
+def extracted(
+    ops: Sequence[Operation], names: Mapping[Tensor, str],
+    known: Mapping[Tensor, Tensor] | None = None,
+) -> dict[Tensor, Tensor]:  # fmt: skip
+    """Return the outputs of copies of ``ops``, and what stands for the tensors that they read.
+
+    ``ops`` are in order, producers first. A copy reads the copies of others; any other computed
+    tensor becomes a placeholder, and an input itself is kept. ``known`` has tensors to read in
+    place of others. An operation and a placeholder are named by ``names`` where these have a name
+    for the (first) tensor. The keys are the tensors of the whole graph. A scan needs the operations
+    of its first rows and of its steps among ``ops``.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((4,), name="A")
+    >>> B = sl.compute((4,), lambda i: A[i] + 1, name="B")
+    >>> C = sl.compute((4,), lambda i: B[i] * A[i], name="C")
+    >>> found = extracted([C.op], {C: "product"})
+    >>> found[C], found[B].op.input_tensors, found[A] is A
+    (Tensor(product: float32[4]), [], True)
+    """
+    made: dict[Tensor, Tensor] = dict(known or {})
+    for op in ops:
+        if isinstance(op, PlaceholderOp):
+            continue
+        for tensor in op.input_tensors:
+            if tensor not in made:
+                made[tensor] = _placeholder(tensor, names)
+        twin = _scan(op, made, names) if isinstance(op, ScanOp) else _compute(op, made, names)
+        outputs = tuple(
+            Tensor(name_of(t, names), t.shape, t.dtype, twin, t.value_index) for t in op.outputs
+        )
+        object.__setattr__(twin, "outputs", outputs)
+        made.update(zip(op.outputs, outputs))
+    return made
+
+
+def _compute(
+    op: ComputeOp, made: Mapping[Tensor, Tensor], names: Mapping[Tensor, str]
+) -> ComputeOp:
+    memo: dict[int, Expr] = {}
+    swap: dict[Expr, Expr] = {}
+
+    def copied(node: Expr) -> Expr | None:
+        if isinstance(node, Read):
+            new = made.get(node.tensor, node.tensor)
+            return None if new is node.tensor else Read(new, node.indices, node.dtype, node.weak)
+        return swap.get(node) if isinstance(node, Axis) else None
+
+    def copy(root: Expr) -> Expr:
+        return rewrite(root, copied, memo)
+
+    for axis in op.reduce_axis:
+        ends = [e for e in axis.bounds or () if isinstance(e, Expr)]
+        if any(made.get(read.tensor, read.tensor) is not read.tensor for read in reads(ends)):
+            assert axis.bounds is not None
+            low, high = (copy(e) if isinstance(e, Expr) else e for e in axis.bounds)
+            swap[axis] = replace(axis, bounds=(low, high))
+            # ends of later axes may depend on this one
+            memo.clear()
+
+    def axes(found: Sequence[Axis]) -> tuple[Axis, ...]:
+        return tuple(new if isinstance(new := swap.get(a, a), Axis) else a for a in found)
+
+    return replace(
+        op, name=_op_name(op, names), body=tuple(map(copy, op.body)),
+        reduce_axis=axes(op.reduce_axis),
+        where=None if op.where is None else copy(op.where),
+        init=None if op.init is None else tuple(map(copy, op.init)),
+        destination=None if op.destination is None else tuple(map(copy, op.destination)),
+        outputs=(),
+    )  # fmt: skip
+
+
+def _scan(op: ScanOp, made: Mapping[Tensor, Tensor], names: Mapping[Tensor, str]) -> ScanOp:
+    return replace(
+        op, name=_op_name(op, names), init=tuple(made[t] for t in op.init),
+        update=tuple(made[t] for t in op.update), state=tuple(made.get(t, t) for t in op.state),
+        inputs=tuple(made[t] for t in op.inputs if t in made), outputs=(),
+    )  # fmt: skip
+
+
+def _op_name(op: ComputeOp | ScanOp, names: Mapping[Tensor, str]) -> str:
+    return names.get(op.outputs[0], op.name)
+
+
+def name_of(tensor: Tensor, names: Mapping[Tensor, str]) -> str:
+    """Return the name of a tensor in a computation whose stages have ``names``.
+
+    The keys of ``names`` are the first outputs of stages.
+    """
+    op = tensor.op
+    if isinstance(op, PlaceholderOp):
+        return names.get(tensor, tensor.name)
+    # of several outputs, the names end in .v0, .v1, ...
+    return names.get(op.outputs[0], op.name) + tensor.name.removeprefix(op.name)
+
+
+def _placeholder(tensor: Tensor, names: Mapping[Tensor, str]) -> Tensor:
+    """Return an input of the same shape; an input itself is kept."""
+    if isinstance(tensor.op, PlaceholderOp):
+        return tensor
+    return PlaceholderOp(name_of(tensor, names), tensor.shape, tensor.dtype).output()
+
+
+__all__ = ["Subgraph", "extracted", "name_of"]

@@ -1,0 +1,330 @@
+"""The rules by which nodes form parts: one pass over them, producers first.
+
+A node joins the part of the operand that comes last, if the rules allow it; so parts never wait for
+each other. A result may stay inside of a part if all that reads it, up to where its paths meet
+again, can be there too: the post-dominators of Relay's fusion (J. Roesch et al., "Relay: A
+High-Level Compiler for Deep Learning", 2019). Stages that only move elements belong to what reads
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Optional, Union
+
+from schedlang.compute.tensor import Tensor
+from schedlang.networks.dataflow import (
+    COPY,
+    ELEMENTWISE,
+    PRODUCT,
+    REDUCTION,
+    SCAN,
+    SCATTER,
+    Flow,
+    Node,
+)
+
+# the most stages of a part, without those that only move elements
+MOST_STAGES = 32
+# what a node reads: another node, or an input
+Source = Union[Node, Tensor]
+
+
+@dataclass(eq=False)
+class Draft:
+    """A part under construction; ``number`` is its place in the order in which parts were begun."""
+
+    number: int
+    kind: str
+    nodes: list[Node] = field(default_factory=list)
+    # the nodes and inputs that reductions of the part read, for those over the same rows
+    sources: set[Source] = field(default_factory=set)
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """The nodes of a graph of which some, the ``moved`` ones, are computed where they are read.
+
+    ``sources`` and ``readers`` pass through those; ``ends`` are nodes that end a part.
+    """
+
+    flow: Flow
+    moved: frozenset[Node]
+    ends: frozenset[Node]
+
+    @cached_property
+    def nodes(self) -> list[Node]:
+        return [node for node in self.flow.nodes if node not in self.moved]
+
+    @cached_property
+    def sources(self) -> dict[Node, list[Source]]:
+        """The nodes, and inputs as tensors, that each node reads, also through moved ones."""
+        found: dict[Node, list[Source]] = {}
+        for node in self.flow.nodes:
+            own: dict[Source, None] = {}
+            for tensor in node.reads:
+                source = self.flow.node_of.get(tensor)
+                if source in self.moved:
+                    own.update(dict.fromkeys(found[source]))
+                else:
+                    own[tensor if source is None else source] = None
+            found[node] = list(own)
+        return found
+
+    @cached_property
+    def readers(self) -> dict[Node, list[Node]]:
+        found: dict[Node, list[Node]] = {node: [] for node in self.nodes}
+        for node in self.nodes:
+            for source in self.sources[node]:
+                if isinstance(source, Node):
+                    found[source].append(node)
+        return found
+
+    @cached_property
+    def joins(self) -> dict[Node, Optional[Node]]:
+        """For each node the one at which all paths from it meet; ``None`` after a result."""
+        import networkx as nx
+
+        end = object()
+        back = nx.DiGraph()
+        back.add_nodes_from([end, *self.nodes])
+        for node in self.nodes:
+            if node in self.flow.results or not self.readers[node]:
+                back.add_edge(end, node)
+            back.add_edges_from((reader, node) for reader in self.readers[node])
+        found = nx.immediate_dominators(back, end)
+        return {node: None if found[node] is end else found[node] for node in self.nodes}
+
+    def inner_path(self, node: Node) -> list[Node]:
+        """Return the nodes between a result and where all that is made of it meets, with the last.
+
+        None are returned if the result is needed elsewhere, or if they are too many for a part.
+        """
+        last = self.joins[node]
+        if last is None or node in self.ends:
+            return []
+        found: dict[Node, None] = {}
+        stack = list(self.readers[node])
+        while stack:
+            reader = stack.pop()
+            if reader in found:
+                continue
+            found[reader] = None
+            if len(found) > MOST_STAGES:
+                return []
+            if reader is not last:
+                stack += self.readers[reader]
+        return sorted(found, key=lambda reader: reader.index)
+
+
+def moved_nodes(flow: Flow, ends: Collection[Node]) -> frozenset[Node]:
+    """Return the nodes that only move elements, and are computed where they are read.
+
+    One that does more than read another element, as padding or a concatenation does, has to have
+    one reader.
+    """
+    found: dict[Node, set[Node]] = {}
+    for node in reversed(flow.nodes):
+        readers: set[Node] = set()
+        for reader in flow.readers[node]:
+            readers |= found.get(reader, {reader})
+        if node.kind != COPY or node in ends or node in flow.results:
+            continue
+        if any(flow.node_of[t].kind == SCAN for t in node.reads if t in flow.node_of):
+            continue
+        if node.moves_one or len(readers) == 1 or not node.reads:
+            found[node] = readers
+    return frozenset(found)
+
+
+def drafts(flow: Flow, ends: Iterable[Node] = ()) -> tuple[list[Draft], frozenset[Node]]:
+    """Return the parts of a graph, each after those that it reads, and the moved nodes.
+
+    No part has a node of ``ends`` and a reader of it.
+    """
+    ended = frozenset(ends)
+    sketch = Sketch(flow, moved_nodes(flow, ended), ended)
+    made = _Parts(sketch)
+    for node in sketch.nodes:
+        made.add(node)
+    return made.drafts, sketch.moved
+
+
+class _Parts:
+    """The parts so far."""
+
+    def __init__(self, sketch: Sketch) -> None:
+        self.sketch = sketch
+        self.drafts: list[Draft] = []
+        self.begun = 0
+        self.part_of: dict[Node, Draft] = {}
+        self.inner: dict[Node, bool] = {}
+        self.paths: dict[Node, list[Node]] = {}
+        # reductions of the same elements to as many results
+        self.rows: dict[tuple[frozenset[Source], int, int], Draft] = {}
+
+    def add(self, node: Node) -> None:
+        draft, taken = self._home(node)
+        if draft is None:
+            self.begun += 1
+            draft = Draft(self.begun, node.kind)
+            self.drafts.append(draft)
+        if node.kind != PRODUCT:
+            taken = [*taken, *(part for part in self._read_by(node) if part not in taken
+                               and part is not draft and self._only_for(part, draft, node))]
+        for part in taken:
+            draft.nodes[:0] = part.nodes
+            self.part_of.update(dict.fromkeys(part.nodes, draft))
+            self.drafts.remove(part)
+        _enter(draft, node, self.sketch.sources[node])
+        self.part_of[node] = draft
+        if node.kind == REDUCTION:
+            self.rows.setdefault(self._row_key(node), draft)
+
+    def _read_by(self, node: Node) -> list[Draft]:
+        """Return the parts that a node reads, in the order in which they were begun."""
+        parts = {self.part_of[s] for s in self.sketch.sources[node] if isinstance(s, Node)}
+        return sorted(parts, key=lambda draft: draft.number)
+
+    def _home(self, node: Node) -> tuple[Draft | None, list[Draft]]:
+        """Return the part that a node joins, if there is one, and parts that go with it there.
+
+        It is the last one that the node reads. Elementwise parts after it do not count, if only
+        this node and the part read them, and if they do not wait for the part.
+        """
+        if node.kind == PRODUCT:
+            return None, []
+        parts = self._read_by(node)
+        main = next((p for p in reversed(parts) if p.kind not in (COPY, ELEMENTWISE)), None)
+        if main is not None and main is not parts[-1]:
+            later = [part for part in parts if part.number > main.number]
+            if all(self._only_for(part, main, node) and self._starts_before(part, main)
+                   for part in later) and self._joins(node, main, later):  # fmt: skip
+                return main, later
+        if parts and self._joins(node, parts[-1], ()):
+            return parts[-1], []
+        return self._siblings(node, parts[-1] if parts else None), []
+
+    def _joins(self, node: Node, draft: Draft, later: Collection[Draft]) -> bool:
+        """Return whether a node may join a part, with elementwise parts that come after it."""
+        if len(draft.nodes) >= MOST_STAGES or not self._fits(draft, node):
+            return False
+        read = [s for s in self.sketch.sources[node]
+                if isinstance(s, Node) and self.part_of[s] is draft]  # fmt: skip
+        return all(self._stays(s, draft, later) and node in self.paths[s] for s in read)
+
+    def _only_for(self, part: Draft, draft: Draft, node: Node) -> bool:
+        """Return whether ``part`` is elementwise, and read by ``draft`` and ``node`` alone."""
+        inside = {*part.nodes, *draft.nodes, node}
+        return (
+            part.kind in (COPY, ELEMENTWISE) and len(inside) <= MOST_STAGES
+            and all(self._ends_in(n, inside) and _beside(draft, n) for n in part.nodes)
+        )  # fmt: skip
+
+    def _ends_in(self, node: Node, inside: Collection[Node]) -> bool:
+        """Return whether only nodes ``inside`` read a node, and none of these is a product."""
+        if node in self.sketch.ends or node in self.sketch.flow.results:
+            return False
+        readers = self.sketch.readers[node]
+        return all(reader in inside and reader.kind != PRODUCT for reader in readers)
+
+    def _starts_before(self, part: Draft, draft: Draft) -> bool:
+        """Return whether all that ``part`` reads is there before ``draft`` is computed."""
+        homes = (self.part_of[source] for node in part.nodes
+                 for source in self.sketch.sources[node] if isinstance(source, Node))  # fmt: skip
+        return all(home is part or home.number < draft.number for home in homes)
+
+    def _siblings(self, node: Node, last: Draft | None) -> Draft | None:
+        """Return the part of a reduction over the same rows, which this one joins."""
+        found = self.rows.get(self._row_key(node)) if node.kind == REDUCTION else None
+        if found is None or len(found.nodes) >= MOST_STAGES:
+            return None
+        return found if last is None or last.number < found.number else None
+
+    def _row_key(self, node: Node) -> tuple[frozenset[Source], int, int]:
+        return frozenset(self.sketch.sources[node]), node.results, node.evaluations
+
+    def _fits(self, draft: Draft, node: Node) -> bool:
+        return _fits(draft.kind, draft.nodes, draft.sources, node, self.sketch)
+
+    def _stays(self, source: Node, draft: Draft, later: Collection[Draft]) -> bool:
+        """Return whether all that is made of a result, until its paths meet, can be in its part.
+
+        So the result need not be written to memory.
+        """
+        if source not in self.inner:
+            self.paths[source] = path = self.sketch.inner_path(source)
+            self.inner[source] = bool(path) and self._holds(draft, path, later)
+        return self.inner[source]
+
+    def _holds(self, draft: Draft, path: Sequence[Node], later: Collection[Draft]) -> bool:
+        """Return whether a part can take all nodes of a path."""
+        trial = Draft(draft.number, draft.kind, list(draft.nodes), set(draft.sources))
+        for node in path:
+            if self.part_of.get(node) is draft:
+                continue
+            if node in self.part_of or len(trial.nodes) >= MOST_STAGES:
+                return False
+            sources = self.sketch.sources[node]
+            for source in sources:
+                if isinstance(source, Node) and source not in trial.nodes:
+                    home = self.part_of.get(source)
+                    if home is None or (home.number > draft.number and home not in later):
+                        return False
+            if not _fits(trial.kind, trial.nodes, trial.sources, node, self.sketch):
+                return False
+            _enter(trial, node, sources)
+        return True
+
+
+def _enter(draft: Draft, node: Node, sources: Sequence[Source]) -> None:
+    """Add a node to a part, whose kind becomes that of its main node."""
+    draft.nodes.append(node)
+    if _rank(node.kind) > _rank(draft.kind):
+        draft.kind = node.kind
+    if node.kind == REDUCTION:
+        draft.sources.update(sources)
+
+
+def _beside(draft: Draft, node: Node) -> bool:
+    """Return whether an operand of a part's new node is small enough to be computed in the part.
+    """
+    mains = [other for other in draft.nodes if other.kind == PRODUCT]
+    return all(node.results <= main.results for main in mains)
+
+
+def _rank(kind: str) -> int:
+    return (COPY, ELEMENTWISE, REDUCTION, SCATTER, SCAN, PRODUCT).index(kind)
+
+
+def _fits(
+    kind: str, nodes: Sequence[Node], sources: Collection[Source], node: Node, sketch: Sketch
+) -> bool:
+    """Return whether a node can be computed in a part of ``kind`` with ``nodes``."""
+    if kind in (COPY, ELEMENTWISE):
+        return node.kind != PRODUCT
+    main = next(other for other in nodes if other.kind == kind)
+    if node.is_map:
+        if node.results <= main.results:
+            # element by element, or the last part of it
+            return node.results == main.results or kind != PRODUCT
+        return kind == REDUCTION and _same_rows(nodes, sources, node, sketch)
+    if kind == REDUCTION and node.kind == REDUCTION:
+        return (node.results, node.evaluations) == (main.results, main.evaluations)
+    return False
+
+
+def _same_rows(
+    nodes: Sequence[Node], sources: Collection[Source], node: Node, sketch: Sketch
+) -> bool:
+    """Return whether a node goes again over the elements that the reductions of a part read."""
+    for source in sketch.sources[node]:
+        size = source.results if isinstance(source, Node) else sketch.flow.elements(source)
+        if size == node.results and (source in sources or source in nodes):
+            return True
+    return False
+
+
+__all__ = ["MOST_STAGES", "Draft", "drafts", "moved_nodes"]

@@ -1,0 +1,201 @@
+"""Changes that a user asks for: results that end a part, and stages that share one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from schedlang.compute.graph import placeholders
+from schedlang.errors import NetworkError, explain, nearest
+from schedlang.networks.dataflow import COPY, ELEMENTWISE, REDUCTION, SCAN, Flow, Node
+from schedlang.networks.grouping import Draft
+
+
+def ends_of(flow: Flow, cut: Any) -> frozenset[Node]:
+    """Return the nodes of the stages that ``cut`` names.
+
+    Raises :class:`~schedlang.errors.NetworkError` for a name of no stage, and for a stage whose
+    rows exist only inside of a scan.
+    """
+    names = _names("cut", cut)
+    found = {name: _node("cut", name, flow) for name in names}
+    for name, node in found.items():
+        if node.kind == SCAN and name != node.name:
+            raise NetworkError(
+                explain(
+                    f"cut=[{name!r}]",
+                    f"{name} is a stage of scan {node.name}, whose rows exist only inside of it",
+                    f"Cut after the scan: cut=[{node.name!r}].",
+                )
+            )
+    return frozenset(found.values())
+
+
+def fused(
+    flow: Flow, drafts: Sequence[Draft], moved: Mapping[Draft, Iterable[Node]], fuse: Any,
+    ends: Iterable[Node],
+) -> list[Draft]:  # fmt: skip
+    """Return the parts, in order, with those of the stages that ``fuse`` names merged.
+
+    ``fuse`` has groups of names of stages. ``moved`` are the nodes computed where each part reads
+    them. Raises :class:`~schedlang.errors.NetworkError` for unknown names, for parts that do not
+    read each other or that would wait for each other, and for a result that has to end a part.
+    """
+    found, copied = list(drafts), {draft: [*nodes] for draft, nodes in moved.items()}
+    for group in _groups(fuse):
+        homes: dict[Draft, str] = {}
+        for name in group:
+            homes.setdefault(_home(name, flow, found, copied), name)
+        if len(homes) > 1:
+            _check_adjacent(group, homes, flow, copied)
+            found = _merged(group, list(homes), found, copied, flow)
+    for end in ends:
+        for draft in found:
+            inside = [n for n in (*draft.nodes, *copied[draft]) if _reads(n, end)]
+            if end in draft.nodes and inside:
+                raise NetworkError(
+                    explain(
+                        f"cut=[{end.name!r}] with fuse=[...]",
+                        f"{inside[0].name}, which reads {end.name}, is fused with it",
+                        f"Leave {end.name} out of cut=, or one of them out of fuse=.",
+                    )
+                )
+    return found
+
+
+def _names(option: str, given: Any) -> list[str]:
+    if isinstance(given, str):
+        return [given]
+    if not isinstance(given, (list, tuple, set, frozenset)) or not all(
+        isinstance(name, str) for name in given
+    ):
+        raise NetworkError(
+            f"{option}={given!r}: give a list of names of stages, as print(partition) shows them"
+        )
+    return list(given)
+
+
+def _groups(fuse: Any) -> list[list[str]]:
+    if isinstance(fuse, (list, tuple)) and all(isinstance(name, str) for name in fuse):
+        return [_names("fuse", fuse)] if fuse else []
+    if not isinstance(fuse, (list, tuple)):
+        raise NetworkError(f"fuse={fuse!r}: give a list of lists of names of stages")
+    return [_names("fuse", group) for group in fuse]
+
+
+def _node(option: str, name: str, flow: Flow) -> Node:
+    """Return the node of a stage."""
+    for node in flow.nodes:
+        if any(flow.names[op.outputs[0]] == name for op in node.ops):
+            return node
+    if any(tensor.name == name for tensor in placeholders(flow.outputs)):
+        raise NetworkError(
+            f"{option}=[{name!r}]: {name} is an input, which no part computes; name a stage that "
+            "reads it"
+        )
+    close = nearest(name, flow.names.values())
+    raise NetworkError(f"{option}=[{name!r}]: there is no stage {name}{close}")
+
+
+def _home(
+    name: str, flow: Flow, drafts: Sequence[Draft], moved: Mapping[Draft, Sequence[Node]]
+) -> Draft:
+    """Return the part that computes a stage."""
+    node = _node("fuse", name, flow)
+    homes = [draft for draft in drafts if node in draft.nodes or node in moved[draft]]
+    if len(homes) > 1:
+        listed = ", ".join(main_name(draft) for draft in homes)
+        raise NetworkError(
+            explain(
+                f"fuse=[{name!r}, ...]",
+                f"{name} only moves elements, and is computed in each part that reads it: {listed}",
+                "Name other stages of these parts.",
+            )
+        )
+    return homes[0]
+
+
+def _check_adjacent(
+    group: Sequence[str], homes: Mapping[Draft, str], flow: Flow,
+    moved: Mapping[Draft, Sequence[Node]],
+) -> None:  # fmt: skip
+    """Raise unless each of some parts reads another of them, or is read by it."""
+    drafts = list(homes)
+    reached = {drafts[0]}
+    for _ in drafts:
+        reached |= {d for d in drafts if any(_linked(d, r, moved, flow) for r in reached)}
+    apart = next((d for d in drafts if d not in reached), None)
+    if apart is None:
+        return
+    others = ", ".join(homes[d] for d in drafts if d in reached)
+    raise NetworkError(
+        explain(
+            f"fuse={list(group)}",
+            f"the part of {homes[apart]} is not adjacent to that of {others}: neither reads a "
+            "result of the other",
+            "Name the stages between them, too.",
+        )
+    )
+
+
+def _linked(a: Draft, b: Draft, moved: Mapping[Draft, Sequence[Node]], flow: Flow) -> bool:
+    return bool(_sources(a, moved, flow) & {*b.nodes} or _sources(b, moved, flow) & {*a.nodes})
+
+
+def _sources(draft: Draft, moved: Mapping[Draft, Sequence[Node]], flow: Flow) -> set[Node]:
+    """Return the nodes that a part reads."""
+    nodes = (*draft.nodes, *moved[draft])
+    return {flow.node_of[t] for n in nodes for t in n.reads if t in flow.node_of} - {*nodes}
+
+
+def _reads(node: Node, source: Node) -> bool:
+    return any(tensor in source.outputs for tensor in node.reads)
+
+
+def _merged(
+    group: Sequence[str], parts: Sequence[Draft], drafts: Sequence[Draft],
+    moved: dict[Draft, list[Node]], flow: Flow,
+) -> list[Draft]:  # fmt: skip
+    """Return all parts, in order, with some of them as one."""
+    import networkx as nx
+
+    parts = sorted(parts, key=lambda draft: draft.number)
+    main = max(parts, key=lambda draft: sum(n.evaluations for n in draft.nodes))
+    whole = Draft(parts[0].number, main.kind, [n for p in parts for n in p.nodes])
+    moved[whole] = list(dict.fromkeys(n for p in parts for n in moved[p]))
+    left = [whole, *(draft for draft in drafts if draft not in parts)]
+    home = {node: draft for draft in left for node in draft.nodes}
+    graph = nx.DiGraph()
+    graph.add_nodes_from(left)
+    for draft in left:
+        graph.add_edges_from((home[n], draft) for n in _sources(draft, moved, flow) if n in home)
+    if not nx.is_directed_acyclic_graph(graph):
+        between = [main_name(a) for a, _ in nx.find_cycle(graph, whole) if a is not whole]
+        raise NetworkError(
+            explain(
+                f"fuse={list(group)}",
+                f"part {between[0]} reads a result of one of them, and another one needs "
+                f"{'its result' if len(between) == 1 else f'the result of {between[-1]}'}, so that "
+                "neither could run first",
+                f"Name {', '.join(between)} in the same group, too.",
+            )
+        )
+    return list(nx.lexicographical_topological_sort(graph, key=lambda draft: draft.number))
+
+
+def main_name(draft: Draft) -> str:
+    """Return the name of a part: that of its product, reduction or scan, else of its last stage.
+
+    If a reduction serves a stage that goes over the same rows again, as in a softmax or a norm, it
+    is that of the last stage, too.
+    """
+    nodes = sorted(draft.nodes, key=lambda node: node.index)
+    mains = [node for node in nodes if node.kind == draft.kind]
+    main = max(mains, key=lambda node: node.evaluations)
+    again = draft.kind == REDUCTION and nodes[-1].results > main.results
+    if draft.kind in (COPY, ELEMENTWISE) or again or (draft.kind == REDUCTION and len(mains) > 1):
+        return nodes[-1].name
+    return main.name
+
+
+__all__ = ["ends_of", "fused", "main_name"]

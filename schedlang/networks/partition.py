@@ -1,0 +1,289 @@
+"""``partition``: a graph of stages as parts, each of which becomes one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from schedlang.autoschedule.extraction import Subgraph, extracted
+from schedlang.autoschedule.problems import SYMBOLIC
+from schedlang.autotune.sizes import checked_sizes
+from schedlang.compute.chunks import extent_of
+from schedlang.compute.data import structure
+from schedlang.compute.graph import variables
+from schedlang.compute.tensor import PlaceholderOp, Tensor
+from schedlang.compute.work import flops
+from schedlang.errors import MissingNameError, nearest
+from schedlang.expr.dtypes import itemsize
+from schedlang.expr.nodes import Var
+from schedlang.networks.dataflow import Flow, Node, flow_of
+from schedlang.networks.grouping import Draft, drafts
+from schedlang.networks.ordering import ordered
+from schedlang.networks.overrides import ends_of, fused, main_name
+from schedlang.networks.table import partition_html, partition_text
+from schedlang.schedule.schedule import empty_schedule
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Stages that one kernel computes.
+
+    ``name`` is that of its main stage, and ``kind`` what that does: ``"product"`` (a convolution,
+    too), ``"reduction"``, ``"elementwise"``, ``"copy"``, ``"scan"`` or ``"scatter"``. ``stages``
+    are all its stages, producers first, and ``layers`` the layers of the model that these belong
+    to. ``group`` is the part as a computation of its own: the inputs of ``group`` stand for
+    ``reads``, its outputs for ``writes``, tensors of the whole graph, in the same order. ``flops``
+    are its operations, ``read_bytes`` and ``written_bytes`` the bytes of these tensors.
+    """
+
+    name: str
+    kind: str
+    stages: tuple[str, ...]
+    group: Subgraph = field(repr=False)
+    reads: tuple[Tensor, ...]
+    writes: tuple[Tensor, ...]
+    flops: int
+    read_bytes: int
+    written_bytes: int
+    layers: tuple[str, ...] = ()
+
+    @cached_property
+    def key(self) -> str:
+        """A text that is equal for parts that are equal but for names.
+
+        These have the same structure, shapes and dtypes, so that they share a schedule and a
+        kernel.
+        """
+        found = structure(self.group.outputs)
+        return f"{found.key} {found.extents}"
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """The parts of a network, in the order in which they run.
+
+    ``outputs`` are those of the network, and ``sizes`` the numbers that stand for symbolic sizes in
+    its counts. ``partition["conv1"]`` is the part of that name. ``print`` shows a table, and
+    ``sl.plot.partition`` a picture.
+    """
+
+    parts: tuple[Part, ...]
+    outputs: tuple[Tensor, ...]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __iter__(self) -> Iterator[Part]:
+        return iter(self.parts)
+
+    def __getitem__(self, name: str) -> Part:
+        for part in self.parts:
+            if part.name == name:
+                return part
+        holder = next((part.name for part in self.parts if name in part.stages), None)
+        hint = nearest(str(name), (part.name for part in self.parts))
+        if holder is not None:
+            hint = f"; stage {name} is in part {holder}"
+        raise MissingNameError(f"there is no part {name!r}{hint}")
+
+    def graph(self) -> Any:
+        """Return the parts as a ``networkx.DiGraph``, edges from producer to consumer.
+
+        The key of a node is the name of its part; its attributes are ``part`` and the fields
+        ``kind``, ``stages``, ``layers``, ``flops``, ``read_bytes`` and ``written_bytes`` of that.
+        An edge has the ``tensors`` that are passed on, and their ``bytes``.
+
+        >>> import schedlang as sl
+        >>> from schedlang import topi
+        >>> X, W = sl.placeholder((4, 8), name="X"), sl.placeholder((8, 8), name="W")
+        >>> h = topi.nn.relu(topi.nn.dense(X, W))
+        >>> g = partition(topi.nn.softmax(h)).graph()
+        >>> list(g.edges(data="bytes")), g.nodes["softmax"]["kind"]
+        ([('dense', 'softmax', 128)], 'reduction')
+        """
+        import networkx as nx
+
+        found = nx.DiGraph(outputs=tuple(t.name for t in self.outputs))
+        maker: dict[Tensor, Part] = {}
+        for part in self.parts:
+            found.add_node(
+                part.name, part=part, kind=part.kind, stages=part.stages, layers=part.layers,
+                flops=part.flops, read_bytes=part.read_bytes, written_bytes=part.written_bytes,
+            )  # fmt: skip
+            passed: dict[str, list[Tensor]] = {}
+            for tensor in part.reads:
+                if tensor in maker:
+                    passed.setdefault(maker[tensor].name, []).append(tensor)
+            for name, tensors in passed.items():
+                moved = sum(self.bytes_of(t) for t in tensors)
+                found.add_edge(name, part.name, tensors=tuple(tensors), bytes=moved)
+            maker.update(dict.fromkeys(part.writes, part))
+        return found
+
+    def bytes_of(self, tensor: Tensor) -> int:
+        """Return the bytes of a tensor of the network."""
+        values = {v: self.sizes[v.name] for v in variables([tensor]) if v.is_size}
+        return _bytes(tensor, values)
+
+    def __str__(self) -> str:
+        return partition_text(self)
+
+    def __repr__(self) -> str:
+        return f"<Partition: {len(self.parts)} parts of {self.stage_count} stages>"
+
+    @property
+    def stage_count(self) -> int:
+        """The number of stages of all parts; one that several parts compute counts once."""
+        return len({name for part in self.parts for name in part.stages})
+
+    def _repr_html_(self) -> str:
+        return partition_html(self)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/html": self._repr_html_(), "text/plain": str(self)}
+
+
+def partition(
+    outputs: Any, cut: Any = (), fuse: Any = (), sizes: Mapping[Any, int] | None = None,
+    layers: Mapping[str, str] | None = None,
+) -> Partition:  # fmt: skip
+    """Return the parts into which a network is divided, each of which is one kernel.
+
+    ``outputs`` is a tensor or a list of them. The rules:
+
+    * A product or a convolution begins a part. The elementwise stages after it (bias, batch norm,
+      activation, the addition of a residual) go with it, if all that reads a result in between is
+      in the part, too. A stage with several operands goes with the one that is computed last.
+    * A reduction that reads its operands about once, such as a pooling, goes with the elementwise
+      stages after it, and with those before it that nothing else reads. Several reductions over the
+      same rows, as in a softmax or a layer norm, are one part.
+    * A chain of other elementwise stages is a part.
+    * A scan is a part, with its first rows, its steps and the elementwise stages around it.
+    * A stage that only moves elements (a reshape, a transpose, a slice) is computed where it is
+      read, by each part that does so. One that does so under conditions (padding, a concatenation)
+      is, too, if it has one reader.
+
+    The order of the parts keeps little memory live.
+
+    ``cut`` names stages that end a part: what reads them is in other parts. ``fuse`` is a list of
+    lists of names; the parts of the stages of each list become one. The names are those that
+    ``print`` shows. ``sizes`` gives values of symbolic sizes, by name, for the comparison of stages
+    and for counts; others count as 256. ``layers`` gives the layer of each stage, by its name.
+
+    Raises :class:`~schedlang.errors.NetworkError` for a cut or a fusion that cannot be, with the
+    reason.
+
+    >>> import schedlang as sl
+    >>> from schedlang import topi
+    >>> X, W = sl.placeholder((4, 8), name="X"), sl.placeholder((8, 8), name="W")
+    >>> h = topi.nn.relu(topi.nn.dense(X, W, sl.placeholder((8,), name="b")))
+    >>> found = partition(topi.nn.softmax(h))
+    >>> print(found)
+    2 parts of 7 stages, in the order in which they run
+    part     kind       result           MFLOP   read  written  stages
+    dense    product    float32[4, 8]  < 0.001  416 B    128 B  dense, dense_bias, relu
+    softmax  reduction  float32[4, 8]  < 0.001  128 B    128 B  softmax_maxelem, softmax_exp,
+                                                                softmax_expsum, softmax
+    >>> [part.name for part in partition(h, cut=["dense_bias"])]
+    ['dense', 'relu']
+    """
+    tensors = tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
+    computed = [t for t in tensors if not isinstance(getattr(t, "op", None), PlaceholderOp)]
+    if computed or not tensors:
+        # checks them
+        empty_schedule([*dict.fromkeys(computed)], "partition")
+    given = checked_sizes("partition", tensors, sizes)
+    values = {v: given.get(v.name, SYMBOLIC) for v in variables(tensors) if v.is_size}
+    flow = flow_of(tensors, values)
+    ends = ends_of(flow, cut)
+    found, moved = drafts(flow, ends)
+    copies = {draft: _read_through(draft, moved, flow) for draft in found}
+    found = fused(flow, found, copies, fuse, ends)
+    parts = _parts(found, {d: _read_through(d, moved, flow) for d in found}, flow, layers or {})
+    return Partition(_in_order(parts, flow), tensors, {v.name: n for v, n in values.items()})
+
+
+def equal_parts(parts: Sequence[Part]) -> tuple[tuple[Part, ...], ...]:
+    """Return the parts in groups that are equal but for names, each in order.
+
+    They have the same structure, shapes and dtypes: one schedule and one kernel serve all of them.
+
+    >>> import schedlang as sl
+    >>> from schedlang import topi
+    >>> X = sl.placeholder((4, 8), name="X")
+    >>> U, V = sl.placeholder((8, 8), name="U"), sl.placeholder((8, 8), name="V")
+    >>> y = sl.named("y", topi.nn.dense(topi.nn.relu(sl.named("x", topi.nn.dense(X, U))), V))
+    >>> y = topi.nn.relu(y)
+    >>> [[part.name for part in same] for same in equal_parts(partition(y).parts)]
+    [['x', 'y']]
+    """
+    found: dict[str, list[Part]] = {}
+    for part in parts:
+        found.setdefault(part.key, []).append(part)
+    return tuple(tuple(same) for same in found.values())
+
+
+def _read_through(draft: Draft, moved: frozenset[Node], flow: Flow) -> list[Node]:
+    """Return the moved nodes that a part reads, directly or through others."""
+    found: set[Node] = set()
+    stack = list(draft.nodes)
+    while stack:
+        for tensor in stack.pop().reads:
+            source = flow.node_of.get(tensor)
+            if source in moved and source not in found:
+                found.add(source)
+                stack.append(source)
+    return sorted(found, key=lambda node: node.index)
+
+
+def _parts(
+    found: Sequence[Draft], copies: Mapping[Draft, Sequence[Node]], flow: Flow,
+    layers: Mapping[str, str],
+) -> list[Part]:  # fmt: skip
+    """Return the finished parts."""
+    whole = {d: sorted((*d.nodes, *copies[d]), key=lambda node: node.index) for d in found}
+    needed = dict.fromkeys(flow.outputs)
+    for nodes in whole.values():
+        own = {t for node in nodes for t in node.outputs}
+        needed.update(dict.fromkeys(t for node in nodes for t in node.reads if t not in own))
+    return [_part(draft, nodes, needed, flow, layers) for draft, nodes in whole.items()]
+
+
+def _part(
+    draft: Draft, nodes: Sequence[Node], needed: Mapping[Tensor, None], flow: Flow,
+    layers: Mapping[str, str],
+) -> Part:  # fmt: skip
+    ops = [op for node in nodes for op in node.ops]
+    made = extracted(ops, flow.names)
+    main = [t for node in nodes if node in draft.nodes for t in node.outputs]
+    writes = tuple(t for t in main if t in needed)
+    group = Subgraph(tuple(made[t] for t in writes))
+    behind = {new: old for old, new in made.items()}
+    reads = tuple(behind[t] for t in group.inputs)
+    stages = tuple(flow.names[op.outputs[0]] for op in ops)
+    return Part(
+        main_name(draft), draft.kind, stages, group, reads, writes,
+        flops(group.outputs, flow.sizes), sum(_bytes(t, flow.sizes) for t in reads),
+        sum(_bytes(t, flow.sizes) for t in writes),
+        tuple(dict.fromkeys(layers[name] for name in stages if name in layers)),
+    )  # fmt: skip
+
+
+def _in_order(parts: Sequence[Part], flow: Flow) -> tuple[Part, ...]:
+    reads = {part: part.reads for part in parts}
+    writes = {part: part.writes for part in parts}
+    size = {t: _bytes(t, flow.sizes) for p in parts for t in p.writes if t not in flow.outputs}
+    return tuple(ordered(parts, reads, writes, size))
+
+
+def _bytes(tensor: Tensor, sizes: Mapping[Var, int]) -> int:
+    count = itemsize(tensor.dtype)
+    for extent in tensor.shape:
+        count *= extent_of(extent, sizes)
+    return count
+
+
+__all__ = ["Part", "Partition", "equal_parts", "partition"]

@@ -1,0 +1,209 @@
+"""``prepare``: what depends on the weights alone is computed once, ahead of all calls."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from schedlang.autoschedule.extraction import extracted, name_of
+from schedlang.autoschedule.scheduler import autoschedule
+from schedlang.compute.arrays import as_numpy
+from schedlang.compute.graph import operations, placeholders
+from schedlang.compute.reference import reference
+from schedlang.compute.tensor import (
+    ComputeOp,
+    Operation,
+    PlaceholderOp,
+    Tensor,
+    declared,
+    shape_text,
+)
+from schedlang.compute.work import flops, of_point
+from schedlang.errors import NetworkError, explain
+from schedlang.networks.ahead import in_order, in_scans, known_tensors
+from schedlang.networks.dataflow import COPY, kind_of
+from schedlang.networks.folding import Folded, folded
+from schedlang.runtime.build import build
+from schedlang.state.initial import stage_names
+
+# beyond so many operations a kernel, which takes seconds to compile, is faster than NumPy
+MOST_FLOPS = 2**31
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A network of which all that depends on its weights alone is computed ahead.
+
+    ``outputs`` compute what the given outputs do, under the same names; all stages have names of
+    their own. ``inputs`` are the placeholders that each call passes. ``params`` are the given
+    weights that ``outputs`` still read, with their arrays. ``computed`` are placeholders for
+    weights that are computed ahead, each with the tensor that computes it from ``given``, the given
+    weights that these need. ``folded`` says which scales went into weights.
+    """
+
+    outputs: tuple[Tensor, ...]
+    inputs: tuple[Tensor, ...]
+    params: Mapping[Tensor, np.ndarray] = field(repr=False)
+    computed: Mapping[Tensor, Tensor] = field(repr=False)
+    given: Mapping[Tensor, np.ndarray] = field(repr=False)
+    folded: tuple[Folded, ...] = ()
+
+    def values(self) -> dict[Tensor, np.ndarray]:
+        """Return an array for each weight that ``outputs`` read: the given and the computed ones.
+
+        They are computed now, in the dtypes of their stages: by NumPy as in
+        :func:`schedlang.reference`, and by a kernel where that takes many operations. Keep the
+        result; another call computes them again.
+
+        >>> import schedlang as sl
+        >>> X, W = sl.placeholder((2,), name="X"), sl.placeholder((2,), name="W")
+        >>> U = sl.named("U", W * W)
+        >>> found = prepare([X + U], {W: np.array([2, 3], "float32")})
+        >>> [(t.name, array.tolist()) for t, array in found.values().items()]
+        [('U', [4.0, 9.0])]
+        """
+        found = {t: contiguous(array) for t, array in self.params.items()}
+        light: dict[Tensor, Tensor] = {}
+        for place, tensor in self.computed.items():
+            if flops([tensor]) > MOST_FLOPS:
+                found[place] = self._by_kernel(tensor)
+            else:
+                light[place] = tensor
+        if light:
+            oracle = reference(list(light.values()))
+            made = oracle(*(self.given[t] for t in oracle.inputs))
+            made = made if isinstance(made, tuple) else (made,)
+            found.update((t, contiguous(array)) for t, array in zip(light, made))
+        return {t: found[t] for t in (*self.params, *self.computed)}
+
+    def _by_kernel(self, tensor: Tensor) -> np.ndarray:
+        kernel = build(autoschedule(tensor))
+        found: np.ndarray = kernel(*(contiguous(self.given[t]) for t in placeholders([tensor])))
+        return found
+
+
+def prepare(
+    outputs: Any, params: Mapping[Tensor, Any] | None = None, fold: bool = True
+) -> Prepared:  # fmt: skip
+    """Return a network in which all that depends on its weights alone is computed ahead.
+
+    ``outputs`` is a tensor or a list of them, and ``params`` has an array for each placeholder that
+    is a weight. The largest stages that depend on weights and constants alone become weights
+    themselves. A stage that only copies its elements into a larger array stays, and so does one
+    with symbolic sizes or scalar arguments. A scan is computed ahead as a whole or not at all.
+
+    With ``fold``, a scale after a convolution or a product goes into its weights:
+    :func:`~schedlang.networks.folding.folded` says when, and how results change.
+
+    Raises :class:`~schedlang.errors.NetworkError` for a weight whose array does not fit, or that is
+    no placeholder.
+
+    >>> import schedlang as sl
+    >>> from schedlang import topi
+    >>> A, W = sl.placeholder((1, 3, 8, 8), name="A"), sl.placeholder((4, 3, 3, 3), name="W")
+    >>> parts = [sl.placeholder((4,), name=name) for name in ("gamma", "beta", "mean", "var")]
+    >>> y = topi.nn.batch_norm(topi.nn.conv2d_nchw(A, W, 1, 1, 1), *parts)[0]
+    >>> arrays = {t: np.ones(t.shape, "float32") for t in (W, *parts)}
+    >>> found = prepare(y, arrays)
+    >>> found.inputs, [t.name for t in found.computed], [str(note) for note in found.folded]
+    ((Tensor(A: float32[1, 3, 8, 8]),), ['W_scaled', 'batch_norm_shift'], \
+['batch_norm into W of conv2d_nchw'])
+    """
+    tensors = tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
+    given = {t: _checked(t, value) for t, value in (params or {}).items()}
+    inputs = tuple(t for t in placeholders(tensors) if t not in given)
+    whole, notes = folded(tensors, given) if fold else (tensors, ())
+    ops = operations(whole)
+    names = {op.outputs[0]: name for op, name in stage_names(ops).items()
+             if not isinstance(op, PlaceholderOp)}  # fmt: skip
+    frontier = _frontier(ops, whole, given)
+    places = {
+        t: PlaceholderOp(name_of(t, names), t.shape, t.dtype).output() for t in frontier
+    }
+    copies = extracted(in_order(whole, ends=places), names, places)
+    made = tuple(copies.get(t, t) for t in whole)
+    read = placeholders(made)
+    return Prepared(
+        made, inputs, {t: array for t, array in given.items() if t in read},
+        {new: old for old, new in places.items() if new in read},
+        {t: given[t] for t in placeholders(frontier)}, notes,
+    )  # fmt: skip
+
+
+def contiguous(array: np.ndarray) -> np.ndarray:
+    """Return an array with its elements in row-major order, a copy if they are not.
+
+    >>> contiguous(np.arange(4)[::-1]).strides, contiguous(np.zeros(())).shape
+    ((8,), ())
+    """
+    return array if array.flags.c_contiguous else array.copy(order="C")
+
+
+def _checked(tensor: Any, value: Any) -> np.ndarray:
+    """Return the array of a weight."""
+    if not isinstance(tensor, Tensor) or not isinstance(tensor.op, PlaceholderOp):
+        name = tensor.name if isinstance(tensor, Tensor) else repr(tensor)
+        raise NetworkError(
+            explain(
+                f"params with {name}",
+                f"{name} is no placeholder, so that it takes no array",
+                "Give a dict of placeholders, made by sl.placeholder, and arrays.",
+            )
+        )
+    array = as_numpy(value, f"the array of weight {tensor.name}")
+    same = len(array.shape) == tensor.ndim and all(
+        own == n or not isinstance(own, int) for own, n in zip(tensor.shape, array.shape)
+    )
+    if not same or array.dtype.name != tensor.dtype:
+        raise NetworkError(
+            explain(
+                f"the weight {declared(tensor)}",
+                f"its array is {array.dtype.name} of shape {shape_text(array.shape)}",
+                "Give an array of the dtype and shape of the placeholder.",
+            )
+        )
+    return array
+
+
+def _frontier(
+    ops: Sequence[Operation], outputs: Sequence[Tensor], params: Collection[Tensor]
+) -> list[Tensor]:
+    """Return the tensors to compute ahead: known ones that others read, which are not worth it."""
+    known = known_tensors(ops, params)
+    kept = {t.op for t in outputs} | in_scans(ops)
+    stays: dict[Operation, bool] = {}
+    for op in reversed(ops):
+        stays[op] = not isinstance(op, PlaceholderOp) and (
+            op.outputs[0] not in known or op in kept or _only_grows(op)
+        )
+    found: dict[Tensor, None] = {}
+    needed = [t.op for t in outputs]
+    seen: set[Operation] = set()
+    while needed:
+        op = needed.pop()
+        if op in seen:
+            continue
+        seen.add(op)
+        if stays.get(op):
+            for tensor in op.input_tensors:
+                if isinstance(tensor.op, PlaceholderOp) or stays[tensor.op]:
+                    needed.append(tensor.op)
+                else:
+                    found.setdefault(tensor)
+    place = {op: k for k, op in enumerate(ops)}
+    return sorted(found, key=lambda t: (place[t.op], t.value_index))
+
+
+def _only_grows(op: Operation) -> bool:
+    """Return whether a known stage only copies its elements into a larger array."""
+    if not isinstance(op, ComputeOp) or kind_of(op) != COPY or of_point(op):
+        return False
+    read = sum(prod(int(n) for n in t.shape) for t in op.input_tensors)
+    return prod(int(n) for n in op.shape) > read
+
+
+__all__ = ["MOST_FLOPS", "Prepared", "contiguous", "prepare"]
