@@ -194,7 +194,7 @@ class _Search:
         op = tensor.op
         if tensor in self.chains:
             return self.chains[tensor]
-        if not isinstance(op, ComputeOp) or not _is_sum(op) or op in self.scanned:
+        if not isinstance(op, ComputeOp) or not is_sum(op) or op in self.scanned:
             return None
         if tensor in self.known or tensor.dtype not in _DTYPES:
             return None
@@ -240,7 +240,7 @@ class _Search:
         return found
 
 
-def _is_sum(op: ComputeOp) -> bool:
+def is_sum(op: ComputeOp) -> bool:
     """Return whether an operation is a sum of one value, from 0 on."""
     simple = len(op.body) == 1 and op.destination is None and op.init is None
     return simple and op.reducer is not None and _adds(op.reducer)
@@ -363,4 +363,4 @@ class _Rebuilt:
         return made
 
 
-__all__ = ["Folded", "folded"]
+__all__ = ["Folded", "folded", "is_sum"]

@@ -19,8 +19,10 @@ from schedlang.compute.read import reads
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.index.simplify import to_lin
+from schedlang.networks.ahead import known_tensors
 from schedlang.networks.blocks import Block, Blocked, is_clean, is_long, lone_axis, splits_of
 from schedlang.networks.packing import Packing
+from schedlang.state.initial import stage_names
 from schedlang.target import Target
 
 
@@ -72,7 +74,7 @@ def blocked_layouts(
     ops = operations(tensors)
     if any(isinstance(op, ScanOp) for op in ops):
         return Layouts(tensors)
-    known = _known(ops, params)
+    known = known_tensors(ops, params)
     device = Target.of(target)
     banned = {*tensors, *known}
     while True:
@@ -82,15 +84,6 @@ def blocked_layouts(
             break
         banned |= useless
     return _rewritten(tensors, ops, chosen, known)
-
-
-def _known(ops: Sequence[Operation], params: Collection[Tensor]) -> set[Tensor]:
-    """Return the tensors that depend on weights alone."""
-    found = set(params)
-    for op in ops:
-        if isinstance(op, ComputeOp) and op.input_tensors and found.issuperset(op.input_tensors):
-            found.update(op.outputs)
-    return found
 
 
 def _chosen(
@@ -189,8 +182,10 @@ def _rewritten(
             continue
         assert isinstance(op, ComputeOp)
         blocked.add(op)
-    names = {t.name: block for t, block in blocks.items()}
-    return Layouts(tuple(blocked.made.get(t, t) for t in outputs), names, packing.stages)
+    made = tuple(blocked.made.get(t, t) for t in outputs)
+    names = stage_names(operations(made))
+    found = {names[blocked.made[t].op]: block for t, block in blocks.items()}
+    return Layouts(made, found, packing.stages)
 
 
 __all__ = ["Block", "Layouts", "blocked_layouts"]

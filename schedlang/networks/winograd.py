@@ -16,12 +16,14 @@ from schedlang.compute.define import defined, finished
 from schedlang.compute.graph import operations
 from schedlang.compute.read import Read
 from schedlang.compute.reduce import sum as total
-from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
+from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.expr.visit import rewrite
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
-from schedlang.networks.known import known_tensors
+from schedlang.language.construct import as_expr
+from schedlang.networks.ahead import known_tensors
+from schedlang.networks.folding import is_sum
 from schedlang.tvm.topi.nn.winograd import mixed, transposed, winograd_matrices
 
 # the fewest tiles, and channels of either side, with which F(4x4, 3x3) is faster than a direct
@@ -117,7 +119,7 @@ def with_winograd(
             made[op.outputs[0]] = result
         elif twin is not op:
             made.update(zip(op.outputs, twin.outputs))
-            known.update(new for old, new in zip(op.outputs, twin.outputs) if old in known)
+            known.update((new, None) for old, new in zip(op.outputs, twin.outputs) if old in known)
     return Winograd(tuple(made.get(t, t) for t in tensors), tuple(replaced), tuple(weights))
 
 
@@ -152,8 +154,7 @@ def _reading(op: ComputeOp, made: Mapping[Tensor, Tensor]) -> ComputeOp:
 
 def _convolution(op: ComputeOp, known: Collection[Tensor]) -> _Convolution | None:
     """Return an operation as a convolution of 3 by 3 with weights, if it is one."""
-    plain = op.where is None and op.init is None and op.destination is None
-    if op.reducer is None or len(op.body) != 1 or not plain or not _adds(op):
+    if op.where is not None or not is_sum(op):
         return None
     body = op.body[0]
     if not isinstance(body, Binary) or body.op != "*" or body.dtype not in ("float32", "float64"):
@@ -187,10 +188,6 @@ def _convolution(op: ComputeOp, known: Collection[Tensor]) -> _Convolution | Non
         return None
     (high, (y, ry)), (wide, (x, rx)) = pairs
     return _Convolution(op, data, kernel, y, x, ry, rx, high, wide)
-
-
-def _adds(op: ComputeOp) -> bool:
-    return op.reducer is not None and op.reducer.name == "sum"
 
 
 def _lone(index: Expr) -> Axis | int | None:
@@ -329,19 +326,17 @@ def _weights(
     own: dict[Axis, Expr] = {axis: Axis(axis.name, axis.extent) for axis in dims}
     rows = defined(
         f"{name}_rows", (u, column, *own.values()),
-        mixed(u, g, lambda k: read({**own, found.ry: _const(k), found.rx: column}), dtype),
+        mixed(u, g, lambda k: read({**own, found.ry: as_expr(k), found.rx: column}), dtype),
     )  # fmt: skip
     u, v = Axis("u", edge), Axis("v", edge)
     own = {axis: Axis(axis.name, axis.extent) for axis in dims}
     made: Tensor = defined(
         name, (u, v, *own.values()),
-        mixed(v, g, lambda k: rows.element((u, _const(k), *own.values())), dtype),
+        mixed(v, g, lambda k: rows.element((u, k, *own.values())), dtype),
     )  # fmt: skip
     return made
 
 
-def _const(value: int) -> Expr:
-    return Axis("_", 1) * 0 + value
 
 
 __all__ = ["Winograd", "with_winograd"]

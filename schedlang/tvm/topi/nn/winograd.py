@@ -248,7 +248,7 @@ def _combined(row: Sequence[Fraction], values: Sequence[Expr], dtype: str) -> Ex
     return found
 
 
-def _transposed(matrix: Matrix) -> Matrix:
+def transposed(matrix: Matrix) -> Matrix:
     return tuple(zip(*matrix))
 
 
@@ -292,7 +292,7 @@ def _winograd(
         "H": (high.before, th * m + 2 - size["H"] - high.before),
         "W": (wide.before, tw * m + 2 - size["W"] - wide.before),
     })  # fmt: skip
-    a, b = (_transposed(matrix) for matrix in winograd_matrices(m)[:2])
+    a, b = (transposed(matrix) for matrix in winograd_matrices(m)[:2])
     count = extent(as_expr(size["N"]) * (th * tw))
     first = layout == "NCHW"
 
