@@ -162,11 +162,11 @@ def _whole_lines(
 def _larger(stage: StageFacts, lane: Lane, last: int, known: Sequence[Tile]) -> list[Tile]:
     """Return larger tiles whose last one is smaller, if the ``known`` ones leave registers unused.
 
-    A larger tile reads its operands less often. For 7 by 7 pixels, whole tiles are one row of 7
-    high, and tiles of 2 rows read the weights half as often.
+    A larger tile reads its operands less often. For 7 by 7 pixels with channels in blocks, whole
+    tiles are one row of 7 high, and tiles of 2 rows read the weights half as often.
     """
     most = max(map(sums, known))
-    if len(row_axes(stage, lane.at)) < 2 or 2 * most > stage.problem.target.vector_registers:
+    if len(row_axes(stage, lane.at)) < 3 or 2 * most > stage.problem.target.vector_registers:
         return []
     sizes = stage.lengths
     found = [t for t in _fitting(stage, lane, last, sizes, short=True) if sums(t) > most]
