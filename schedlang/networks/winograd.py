@@ -183,7 +183,7 @@ def _convolution(op: ComputeOp, known: Collection[Tensor]) -> _Convolution | Non
         or any(tap.extent != EDGE or tap not in held for tap in taps)
         or any(place in held for place in places)
         or {*used, *places, *held} != set(axes) or set(op.reduce_axis) - set(held)
-        or any(a in taps for a in used)
+        or any(a in taps for a in used) or set(taps) == set(op.reduce_axis)
     ):  # fmt: skip
         return None
     (high, (y, ry)), (wide, (x, rx)) = pairs
@@ -280,12 +280,16 @@ def _by_winograd(found: _Convolution, m: int) -> tuple[Tensor, Tensor]:
     y, v = Axis("y", m), Axis("v", edge)
     columns = stage(
         "columns", [y, v], tiled, op.axis,
-        lambda own: mixed(y, transposed(a), lambda k: products.element((k, v, *own.values())), dtype),
+        lambda own: mixed(
+            y, transposed(a), lambda k: products.element((k, v, *own.values())), dtype
+        ),
     )  # fmt: skip
     y, x = Axis("y", m), Axis("x", m)
     tiles = stage(
         "tiles", [y, x], tiled, op.axis,
-        lambda own: mixed(x, transposed(a), lambda k: columns.element((y, k, *own.values())), dtype),
+        lambda own: mixed(
+            x, transposed(a), lambda k: columns.element((y, k, *own.values())), dtype
+        ),
     )  # fmt: skip
     last = {axis: Axis(axis.name, axis.extent) for axis in op.axis}
     place: dict[Axis, Expr] = dict(last)

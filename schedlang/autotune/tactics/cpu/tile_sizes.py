@@ -200,7 +200,14 @@ def _best(found: Sequence[Tile]) -> list[Tile]:
 
 
 def _largest(tile: Tile) -> tuple[int, int, tuple[tuple[int, int], ...]]:
-    return -sums(tile), tile.vectors, tile.rows
+    """Return a key that sorts tiles: those with the most sums first.
+
+    Of several kinds of rows, long ones along the last axes come first: they are near in memory.
+    """
+    rows = tile.rows
+    if len(rows) > 1:
+        rows = tuple((-at, -count) for at, count in reversed(rows))
+    return -sums(tile), tile.vectors, rows
 
 
 def _rest_fits(stage: StageFacts, lane: Lane, tile: Tile) -> bool:

@@ -1,0 +1,123 @@
+"""Winograd's filtering in networks: which convolutions are replaced, and the same results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang import topi
+from schedlang.compute.graph import placeholders
+from schedlang.networks.layouts import blocked_layouts
+from schedlang.networks.winograd import Winograd, with_winograd
+
+
+def tensor(name: str, *shape: Any, dtype: str = "float64") -> sl.Tensor:
+    return sl.placeholder(shape, dtype, name=name)
+
+
+def every(name: str) -> bool:
+    return True
+
+
+def checked(
+    outputs: sl.Tensor, params: list[sl.Tensor], tile: int = 4,
+    choose: Callable[[str], bool] | None = every,
+) -> Winograd:  # fmt: skip
+    """Return the network with Winograd's filtering, after a comparison of its results."""
+    found = with_winograd(outputs, params, tile, choose)
+    rng = np.random.default_rng(0)
+    arrays = {t.name: rng.standard_normal(t.shape).astype(t.dtype) for t in placeholders([outputs])}
+    (made,) = found.outputs
+    assert (made.shape, made.dtype, made.name) == (outputs.shape, outputs.dtype, outputs.name)
+    expected, given = sl.reference(outputs)(**arrays), sl.reference(made)(**arrays)
+    np.testing.assert_allclose(given, expected, atol=1e-11 * max(1, np.abs(expected).max()))
+    assert {t for made in found.weights for t in placeholders([made])} <= set(params)
+    return found
+
+
+@pytest.mark.parametrize("tile", [2, 4])
+@pytest.mark.parametrize("edges", [(8, 8), (7, 5), (3, 1)])
+def test_convolutions_of_any_size(tile: int, edges: tuple[int, int]) -> None:
+    A, W = tensor("A", 2, 3, *edges), tensor("W", 5, 3, 3, 3)
+    assert checked(topi.nn.conv2d_nchw(A, W, 1, 1, 1), [W], tile).replaced == ("conv2d_nchw",)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NCHW2c", "no padding", "of a relu"])
+def test_convolutions_of_any_layout(layout: str) -> None:
+    A, W = tensor("A", 1, 4, 6, 7), tensor("W", 6, 4, 3, 3)
+    if layout == "NHWC":
+        A, W = tensor("A", 1, 6, 7, 4), tensor("W", 3, 3, 4, 6)
+        out = topi.nn.conv2d_nhwc(A, W, 1, 1, 1)
+    elif layout == "NCHW2c":
+        A, W = tensor("A", 1, 2, 6, 7, 2), tensor("W", 3, 2, 3, 3, 2, 2)
+        out = topi.nn.conv2d_NCHWc(A, W, 1, 1, 1, layout, layout)
+    else:
+        read = topi.nn.relu(A) if layout == "of a relu" else A
+        out = topi.nn.conv2d_nchw(read, W, 1, int(layout != "no padding"), 1)
+    found = checked(out, [W])
+    assert len(found.weights) == 1 and found.weights[0].shape[:2] == (6, 6)
+
+
+def test_weights_of_two_results_by_hand() -> None:
+    """F(2, 3) of rows [1, 2, 3], as of columns: 1, (1 + 2 + 3)/2, (1 - 2 + 3)/2, 3."""
+    A, W = tensor("A", 1, 1, 4, 4), tensor("W", 1, 1, 3, 3)
+    found = checked(topi.nn.conv2d_nchw(A, W, 1, 0, 1), [W], 2)
+    row = np.array([1.0, 2, 3])
+    values = sl.reference(found.weights[0])(np.outer(row, row)[None, None])
+    np.testing.assert_allclose(np.abs(values[:, :, 0, 0]), np.outer([1, 3, 1, 3], [1, 3, 1, 3]))
+
+
+def test_other_sums_stay() -> None:
+    A, W = tensor("A", 1, 4, 9, 9), tensor("W", 4, 4, 3, 3)
+    wide, deep = tensor("W", 4, 4, 5, 5), tensor("W", 4, 1, 3, 3)
+    whole = tensor("W", 4, 4, 3, 3, dtype="int32")
+    others = {
+        "strided": (topi.nn.conv2d_nchw(A, W, 2, 1, 1), W),
+        "dilated": (topi.nn.conv2d_nchw(A, W, 1, 1, 2), W),
+        "5 by 5": (topi.nn.conv2d_nchw(A, wide, 1, 2, 1), wide),
+        "depthwise": (topi.nn.depthwise_conv2d_nchw(A, deep, 1, 1, 1), deep),
+        "max": (topi.nn.pool2d(A, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), "max"), W),
+        "whole numbers": (
+            topi.nn.conv2d_nchw(tensor("A", 1, 4, 9, 9, dtype="int32"), whole, 1, 1, 1), whole),
+        "data times data": (topi.nn.conv2d_nchw(A, topi.nn.relu(tensor("B", 4, 4, 3, 3)), 1, 1, 1),
+                            W),
+    }  # fmt: skip
+    for what, (out, weight) in others.items():
+        found = with_winograd(out, [weight], 4, every)
+        assert found.outputs == (out,) and not found.replaced, what
+
+
+def test_which_convolutions_gain() -> None:
+    def replaced(channels: int, edge: int) -> bool:
+        A, W = tensor("A", 1, channels, edge, edge), tensor("W", 32, channels, 3, 3)
+        return bool(with_winograd(topi.nn.conv2d_nchw(A, W, 1, 1, 1), [W]).replaced)
+
+    assert replaced(32, 14) and not replaced(3, 14) and not replaced(32, 7)
+    A, W = tensor("A", 1, 32, 16, 16), tensor("W", 32, 32, 3, 3)
+    named = sl.named("layer", topi.nn.conv2d_nchw(A, W, 1, 1, 1))
+    asked: list[str] = []
+    assert with_winograd(named, [W], choose=lambda name: bool(asked.append(name))).outputs == (
+        named,
+    )
+    assert asked == ["layer"]
+
+
+def test_a_network_in_blocks() -> None:
+    """Both passes together: vectors of channels in the transforms, and an epilogue."""
+    x = tensor("x", 1, 3, 9, 8)
+    params = [tensor("w0", 32, 3, 3, 3), tensor("w1", 16, 32, 3, 3), tensor("b", 16)]
+    y = topi.nn.relu(topi.nn.conv2d_nchw(x, params[0], 1, 1, 1))
+    y = topi.add(topi.nn.conv2d_nchw(y, params[1], 1, 1, 1), topi.expand_dims(params[2], 1, 2))
+    out = topi.nn.global_pool(topi.nn.relu(y), "avg")
+    (blocked,) = blocked_layouts(out, params, sl.Target("cpu", vector_bytes=64)).outputs
+    found = checked(blocked, params)
+    assert [t.shape for t in found.weights] == [(6, 6, 4, 3, 8), (6, 6, 2, 4, 8, 8)]
+    rng = np.random.default_rng(1)
+    arrays = {t.name: rng.standard_normal(t.shape) for t in [x, *params]}
+    np.testing.assert_allclose(
+        sl.reference(found.outputs[0])(**arrays), sl.reference(out)(**arrays), rtol=1e-9
+    )
