@@ -184,7 +184,8 @@ def test_symbolic_sizes_and_float64() -> None:
     y = topi.nn.relu(topi.nn.conv2d_nchw(y, net.weight(16, 32, 1, 1), 1, 0, 1))
     found = checked(topi.sum(y, (2, 3)), net.params, n=2, h=4)
     assert found.blocks["conv2d_nchw"].size == 16
-    A, W = sl.placeholder((1, 2, 4, 4), "float64", "A"), sl.placeholder((8, 2, 1, 1), "float64", "W")
+    A = sl.placeholder((1, 2, 4, 4), "float64", "A")
+    W = sl.placeholder((8, 2, 1, 1), "float64", "W")
     y = topi.nn.relu(topi.nn.conv2d_nchw(A, W, 1, 0, 1))
     assert checked(topi.nn.global_pool(y, "max"), [W]).blocks["relu"].size == 8
 

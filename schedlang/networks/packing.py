@@ -91,7 +91,9 @@ def _order(
             indices.append(Const(form.const, index.dtype, index.weak))
             continue
         axis = next(iter(form.atoms()), None)
-        if not isinstance(axis, Axis) or form != Lin.of(axis) or not _counted(axis):
+        if not isinstance(axis, Axis) or form != Lin.of(axis):
+            return None
+        if not _counted(axis) or axis.bounds is not None:
             return None
         split = splits.get(axis)
         parts = [axis] if split is None else [split.outer, split.inner]
@@ -113,7 +115,7 @@ def _order(
 
 
 def _counted(axis: Axis) -> bool:
-    return isinstance(axis.extent, int) and axis.lo == 0 and axis.bounds is None
+    return isinstance(axis.extent, int) and isinstance(axis.lo, int) and axis.lo == 0
 
 
 def _is_one(axis: Axis) -> bool:

@@ -24,7 +24,7 @@ from schedlang.index.simplify import to_lin
 from schedlang.language.construct import as_expr
 from schedlang.networks.ahead import known_tensors
 from schedlang.networks.folding import is_sum
-from schedlang.tvm.topi.nn.winograd import mixed, transposed, winograd_matrices
+from schedlang.tvm.topi.nn.winograd import Matrix, mixed, transposed, winograd_matrices
 
 # the fewest tiles, and channels of either side, with which F(4x4, 3x3) is faster than a direct
 # convolution: with fewer tiles, reading four times as many weights takes longer than the products
@@ -311,9 +311,7 @@ def _whole_tiles(found: _Convolution, m: int) -> Tensor:
     return made
 
 
-def _weights(
-    found: _Convolution, g: Sequence[Sequence[Any]], dtype: str, edge: int
-) -> Tensor:
+def _weights(found: _Convolution, g: Matrix, dtype: str, edge: int) -> Tensor:
     """Return the transformed weights: two axes of the transform, and those of the kernel."""
     kernel = found.kernel
     dims = [k for k in map(_lone, kernel.indices)
@@ -327,17 +325,16 @@ def _weights(
 
     name = f"{kernel.tensor.name}_winograd"
     u, column = Axis("u", edge), Axis("x", EDGE)
-    own: dict[Axis, Expr] = {axis: Axis(axis.name, axis.extent) for axis in dims}
+    own = {axis: Axis(axis.name, axis.extent) for axis in dims}
     rows = defined(
         f"{name}_rows", (u, column, *own.values()),
         mixed(u, g, lambda k: read({**own, found.ry: as_expr(k), found.rx: column}), dtype),
     )  # fmt: skip
     u, v = Axis("u", edge), Axis("v", edge)
-    own = {axis: Axis(axis.name, axis.extent) for axis in dims}
+    last = tuple(Axis(axis.name, axis.extent) for axis in dims)
     made: Tensor = defined(
-        name, (u, v, *own.values()),
-        mixed(v, g, lambda k: rows.element((u, k, *own.values())), dtype),
-    )  # fmt: skip
+        name, (u, v, *last), mixed(v, g, lambda k: rows.element((u, k, *last)), dtype)
+    )
     return made
 
 
