@@ -166,7 +166,8 @@ def _larger(stage: StageFacts, lane: Lane, last: int, known: Sequence[Tile]) -> 
     tiles are one row of 7 high, and tiles of 2 rows read the weights half as often.
     """
     most = max(map(sums, known))
-    if len(row_axes(stage, lane.at)) < 3 or 2 * most > stage.problem.target.vector_registers:
+    blocks = stage.lengths[lane.at] == stage.width and len(row_axes(stage, lane.at)) > 2
+    if not blocks or 2 * most > stage.problem.target.vector_registers:
         return []
     sizes = stage.lengths
     found = [t for t in _fitting(stage, lane, last, sizes, short=True) if sums(t) > most]
