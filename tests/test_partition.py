@@ -290,6 +290,11 @@ def test_cuts_end_parts() -> None:
     out = [dense(flipped, "four"), dense(flipped, "five")]
     found = partition(out, cut="flipped")
     assert stages(found) == [("three", "flipped"), ("four",), ("five",)]
+    # neither may a result stay inside that is read beyond an end
+    gate = dense(x, "gate")
+    middle = sl.named("middle", topi.sigmoid(gate))
+    swish = sl.named("swish", topi.multiply(gate, middle))
+    assert stages(partition(swish, cut=["middle"])) == [("gate",), ("middle",), ("swish",)]
     # an end of the network, or of a part, is one already
     assert stages(partition(y, cut=["two", "act"])) == stages(partition(y))
 
@@ -405,9 +410,9 @@ def test_the_picture_of_a_partition() -> None:
     flipped = sl.named("flipped", topi.transpose(input_of(16, 16, name="Y")))
     picture = sl.plot.partition(partition([sl.named("sum", topi.add(rest, a)), flipped]))
     assert [(box.name, box.lines, box.layer, box.output) for box in picture.data] == [
-        ("flipped", ("float32[16, 16]", "moves 2048 B", "1 stage"), 0, True),
         ("a", ("float32[4, 8]", "512 FLOP", "1 stage"), 0, False),
         ("b", ("float32[4, 8]", "576 FLOP", "3 stages"), 1, True),
+        ("flipped", ("float32[16, 16]", "moves 2048 B", "1 stage"), 0, True),
     ]  # fmt: skip
     assert "Blue are convolutions and products; grey stages that only move" in picture.caption
     with pytest.raises(PlotError, match="the network has 0 parts, and a picture 1 to 120"):

@@ -149,6 +149,15 @@ def test_symbolic_sizes_and_scalars_are_not_known_ahead() -> None:
     np.testing.assert_array_equal(got, np.ones((2, 3), "f4") * (u * 2) + u * u)
 
 
+def test_a_weight_of_symbolic_size_is_not_known_ahead() -> None:
+    n = sl.var("n")
+    X, U = sl.placeholder((n,), name="X"), sl.placeholder((n,), name="U")
+    out = sl.named("out", X + sl.named("twice", U * 2))
+    found = prepare(out, {U: np.array([1, 2], "f4")})
+    assert names(found) == (["X"], ["U"], [])
+    np.testing.assert_array_equal(run(found, {X: np.ones(2, "f4")}), [3, 5])
+
+
 def test_the_weights_keep_their_values_and_any_strides() -> None:
     X, U = sl.placeholder((3,), name="X"), sl.placeholder((3,), name="U")
     backwards = np.array([1, np.nan, np.inf], "f4")[::-1]

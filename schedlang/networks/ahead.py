@@ -17,7 +17,9 @@ def known_tensors(ops: Sequence[Operation], params: Iterable[Tensor]) -> dict[Te
     ``ops`` are all operations of a graph, producers first. What has symbolic sizes or scalar
     arguments is not known; of a scan, all is known or nothing.
     """
-    found: dict[Tensor, None] = dict.fromkeys(params)
+    found: dict[Tensor, None] = dict.fromkeys(
+        t for t in params if all(isinstance(extent, int) for extent in t.shape)
+    )
     states = {t for op in ops if isinstance(op, ScanOp) for t in op.state}
     found.update(dict.fromkeys(states))
     inside: dict[Operation, ScanOp] = {}

@@ -100,7 +100,8 @@ class Sketch:
     def inner_path(self, node: Node) -> list[Node]:
         """Return the nodes between a result and where all that is made of it meets, with the last.
 
-        None are returned if the result is needed elsewhere, or if they are too many for a part.
+        None are returned if the result is needed elsewhere, if a node between ends a part, or if
+        they are too many for one.
         """
         last = self.joins[node]
         if last is None or node in self.ends:
@@ -112,7 +113,7 @@ class Sketch:
             if reader in found:
                 continue
             found[reader] = None
-            if len(found) > MOST_STAGES:
+            if len(found) > MOST_STAGES or (reader in self.ends and reader is not last):
                 return []
             if reader is not last:
                 stack += self.readers[reader]

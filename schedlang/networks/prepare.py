@@ -156,7 +156,7 @@ def _checked(tensor: Any, value: Any) -> np.ndarray:
         )
     array = as_numpy(value, f"the array of weight {tensor.name}")
     same = len(array.shape) == tensor.ndim and all(
-        own == n or not isinstance(own, int) for own, n in zip(tensor.shape, array.shape)
+        not isinstance(own, int) or own == n for own, n in zip(tensor.shape, array.shape)
     )
     if not same or array.dtype.name != tensor.dtype:
         raise NetworkError(
