@@ -92,11 +92,13 @@ def test_other_sums_stay() -> None:
 
 
 def test_which_convolutions_gain() -> None:
-    def replaced(channels: int, edge: int) -> bool:
-        A, W = tensor("A", 1, channels, edge, edge), tensor("W", 32, channels, 3, 3)
+    def replaced(channels: int, edge: int, images: int = 1) -> bool:
+        A, W = tensor("A", images, channels, edge, edge), tensor("W", 32, channels, 3, 3)
         return bool(with_winograd(topi.nn.conv2d_nchw(A, W, 1, 1, 1), [W]).replaced)
 
     assert replaced(32, 14) and not replaced(3, 14) and not replaced(32, 7)
+    # four tiles of each of several images
+    assert replaced(32, 7, 3)
     A, W = tensor("A", 1, 32, 16, 16), tensor("W", 32, 32, 3, 3)
     named = sl.named("layer", topi.nn.conv2d_nchw(A, W, 1, 1, 1))
     asked: list[str] = []

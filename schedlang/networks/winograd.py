@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from schedlang.compute.boundary import pad
@@ -64,18 +65,24 @@ class _Convolution:
     wide: int
 
     def tiles(self, m: int) -> tuple[int, int]:
-        return tuple(-(-int(axis.extent) // m) for axis in (self.y, self.x))  # type: ignore
+        """Return the number of tiles along ``y`` and ``x``; the last ones may be smaller."""
+        return -(-int(self.y.extent) // m), -(-int(self.x.extent) // m)
+
+    @property
+    def images(self) -> int:
+        """The number of images: the points of data axes that only the data have."""
+        held = _axes(self.kernel.indices)
+        return prod(int(a.extent) for a in self.op.axis if a not in (*held, self.y, self.x))
 
     @property
     def channels(self) -> tuple[int, int]:
         """The channels of the data and of the result."""
-        inner = outer = 1
-        for axis in self.op.reduce_axis:
-            inner *= 1 if axis in (self.ry, self.rx) else int(axis.extent)
         own = _axes(self.data.indices)
-        for axis in self.op.axis:
-            outer *= 1 if axis in own else int(axis.extent)
-        return inner, outer
+        taps = (self.ry, self.rx)
+        return (
+            prod(int(a.extent) for a in self.op.reduce_axis if a not in taps),
+            prod(int(a.extent) for a in self.op.axis if a not in own),
+        )
 
 
 def with_winograd(
@@ -124,8 +131,9 @@ def with_winograd(
 
 
 def _gains(found: _Convolution, m: int) -> bool:
-    th, tw = found.tiles(m)
-    return th * tw >= LEAST_TILES and min(found.channels) >= LEAST_CHANNELS
+    return found.images * prod(found.tiles(m)) >= LEAST_TILES and (
+        min(found.channels) >= LEAST_CHANNELS
+    )
 
 
 def _reading(op: ComputeOp, made: Mapping[Tensor, Tensor]) -> ComputeOp:

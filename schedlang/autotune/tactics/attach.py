@@ -11,6 +11,7 @@ from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob
 from schedlang.autotune.tactics.scheduled import AttachPoint, OuterLoops, Placement, Scheduled
 from schedlang.expr.nodes import Axis
+from schedlang.index.linear import Lin, Mod
 from schedlang.index.simplify import to_lin
 from schedlang.schedule.schedule import Schedule
 
@@ -69,6 +70,31 @@ def attach(s: Schedule, stage: StageFacts, point: AttachPoint | None) -> None:
     """Compute a stage at a loop, if one is given."""
     if point is not None:
         s[stage.tensor].compute_at(s[point.nest.head], point.level.loop)
+
+
+def inherited(stage: StageFacts) -> Placement | None:
+    """Return the place of a stage that is attached to the nest of its only reader.
+
+    At loops around it, its producers may be computed, too.
+    """
+    point, readers = stage.attached, stage.consumers
+    place = stage.flow.decided.placements.get(readers[0]) if len(readers) == 1 else None
+    if point is None or place is None or place.nest is not point.nest:
+        return None
+    read = next(r for r in stage.flow.stage(readers[0]).reads if r.tensor in stage.stage.outputs)
+    along = {}
+    for position, axis in place.along.items():
+        moved = [d for d, index in enumerate(read.indices) if _moves(to_lin(index), axis)]
+        if len(moved) == 1:
+            along[position] = stage.op.axis[moved[0]]
+    return Placement(point.nest, along, point.nest.levels.index(point.level) + 1)
+
+
+def _moves(index: Lin, axis: Axis) -> bool:
+    """Return whether an index moves with whole tiles of an axis: ``y // 4``, not ``y % 4``."""
+    return any(
+        Lin.of(atom).depends_on({axis}) for atom in index.atoms() if not isinstance(atom, Mod)
+    )
 
 
 def _recomputed(

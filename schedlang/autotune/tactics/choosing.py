@@ -6,6 +6,8 @@ from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.compute.read import reads
 from schedlang.expr.nodes import Axis, Binary, Const
 from schedlang.expr.visit import postorder
+from schedlang.index.linear import Lin, Mod
+from schedlang.index.simplify import to_lin
 
 # the longest axis of which each index may have a value of its own
 LONGEST = 8
@@ -34,4 +36,30 @@ def choosing_axes(stage: StageFacts) -> list[int]:
     return [at for axis, at in short.items() if len(seen.get(axis, ())) >= int(axis.extent) - 1]
 
 
-__all__ = ["choosing_axes"]
+def chosen_axes(stage: StageFacts) -> dict[int, int]:
+    """Return data axes, by position, that index an axis along which a producer chooses.
+
+    With each comes the number of elements to make together, so that the producer makes all of its
+    choices once for them: all elements, or for an index such as ``y % 4`` that many.
+    """
+    axes = stage.op.axis
+    found: dict[int, int] = {}
+    for read in stage.reads:
+        if read.tensor not in stage.flow.stages:
+            continue
+        producer = stage.flow.stage(read.tensor)
+        dimensions = choosing_axes(producer)
+        if dimensions:
+            # what its own producers choose, as the other transform of a matrix
+            dimensions += chosen_axes(producer)
+        for dimension in dimensions:
+            length = producer.op.axis[dimension].extent
+            form = to_lin(read.indices[dimension])
+            for at, axis in enumerate(axes[: stage.last]):
+                whole, rest = Lin.of(axis), Lin.of(Mod(Lin.of(axis), to_lin(length)))
+                if at >= stage.time_axes and isinstance(length, int) and form in (whole, rest):
+                    found[at] = length
+    return found
+
+
+__all__ = ["choosing_axes", "chosen_axes"]

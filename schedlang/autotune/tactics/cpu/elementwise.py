@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.tactics.choosing import choosing_axes
+from schedlang.autotune.tactics.attach import inherited
+from schedlang.autotune.tactics.choosing import choosing_axes, chosen_axes
 from schedlang.autotune.tactics.cpu import nest as outer_loops
 from schedlang.autotune.tactics.cpu import parallel_reduction
 from schedlang.autotune.tactics.cpu.lanes import LANES, in_lanes, lanes_along
@@ -43,7 +44,8 @@ def applies(stage: StageFacts, others: Applicable) -> bool:
 def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     """Schedule the loops of a stage, with its contiguous data axis vectorized if possible.
 
-    An axis that chooses between values is unrolled.
+    An axis that chooses between values is unrolled, and what a choice of a producer makes is
+    computed together.
     """
     tensor, op, width = stage.tensor, stage.op, stage.width
     found = Scheduled(frozenset({tensor}))
@@ -64,8 +66,13 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
             in_lanes(s, stage, lanes)
         for at in choosing:
             s[tensor].unroll(op.axis[at])
-        return found
+        place = inherited(stage) if choosing else None
+        return found if place is None else found.joined(Scheduled(placements={tensor: place}))
     tile = {at: stage.extents([op.axis[at]])[0] for at in choosing}
+    chosen = {at: n for at, n in chosen_axes(stage).items() if at not in tile and at not in joined}
+    # rows of a tile, such as y % 4, are few and short
+    choosing += [at for at, n in chosen.items() if n < stage.extents([op.axis[at]])[0]]
+    tile |= chosen
     outer, inner = split_tile(s, stage, tile | ({last: lanes} if lanes else {}), joined)
     loops = blocks(s, stage, outer, knobs)
     in_order(s, tensor, [*(x.axis for x in loops), *op.reduce_axis, *inner.values()])
