@@ -26,7 +26,9 @@ MOST_TRANSPOSED, LEAST_TRANSPOSED = 2, 4
 LEAST_SUMS = 8
 # of tiles that are larger than whole ones: how many are tried, and the most that the last one may
 # lack of a whole one, as a part of all points
-MOST_LARGER, MOST_WASTE = 4, 0.15
+MOST_LARGER, MOST_WASTE = 2, 0.15
+# the cost of loading a vector that no step reads again, in loads of an element
+VECTOR_LOAD = 3
 # bytes of a cache line
 LINE = 64
 TILE = Knob(
@@ -179,9 +181,12 @@ def _larger(stage: StageFacts, lane: Lane, last: int, known: Sequence[Tile]) -> 
 
 
 def _loads(reads: Sequence[_Movement], tile: Tile) -> int:
-    """Return the vectors and elements that a tile reads in a step."""
+    """Return the vectors and elements that a tile reads in a step, in loads of an element.
+
+    The line of an element serves many steps, in the first cache; each vector is a line of its own.
+    """
     return sum(
-        (tile.vectors if read.lanes else 1) * prod(n for at, n in tile.rows if read.along[at])
+        (VECTOR_LOAD * tile.vectors if read.lanes else 1) * prod(n for at, n in tile.rows if read.along[at])
         for read in reads
     )
 
