@@ -186,7 +186,8 @@ def _loads(reads: Sequence[_Movement], tile: Tile) -> int:
     The line of an element serves many steps, in the first cache; each vector is a line of its own.
     """
     return sum(
-        (VECTOR_LOAD * tile.vectors if read.lanes else 1) * prod(n for at, n in tile.rows if read.along[at])
+        (VECTOR_LOAD * tile.vectors if read.lanes else 1)
+        * prod(n for at, n in tile.rows if read.along[at])
         for read in reads
     )
 
