@@ -237,6 +237,29 @@ def test_a_gather_is_no_move() -> None:
     assert stages(partition(out)) == [("embed",), ("out",)]
 
 
+def test_ranges_that_another_part_computes() -> None:
+    x, first = input_of(3, 8), sl.placeholder((3,), "int32", name="first")
+    ends = sl.compute((3,), lambda i: sl.min(first[i] + 1, 8), name="ends")
+
+    def row(i: Any) -> Any:
+        k = sl.reduce_axis((0, ends[i]), name="k")
+        return sl.sum(x[i, k], axis=k)
+
+    rows = sl.compute((3,), row, name="rows")
+    found = partition([rows, ends])
+    assert stages(found) == [("ends",), ("rows",)]
+    part = found["rows"]
+    (axis,) = part.group.outputs[0].op.reduce_axis
+    assert [t.name for t in part.group.inputs] == ["X", "ends"]
+    # the range of the axis reads the input of the part, too
+    assert axis.bounds[1].tensor in part.group.inputs and part.key
+    values = {x: np.arange(24, dtype="f4").reshape(3, 8), first: np.array([-1, 2, 9], "i4")}
+    known = networks.run_parts(found, values)
+    np.testing.assert_array_equal(known[rows], [0, 8 + 9 + 10, sum(range(16, 24))])
+    f = sl.build(sl.schedule(part.group.outputs[0]), target="python")
+    np.testing.assert_array_equal(f(values[x], known[ends]), known[rows])
+
+
 def test_scatters_and_products_with_few_results() -> None:
     bins = sl.placeholder((6,), "int32", name="bins")
     counts = sl.scatter((4,), (6,), lambda k: (bins[k], 1), name="counts")

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import schedlang as sl
 from schedlang import topi
+from schedlang.compute.graph import placeholders, variables
 from schedlang.errors import NetworkError
 from schedlang.networks.prepare import Prepared, prepare
 from tests import networks
+from tests.fuzz.compare import expected, scalar
+from tests.fuzz.graphs import build, random_graph
+from tests.fuzz.inputs import arrays
 
 
 def names(found: Prepared) -> tuple[list[str], list[str], list[str]]:
@@ -183,6 +191,18 @@ def test_much_work_is_done_by_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(value, u @ u)
 
 
+def test_weights_are_transformed_for_winograd_ahead() -> None:
+    X, W = sl.placeholder((1, 2, 8, 8), name="X"), sl.placeholder((3, 2, 3, 3), name="W")
+    out = topi.nn.conv2d_winograd_nchw(X, W, 1, 1, 1, tile_size=2)
+    w = np.random.default_rng(0).standard_normal((3, 2, 3, 3)).astype("f4")
+    found = prepare(out, {W: w})
+    assert names(found) == (["X"], [], ["winograd_weight"])
+    # F(2, 3): G w G^T, of Lavin and Gray
+    g = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]], "f4")
+    (value,) = found.values().values()
+    np.testing.assert_allclose(value, np.einsum("uy,oiyx,vx->uvio", g, w, g), rtol=1e-5, atol=1e-6)
+
+
 def test_stages_of_one_name_get_names_of_their_own() -> None:
     X, U = sl.placeholder((3,), name="X"), sl.placeholder((3,), name="U")
     first = sl.compute((3,), lambda i: U[i] + 1, name="s")
@@ -209,6 +229,42 @@ def test_a_network_computes_what_it_did(made: Any) -> None:
     assert np.abs(got - wanted).max() <= 1e-5 * np.abs(wanted).max()
     again = prepare(list(found.outputs), found.values())
     assert names(again) == (names(found)[0], [*names(found)[1], *names(found)[2]], [])
+
+
+def check_random(index: int) -> None:
+    """Compare a random computation, of which some inputs are weights, with the oracle."""
+    rng = Random(f"prepare:{index}")
+    g = random_graph(rng, symbolic=0.1, complexes=0.1)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        space = build(g)
+        outputs = [space[name] for name in g.outputs]
+        values = arrays(g, index, g.sizes)
+        wanted = expected(outputs, values, g.sizes)
+        scalars = {v.name: scalar(v, g.sizes) for v in variables(outputs)}
+        weights = {t: values[t.name] for t in placeholders(outputs) if rng.random() < 0.6}
+        found = prepare(outputs, weights, fold=False)
+        known = {t: values[t.name] for t in found.inputs} | found.values()
+        oracle = sl.reference(list(found.outputs))
+        named = {v.name: scalars[v.name] for v in oracle.variables}
+        made = oracle(*(known[t] for t in oracle.inputs), **named)
+        for got, old in zip(made if isinstance(made, tuple) else (made,), outputs):
+            want = wanted[old.name]
+            if old.dtype == "bfloat16":
+                got, want = got.astype("f4"), want.astype("f4")
+            np.testing.assert_array_equal(got, want)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6))
+def test_random_computations(index: int) -> None:
+    check_random(index)
+
+
+@pytest.mark.slow
+def test_many_random_computations() -> None:
+    for index in range(400):
+        check_random(index)
 
 
 def test_refusals() -> None:

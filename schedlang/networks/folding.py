@@ -118,8 +118,11 @@ def folded(
     for fold in found:
         made.apply(fold)
     copies = extracted(in_order(outputs, made.changed), {**names, **made.names})
-    notes = (Folded(names[f.stage.outputs[0]], names[f.total], f.weights.name) for f in found)
-    return tuple(copies.get(t, t) for t in outputs), tuple(notes)
+    notes = tuple(
+        Folded(names[f.stage.outputs[0]], names[f.total], names.get(f.weights, f.weights.name))
+        for f in found
+    )
+    return tuple(copies.get(t, t) for t in outputs), notes
 
 
 class _Search:

@@ -17,7 +17,8 @@ from schedlang.compute.tensor import PlaceholderOp, Tensor
 from schedlang.compute.work import flops
 from schedlang.errors import MissingNameError, nearest
 from schedlang.expr.dtypes import itemsize
-from schedlang.expr.nodes import Var
+from schedlang.expr.nodes import Expr, Var
+from schedlang.expr.visit import postorder
 from schedlang.networks.dataflow import Flow, Node, flow_of
 from schedlang.networks.grouping import Draft, drafts
 from schedlang.networks.ordering import ordered
@@ -125,7 +126,8 @@ class Partition:
 
     def bytes_of(self, tensor: Tensor) -> int:
         """Return the bytes of a tensor of the network."""
-        values = {v: self.sizes[v.name] for v in variables([tensor]) if v.is_size}
+        extents = [extent for extent in tensor.shape if isinstance(extent, Expr)]
+        values = {v: self.sizes[v.name] for v in postorder(extents) if isinstance(v, Var)}
         return _bytes(tensor, values)
 
     def __str__(self) -> str:

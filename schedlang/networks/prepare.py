@@ -31,7 +31,7 @@ from schedlang.runtime.build import build
 from schedlang.state.initial import stage_names
 
 # beyond so many operations a kernel, which takes seconds to compile, is faster than NumPy
-MOST_FLOPS = 2**31
+MOST_FLOPS = 2**28
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +172,7 @@ def _checked(tensor: Any, value: Any) -> np.ndarray:
 def _frontier(
     ops: Sequence[Operation], outputs: Sequence[Tensor], params: Collection[Tensor]
 ) -> list[Tensor]:
-    """Return the tensors to compute ahead: known ones that others read, which are not worth it."""
+    """Return the tensors to compute ahead: the known ones that stages read which are not."""
     known = known_tensors(ops, params)
     kept = {t.op for t in outputs} | in_scans(ops)
     stays: dict[Operation, bool] = {}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from schedlang.errors import ComputeTypeError, PlotError, explain, shown
 from schedlang.ir.printer import bytes_text
-from schedlang.networks.partition import Part, Partition
 from schedlang.plot.palette import EMPTY, ORANGE, SKY
 from schedlang.plot.picture import Picture
 from schedlang.plot.stages_picture import StageBox, drawn, layered
+
+if TYPE_CHECKING:
+    from schedlang.networks.partition import Part, Partition
 
 # the most parts of a picture
 MOST_PARTS = 120
@@ -38,6 +40,9 @@ def partition(found: Partition) -> Picture:
     >>> [(box.name, box.lines, box.layer) for box in picture.data][0]
     ('dense', ('float32[4, 8]', '544 FLOP', '2 stages'), 0)
     """
+    # other pictures do not need the packages behind it
+    from schedlang.networks.partition import Partition
+
     if not isinstance(found, Partition):
         raise ComputeTypeError(
             f"sl.plot.partition({shown(found)}): give a partition, such as net.partition"
