@@ -148,7 +148,8 @@ def test_readers_of_other_orders() -> None:
     shares = topi.nn.softmax(y, axis=1)
     c = sl.reduce_axis(32, "c")
     strided = sl.compute((6, 6), lambda i, j: sl.sum(y[0, 31 - c, i, j], axis=c), name="strided")
-    found = checked([flat, shuffled, turned, shares, strided], net.params)
+    largest = topi.argmax(y, axis=1)
+    found = checked([flat, shuffled, turned, shares, strided, largest], net.params)
     assert "conv2d_nchw" in found.blocks
 
 
@@ -212,6 +213,19 @@ def test_nothing_changes_without_weights_or_with_a_scan() -> None:
     Wi, Wh = sl.placeholder((12, 4), name="Wi"), sl.placeholder((12, 4), name="Wh")
     hidden = topi.nn.gru(X, Wi, Wh)
     assert blocked_layouts(hidden, [Wi, Wh], WIDE).outputs == (hidden,)
+
+
+def test_a_network_with_ragged_axes_stays() -> None:
+    net = Net()
+    starts = sl.placeholder((4,), "int32", name="starts")
+    y = topi.nn.global_pool(net.conv(net.relu(image(), 32), 16, 1), "avg")
+
+    def row(r: Any) -> Any:
+        k = sl.reduce_axis((starts[r], starts[r + 1]), name="k")
+        return sl.sum(y[0, k, 0, 0], axis=k)
+
+    out = sl.compute((3,), row, name="rows")
+    assert blocked_layouts(out, net.params, WIDE).outputs == (out,)
 
 
 def test_an_empty_image() -> None:

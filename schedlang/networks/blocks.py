@@ -8,7 +8,7 @@ from typing import Any
 
 from schedlang.compute.define import defined, finished
 from schedlang.compute.read import Read, reads
-from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.compute.tensor import ComputeOp, Operation, ScanOp, Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import rewrite
 from schedlang.index.linear import Lin, to_expr
@@ -56,6 +56,17 @@ class Split:
 
 
 Splits = Mapping[Axis, Split]
+
+
+def may_be_rewritten(ops: Sequence[Operation]) -> bool:
+    """Return whether operations can be copied one by one, producers first.
+
+    The states of a scan refer to each other, and the ends of ragged axes to elements of tensors.
+    """
+    return not any(
+        isinstance(op, ScanOp) or any(axis.bounds is not None for axis in op.reduce_axis)
+        for op in ops
+    )
 
 
 def is_long(axis: Axis) -> bool:
@@ -204,4 +215,7 @@ def _split(axes: Sequence[Axis], splits: Splits) -> tuple[Axis, ...]:
     return (*outer, *(splits[axis].inner for axis in axes if axis in splits))
 
 
-__all__ = ["Block", "Blocked", "Split", "is_clean", "is_long", "lone_axis", "parts", "splits_of"]
+__all__ = [
+    "Block", "Blocked", "Split", "is_clean", "is_long", "lone_axis", "may_be_rewritten", "parts",
+    "splits_of",
+]  # fmt: skip

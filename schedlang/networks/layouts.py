@@ -16,11 +16,19 @@ from typing import Any
 
 from schedlang.compute.graph import operations
 from schedlang.compute.read import reads
-from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
+from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.index.simplify import to_lin
 from schedlang.networks.ahead import known_tensors
-from schedlang.networks.blocks import Block, Blocked, is_clean, is_long, lone_axis, splits_of
+from schedlang.networks.blocks import (
+    Block,
+    Blocked,
+    is_clean,
+    is_long,
+    lone_axis,
+    may_be_rewritten,
+    splits_of,
+)
 from schedlang.networks.packing import Packing
 from schedlang.state.initial import stage_names
 from schedlang.target import Target
@@ -54,9 +62,9 @@ def blocked_layouts(
     divides by a vector, or by half of one. Stages that read such a tensor element by element along
     its channels have blocks too, as activations, additions, poolings and concatenations do, and
     reductions over channels are over blocks. Other numbers of channels, inputs and outputs of the
-    network, and what is computed in a scan, keep their layout; a reader that has no use for blocks
-    reads a copy without them, or the tensor is left as it was. The results are the same but for the
-    order of sums.
+    network, and networks with scans or ragged axes keep their layout; a reader that has no use for
+    blocks reads a copy without them, or the tensor is left as it was. The results are the same but
+    for the order of sums.
 
     >>> import schedlang as sl
     >>> from schedlang import topi
@@ -72,7 +80,7 @@ def blocked_layouts(
     """
     tensors = tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
     ops = operations(tensors)
-    if any(isinstance(op, ScanOp) for op in ops):
+    if not may_be_rewritten(ops):
         return Layouts(tensors)
     known = known_tensors(ops, params)
     device = Target.of(target)
@@ -102,8 +110,7 @@ def _chosen(
 
 
 def _may_change(op: ComputeOp) -> bool:
-    ragged = any(axis.bounds is not None for axis in (*op.axis, *op.reduce_axis))
-    return len(op.outputs) == 1 and op.destination is None and not ragged
+    return len(op.outputs) == 1 and op.destination is None
 
 
 def _first(op: ComputeOp, known: Collection[Tensor], width: int) -> Block | None:

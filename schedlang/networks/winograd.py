@@ -17,13 +17,14 @@ from schedlang.compute.define import defined, finished
 from schedlang.compute.graph import operations
 from schedlang.compute.read import Read
 from schedlang.compute.reduce import sum as total
-from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
+from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.expr.visit import rewrite
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
 from schedlang.language.construct import as_expr
 from schedlang.networks.ahead import known_tensors
+from schedlang.networks.blocks import may_be_rewritten
 from schedlang.networks.folding import is_sum
 from schedlang.tvm.topi.nn.winograd import Matrix, mixed, transposed, winograd_matrices
 
@@ -95,7 +96,8 @@ def with_winograd(
     A convolution is a sum of products of floats with weights, of stride and dilation 1, in any
     layout. ``choose`` is asked with the name of each one's stage; by default those are replaced
     that have at least 12 tiles, and 32 channels on either side. The rounding errors of the sums are
-    larger, as ``docs/topi.md`` says.
+    larger, as ``docs/topi.md`` says, and an infinite or NaN input makes all results of its tiles
+    NaN. A network with scans or ragged axes stays as it is.
 
     >>> import schedlang as sl
     >>> from schedlang import topi
@@ -106,7 +108,7 @@ def with_winograd(
     """
     tensors = tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
     ops = operations(tensors)
-    if any(isinstance(op, ScanOp) for op in ops):
+    if not may_be_rewritten(ops):
         return Winograd(tensors)
     known = known_tensors(ops, params)
     made: dict[Tensor, Tensor] = {}
@@ -186,7 +188,8 @@ def _convolution(op: ComputeOp, known: Collection[Tensor]) -> _Convolution | Non
     places = [place for _, (place, _) in pairs]
     held = [a for a in own if isinstance(a, Axis)]
     if (
-        len(pairs) != 2 or None in own or None in rest or len(set(held)) != len(held)
+        len(pairs) != 2 or any(not isinstance(data.tensor.shape[at], int) for at, _ in pairs)
+        or None in own or None in rest or len(set(held)) != len(held)
         or len({*used, *taps, *places}) != len(used) + 4
         or any(tap.extent != EDGE or tap not in held for tap in taps)
         or any(place in held for place in places)

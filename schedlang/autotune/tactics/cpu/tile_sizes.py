@@ -26,7 +26,9 @@ MOST_TRANSPOSED, LEAST_TRANSPOSED = 2, 4
 LEAST_SUMS = 8
 # of tiles that are larger than whole ones: how many are tried, and the most that the last one may
 # lack of a whole one, as a part of all points
-MOST_LARGER, MOST_WASTE = 4, 0.15
+MOST_LARGER, MOST_WASTE = 2, 0.15
+# the cost of loading a vector that no step reads again, in loads of an element
+VECTOR_LOAD = 3
 # bytes of a cache line
 LINE = 64
 TILE = Knob(
@@ -133,7 +135,9 @@ def tiles(
             return more
     if valid and not sizes:
         valid += _whole_lines(stage, lane, last, valid)
-        valid += _larger(stage, lane, last, valid)
+        larger = _larger(stage, lane, last, valid)
+        # where a last tile is smaller anyway, the others had better be large
+        valid = [*larger, *(t for t in valid if not larger or not _waste(t, own))]
     return sorted(valid, key=_largest) or found
 
 
@@ -165,14 +169,27 @@ def _larger(stage: StageFacts, lane: Lane, last: int, known: Sequence[Tile]) -> 
     A larger tile reads its operands less often. For 7 by 7 pixels with channels in blocks, whole
     tiles are one row of 7 high, and tiles of 2 rows read the weights half as often.
     """
-    most = max(map(sums, known))
-    blocks = stage.lengths[lane.at] == stage.width and len(row_axes(stage, lane.at)) > 2
+    sizes = stage.lengths
+    most = max((sums(t) for t in known if not _waste(t, sizes)), default=0)
+    blocks = sizes[lane.at] == stage.width and len(row_axes(stage, lane.at)) > 2
     if not blocks or 2 * most > stage.problem.target.vector_registers:
         return []
-    sizes = stage.lengths
     found = [t for t in _fitting(stage, lane, last, sizes, short=True) if sums(t) > most]
     fitting = [t for t in found if _waste(t, sizes) <= MOST_WASTE and _rest_fits(stage, lane, t)]
-    return sorted(fitting, key=_largest)[:MOST_LARGER]
+    reads = _movements(stage, lane)
+    return sorted(fitting, key=lambda t: (_loads(reads, t) / sums(t), _largest(t)))[:MOST_LARGER]
+
+
+def _loads(reads: Sequence[_Movement], tile: Tile) -> int:
+    """Return the vectors and elements that a tile reads in a step, in loads of an element.
+
+    The line of an element serves many steps, in the first cache; each vector is a line of its own.
+    """
+    return sum(
+        (VECTOR_LOAD * tile.vectors if read.lanes else 1)
+        * prod(n for at, n in tile.rows if read.along[at])
+        for read in reads
+    )
 
 
 def _waste(tile: Tile, sizes: Sequence[int]) -> float:
