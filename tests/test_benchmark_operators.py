@@ -61,11 +61,18 @@ def test_autoschedule_takes_every_operator(kind: str) -> None:
 @pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 @pytest.mark.parametrize("kind", SMALL)
 def test_pytorch_agrees_with_the_oracle(kind: str) -> None:
+    import torch
+
     from benchmarks.peers import torch_operators
 
     work = SMALL[kind]
     arrays, outs = work.arrays(), work.empty()
-    result: Any = torch_operators.prepare("torch eager", work, arrays, outs)()
+    enabled = torch.is_grad_enabled()
+    try:
+        result: Any = torch_operators.prepare("torch eager", work, arrays, outs)()
+    finally:
+        # a worker turns gradients off for its process
+        torch.set_grad_enabled(enabled)
     got = tuple(outs.values()) if result is None else (np.asarray(result),)
     assert not work.wrong(got, work.expected(arrays))
 

@@ -160,7 +160,7 @@ def test_only_and_json(tmp_path: Path) -> None:
     assert set(data) == {"machine", "ceilings", "rows"}
     assert data["rows"][1] == {
         "work": "a", "implementation": "y", "seconds": 0.5, "spread": 0.0, "correct": True,
-        "gflops": 2.0, "note": "y",
+        "least_seconds": 0.5, "gflops": 2.0, "note": "y",
     }  # fmt: skip
     assert [r["work"] for r in data["rows"]] == ["a", "a"]
     assert harness.main("t", cases, arguments=["--only", "nothing"]) == 2
