@@ -406,7 +406,9 @@ def test_parameters_are_packed_by_name() -> None:
         NetworkModule(data, module.params[:-1])
 
 
-@pytest.mark.parametrize("target", ["python", "c"])
+@pytest.mark.parametrize(
+    "target", ["python", "c", pytest.param("cpu", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize(
     "dtype", ["bool", "int8", "int64", "uint16", "float16", "float64", "complex64"]
 )
