@@ -182,6 +182,8 @@ FAMILIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         F.scaled_dot_product_attention(q, q, q, is_causal=True),
         F.scaled_dot_product_attention(q, k, v, attn_mask=m),
         F.scaled_dot_product_attention(q, k, v, attn_mask=m.float(), scale=0.3),
+        F.scaled_dot_product_attention(q, k, v, attn_mask=m & (q[0, 0, :, :1] > -9)),
+        F.scaled_dot_product_attention(q, k, v, attn_mask=m & (torch.arange(5) != 2)[:, None]),
         F.scaled_dot_product_attention(q[0], k[0], v[0], attn_mask=m),
         F.scaled_dot_product_attention(q[0, 0], k[0, 0], v[0, 0]),
         F.scaled_dot_product_attention(q.repeat(1, 2, 1, 1), k, v, enable_gqa=True),

@@ -19,6 +19,11 @@ def scaled_dot_product_attention(
         )
     bias = None if attn_mask is None else _additive(attn_mask, call.dtype)
     lead = query.shape[:-2]
+    if len(lead) > 2 and bias is not None and 2 < bias.ndim:
+        raise call.refuse(
+            f"a mask of {bias.ndim} dimensions with a query of {query.ndim} has no form here",
+            "Reshape the query, key and value to [batch, heads, length, width].",
+        )
     if len(lead) != 2:
         query, key, value = (_of_four(v) for v in (query, key, value))
         bias = bias if bias is None else _of_four(bias)
@@ -27,6 +32,10 @@ def scaled_dot_product_attention(
     q, k, v = (swapaxes(x, 1, 2) for x in (query, key, value))
     made = topi.nn.attention(q, k, v, bias, scale, "TopLeft" if is_causal else None)
     heads = swapaxes(made, 1, 2)
+    if bias is not None:
+        # a row that sees nothing is 0 in PyTorch, and NaN in topi
+        seen = topi.any(topi.not_equal(bias, float("-inf")), -1, True)
+        heads = topi.where(seen, heads, 0.0)
     return heads if len(lead) == 2 else reshape(heads, (*lead, *heads.shape[-2:]))
 
 
