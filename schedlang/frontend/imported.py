@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.compute.data import Graph
 from schedlang.compute.graph import placeholders
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import PlaceholderOp, Tensor, declared, shape_text
@@ -84,6 +85,13 @@ class Imported:
         found = evaluated(**{t.name: given[t] for t in evaluated.inputs}, **sizes)
         return self.structured(found if len(self.outputs) > 1 else (found,))
 
+    def __reduce__(self) -> Any:
+        # one graph: tensors that are pickled one by one would become separate computations
+        graph = Graph((*self.outputs, *self.inputs, *self.params))
+        arrays = tuple(self.params.values())
+        sizes = len(self.outputs), len(self.inputs)
+        return _unpickled, (graph, *sizes, arrays, dict(self.layers), self.structure)
+
     def __str__(self) -> str:
         count, size = len(self.params), sum(array.nbytes for array in self.params.values())
         return (
@@ -93,6 +101,16 @@ class Imported:
 
     def __repr__(self) -> str:
         return f"Imported({self})"
+
+
+def _unpickled(
+    graph: Graph, outputs: int, inputs: int, arrays: Sequence[np.ndarray],
+    layers: Mapping[str, str], structure: Any,
+) -> Imported:  # fmt: skip
+    tensors = tuple(graph.tensors)
+    params = dict(zip(tensors[outputs + inputs :], arrays))
+    return Imported(tensors[:outputs], tensors[outputs : outputs + inputs], params, layers,
+                    structure)  # fmt: skip
 
 
 def _filled(structure: Any, values: Sequence[Any]) -> Any:
