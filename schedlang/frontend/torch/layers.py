@@ -14,6 +14,13 @@ _MOVES = frozenset({
 })  # fmt: skip
 
 
+# shorter words for some operators
+_WORDS = {
+    "_unsafe_view": "view", "_to_copy": "to", "scaled_dot_product_attention": "attention",
+    "_native_batch_norm_legit_no_training": "batch_norm",
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Layer:
     """The layer of a node: its ``path`` in the module, and the ``title`` of the node's stage."""
@@ -61,7 +68,7 @@ def _stack(node: Any) -> list[tuple[str, str]]:
 
 def _word(node: Any) -> str:
     name = getattr(node.target, "_opname", None) or getattr(node.target, "__name__", "call")
-    return {"_unsafe_view": "view", "_to_copy": "to"}.get(str(name), str(name).strip("_"))
+    return _WORDS.get(str(name), str(name).strip("_"))
 
 
 def used_results(node: Any) -> dict[int, bool]:
