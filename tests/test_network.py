@@ -242,6 +242,18 @@ def test_damaged_files_of_the_cache_are_made_again(
         np.testing.assert_allclose(net(x), softmax_of(x, w, b), rtol=1e-5)
 
 
+def test_the_weights_are_in_memory_once(tmp_path: Path) -> None:
+    net, w, b, x = mlp(target="cpu")
+    loaded = sl.load(net.save(tmp_path / "mlp"), target="python")
+    want = softmax_of(x, w, b)
+    for made in (net, loaded):
+        np.testing.assert_allclose(made(x), want, rtol=1e-5)
+        whole = made.module.params
+        assert all(np.shares_memory(array, whole) for array in made.weights.values())
+        np.testing.assert_array_equal(made.weights["b"], b)
+    assert all(np.shares_memory(a, loaded.module.params) for a in loaded.prepared.params.values())
+
+
 def test_a_profile_has_a_time_for_each_part() -> None:
     net, w, b, x = mlp()
     found = net.profile(x, repeat=2)

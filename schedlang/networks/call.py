@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from schedlang.codegen.network_file import Storage
+from schedlang.codegen.network_file import ParamPlace, Storage
 from schedlang.errors import CallError, CallTypeError, nearest
 from schedlang.expr.dtypes import array_dtype
 from schedlang.machine.scratch import ALIGNMENT
@@ -61,6 +62,19 @@ def pack(storage: Storage, arrays: Mapping[str, Any]) -> np.ndarray:
         made[p.start : end].view(array_dtype(p.dtype)).reshape(p.shape)[...] = array
     made[end:] = 0
     return made
+
+
+def weight_in(params: np.ndarray, place: ParamPlace) -> np.ndarray:
+    """Return the parameter at ``place`` as a view of the bytes of all.
+
+    >>> params = np.ones(4, "float32").view("uint8")
+    >>> weight_in(params, ParamPlace("w", 8, "float32", (2,)))
+    array([1., 1.], dtype=float32)
+    """
+    dtype = np.dtype(array_dtype(place.dtype))
+    end = place.start + prod(place.shape) * dtype.itemsize
+    found: np.ndarray = params[place.start : end].view(dtype).reshape(place.shape)
+    return found
 
 
 def usable(params: np.ndarray, storage: Storage) -> np.ndarray:
@@ -167,4 +181,4 @@ def started(
     return start if layouts is None else start_sized
 
 
-__all__ = ["Layouts", "Memory", "new_bytes", "pack", "started", "usable"]
+__all__ = ["Layouts", "Memory", "new_bytes", "pack", "started", "usable", "weight_in"]

@@ -21,6 +21,7 @@ from schedlang.errors import NetworkError
 from schedlang.ir.printer import bytes_text
 from schedlang.markup.text import printable
 from schedlang.networks.cache import cache_key, cached, store
+from schedlang.networks.call import weight_in
 from schedlang.networks.kernels import PartKernel, Source, kernel_of, part_kernels
 from schedlang.networks.layouts import blocked_layouts
 from schedlang.networks.memory import MemoryPlan
@@ -174,7 +175,19 @@ class Network:
         with self._lock:
             if self._module is None:
                 self._module = NetworkModule(self._linked(), self.weights)
+                self._keep_only(self._module)
             return self._module
+
+    def _keep_only(self, module: NetworkModule) -> None:
+        """Replace the arrays of weights by views of those of ``module``, which has copies."""
+        places = module.data.storage.params
+        self._values = {
+            t: weight_in(module.params, place) for t, place in zip(self._weights(), places)
+        }
+        if not self.prepared.computed:
+            self.prepared = replace(
+                self.prepared, params={t: self._values[t] for t in self.prepared.params}, given={}
+            )
 
     @property
     def weights(self) -> dict[str, np.ndarray]:
