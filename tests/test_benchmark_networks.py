@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,13 @@ LSTM = BY_NAME["small LSTM 2x16 5 steps"]
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("SCHEDLANG_BENCHMARKS", str(tmp_path / "peers"))
+    yield
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        # a worker turns gradients off for its process
+        torch.set_grad_enabled(True)
 
 
 def row(work: Work, implementation: str, seconds: float, correct: bool = True, **facts: Any) -> Row:
@@ -153,6 +159,8 @@ def test_allocations_are_counted(tmp_path: Path) -> None:
     assert allocations.counted() is None
 
 
+VISION = [name for name in ("torch", "torchvision") if find_spec(name) is None]
+vision_needed = pytest.mark.skipif(bool(VISION), reason=f"not installed: {', '.join(VISION)}")
 torch_needed = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 
 
@@ -188,7 +196,7 @@ def test_operators_that_return_views_are_no_kernels() -> None:
     assert counter.count == 3
 
 
-@torch_needed
+@vision_needed
 def test_a_tiny_network_in_a_new_process(tmp_path: Path) -> None:
     facts = fresh_process.build("torch eager", LSTM)
     # four gates of two products with 16 numbers, twice, for each of five steps
@@ -200,7 +208,7 @@ def test_a_tiny_network_in_a_new_process(tmp_path: Path) -> None:
     assert "allocations" not in found
 
 
-@torch_needed
+@vision_needed
 def test_the_weights_are_the_same_in_every_process() -> None:
     import torch
 
