@@ -10,6 +10,7 @@ import pytest
 import schedlang as sl
 from schedlang.counting.instrument import instrument
 from schedlang.counting.records import Counts
+from schedlang.counting.regions import Runs
 from schedlang.counting.stages import stages
 from schedlang.errors import BuildError, CallError
 from schedlang.ir.nodes import Buffer
@@ -276,3 +277,23 @@ def test_kernels_of_gpus_refuse_what_is_of_cpus() -> None:
         f.counters(numbers(4), caches=False)
     with pytest.raises(BuildError, match="no fixed order"):
         f.trace(numbers(4))
+
+
+def test_masks_of_more_lanes_than_a_vector_of_floats() -> None:
+    """A mask of 256 lanes has as many cells, which no counter shares."""
+    A = sl.placeholder((380,), "int8", name="A")
+    B = sl.compute((380,), lambda i: A[i] + sl.const(1, "int8"), name="B")
+    s = sl.schedule(B)
+    (i,) = B.op.axis
+    s[B].set_store_predicate((i % 3 != 1) | (i < 7))
+    s[B].vectorize(i)
+    nest = sl.build(s, target=sl.Target("python", vector_bytes=64)).machine_nest
+    made = instrument(nest, False)
+    tally, a = np.zeros(made.cells, np.int64), np.arange(380, dtype="int8")
+    interpret_machine(made.nest, [a, np.zeros(380, "int8"), tally])
+    written = sum(not (k % 3 == 1 and k >= 7) for k in range(380))
+    runs = Runs(made.calls, tally)
+    (stores,) = {
+        sum(runs.at(site.active) for site in made.sites if site.kind == "store")
+    }
+    assert stores == written

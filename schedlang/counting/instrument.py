@@ -46,15 +46,18 @@ from schedlang.machine.nodes import (
     Value,
     View,
     children,
+    operations,
     parts,
+    values,
     walk,
 )
 from schedlang.machine.passes.serial import serial
 
 # the kinds of accesses, as the probes know them
 KINDS = ("load", "store", "prefetch", "stream")
-# the cells of the tally for the offsets and the mask of a vector's lanes; counters come after them
-OFFSETS, LANES, FREE = 0, 64, 128
+# the first cells of the tally hold the offsets of a vector's lanes, then its mask, each in as many
+# cells as the widest vector has lanes, at least so many; counters come after them
+OFFSETS, FEWEST = 0, 64
 # the parameters of a probe after the model
 PARAMETERS = ("address", "size", "kind", "site")
 
@@ -166,7 +169,8 @@ class _Instrument:
         self.orders: dict[str, Order] = {}
         # the registers that hold indices and what is computed from them alone
         self.indices = _indices(nest)
-        self.cells = FREE
+        self.lanes = max(FEWEST, _widest(nest))
+        self.cells = 2 * self.lanes
         self.bases: dict[Array, int] = {}
         self.rows: list[_Row] = []
         self.sites: list[Access] = []
@@ -351,8 +355,8 @@ class _Instrument:
         self.counts = True
         lanes = mask.type.lanes
         bits = Cast(mask, Type("int64", lanes))
-        out.append(Store("vstore", self.tally, Num(LANES), bits))
-        each = self.cell(_sum(self.lane, Num(LANES)))
+        out.append(Store("vstore", self.tally, Num(self.lanes), bits))
+        each = self.cell(_sum(self.lane, Num(self.lanes)))
         out.append(For(self.lane, Num(lanes), (self.add(slot, each),)))
         return slot
 
@@ -394,7 +398,8 @@ class _Instrument:
             each = self.call(there, max(columns, 1) * size, access)
         body: Stmt = each
         if mask is not None:
-            on = Op("!=", self.cell(_sum(self.lane, Num(LANES))), Num(0), Type("bool"), index=True)
+            bit = self.cell(_sum(self.lane, Num(self.lanes)))
+            on = Op("!=", bit, Num(0), Type("bool"), index=True)
             body = If(on, (each,))
         out.append(For(self.lane, Num(lanes), (body,)))
 
@@ -447,6 +452,16 @@ def _sum(a: Value, b: Value) -> Value:
 
 def _array(name: str) -> Array:
     return Array(name, Buffer(name, "int64", (1,)))
+
+
+def _widest(nest: MachineNest) -> int:
+    """Return the greatest number of lanes of a value in ``nest``."""
+    found = 0
+    for function in nest.functions:
+        for stmt, _ in walk(function.body):
+            for root in values(stmt):
+                found = max(found, root.type.lanes, *(v.type.lanes for v in operations(root)))
+    return found
 
 
 def _indices(nest: MachineNest) -> set[str]:
