@@ -271,7 +271,7 @@ def called_alone(text: str, module: NetworkModule, a: np.ndarray) -> np.ndarray:
     assert names[module.name](a, out, params=packed) is out
     with pytest.raises(TypeError, match="x must be a float32 array of shape"):
         names[module.name](a[:1], params=packed)
-    with pytest.raises(ValueError, match="out and x overlap"):
+    with pytest.raises(ValueError, match=f"{module.signature.parameters[-1].name} and x overlap"):
         names[module.name](a, a, params=packed)
     return out
 
