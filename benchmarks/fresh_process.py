@@ -1,4 +1,4 @@
-"""What a new process costs: its first call, its memory, and the allocations of later calls.
+"""The cost of a new process: its first call, its memory, and the allocations of later calls.
 
     python -m benchmarks.fresh_process build|first IMPLEMENTATION WORK
 

@@ -1,4 +1,4 @@
-"""What ``from_onnx`` makes of a model: names, parameters, sizes, shape arithmetic, the table."""
+"""Imports by ``from_onnx``: names, parameters, sizes, shape arithmetic, the table."""
 
 from __future__ import annotations
 

@@ -21,10 +21,6 @@ def build(implementation: str, work: Work, folder: Path) -> dict[str, Any]:
     import torch
 
     from benchmarks.peers import network_models
-
-    for name in ("network", "load"):
-        if not hasattr(sl, name):
-            raise NotImplementedError(f"this schedlang has no sl.{name} yet")
     from schedlang.frontend import from_torch
 
     x = work.arrays()["x"]

@@ -55,7 +55,7 @@ class ParamPlace:
 
 @dataclass(frozen=True)
 class Storage:
-    """What a module is given beside its arguments, in bytes; ``threads`` counts for each thread.
+    """The memory of a module beside its arguments, in bytes; ``threads`` counts for each thread.
 
     ``params`` are the places in ``param_bytes``.
     """

@@ -51,7 +51,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Place:
-    """Where ``array`` is: its ``count`` elements begin at byte ``start`` of ``whole``.
+    """The place of ``array``: its ``count`` elements begin at byte ``start`` of ``whole``.
 
     The numbers may be loaded from a parameter of the linked nest.
     """

@@ -1,4 +1,4 @@
-"""What of a graph depends on given parameters alone, so that it can be computed ahead of calls."""
+"""Stages that depend on given parameters alone, so that they can be computed ahead of calls."""
 
 from __future__ import annotations
 

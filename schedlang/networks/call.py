@@ -1,4 +1,4 @@
-"""What a call of a module needs beside its arguments: memory for each running call.
+"""The memory that a call of a module needs beside its arguments.
 
 Calls may run at once, in threads. Each takes memory that no other call uses, and leaves it to the
 next one.

@@ -42,7 +42,7 @@ class Node:
 
     @cached_property
     def reads(self) -> tuple[Tensor, ...]:
-        """What the node reads of other nodes and of inputs."""
+        """The tensors of other nodes and inputs that the node reads."""
         own = {t for op in self.ops for t in op.outputs}
         own |= {t for op in self.ops if isinstance(op, ScanOp) for t in op.state}
         found = dict.fromkeys(t for op in self.ops for t in op.input_tensors)

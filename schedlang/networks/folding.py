@@ -67,7 +67,7 @@ class _Chain:
 
 @dataclass(frozen=True, eq=False)
 class _Fold:
-    """How a stage is computed from a sum with scaled weights.
+    """A stage as a sum with scaled weights.
 
     ``parts`` are the parts of the body of ``stage`` that become the sum plus a shift; ``weights``
     is the tensor that is scaled, ``scaled`` the scale over ``places``, the axes of its dimensions.
@@ -126,7 +126,7 @@ def folded(
 
 
 class _Search:
-    """What is known of a graph while its stages are visited, producers first."""
+    """Facts about a graph while its stages are visited, producers first."""
 
     def __init__(
         self, ops: Sequence[Operation], outputs: Sequence[Tensor],

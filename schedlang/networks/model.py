@@ -1,4 +1,4 @@
-"""What a network is made from: a graph, the arrays of its weights, and how it is called."""
+"""The source of a network: a graph, the arrays of its weights, and the form of a call."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Model:
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """How a network is called, and how it was divided.
+    """The inputs and results of a network's call, and the overrides of its partition.
 
     ``inputs`` are the placeholders that a call takes. ``layers`` has the layer of each stage, and
     ``cut`` and ``fuse`` are the overrides of the partition.

@@ -137,7 +137,7 @@ class Network:
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """What a call takes, in order."""
+        """The placeholders that a call takes, in order."""
         return self.recipe.inputs
 
     @property

@@ -45,7 +45,7 @@ from schedlang.target import Target
 
 @dataclass(frozen=True)
 class CallData:
-    """What a module says of a call: the part, its function, and the lines of that in the source.
+    """A call in a module: the part, its function, and the lines of that in the source.
 
     ``lines`` are the first and the last one, from 1 on, of the kernel's functions. Calls of equal
     kernels have the same ones.

@@ -17,7 +17,7 @@ from schedlang.runtime.parameters import Binder, Parameter, Signature
 
 @dataclass(frozen=True)
 class SizedMemory:
-    """What the arena holds at the sizes of each call.
+    """The contents of the arena at the sizes of each call.
 
     ``tensors`` have shapes of numbers and sizes, by ``signature``. Each is in use from the first to
     the last call in ``lives``. ``scratch`` is storage of kernels of known size, and ``in_place``

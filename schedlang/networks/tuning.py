@@ -45,7 +45,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What the search of one computation found.
+    """The result of the search for one computation.
 
     ``seconds`` are those of the best schedule, ``None`` if nothing was timed or no candidate
     worked; ``why`` then says so. ``trials`` counts the candidates of this search.

@@ -25,7 +25,7 @@ FORKED = (
 
 
 class Loaded(Protocol):
-    """What has loaded a function with parallel loops."""
+    """An object that has loaded a function with parallel loops."""
 
     def forget_function(self) -> None:
         """Make the next call load the function again: after a fork it may be another one."""

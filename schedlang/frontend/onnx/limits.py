@@ -1,4 +1,4 @@
-"""What is absurd in a model: such files are refused before anything is made of them."""
+"""Limits of a model: absurd files are refused before anything is made of them."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _BATCH, _LENGTH = 3, 64
 
 @dataclass(frozen=True)
 class Examples:
-    """What a module is traced with.
+    """The arguments with which a module is traced.
 
     ``args`` and ``kwargs`` are torch's tensors and constants, in tuples, lists and dicts. ``sizes``
     has, by the names of the module's parameters and in the same containers, the symbolic dimensions

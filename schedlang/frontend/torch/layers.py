@@ -1,4 +1,4 @@
-"""Which layer of a module each node of its graph is of, and what its stage is called."""
+"""The layer of a module that each node of its graph belongs to, and the name of its stage."""
 
 from __future__ import annotations
 

@@ -310,7 +310,7 @@ def row_order(stage: StageFacts, lane: Lane, tile: Tile) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class _Movement:
-    """Whether a read moves along the lanes, and along which data axes, by position."""
+    """The axes along which a read moves: the lanes or not, and data axes by position."""
 
     lanes: bool
     along: tuple[bool, ...]
