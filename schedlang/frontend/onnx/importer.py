@@ -23,6 +23,7 @@ from schedlang.frontend.onnx.limits import MOST_ELEMENTS
 from schedlang.frontend.onnx.operators import function_of
 from schedlang.frontend.onnx.sizes import input_shapes
 from schedlang.frontend.onnx.values import Known, Params, Value
+from schedlang.frontend.stages import Stages
 from schedlang.tvm.topi.elementwise import identity
 
 
@@ -59,7 +60,7 @@ def from_onnx(model: Any, shapes: Mapping[str, Any] | None = None) -> Imported:
     for tensor in inputs:
         _check_size(tensor, f"input {tensor.name!r}")
     values: dict[str, Value] = {v.name: t for v, t in zip(graph.inputs, inputs)}
-    params, stages = Params(names), _Stages(inputs)
+    params, stages = Params(names), Stages(inputs)
     for node in graph.nodes:
         given = [_value(name, values, graph) if name else None for name in node.inputs]
         for name, made in zip(node.outputs, _evaluated(node, given, params, stages)):
@@ -80,47 +81,8 @@ def _value(name: str, values: dict[str, Value], graph: Graph) -> Value:
     return found
 
 
-class _Stages:
-    """The stages of the model so far: their names, and the nodes that they are a part of."""
-
-    def __init__(self, inputs: Sequence[Tensor]) -> None:
-        self.layers: dict[str, str] = {}
-        self._seen: set[Any] = {tensor.op for tensor in inputs}
-
-    def name(self, tensors: Sequence[Tensor], title: str, node: Node) -> None:
-        """Name the new stages of a node, whose results are ``tensors``, and record the node."""
-        new = self._new(tensors)
-        taken = {op.name for op in new}
-        for k, tensor in enumerate(tensors):
-            if tensor.op in new and title not in taken:
-                renamed(tensor, title if len(tensors) == 1 else f"{title}_{k}")
-        used: set[str] = set()
-        for op in new:
-            if isinstance(op, PlaceholderOp):
-                continue
-            # equal names of one node, as of the two directions of an LSTM, get a number
-            number, base = 0, op.name
-            while op.name in used:
-                number += 1
-                renamed(op.outputs[0], f"{base}_{number}")
-            used.add(op.name)
-            self.layers[op.name] = node.name
-
-    def _new(self, tensors: Sequence[Tensor]) -> list[Any]:
-        """Return the operations behind ``tensors`` that are not seen yet; now they are."""
-        found: list[Any] = []
-        stack = [tensor.op for tensor in reversed(tensors)]
-        while stack:
-            op = stack.pop()
-            if op not in self._seen:
-                self._seen.add(op)
-                found.append(op)
-                stack.extend(t.op for t in reversed(op.input_tensors))
-        return found[::-1]
-
-
 def _evaluated(
-    node: Node, given: Sequence[Value | None], params: Params, stages: _Stages
+    node: Node, given: Sequence[Value | None], params: Params, stages: Stages
 ) -> list[Value | None]:
     """Return the outputs of a node: known arrays where its inputs are known and few, or stages."""
     function = function_of(node)
@@ -144,7 +106,7 @@ def _evaluated(
     tensors = [v for v in results if isinstance(v, Tensor)]
     for tensor in tensors:
         _check_size(tensor, str(node))
-    stages.name(tensors, title, node)
+    stages.name(tensors, title, node.name)
     names = [*node.outputs, *[""] * len(results)]
     return [
         Known(name, v.array, v.dtype) if isinstance(v, Known) and not v.name else v

@@ -6,11 +6,12 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from schedlang.arrays.naming import prefixed, renamed
+from schedlang.arrays.naming import prefixed
 from schedlang.arrays.shapes import extent
-from schedlang.compute.tensor import PlaceholderOp, Tensor
+from schedlang.compute.tensor import Tensor
 from schedlang.errors import FrontendError, SchedlangError, explain
 from schedlang.frontend.names import Names
+from schedlang.frontend.stages import Stages
 from schedlang.frontend.torch.calls import Call
 from schedlang.frontend.torch.layers import Layer, counted, layers_of, used_results
 from schedlang.frontend.torch.lines import line_of
@@ -40,9 +41,13 @@ class Conversion:
 
     def __init__(self, values: Mapping[Any, Any], names: Names) -> None:
         self.values = dict(values)
-        self.layers: dict[str, str] = {}
         self._names = names
-        self._seen: set[Any] = {v.op for v in values.values() if isinstance(v, Tensor)}
+        self._stages = Stages(v for v in values.values() if isinstance(v, Tensor))
+
+    @property
+    def layers(self) -> dict[str, str]:
+        """The layer of each stage, by its name."""
+        return self._stages.layers
 
     def run(self, nodes: Sequence[Any]) -> None:
         """Convert the calls among ``nodes``.
@@ -89,35 +94,8 @@ class Conversion:
         """Name the new stages of a call, and record their layer."""
         results = made if isinstance(made, tuple) else (made,)
         tensors = [t for t in results if isinstance(t, Tensor)]
-        new = self._unseen(tensors)
-        taken = {op.name for op in new}
-        for k, tensor in enumerate(tensors):
-            if tensor.op in new and name not in taken:
-                renamed(tensor, name if len(tensors) == 1 else self._names.new(f"{name}_{k}"))
-        used: set[str] = set()
-        for op in new:
-            if isinstance(op, PlaceholderOp):
-                continue
-            # equal names of one call, as of parts that are split, get a number
-            number, base = 0, op.name
-            while op.name in used:
-                number += 1
-                renamed(op.outputs[0], f"{base}_{number}")
-            used.add(op.name)
-            self.layers[op.name] = layer.path
+        self._stages.name(tensors, name, layer.path, self._names.new)
         return made
-
-    def _unseen(self, tensors: Sequence[Tensor]) -> list[Any]:
-        """Return the operations behind ``tensors`` that no call before has made."""
-        found: list[Any] = []
-        stack = [t.op for t in reversed(tensors)]
-        while stack:
-            op = stack.pop()
-            if op not in self._seen:
-                self._seen.add(op)
-                found.append(op)
-                stack.extend(t.op for t in reversed(op.input_tensors))
-        return found[::-1]
 
     def _arguments(self, node: Any) -> dict[str, tuple[Any, Any]]:
         """Return the arguments of a call by name, each with its default."""

@@ -1,0 +1,56 @@
+"""The stages that an import makes: named after the nodes of the model, each with its layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from schedlang.arrays.naming import renamed
+from schedlang.compute.tensor import Operation, PlaceholderOp, Tensor
+
+
+class Stages:
+    """The stages so far, and in ``layers`` the layer of each by its name."""
+
+    def __init__(self, known: Iterable[Tensor]) -> None:
+        self.layers: dict[str, str] = {}
+        self._seen: set[Operation] = {tensor.op for tensor in known}
+
+    def name(
+        self, tensors: Sequence[Tensor], title: str, layer: str,
+        numbered: Callable[[str], str] = str,
+    ) -> None:  # fmt: skip
+        """Name the new stages of a node, whose results are ``tensors``, and record their layer.
+
+        Of several results, each is named by ``numbered``, of ``title`` and its position.
+        """
+        new = self._new(tensors)
+        taken = {op.name for op in new}
+        for k, tensor in enumerate(tensors):
+            if tensor.op in new and title not in taken:
+                renamed(tensor, title if len(tensors) == 1 else numbered(f"{title}_{k}"))
+        used: set[str] = set()
+        for op in new:
+            if isinstance(op, PlaceholderOp):
+                continue
+            # equal names of one node, as of the two directions of an LSTM, get a number
+            number, base = 0, op.name
+            while op.name in used:
+                number += 1
+                renamed(op.outputs[0], f"{base}_{number}")
+            used.add(op.name)
+            self.layers[op.name] = layer
+
+    def _new(self, tensors: Sequence[Tensor]) -> list[Operation]:
+        """Return the operations behind ``tensors`` that are not seen yet; now they are."""
+        found: list[Operation] = []
+        stack = [tensor.op for tensor in reversed(tensors)]
+        while stack:
+            op = stack.pop()
+            if op not in self._seen:
+                self._seen.add(op)
+                found.append(op)
+                stack.extend(t.op for t in reversed(op.input_tensors))
+        return found[::-1]
+
+
+__all__ = ["Stages"]
