@@ -10,7 +10,7 @@ from schedlang.codegen.c_values import ValuePrinter, memory, short
 from schedlang.codegen.listing import Line, Listing, apart, plain
 from schedlang.machine import nodes as m
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import Array, Body, Function, Reg, Stmt, wide
+from schedlang.machine.nodes import Array, Body, Function, Reg, Stmt, values, walk, wide
 
 INDENT = "    "
 # names that a C file cannot give to its variables
@@ -51,7 +51,11 @@ def c_functions(nest: MachineNest) -> tuple[list[str], list[list[Line]]]:
     # no function of the C library begins like this
     printer.names = {f.name: f"run_{f.name}" for f in nest.functions[:-1]}
     functions = [printer.function(f, f is nest.entry) for f in nest.functions]
-    return [helpers(), *(["\n".join(printer.made)] if printer.made else [])], functions
+    texts = [header("c_helpers.h")]
+    if any(isinstance(value, m.Fn) and value.name == "flush_denormals" for f in nest.functions
+           for stmt, _ in walk(f.body) for value in values(stmt)):  # fmt: skip
+        texts.append(header("c_denormals.h"))
+    return [*texts, *(["\n".join(printer.made)] if printer.made else [])], functions
 
 
 def c_file(head: str, texts: Sequence[str], functions: Sequence[Sequence[Line]]) -> Listing:
@@ -60,10 +64,10 @@ def c_file(head: str, texts: Sequence[str], functions: Sequence[Sequence[Line]])
     return Listing((*(plain(head.removesuffix("\n")) if head else ()), *parts))
 
 
-@lru_cache(maxsize=1)
-def helpers() -> str:
-    """Return the helpers that the file begins with."""
-    return files("schedlang.codegen").joinpath("c_helpers.h").read_text().rstrip()
+@lru_cache(maxsize=2)
+def header(name: str) -> str:
+    """Return the text of helpers that a file begins with."""
+    return files("schedlang.codegen").joinpath(name).read_text().rstrip()
 
 
 class _Printer(ValuePrinter):
@@ -183,4 +187,4 @@ def _note(note: str) -> str:
     return f"  // {note}" if note else ""
 
 
-__all__ = ["c_file", "c_functions", "c_source", "helpers", "reserved"]
+__all__ = ["c_file", "c_functions", "c_source", "header", "reserved"]

@@ -10,11 +10,13 @@ NAMES = (
     "absolute", "acos", "acosh", "add", "apart", "arena_array", "asin", "asinh", "atan", "atan2",
     "atanh", "bfloat", "bfloat_bits", "bfloat_from", "bfloat_value", "bits_float32", "bits_float64",
     "bits_int32", "bits_int64", "boolean", "broadcast", "ceil", "copysign", "cos", "cosh",
-    "erf", "exp", "exp2", "expm1", "float32", "float64", "floor", "floordiv", "fma", "half",
+    "erf", "exp", "exp2", "expm1", "float32", "float64", "floor", "floordiv", "flush_denormals",
+    "fma", "half",
     "half_from", "heap_array", "int16", "int32", "int64", "int8", "iota", "isfinite", "isinf",
     "isnan", "lane", "left_shift", "load", "load_half", "log", "log10", "log1p", "log2",
     "maximum", "minimum", "mod", "multiply", "popcount", "power", "prefetch", "reduce_add",
-    "reduce_and", "reduce_max", "reduce_min", "reduce_mul", "reduce_or", "right_shift",
+    "reduce_and", "reduce_max", "reduce_min", "reduce_mul", "reduce_or", "restore_mode",
+    "right_shift",
     "rolled", "round_even", "rounded", "rsqrt", "saturated_int16", "saturated_int32",
     "saturated_int64", "saturated_int8", "saturated_uint16", "saturated_uint32",
     "saturated_uint64", "saturated_uint8", "select", "sigmoid", "sin", "sinh", "sqrt",
@@ -36,7 +38,8 @@ GPU_ONLY = (
     "vstore_aligned_half",
 )  # fmt: skip
 CPU_ONLY = (
-    "apart", "arena_array", "heap_array", "rolled", "rounded", "stack_array", "stream_fence",
+    "apart", "arena_array", "flush_denormals", "heap_array", "restore_mode", "rolled", "rounded",
+    "stack_array", "stream_fence",
     "thread_number", "ticks", "vload_if", "vload_if_half", "vload_shuffled", "vload_shuffled_half",
     "vstore_stream", "vstore_stream_half",
 )  # fmt: skip

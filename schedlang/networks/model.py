@@ -30,7 +30,8 @@ class Recipe:
     """The inputs and results of a network's call, and the overrides of its partition.
 
     ``inputs`` are the placeholders that a call takes. ``layers`` has the layer of each stage, and
-    ``cut`` and ``fuse`` are the overrides of the partition.
+    ``cut`` and ``fuse`` are the overrides of the partition. With ``flush_denormals`` a call takes
+    denormal numbers as 0.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Recipe:
     cut: tuple[str, ...]
     fuse: tuple[tuple[str, ...], ...]
     structure: Any
+    flush_denormals: bool = True
 
 
 def model_of(outputs: Any, params: Mapping[Any, Any] | None) -> Model:

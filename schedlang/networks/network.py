@@ -43,7 +43,7 @@ def network(
     outputs: Any, params: Mapping[Any, Any] | None = None, target: Target | str | None = None,
     name: str = "network", database: Source = None, cut: Sequence[str] = (),
     fuse: Sequence[Sequence[str]] = (), fold: bool = True, layouts: bool = True,
-    winograd: bool = True,
+    winograd: bool = True, flush_denormals: bool = True,
 ) -> Network:  # fmt: skip
     """Return a graph of stages as one module: fused kernels, which one call runs in order.
 
@@ -62,6 +62,11 @@ def network(
     schedule and a kernel. A schedule comes from ``database``, by default the one in the cache
     folder and those that come with schedlang, or else from the cost model. Nothing is compiled
     before the first call.
+
+    With ``flush_denormals`` a call on a CPU takes numbers below the smallest normal one (1.2e-38 in
+    float32) as 0, as ``torch.set_flush_denormal`` does: a processor needs some 150 cycles for an
+    operation on one of them, and there are many behind a sigmoid. The mode of the caller's thread
+    is as before when the call returns.
 
     Raises :class:`~schedlang.errors.NetworkError` for outputs, weights and overrides that do not
     fit, and :class:`~schedlang.errors.BuildError` for an unknown target.
@@ -95,7 +100,7 @@ def network(
     divided = partition(prepared.outputs, cut, fuse, layers=model.layers)
     recipe = Recipe(
         check_name(name, "a network"), model.inputs, dict(model.layers), tuple(cut),
-        tuple(map(tuple, fuse)), model.structure,
+        tuple(map(tuple, fuse)), model.structure, bool(flush_denormals),
     )  # fmt: skip
     return Network(recipe, prepared, divided, where, database)
 
@@ -284,7 +289,10 @@ class Network:
         with self._lock:
             if self._data is None:
                 recipe = self.recipe
-                about = [recipe.name, dict(recipe.layers), recipe.cut, recipe.fuse, self._steps]
+                about = [
+                    recipe.name, dict(recipe.layers), recipe.cut, recipe.fuse,
+                    recipe.flush_denormals, self._steps,
+                ]  # fmt: skip
                 used = None if self._steps is None else ()
                 key = cache_key(self.outputs, about, self.target, self.database, used)
                 self._data = cached(key, self.target)
@@ -299,8 +307,9 @@ class Network:
             if self._data is None or self._data.machine is None:
                 weights = [*self.prepared.params, *self.prepared.computed]
                 self._data = module_data(
-                    self.name, self.inputs, self.outputs, weights, self._calls(), self.target
-                )
+                    self.name, self.inputs, self.outputs, weights, self._calls(), self.target,
+                    flush_denormals=self.recipe.flush_denormals,
+                )  # fmt: skip
                 self._module = None
             return self._data
 

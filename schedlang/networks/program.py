@@ -34,6 +34,7 @@ from schedlang.machine.link import Call, Linked, Place, link
 from schedlang.machine.names import RESERVED, SAVED, identifier
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import INDEX, Array, Load, Num, Reg, Type
+from schedlang.machine.passes.denormals import with_flushed_denormals
 from schedlang.machine.passes.serial import serial
 from schedlang.machine.scratch import ALIGNMENT, BYTES, Scratch, aligned, byte_array, with_scratch
 from schedlang.networks.memory import MemoryPlan, plan_memory
@@ -85,12 +86,13 @@ class ModuleData:
 def module_data(
     name: str, inputs: Sequence[Given], outputs: Sequence[Tensor], params: Sequence[Tensor],
     calls: Sequence[KernelCall], target: Target, fastmath: bool = False,
+    flush_denormals: bool = False,
 ) -> ModuleData:  # fmt: skip
     """Return the data of the module that makes the ``calls`` in order.
 
     ``inputs`` are what a call of the module takes, ``outputs`` what it returns, ``params`` what it
     keeps, under the names of :func:`~schedlang.networks.roles.param_names`. All else that ``calls``
-    write is stored in the arena.
+    write is stored in the arena. With ``flush_denormals`` a call takes denormal numbers as 0.
 
     Raises :class:`~schedlang.errors.BuildError` for a target other than ``"cpu"``, ``"python"`` and
     ``"c"``, for calls that read what nothing computes, and for sizes that no argument determines.
@@ -127,7 +129,8 @@ def module_data(
         arena = max(memory.peak, ALIGNMENT) if memory.placed else 0
         storage = replace(storage, arena=arena)
     linked = _linked(public, roles, nest, kernels, places, memory, storage, target)
-    return _with_text(public, roles, nest, linked, memory, storage, target, fastmath)
+    flush = flush_denormals and target.kind != "python"
+    return _with_text(public, roles, nest, linked, memory, storage, target, fastmath, flush)
 
 
 def _arguments(name: str, roles: Roles) -> Nest:
@@ -258,10 +261,10 @@ def _parameter(arg: Buffer | Var, used: Array | Reg | None) -> Array | Reg:
 
 def _with_text(
     public: str, roles: Roles, nest: Nest, linked: Linked, memory: MemoryPlan | SizedMemory,
-    storage: Storage, target: Target, fastmath: bool,
+    storage: Storage, target: Target, fastmath: bool, flush: bool,
 ) -> ModuleData:  # fmt: skip
     """Return the data of a module, with its text."""
-    machine = linked.nest
+    machine = with_flushed_denormals(linked.nest) if flush else linked.nest
     names = [f.name for f in machine.functions]
     about = _about(roles, linked, storage)
     comments = _comments(roles, linked)
@@ -272,7 +275,8 @@ def _with_text(
     )
     serial_text = ""
     if any(f.parallel for f in machine.functions):
-        made = serial(machine)
+        made = serial(linked.nest)
+        made = with_flushed_denormals(made) if flush else made
         serial_text = _printed(
             made, nest, about, comments, storage, target, fastmath, alone
         )[0].text

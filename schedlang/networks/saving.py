@@ -58,7 +58,8 @@ def save(
         "weights": [[read.index(t), name] for t, name in named.items()],
         "layers": dict(recipe.layers), "cut": list(recipe.cut),
         "fuse": [list(names) for names in recipe.fuse],
-        "structure": structure.to_json(recipe.structure), "steps": dict(steps),
+        "structure": structure.to_json(recipe.structure),
+        "flush_denormals": recipe.flush_denormals, "steps": dict(steps),
     }  # fmt: skip
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +117,7 @@ def load_saved(folder: str | os.PathLike[str]) -> Saved:
             _text(data["name"]), tuple(read[_index(k, read)] for k in data["inputs"]),
             {_text(k): _text(v) for k, v in data["layers"].items()},
             tuple(map(_text, data["cut"])), tuple(tuple(map(_text, f)) for f in data["fuse"]),
-            structure.from_json(data["structure"], len(outputs)),
+            structure.from_json(data["structure"], len(outputs)), _flag(data["flush_denormals"]),
         )  # fmt: skip
         steps = {_text(k): _text(v) for k, v in data["steps"].items()}
         weights = _weights(path / WEIGHTS, read, data["weights"])
@@ -149,6 +150,12 @@ def _weights(
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise NetworkError(f"{value!r} should be text")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise NetworkError(f"{value!r} should be true or false")
     return value
 
 

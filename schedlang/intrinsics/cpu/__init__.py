@@ -60,6 +60,10 @@ range of the dtype; NaN is 0.  `popcount(x)` counts the 1 bits of |x|.
 
 **Time.**  `ticks()` is a time stamp and `thread_number()` that of a thread of a parallel loop, both
 int64.  Only kernels that `Kernel.profile` makes have them.
+
+**Mode.**  `flush_denormals()` takes denormal numbers as 0 from there on, in its thread, and returns
+an int64 with which `restore_mode(mode)` brings the mode of before back.  Modules of networks begin
+and end with them.
 """
 
 from __future__ import annotations
@@ -68,6 +72,7 @@ from schedlang.intrinsics.bfloat import bfloat, bfloat_bits, bfloat_from, bfloat
 from schedlang.intrinsics.bits import bits_float32, bits_float64, bits_int32, bits_int64
 from schedlang.intrinsics.cpu.clock import thread_number, ticks
 from schedlang.intrinsics.cpu.conditional import vload_if, vload_if_half
+from schedlang.intrinsics.cpu.denormals import flush_denormals, restore_mode
 from schedlang.intrinsics.cpu.libm import (
     acos,
     acosh,
@@ -197,12 +202,13 @@ __all__ = [
     "absolute", "acos", "acosh", "add", "apart", "arena_array", "asin", "asinh", "atan", "atan2",
     "atanh", "bfloat", "bfloat_bits", "bfloat_from", "bfloat_value", "bits_float32", "bits_float64",
     "bits_int32", "bits_int64", "boolean", "broadcast", "ceil", "copysign", "cos", "cosh",
-    "erf", "exp", "exp2", "expm1", "float32", "float64", "floor", "floordiv", "fma", "half",
-    "half_from", "heap_array", "int16", "int32", "int64", "int8", "iota", "isfinite", "isinf",
+    "erf", "exp", "exp2", "expm1", "float32", "float64", "floor", "floordiv", "flush_denormals",
+    "fma", "half", "half_from", "heap_array", "int16", "int32", "int64", "int8", "iota",
+    "isfinite", "isinf",
     "isnan", "lane", "left_shift", "load", "load_half", "log", "log10", "log1p", "log2",
     "maximum", "minimum", "mod", "multiply", "popcount", "power", "prefetch", "reduce_add",
-    "reduce_and", "reduce_max", "reduce_min", "reduce_mul", "reduce_or", "right_shift",
-    "rolled", "round_even", "rounded", "rsqrt", "saturated_int16", "saturated_int32",
+    "reduce_and", "reduce_max", "reduce_min", "reduce_mul", "reduce_or", "restore_mode",
+    "right_shift", "rolled", "round_even", "rounded", "rsqrt", "saturated_int16", "saturated_int32",
     "saturated_int64", "saturated_int8", "saturated_uint16", "saturated_uint32",
     "saturated_uint64", "saturated_uint8", "select", "sigmoid", "sin", "sinh", "sqrt",
     "stack_array", "store", "store_half", "stream_fence", "subtract", "tan", "tanh",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.intrinsics.twins.arithmetic import *
 from schedlang.intrinsics.twins.clock import *
+from schedlang.intrinsics.twins.denormals import *
 from schedlang.intrinsics.twins.hints import *
 from schedlang.intrinsics.twins.math import *
 from schedlang.intrinsics.twins.memory import *

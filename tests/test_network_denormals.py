@@ -1,0 +1,75 @@
+"""Tests of denormal numbers in networks: taken as 0 in a call, and as they are outside of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.compute.tensor import Tensor
+
+TINY = np.float32(1e-20)
+# the product of two of them is a denormal number
+DENORMAL = TINY * TINY
+
+
+def squared(shape: tuple[int, ...]) -> Tensor:
+    X = sl.placeholder(shape, name="X")
+    return sl.named("squared", X * X)
+
+
+def in_threads(shape: tuple[int, ...]) -> dict[str, str]:
+    """Return the steps of a parallel loop for the only kernel of :func:`squared`."""
+    s = sl.schedule(squared(shape))
+    s["squared"].parallel(s["squared"].op.axis[0])
+    return {"squared": s.to_json()}
+
+
+def network(shape: tuple[int, ...], target: str, flush: bool) -> Any:
+    net = sl.network(squared(shape), target=target, flush_denormals=flush)
+    net._steps = in_threads(shape)
+    return net
+
+
+@pytest.mark.parametrize("target", ["cpu", "c"])
+def test_a_call_takes_denormal_numbers_as_zero_in_all_threads(target: str) -> None:
+    x = np.full((8, 33), TINY)
+    assert DENORMAL > 0
+    flushed, kept = (network(x.shape, target, flush) for flush in (True, False))
+    assert "prange" in flushed.source or "omp parallel" in flushed.source
+    assert not flushed(x).any()
+    # the mode of no thread is left changed
+    assert np.float32(1e-40) * np.float32(1) > 0
+    np.testing.assert_array_equal(kept(x), np.full(x.shape, DENORMAL))
+
+
+def test_normal_results_are_the_same() -> None:
+    x = np.random.default_rng(0).uniform(-3, 3, (4, 19)).astype("float32")
+    results = [network(x.shape, "python", flush)(x) for flush in (True, False)]
+    np.testing.assert_array_equal(results[0], x * x)
+    np.testing.assert_array_equal(results[1], x * x)
+    compiled = network(x.shape, "cpu", True)
+    np.testing.assert_array_equal(compiled(x), x * x)
+
+
+def test_the_source_shows_the_mode() -> None:
+    loop = """
+    for i in prange(8):
+        thread_mode = flush_denormals()
+        squared_i(int64(i), X, squared)
+        thread_mode = restore_mode(thread_mode)
+"""
+    assert loop in network((8, 32), "cpu", True).source
+    assert "denormals" not in network((8, 32), "cpu", False).source
+
+
+def test_a_saved_network_keeps_the_choice(tmp_path: Path) -> None:
+    x = np.full((2, 3), TINY)
+    for flush in (True, False):
+        net = sl.network(squared(x.shape), flush_denormals=flush)
+        again = sl.load(net.save(tmp_path / str(flush)))
+        assert again.recipe.flush_denormals is flush
+        assert again(x).any() != flush
