@@ -122,7 +122,7 @@ def _first(op: ComputeOp, known: Collection[Tensor], width: int) -> Block | None
     weights = [read for read in found if read.tensor in known]
     for at, axis in enumerate(op.axis):
         size = _block_size(axis, width)
-        if not size or not any(is_long(a) for a in op.axis[at + 1 :]):
+        if not size or axis is op.axis[-1]:
             continue
         own = any(lone_axis(i) is axis for read in weights for i in read.indices)
         moved = any(to_lin(i).depends_on({axis}) for read in data for i in read.indices)
@@ -154,8 +154,7 @@ def _followed(op: ComputeOp, blocks: Mapping[Tensor, Block]) -> Block | None:
     axis = op.axis[block.at]
     fits = isinstance(axis.extent, int) and axis.extent % block.size == 0 and axis.lo == 0
     # the last axis is contiguous as it is
-    last = not any(is_long(a) for a in op.axis[block.at + 1 :])
-    return block if fits and not last else None
+    return block if fits and axis is not op.axis[-1] else None
 
 
 def _useless(ops: Sequence[Operation], blocks: Mapping[Tensor, Block]) -> set[Tensor]:

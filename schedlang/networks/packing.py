@@ -102,9 +102,12 @@ def _order(
         own += parts
         indices.append(axis if split is None else split.outer * split.size + split.inner)
     last = next((a for a in reversed(axes) if not _is_one(a)), None)
-    # without another data axis, each element is used once; without the last one, in any order
-    reused = any(a not in own and not _is_one(a) for a in axes)
-    if last not in own or not reused:
+    # without the last data axis, any order is as good
+    if last not in own:
+        return None
+    # without another data axis, each element is used once: vectors of blocks alone gain
+    blocked = any(split.inner is last for split in splits.values())
+    if not blocked and not any(a not in own and not _is_one(a) for a in axes):
         return None
     data = [a for a in axes if a in own and a is not last]
     order = (*data, *(a for a in steps if a in own), last)

@@ -110,15 +110,30 @@ class Access:
         return next(long, len(shape) - 1)
 
     def element_by_element(self, axes: Sequence[Axis]) -> bool:
-        """Return whether ``axes``, fused into one loop, read adjacent elements in order."""
+        """Return whether ``axes``, fused into one loop, read adjacent elements in order.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((4, 8, 8), name="A")
+        >>> B = sl.compute((4, 2, 4, 8), lambda i, j, k, l: A[i, j * 4 + k, l], name="B")
+        >>> i, j, k, l = B.op.axis
+        >>> (read,) = accesses(B.op)
+        >>> [read.element_by_element(axes) for axes in ([j, k, l], [i, l], [i, k, l])]
+        [True, False, False]
+        """
         axes = [a for a in axes if to_lin(a.extent).const != 1]
         if len(axes) == 1:
             return self.contiguous(axes[0])
-        shape = self.tensor.shape
-        last = [at for at, n in enumerate(shape) if to_lin(n).const != 1][-len(axes) :]
-        own = bool(axes) and [self.own_dimension(a) for a in axes] == last
-        # the outermost axis may cover a part of its dimension
-        return own and all(to_lin(a.extent) == to_lin(shape[d]) for a, d in zip(axes[1:], last[1:]))
+        run = Lin.of(1)
+        for axis in reversed(axes):
+            moved, stride = Lin.of(0), Lin.of(1)
+            for step, extent in zip(reversed(self.steps(axis)), reversed(self.tensor.shape)):
+                if step is None:
+                    return False
+                moved, stride = moved + stride * step, stride * to_lin(extent)
+            if moved != run:
+                return False
+            run = run * to_lin(axis.extent)
+        return bool(axes)
 
     def own_dimension(self, axis: Axis) -> int | None:
         """Return the dimension whose index is ``axis`` alone, if no other index depends on it."""
