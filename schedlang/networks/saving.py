@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import zipfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +17,10 @@ import numpy as np
 
 from schedlang.compute.data import from_data, to_data
 from schedlang.compute.graph import placeholders
-from schedlang.compute.tensor import Tensor
+from schedlang.compute.tensor import Tensor, check_name
 from schedlang.errors import NetworkError, SchedlangError, explain, first_line
 from schedlang.networks import structure
-from schedlang.networks.model import Recipe
+from schedlang.networks.model import Recipe, check_outputs
 from schedlang.networks.program import ModuleData
 from schedlang.runtime.bundle import bundle
 from schedlang.version import __version__
@@ -50,11 +51,14 @@ def save(
             explain(asked, f'the network is for target="{data.target.kind}"',
                     'Build it with target="cpu".')
         )  # fmt: skip
-    read = placeholders(outputs)
+    # with the inputs that no output reads, which a call takes, too
+    tensors = (*outputs, *recipe.inputs)
+    read = placeholders(tensors)
     named = dict(zip(weights, (place.name for place in data.storage.params)))
     manifest = {
         "format": FORMAT, "version": VERSION, "schedlang": __version__, "name": recipe.name,
-        "graph": to_data(outputs), "inputs": [read.index(t) for t in recipe.inputs],
+        "graph": to_data(tensors), "outputs": len(outputs),
+        "inputs": [read.index(t) for t in recipe.inputs],
         "weights": [[read.index(t), name] for t, name in named.items()],
         "layers": dict(recipe.layers), "cut": list(recipe.cut),
         "fuse": [list(names) for names in recipe.fuse],
@@ -84,7 +88,12 @@ def check_folder(folder: str | os.PathLike[str]) -> Path:
 
     Raises :class:`~schedlang.errors.NetworkError` if it exists already and is not empty.
     """
-    path = Path(folder)
+    path = Path(folder).resolve()
+    if path == Path.cwd():
+        raise NetworkError(
+            explain(f"save({os.fspath(folder)!r})", "it is the current folder",
+                    "Give a new folder, or an empty one.")
+        )  # fmt: skip
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise NetworkError(
             explain(f"save({os.fspath(folder)!r})", "it exists already",
@@ -110,16 +119,24 @@ def load_saved(folder: str | os.PathLike[str]) -> Saved:
                 f"{path}: version {data['version']} of the format, which schedlang {__version__} "
                 f"does not read; it was written by {data.get('schedlang', 'another version')}"
             )
-        outputs = from_data(data["graph"])
-        read = placeholders(outputs)
+        tensors = from_data(data["graph"])
+        outputs, read = tensors[: _index(data["outputs"], tensors)], placeholders(tensors)
+        check_outputs(outputs)
         recipe = Recipe(
-            _text(data["name"]), tuple(read[_index(k, read)] for k in data["inputs"]),
+            check_name(data["name"], "a network"),
+            tuple(read[_index(k, read)] for k in data["inputs"]),
             {_text(k): _text(v) for k, v in data["layers"].items()},
             tuple(map(_text, data["cut"])), tuple(tuple(map(_text, f)) for f in data["fuse"]),
             structure.from_json(data["structure"], len(outputs)),
         )  # fmt: skip
         steps = {_text(k): _text(v) for k, v in data["steps"].items()}
         weights = _weights(path / WEIGHTS, read, data["weights"])
+        given = Counter([*recipe.inputs, *weights])
+        for tensor in read:
+            if given[tensor] != 1:
+                raise NetworkError(
+                    f"{path / MANIFEST}: {tensor.name} should be an input or a weight, once"
+                )
     except OSError as error:
         raise NetworkError(f"load({os.fspath(folder)!r}): {error.strerror or error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
