@@ -226,6 +226,23 @@ def test_folders_that_exist_are_kept(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["empty", "full"]
 
 
+def test_weights_of_any_name_and_dtype_are_saved(tmp_path: Path) -> None:
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    x = sl.placeholder((3,), "bfloat16", name="x")
+    # np.savez takes arrays of these names for options
+    v, w = (sl.placeholder((3,), "bfloat16", name=name) for name in ("file", "allow_pickle"))
+    given = {t: np.arange(k, k + 3).astype(bfloat16) for t, k in ((v, 1), (w, 5))}
+    folder = sl.network(sl.named("y", x * v + w), given).save(tmp_path / "net")
+    one = np.ones(3, bfloat16)
+    np.testing.assert_array_equal(sl.load(folder, target="python")(one), [6, 8, 10])
+    source = (folder / "network.py").read_text()
+    start = source.index("def _array")
+    names: dict[str, Any] = {"np": np, "PARAMS": {"file": (0, "bfloat16", (3,))}, "PARAM_BYTES": 64}
+    exec(source[start : source.index("def network(")], names)
+    packed = names["pack"](np.load(folder / "weights.npz"))
+    np.testing.assert_array_equal(packed[:6].view(bfloat16), [1, 2, 3])
+
+
 def test_networks_for_other_targets_are_not_saved(tmp_path: Path) -> None:
     net, *_ = mlp()
     with pytest.raises(NetworkError, match='the network is for target="python"'):
@@ -269,9 +286,17 @@ def test_other_files_are_no_networks(tmp_path: Path) -> None:
         sl.load(tmp_path / "nothing")
     net, *_ = mlp(target="cpu")
     folder = net.save(tmp_path / "mlp")
-    (folder / "weights.npz").write_bytes(b"no zip")
-    with pytest.raises(NetworkError):
-        sl.load(folder)
+    zipped = (folder / "weights.npz").read_bytes()
+    entry = zipped.index(b"PK\1\2")
+
+    def changed(at: int) -> bytes:
+        return zipped[: entry + at] + b"\x63" + zipped[entry + at + 1 :]
+
+    # no zip; an entry that is encrypted, or has a method or a version that nothing knows
+    for damaged in (b"", b"no zip", changed(8), changed(10), changed(6)):
+        (folder / "weights.npz").write_bytes(damaged)
+        with pytest.raises(NetworkError):
+            sl.load(folder)
     (folder / "manifest.json").write_text("[" * 100_000)
     with pytest.raises(NetworkError, match="no saved network"):
         sl.load(folder)

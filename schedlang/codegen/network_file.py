@@ -116,11 +116,24 @@ def render_network(
     parts = [head, given, "", options(fastmath, compiled), *_tables(storage)]
     public = _public(nest, source, storage, compiled) if alone else ""
     helpers = [*helpers_of(public), _BYTES.strip()] if public or storage.params else []
-    helpers += [_PACK.strip()] if storage.params else []
+    helpers += [_pack(storage)] if storage.params else []
     exported = [source.public] if alone else []
     exported += ["PARAMS", "pack"] if storage.params else []
     texts = [*helpers, *([public] if public else []), f"__all__ = {sorted(exported)}"]
     return Listing(tuple(apart([plain("\n".join(parts)), *functions, *map(plain, texts)], 2)))
+
+
+def _pack(storage: Storage) -> str:
+    """Return the function that packs parameters."""
+    if not any(p.dtype == "bfloat16" for p in storage.params):
+        return _PACK.strip()
+    value = (
+        "        value = arrays[name]\n"
+        '        if dtype == "bfloat16" and value.dtype.kind == "V":\n'
+        "            value = value.view(dtype)  # np.load knows no bfloat16\n"
+    )
+    given, of_value = "        flat = _array(arrays[name],", "        flat = _array(value,"
+    return _PACK.strip().replace(given, f"{value}{of_value}")
 
 
 def _tables(storage: Storage) -> list[str]:

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from schedlang.compute.data import from_data, to_data
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor, check_name
 from schedlang.errors import NetworkError, SchedlangError, explain, first_line
+from schedlang.expr.dtypes import array_dtype
 from schedlang.networks import structure
 from schedlang.networks.model import Recipe, check_outputs
 from schedlang.networks.program import ModuleData
@@ -27,6 +29,12 @@ from schedlang.version import __version__
 
 FORMAT, VERSION = "schedlang.network", 1
 MANIFEST, WEIGHTS, SOURCE = "manifest.json", "weights.npz", "network.py"
+
+
+# the errors of zipfile and NumPy for a file that is cut off, changed, encrypted or absurdly large
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, MemoryError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +77,7 @@ def save(
         made = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
         try:
             (made / SOURCE).write_text(bundle(data.text), encoding="utf-8")
-            arrays: dict[str, Any] = {name: weights[t] for t, name in named.items()}
-            np.savez(made / WEIGHTS, **arrays)
+            _write_arrays(made / WEIGHTS, {name: weights[t] for t, name in named.items()})
             (made / MANIFEST).write_text(json.dumps(manifest, allow_nan=False), encoding="utf-8")
             made.chmod(0o755)
             if path.exists():
@@ -149,6 +156,14 @@ def load_saved(folder: str | os.PathLike[str]) -> Saved:
     return Saved(recipe, outputs, weights, steps)
 
 
+def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write a file as ``np.savez`` does, which takes arrays of some names for options."""
+    with zipfile.ZipFile(path, "w") as file:
+        for name, array in arrays.items():
+            with file.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, array, allow_pickle=False)
+
+
 def _weights(
     path: Path, read: Sequence[Tensor], listed: Sequence[Any]
 ) -> dict[Tensor, np.ndarray]:  # fmt: skip
@@ -157,9 +172,12 @@ def _weights(
     try:
         with np.load(path, allow_pickle=False) as arrays:
             for place, name in listed:
-                found[read[_index(place, read)]] = arrays[_text(name)]
-    except zipfile.BadZipFile as error:
-        raise NetworkError(f"{path} is no file of weights: {error}") from None
+                tensor, array = read[_index(place, read)], arrays[_text(name)]
+                # NumPy's files know no bfloat16
+                bytes_alone = array.dtype.kind == "V" and tensor.dtype == "bfloat16"
+                found[tensor] = array.view(array_dtype("bfloat16")) if bytes_alone else array
+    except _DAMAGE as error:
+        raise NetworkError(f"{path} is no file of weights: {first_line(error)}") from None
     return found
 
 
