@@ -91,6 +91,7 @@ FAMILIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         torch.isinf(x), torch.nan_to_num(x), torch.relu(x), F.softplus(x), F.hardtanh(x),
         x.clamp(-1, 1), torch.maximum(x, torch.zeros_like(x)), F.silu(x), x == x, x != x,
         x.max(1)[0], x.amin(0), torch.where(x > 0, x, 0.0), F.leaky_relu(x), x.sum(1), x * 0,
+        x.sign(),
     ), (NAN,)),
     "integers": (lambda k: (
         k + 1.5, k / 2, k * 2, k // 4, k % 5, k.sum(), k.float().mean(), k.sum(1), k > 2.5, k == 3,
@@ -123,6 +124,7 @@ FAMILIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         torch.logsumexp(x, (0, 2), keepdim=True), (x > 0).any(), (x > 0).all(1), x.cumsum(1),
         x.cumprod(2), F.normalize(x, dim=1),
         torch.linalg.vector_norm(x, float("inf"), dim=(0, 1)),
+        torch.linalg.vector_norm(x.relu(), 0, dim=1),
     ), (x3,)),
     "shapes": (lambda x: (
         x.view(2, -1), x.reshape(4, 2, 6, 8), x.flatten(1), x.permute(0, 2, 3, 1),
@@ -358,6 +360,29 @@ def test_the_structure_of_outputs_is_kept() -> None:
     assert found["more"][1] is None and found["last"].tolist() == [2, 3]
     again = pickle.loads(pickle.dumps(model))
     assert again.reference(np.array([1, 2], "float32"))["last"].tolist() == [2, 3]
+
+
+def test_inputs_in_containers_have_symbolic_dimensions() -> None:
+    class Nested(nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: Any, given: Any, empty: Any, last: Any) -> Any:
+            return x * given[0] - given["more"][1] + last
+
+    ones = torch.ones(2, 3)
+    model = from_torch(
+        Nested().eval(), (ones, {0: ones, "more": [None, ones]}, {}, ones),
+        dynamic_shapes={"x": {0: "n"}, "given": {0: {0: "n"}, "more": [None, {0: "n"}]},
+                        "last": {0: "n"}},
+    )  # fmt: skip
+    assert [str(t.shape[0]) for t in model.inputs] == ["n"] * 4
+    found = model.reference(*(np.full((4, 3), k, "float32") for k in (2, 3, 4, 5)))
+    np.testing.assert_array_equal(found, np.full((4, 3), 7))
+
+
+def test_one_example_may_stand_for_several_inputs() -> None:
+    example = torch.zeros(3)
+    model = from_torch(Function(lambda x, y: x - 2 * y), (example, example))
+    x, y = (np.full(3, number, "float32") for number in (5, 2))
+    np.testing.assert_array_equal(model.reference(x, y), [1, 1, 1])
 
 
 def test_other_arguments_are_constants() -> None:

@@ -150,6 +150,8 @@ def test_inputs() -> None:
     assert "too many positional arguments" in refused(linear, X, X)
     assert "unexpected keyword argument 'y'" in refused(linear, X, kwargs={"y": X})
     assert "complex64" in refused(nn.ReLU().eval(), X.to(torch.complex64))
+    dates = np.zeros(3, "datetime64[s]")
+    assert r"dtype datetime64[s], which PyTorch does not have" in refused(linear, dates)
     computed = sl.placeholder((3,), name="A") + 1
     assert "is computed" in refused(nn.ReLU().eval(), computed)
     A = sl.placeholder((3,), name="A")
@@ -170,6 +172,12 @@ def test_sizes() -> None:
     assert "dimension 5 is to be the size n" in refused(
         nn.ReLU().eval(), X, dynamic_shapes=[{5: "n"}]
     )
+    pairs = Function(lambda x: x[0] + x[1])
+    for shapes, words in (
+        (3, "must be a dict"), ([None, None, None], "has 3 entries"),
+        ([[[{0: "n"}]]], "one entry for each"), ([[[{"x": "n"}, None]]], "its symbolic dimensions"),
+    ):  # fmt: skip
+        assert words in refused(pairs, [X, X], dynamic_shapes=shapes)
     twice = sl.placeholder((2 * sl.var("n"),), name="A")
     assert "a size of its own" in refused(nn.ReLU().eval(), twice)
     n, other = sl.var("n"), sl.var("n")

@@ -93,6 +93,26 @@ def test_a_call_takes_arrays_by_position_and_name_and_writes_out() -> None:
     np.testing.assert_allclose(out, want, rtol=1e-5)
 
 
+def test_out_takes_an_array_for_each_output() -> None:
+    net, w, b, x = mlp()
+    made = np.empty((2, 4), "float32")
+    assert net(x, out=made) is made
+    np.testing.assert_allclose(made, softmax_of(x, w, b), rtol=1e-5)
+    a = sl.placeholder((3,), name="a")
+    two = sl.network([sl.named("more", a + 1), sl.named("twice", a * 2)], target="python")
+    given = np.empty(3, "float32"), np.empty(3, "float32")
+    more, twice = two(np.arange(3, dtype="float32"), out=given)
+    assert more is given[0] and twice is given[1]
+    np.testing.assert_array_equal([more, twice], [[1, 2, 3], [0, 2, 4]])
+    with pytest.raises(CallTypeError, match="out= has 1 of its outputs.*more, twice"):
+        two(np.arange(3, dtype="float32"), out=given[0])
+    with pytest.raises(CallTypeError, match="more is given twice, by out= and by name"):
+        two(np.arange(3, dtype="float32"), out=given, more=given[0])
+    # an argument of that name is meant first
+    named = sl.network(sl.placeholder((3,), name="out") + 1, target="python")
+    np.testing.assert_array_equal(named(out=np.zeros(3, "float32")), [1, 1, 1])
+
+
 def test_threads_call_at_once() -> None:
     net, w, b, x = mlp(target="cpu")
     want = softmax_of(x, w, b)
@@ -121,6 +141,42 @@ def test_a_model_returns_its_structure() -> None:
     np.testing.assert_array_equal(found["b"], [1, 2, 3])
 
 
+def test_inputs_that_nothing_reads_are_arguments(tmp_path: Path) -> None:
+    x, mask = sl.placeholder((3,), name="x"), sl.placeholder((2,), name="mask")
+    net = sl.network(Model((sl.named("more", x + 1),), (mask, x), {}))
+    loaded = sl.load(net.save(tmp_path / "net"), target="python")
+    for found in (loaded, pickle.loads(pickle.dumps(loaded))):
+        more = found(np.zeros(2, "float32"), np.arange(3, dtype="float32"))
+        np.testing.assert_array_equal(more, [1, 2, 3])
+
+
+def test_the_cache_knows_the_arguments_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
+    x, w = sl.placeholder((3,), name="x"), sl.placeholder((3,), name="w")
+    out = sl.named("less", x - w)
+    a, b = np.arange(3, dtype="float32"), np.ones(3, "float32")
+    for inputs, params, given in (
+        ((x,), {w: b}, (a,)), ((w,), {x: a}, (b,)), ((x, w), {}, (a, b)), ((w, x), {}, (b, a)),
+    ):  # fmt: skip
+        net = sl.network(Model((out,), inputs, params), target="python")
+        np.testing.assert_array_equal(net(*given), [-1, 0, 1])
+
+
+@pytest.mark.parametrize("options", [
+    {"cut": "dense"}, {"fuse": ["dense", "shares"]},
+    {"cut": ["dense"], "fuse": [["fc", "shares"]]},
+])  # fmt: skip
+def test_overrides_of_the_partition_are_kept(tmp_path: Path, options: dict[str, Any]) -> None:
+    net, w, b, x = mlp(target="cpu", **options)
+    assert [part.stages for part in net.partition] != [p.stages for p in mlp()[0].partition]
+    loaded = sl.load(net.save(tmp_path / "net"), target="python")
+    for found in (loaded, pickle.loads(pickle.dumps(net))):
+        assert [part.stages for part in found.partition] == [p.stages for p in net.partition]
+    np.testing.assert_allclose(loaded(x), softmax_of(x, w, b), rtol=1e-5)
+
+
 def test_saved_and_loaded(tmp_path: Path) -> None:
     net, y, params, image = small(target="cpu")
     folder = net.save(tmp_path / "resnet")
@@ -147,6 +203,17 @@ def test_a_saved_network_runs_without_schedlang(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.load(folder / "y.npy"), softmax_of(x, w, b), rtol=1e-5)
 
 
+def test_the_current_folder_is_no_folder_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NetworkError, match="it is the current folder"):
+        mlp(target="cpu")[0].save(".")
+    (tmp_path / "link").symlink_to(tmp_path / "there", target_is_directory=True)
+    assert mlp(target="cpu")[0].save("link").name == "there"
+    assert (tmp_path / "link" / "manifest.json").exists()
+
+
 def test_folders_that_exist_are_kept(tmp_path: Path) -> None:
     net, *_ = mlp(target="cpu")
     (tmp_path / "full").mkdir()
@@ -157,6 +224,23 @@ def test_folders_that_exist_are_kept(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert net.save(tmp_path / "empty").is_dir()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["empty", "full"]
+
+
+def test_weights_of_any_name_and_dtype_are_saved(tmp_path: Path) -> None:
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    x = sl.placeholder((3,), "bfloat16", name="x")
+    # np.savez takes arrays of these names for options
+    v, w = (sl.placeholder((3,), "bfloat16", name=name) for name in ("file", "allow_pickle"))
+    given = {t: np.arange(k, k + 3).astype(bfloat16) for t, k in ((v, 1), (w, 5))}
+    folder = sl.network(sl.named("y", x * v + w), given).save(tmp_path / "net")
+    one = np.ones(3, bfloat16)
+    np.testing.assert_array_equal(sl.load(folder, target="python")(one), [6, 8, 10])
+    source = (folder / "network.py").read_text()
+    start = source.index("def _array")
+    names: dict[str, Any] = {"np": np, "PARAMS": {"file": (0, "bfloat16", (3,))}, "PARAM_BYTES": 64}
+    exec(source[start : source.index("def network(")], names)
+    packed = names["pack"](np.load(folder / "weights.npz"))
+    np.testing.assert_array_equal(packed[:6].view(bfloat16), [1, 2, 3])
 
 
 def test_networks_for_other_targets_are_not_saved(tmp_path: Path) -> None:
@@ -179,6 +263,13 @@ def test_networks_for_other_targets_are_not_saved(tmp_path: Path) -> None:
     lambda m: m.update(name=3),
     lambda m: m.update(cut=[1]),
     lambda m: m["graph"].update(items=[["import", "os"]]),
+    lambda m: m.update(structure=None),
+    lambda m: m.update(outputs=99),
+    lambda m: m.update(name="x\nimport os"),
+    lambda m: m.update(weights=m["weights"][1:]),
+    lambda m: m.update(inputs=m["inputs"] * 2),
+    # a read with fewer indices than dimensions
+    lambda m: next(item for item in m["graph"]["items"] if item[0] == "read")[3].pop(),
 ])  # fmt: skip
 def test_hostile_manifests_are_refused(tmp_path: Path, change: Any) -> None:
     net, *_ = mlp(target="cpu")
@@ -195,9 +286,17 @@ def test_other_files_are_no_networks(tmp_path: Path) -> None:
         sl.load(tmp_path / "nothing")
     net, *_ = mlp(target="cpu")
     folder = net.save(tmp_path / "mlp")
-    (folder / "weights.npz").write_bytes(b"no zip")
-    with pytest.raises(NetworkError):
-        sl.load(folder)
+    zipped = (folder / "weights.npz").read_bytes()
+    entry = zipped.index(b"PK\1\2")
+
+    def changed(at: int) -> bytes:
+        return zipped[: entry + at] + b"\x63" + zipped[entry + at + 1 :]
+
+    # no zip; an entry that is encrypted, or has a method or a version that nothing knows
+    for damaged in (b"", b"no zip", changed(8), changed(10), changed(6)):
+        (folder / "weights.npz").write_bytes(damaged)
+        with pytest.raises(NetworkError):
+            sl.load(folder)
     (folder / "manifest.json").write_text("[" * 100_000)
     with pytest.raises(NetworkError, match="no saved network"):
         sl.load(folder)
@@ -338,6 +437,11 @@ def test_a_network_can_be_pickled() -> None:
     (lambda x, w: sl.network(Model((x + 1,), (x,), {}), {}), NetworkError,
      "the model has its own weights"),
     (lambda x, w: sl.network(x + w, name="a b"), sl.errors.SchedlangError, "a b"),
+    (lambda x, w: sl.network(x + w, [w]), CallTypeError, "give a dict of arrays"),
+    (lambda x, w: sl.network(x + w, {w: np.ones(4, "f4"), "w": np.ones(4, "f4")}), NetworkError,
+     "the weight w is given twice"),
+    (lambda x, w: sl.network(x * sl.var("alpha", dtype="float32")), NetworkError,
+     r"alpha = sl\.placeholder\(\(\), \"float32\"\)"),
 ])  # fmt: skip
 def test_refusals(wrong: Any, error: type[Exception], message: str) -> None:
     x, w = sl.placeholder((4,), name="x"), sl.placeholder((4,), name="w")

@@ -7,21 +7,24 @@ parameters, which ``pack`` makes of arrays by their names.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import wrap
 
 from schedlang.codegen.listing import Line, Listing, apart, plain
 from schedlang.codegen.numba_cpu import Source
 from schedlang.codegen.numba_file import HELPERS as KERNEL_HELPERS
-from schedlang.codegen.numba_file import argument_checks, helpers_of, imports, options
+from schedlang.codegen.numba_file import argument_checks, helpers_of, imports, options, shape_source
+from schedlang.expr.dtypes import is_complex, itemsize, part_of
+from schedlang.expr.nodes import Expr, Var
 from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Buffer
 from schedlang.ir.printer import argument_text, header
 
 WIDTH = 98
 # the names that a file defines or uses beside those of kernels and the file of a kernel
 HELPERS = (
-    *KERNEL_HELPERS, "_bytes", "_root", "pack", "arrays", "config", "name", "start", "dtype",
-    "shape", "PARAMS", "PARAM_BYTES", "ARENA_BYTES", "THREAD_BYTES",
+    *KERNEL_HELPERS, "_arena", "_bytes", "_root", "pack", "arrays", "config", "name", "start",
+    "dtype", "shape", "PARAMS", "PARAM_BYTES", "ARENA_BYTES", "THREAD_BYTES",
 )  # fmt: skip
 
 _BYTES = '''
@@ -30,6 +33,29 @@ def _bytes(size):
     whole = np.empty(size + 64, "uint8")
     start = -whole.ctypes.data % 64
     return whole[start : start + size]
+'''
+
+_ARENA = '''
+def _arena(arrays):
+    """Bytes for all `arrays`, and for each its first byte and its number of elements.
+
+    Each has its shape, the bytes of an element, and the first and the last call that uses it. The
+    largest one is placed first, each in the first gap between those in use at the same time.
+    """
+    for shape, *_ in arrays:
+        if min(shape, default=0) < 0:
+            raise ValueError(f"an array between calls would have the shape {shape}")
+    counts = [int(np.prod(shape, dtype=object)) for shape, *_ in arrays]
+    sizes = [(count * width + 63) // 64 * 64 for count, (_, width, *_) in zip(counts, arrays)]
+    starts, placed = [0] * len(arrays), []
+    for k in sorted(range(len(arrays)), key=lambda k: -sizes[k]):
+        first, last = arrays[k][2:]
+        for start, end, begun, ended in sorted(placed):
+            if begun <= last and first <= ended and start < starts[k] + sizes[k]:
+                starts[k] = max(starts[k], end)
+        placed.append((starts[k], starts[k] + sizes[k], first, last))
+    places = np.array([*zip(starts, counts)], "int64").reshape(-1)
+    return _bytes(max([64, *(end for _, end, *_ in placed)])), places
 '''
 
 _PACK = '''
@@ -51,6 +77,18 @@ class ParamPlace:
     start: int
     dtype: str
     shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Between:
+    """An array between calls whose place depends on sizes.
+
+    It is in use from call ``first`` to call ``last``.
+    """
+
+    buffer: Buffer
+    first: int
+    last: int
 
 
 @dataclass(frozen=True)
@@ -99,13 +137,13 @@ def with_comments(
 
 def render_network(
     nest: Nest, source: Source, functions: Sequence[Sequence[Line]], about: Sequence[str],
-    storage: Storage, fastmath: bool, compiled: bool, alone: bool = True,
+    storage: Storage, fastmath: bool, compiled: bool, between: Sequence[Between] | None = None,
 ) -> Listing:  # fmt: skip
     """Return the file of a network whose arguments are those of ``nest``.
 
     ``functions`` are those of ``source`` with comments. The entry takes the arguments of ``nest``,
     and then what ``storage`` has. ``compiled`` chooses numba's intrinsics or their Python twins.
-    Without ``alone`` the file has no public function: its memory is planned by the caller.
+    ``between`` are the arrays between calls if their places depend on the sizes of a call.
     """
     extra = any(arg.dtype == "bfloat16" for arg in nest.args)
     extra = extra or any(p.dtype == "bfloat16" for p in storage.params)
@@ -114,13 +152,26 @@ def render_network(
         given = given.replace("from numba import njit", "from numba import config, njit", 1)
     head = network_head(nest, about)
     parts = [head, given, "", options(fastmath, compiled), *_tables(storage)]
-    public = _public(nest, source, storage, compiled) if alone else ""
-    helpers = [*helpers_of(public), _BYTES.strip()] if public or storage.params else []
-    helpers += [_PACK.strip()] if storage.params else []
-    exported = [source.public] if alone else []
-    exported += ["PARAMS", "pack"] if storage.params else []
-    texts = [*helpers, *([public] if public else []), f"__all__ = {sorted(exported)}"]
+    public = _public(nest, source, storage, compiled, between)
+    helpers = [*helpers_of(public), _BYTES.strip()]
+    helpers += [_ARENA.strip()] if between is not None else []
+    helpers += [_pack(storage)] if storage.params else []
+    exported = [source.public, *(["PARAMS", "pack"] if storage.params else [])]
+    texts = [*helpers, public, f"__all__ = {sorted(exported)}"]
     return Listing(tuple(apart([plain("\n".join(parts)), *functions, *map(plain, texts)], 2)))
+
+
+def _pack(storage: Storage) -> str:
+    """Return the function that packs parameters."""
+    if not any(p.dtype == "bfloat16" for p in storage.params):
+        return _PACK.strip()
+    value = (
+        "        value = arrays[name]\n"
+        '        if dtype == "bfloat16" and value.dtype.kind == "V":\n'
+        "            value = value.view(dtype)  # np.load knows no bfloat16\n"
+    )
+    given, of_value = "        flat = _array(arrays[name],", "        flat = _array(value,"
+    return _PACK.strip().replace(given, f"{value}{of_value}")
 
 
 def _tables(storage: Storage) -> list[str]:
@@ -139,7 +190,9 @@ def _tables(storage: Storage) -> list[str]:
     return lines if any(lines) else []
 
 
-def _public(nest: Nest, source: Source, storage: Storage, compiled: bool) -> str:
+def _public(
+    nest: Nest, source: Source, storage: Storage, compiled: bool, between: Sequence[Between] | None
+) -> str:
     """Return the source of the public function, which takes and returns arrays."""
     count = len(nest.args) + len(nest.sizes)
     checks = argument_checks(nest, source.parameters[:count], frozenset())
@@ -153,15 +206,41 @@ def _public(nest: Nest, source: Source, storage: Storage, compiled: bool) -> str
         about += f" `{name}` are those of `pack`."
         lines.append(f'    {name} = _array({name}, {name!r}, "uint8", (PARAM_BYTES,))')
         given.append(name)
-    for size, text in ((storage.arena, "ARENA_BYTES"), (storage.threads, "THREAD_BYTES")):
-        if size:
-            each = text == "THREAD_BYTES" and compiled
-            given.append(f"_bytes({text}{' * config.NUMBA_NUM_THREADS' if each else ''})")
-            next(rest)
+    arena_at = len(given)
+    if storage.arena:
+        given.append("_bytes(ARENA_BYTES)")
+        next(rest)
+    elif between is not None:
+        given.append(next(rest))
+    if storage.threads:
+        given.append(f"_bytes(THREAD_BYTES{' * config.NUMBA_NUM_THREADS' if compiled else ''})")
+        next(rest)
+    if between is not None:
+        arena, places = given[arena_at], next(rest)
+        taken = zip((*nest.args, *nest.sizes), source.parameters)
+        sizes: dict[Expr, str] = {size: name for size, name in taken if isinstance(size, Var)}
+        lines += [f"    {arena}, {places} = _arena([", *_lives(between, sizes), "    ])"]
+        given.append(places)
     return "\n".join([
         f"def {source.public}({', '.join(parameters)}):", f'    """{about}"""', *lines,
         *_call(source.entry, given), "    return result",
     ])  # fmt: skip
+
+
+def _lives(between: Sequence[Between], sizes: Mapping[Expr, str]) -> list[str]:
+    """Return a line for each array between calls: its shape, width, first and last call."""
+    lines = []
+    for array in between:
+        buffer, dtype = array.buffer, array.buffer.dtype
+        if is_complex(dtype):
+            # two numbers, as in kernels
+            buffer, dtype = replace(buffer, shape=(*buffer.shape, 2)), part_of(dtype)
+        shape = shape_source(buffer, sizes)
+        lines.append(
+            f"        ({shape}, {itemsize(dtype)}, {array.first}, {array.last}),"
+            f"  # {printable(buffer.name)}"
+        )
+    return lines
 
 
 def _call(name: str, given: Iterable[str]) -> list[str]:
@@ -176,6 +255,7 @@ def _call(name: str, given: Iterable[str]) -> list[str]:
 
 __all__ = [
     "HELPERS",
+    "Between",
     "ParamPlace",
     "Storage",
     "network_head",

@@ -149,7 +149,8 @@ def wrapped(opening: str, items: list[str], closing: str) -> list[str]:
     return [*lines, line, closing]
 
 
-def _shape(buffer: Buffer, sizes: Mapping[Expr, str]) -> str:
+def shape_source(buffer: Buffer, sizes: Mapping[Expr, str]) -> str:
+    """Return the source of the shape of an array, a tuple; ``sizes`` are the names of sizes."""
     items = [str(e) if isinstance(e, int) else text(e, lambda v: sizes[v]) for e in buffer.shape]
     return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
 
@@ -212,7 +213,7 @@ def argument_checks(
         sizes[size] = name
     lines = _size_lines(nest, names, sizes)
     for output in nest.outputs:
-        made = f"np.empty({_shape(output, sizes)}, {_dtype(output)})"
+        made = f"np.empty({shape_source(output, sizes)}, {_dtype(output)})"
         lines += [f"    if {names[output]} is None:", f"        {names[output]} = {made}"]
     result = ", ".join(names[b] for b in nest.outputs)
     if any(isinstance(a, Buffer) for a in nest.args):
@@ -229,7 +230,7 @@ def argument_checks(
             given.append(f"np.float32({scalar})" if kind in SHORT_FLOATS else scalar)
             continue
         written = ", written=True" if arg in nest.outputs else ""
-        checked = f"{arg.name!r}, {_dtype(arg)}, {_shape(arg, sizes)}{written}"
+        checked = f"{arg.name!r}, {_dtype(arg)}, {shape_source(arg, sizes)}{written}"
         lines.append(f"    {names[arg]} = _array({names[arg]}, {checked})")
         flat = stored(arg.dtype)
         given.append(names[arg] + (f'.view("{flat}")' if flat != arg.dtype else ""))
@@ -276,7 +277,7 @@ def _fact_checks(
         if facts is None or arg in nest.outputs:
             continue
         assert isinstance(arg, Buffer)
-        given = [names[arg], repr(arg.name), _shape(arg, sizes), str(facts.monotonic)]
+        given = [names[arg], repr(arg.name), shape_source(arg, sizes), str(facts.monotonic)]
         if facts.within is not None:
             ends = (str(e) if isinstance(e, int) else text(e, lambda v: sizes[v])
                     for e in facts.within)  # fmt: skip

@@ -28,6 +28,7 @@ from schedlang.compute.tensor import (
     check_extent,
     check_name,
     check_shape,
+    declared,
     placeholder,
 )  # fmt: skip
 from schedlang.errors import ComputeError, SchedlangError
@@ -281,7 +282,8 @@ def _read(reader: _Reader, op: Any, number: Any, indices: Any) -> Read:
     tensor = reader.tensor([op, number])
     places = reader.exprs(indices, "the indices")
     found = tensor[places]
-    assert isinstance(found, Read)
+    if not isinstance(found, Read):
+        raise ComputeError(f"{len(places)} indices are no element of {declared(tensor)}")
     if any(a is not b for a, b in zip(found.indices, places)):
         raise ComputeError(f"an index of {found} is not int64")
     return found

@@ -13,6 +13,7 @@ from schedlang.compute.graph import placeholders
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import PlaceholderOp, Tensor, declared, shape_text
 from schedlang.errors import CallTypeError, FrontendError
+from schedlang.networks.structure import filled
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +69,7 @@ class Imported:
         >>> model.structured(["a", "b"])
         {'more': 'a', 'pair': ('b', None)}
         """
-        return _filled(self.structure, values)
+        return filled(self.structure, values)
 
     def reference(self, *arrays: Any, **sizes: Any) -> Any:
         """Return what the model computes from one array an input, by NumPy, without schedules.
@@ -111,14 +112,6 @@ def _unpickled(
     params = dict(zip(tensors[outputs + inputs :], arrays))
     return Imported(tensors[:outputs], tensors[outputs : outputs + inputs], params, layers,
                     structure)  # fmt: skip
-
-
-def _filled(structure: Any, values: Sequence[Any]) -> Any:
-    if isinstance(structure, dict):
-        return {key: _filled(value, values) for key, value in structure.items()}
-    if isinstance(structure, (tuple, list)):
-        return type(structure)(_filled(value, values) for value in structure)
-    return None if structure is None else values[structure]
 
 
 def _check_inputs(model: Imported) -> None:

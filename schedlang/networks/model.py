@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schedlang.compute.graph import placeholders
+from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import PlaceholderOp, Tensor
 from schedlang.errors import CallTypeError, NetworkError, explain, nearest, shown
 
@@ -67,7 +67,7 @@ def model_of(outputs: Any, params: Mapping[Any, Any] | None) -> Model:
             f"sl.network({shown(outputs)}): give a tensor, a list of them or an imported model"
         )
     read = placeholders(tensors)
-    values = _weights(read, params or {})
+    values = _weights(read, params)
     inputs = tuple(t for t in read if t not in values)
     single = not isinstance(outputs, (list, tuple))
     return Model(tensors, inputs, values, structure=0 if single else tuple(range(len(tensors))))
@@ -75,6 +75,16 @@ def model_of(outputs: Any, params: Mapping[Any, Any] | None) -> Model:
 
 def check_outputs(outputs: Sequence[Tensor]) -> None:
     """Raise :class:`~schedlang.errors.NetworkError` for outputs that no kernel can write."""
+    for scalar in variables(outputs):
+        if not scalar.is_size:
+            raise NetworkError(
+                explain(
+                    f"sl.network with the scalar {scalar.name}",
+                    "a call takes arrays alone",
+                    f'Read it from a tensor: {scalar.name} = sl.placeholder((), "{scalar.dtype}"), '
+                    f"and {scalar.name}[()] in expressions.",
+                )
+            )
     for tensor in outputs:
         if isinstance(tensor.op, PlaceholderOp):
             raise NetworkError(
@@ -88,8 +98,15 @@ def check_outputs(outputs: Sequence[Tensor]) -> None:
             raise NetworkError(f"sl.network: the output {tensor.name} is given twice")
 
 
-def _weights(read: Sequence[Tensor], params: Mapping[Any, Any]) -> dict[Tensor, Any]:
+def _weights(read: Sequence[Tensor], params: Mapping[Any, Any] | None) -> dict[Tensor, Any]:
     """Return the arrays of weights by their placeholders, which may be given by name."""
+    if params is None:
+        return {}
+    if not isinstance(params, Mapping):
+        raise CallTypeError(
+            f"sl.network(..., params={shown(params)}): give a dict of arrays, by placeholders or "
+            "by their names"
+        )
     by_name: dict[str, list[Tensor]] = {}
     for tensor in read:
         by_name.setdefault(tensor.name, []).append(tensor)
@@ -107,6 +124,8 @@ def _weights(read: Sequence[Tensor], params: Mapping[Any, Any]) -> dict[Tensor, 
             raise NetworkError(
                 explain(f"sl.network with params[{key!r}]", why, "Give the placeholder as the key.")
             )
+        if named[0] in params:
+            raise NetworkError(f"sl.network with params: the weight {key} is given twice")
         found[named[0]] = value
     return found
 

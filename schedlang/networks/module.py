@@ -103,6 +103,11 @@ class NetworkModule:
                 f"memory_at of network {self.name}: its sizes are {wanted}, got "
                 f"{', '.join(sizes) if sizes else 'none'}"
             )
+        for name, size in sizes.items():
+            if isinstance(size, bool) or not isinstance(size, int):
+                raise CallTypeError(
+                    f"memory_at of network {self.name}: {name}={size!r} must be an integer"
+                )
         return self._data.plan or cast(SizedMemory, self._data.sized).plan(sizes)
 
     def _sizes(self) -> list[tuple[str, int]]:

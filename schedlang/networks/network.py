@@ -17,7 +17,7 @@ from schedlang.autotune.runner.task import Limits
 from schedlang.compute.data import Graph
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor, check_name, declared
-from schedlang.errors import NetworkError
+from schedlang.errors import CallTypeError, NetworkError
 from schedlang.ir.printer import bytes_text
 from schedlang.markup.text import printable
 from schedlang.networks.cache import cache_key, cached, store
@@ -27,6 +27,7 @@ from schedlang.networks.layouts import blocked_layouts
 from schedlang.networks.memory import MemoryPlan
 from schedlang.networks.model import Recipe, check_outputs, model_of
 from schedlang.networks.module import NetworkModule
+from schedlang.networks.overrides import fuse_groups, named_stages
 from schedlang.networks.partition import Partition, equal_parts, partition
 from schedlang.networks.prepare import Prepared, prepare
 from schedlang.networks.profile import NetworkProfile, profile
@@ -99,8 +100,9 @@ def network(
     prepared = prepare(model.outputs, model.params, fold, rewritten)
     divided = partition(prepared.outputs, cut, fuse, layers=model.layers)
     recipe = Recipe(
-        check_name(name, "a network"), model.inputs, dict(model.layers), tuple(cut),
-        tuple(map(tuple, fuse)), model.structure, bool(flush_denormals),
+        check_name(name, "a network"), model.inputs, dict(model.layers),
+        tuple(named_stages("cut", cut)), tuple(map(tuple, fuse_groups(fuse))), model.structure,
+        bool(flush_denormals),
     )  # fmt: skip
     return Network(recipe, prepared, divided, where, database)
 
@@ -109,9 +111,9 @@ class Network:
     """A network: call it with arrays.
 
     ``net(x)`` returns what the network computes, in the library of the first array: an array, a
-    tuple of them, or what the imported model returns. ``net(x, out=y)`` writes ``y``. A call checks
-    its arguments as a kernel does, runs without Python between the kernels, and may be made by
-    several threads at once.
+    tuple of them, or what the imported model returns. ``net(x, out=y)`` writes ``y``, an array or a
+    tuple with one for each of ``outputs``. A call checks its arguments as a kernel does, runs
+    without Python between the kernels, and may be made by several threads at once.
 
     * ``partition``: the parts, as a table.
     * ``kernels``: the kernels, each of one or several parts, with their schedules.
@@ -215,8 +217,27 @@ class Network:
         return self._linked().text
 
     def __call__(self, *args: Any, **named: Any) -> Any:
+        if "out" in named:
+            named = self._with_outputs(**named)
         found = self.module(*args, **named)
         return filled(self.recipe.structure, found if isinstance(found, tuple) else (found,))
+
+    def _with_outputs(self, out: Any, **named: Any) -> dict[str, Any]:
+        """Return named arguments with those of ``out`` by the names of the outputs."""
+        signature = self.module.signature
+        if any(p.name == "out" for p in signature.parameters):
+            return {"out": out, **named}
+        names = [p.name for p in signature.outputs]
+        arrays = out if isinstance(out, (tuple, list)) and len(names) > 1 else [out]
+        if len(arrays) != len(names):
+            raise CallTypeError(
+                f"network {self.name}: out= has {len(arrays)} of its outputs; give an array for "
+                f"each: {', '.join(names)}"
+            )
+        twice = next((name for name in names if name in named), None)
+        if twice is not None:
+            raise CallTypeError(f"network {self.name}: {twice} is given twice, by out= and by name")
+        return {**named, **dict(zip(names, arrays))}
 
     def tune(
         self, trials: int | None = None, timeout: float | None = None, search: Any = "random",
@@ -291,7 +312,7 @@ class Network:
                 recipe = self.recipe
                 about = [
                     recipe.name, dict(recipe.layers), recipe.cut, recipe.fuse,
-                    recipe.flush_denormals, self._steps,
+                    recipe.flush_denormals, self._steps, self._arguments(),
                 ]  # fmt: skip
                 used = None if self._steps is None else ()
                 key = cache_key(self.outputs, about, self.target, self.database, used)
@@ -300,6 +321,13 @@ class Network:
                     store(key, self._whole())
             assert self._data is not None
             return self._data
+
+    def _arguments(self) -> list[Any]:
+        """Return which placeholders a call takes and which are weights, both in order, as data."""
+        places = {t: k for k, t in enumerate(placeholders(self.outputs))}
+        # an input that no output reads is an argument, too
+        inputs = [places.get(t, declared(t)) for t in self.inputs]
+        return [inputs, [places[t] for t in (*self.prepared.params, *self.prepared.computed)]]
 
     def _whole(self) -> ModuleData:
         """Return the data of the module with its machine nest."""
@@ -329,11 +357,12 @@ class Network:
 
     def __reduce__(self) -> Any:
         steps = {kernel.name: kernel.schedule.to_json() for kernel in self.kernels}
-        read, weights = placeholders(self.outputs), self._weights()
-        places = {t: k for k, t in enumerate(read)}
+        # with the inputs that no output reads, which a call takes, too
+        tensors, weights = (*self.outputs, *self.inputs), self._weights()
+        places = {t: k for k, t in enumerate(placeholders(tensors))}
         recipe = replace(self.recipe, inputs=())
         return _unpickled, (
-            Graph(self.outputs), recipe, [places[t] for t in self.inputs],
+            Graph(tensors), len(self.outputs), recipe, [places[t] for t in self.inputs],
             {places[t]: array for t, array in weights.items()}, self.target, steps,
         )  # fmt: skip
 
@@ -388,13 +417,13 @@ def _again(
 
 
 def _unpickled(
-    graph: Graph, recipe: Recipe, inputs: Sequence[int], weights: Mapping[int, np.ndarray],
-    target: Target, steps: Mapping[str, str],
+    graph: Graph, outputs: int, recipe: Recipe, inputs: Sequence[int],
+    weights: Mapping[int, np.ndarray], target: Target, steps: Mapping[str, str],
 ) -> Network:  # fmt: skip
     read = placeholders(graph.tensors)
     arrays = {read[k]: array for k, array in weights.items()}
     recipe = replace(recipe, inputs=tuple(read[k] for k in inputs))
-    return _again(recipe, graph.tensors, arrays, target, steps)
+    return _again(recipe, tuple(graph.tensors[:outputs]), arrays, target, steps)
 
 
 __all__ = ["Network", "load", "network"]

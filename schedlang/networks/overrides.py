@@ -17,7 +17,7 @@ def ends_of(flow: Flow, cut: Any) -> frozenset[Node]:
     Raises :class:`~schedlang.errors.NetworkError` for a name of no stage, and for a stage whose
     rows exist only inside of a scan.
     """
-    names = _names("cut", cut)
+    names = named_stages("cut", cut)
     found = {name: _node("cut", name, flow) for name in names}
     for name, node in found.items():
         if node.kind == SCAN and name != node.name:
@@ -42,7 +42,7 @@ def fused(
     read each other or that would wait for each other, and for a result that has to end a part.
     """
     found, copied = list(drafts), {draft: [*nodes] for draft, nodes in moved.items()}
-    for group in _groups(fuse):
+    for group in fuse_groups(fuse):
         homes: dict[Draft, str] = {}
         for name in group:
             homes.setdefault(_home(name, flow, found, copied), name)
@@ -63,7 +63,11 @@ def fused(
     return found
 
 
-def _names(option: str, given: Any) -> list[str]:
+def named_stages(option: str, given: Any) -> list[str]:
+    """Return the names that an option gives: a list of them, or a single one.
+
+    Raises :class:`~schedlang.errors.NetworkError` for anything else.
+    """
     if isinstance(given, str):
         return [given]
     if not isinstance(given, (list, tuple, set, frozenset)) or not all(
@@ -72,15 +76,21 @@ def _names(option: str, given: Any) -> list[str]:
         raise NetworkError(
             f"{option}={given!r}: give a list of names of stages, as print(partition) shows them"
         )
-    return list(given)
+    # the order of a set differs between processes
+    return sorted(given) if isinstance(given, (set, frozenset)) else list(given)
 
 
-def _groups(fuse: Any) -> list[list[str]]:
+def fuse_groups(fuse: Any) -> list[list[str]]:
+    """Return the groups of names that ``fuse`` has: a list of lists, or a single group.
+
+    >>> fuse_groups([["a", "b"], ["c", "d"]]), fuse_groups(["a", "b"]), fuse_groups([])
+    ([['a', 'b'], ['c', 'd']], [['a', 'b']], [])
+    """
     if isinstance(fuse, (list, tuple)) and all(isinstance(name, str) for name in fuse):
-        return [_names("fuse", fuse)] if fuse else []
+        return [named_stages("fuse", fuse)] if fuse else []
     if not isinstance(fuse, (list, tuple)):
         raise NetworkError(f"fuse={fuse!r}: give a list of lists of names of stages")
-    return [_names("fuse", group) for group in fuse]
+    return [named_stages("fuse", group) for group in fuse]
 
 
 def _node(option: str, name: str, flow: Flow) -> Node:
@@ -198,4 +208,4 @@ def main_name(draft: Draft) -> str:
     return main.name
 
 
-__all__ = ["ends_of", "fused", "main_name"]
+__all__ = ["ends_of", "fused", "fuse_groups", "main_name", "named_stages"]

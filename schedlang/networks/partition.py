@@ -270,7 +270,8 @@ def _part(
         main_name(draft), draft.kind, stages, group, reads, writes,
         flops(group.outputs, flow.sizes), sum(_bytes(t, flow.sizes) for t in reads),
         sum(_bytes(t, flow.sizes) for t in writes),
-        tuple(dict.fromkeys(layers[name] for name in stages if name in layers)),
+        # a stage that no layer makes, but the model itself, has the layer ""
+        tuple(dict.fromkeys(layers[name] for name in stages if layers.get(name))),
     )  # fmt: skip
 
 

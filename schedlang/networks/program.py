@@ -14,6 +14,7 @@ from schedlang.codegen.c_source import c_file, c_functions, reserved
 from schedlang.codegen.listing import Line, Listing, spans
 from schedlang.codegen.network_file import (
     HELPERS,
+    Between,
     ParamPlace,
     Storage,
     network_head,
@@ -269,16 +270,16 @@ def _with_text(
     about = _about(roles, linked, storage)
     comments = _comments(roles, linked)
 
-    alone = isinstance(memory, MemoryPlan)
+    between = None if isinstance(memory, MemoryPlan) else roles.between(memory)
     listing, functions = _printed(
-        machine, nest, about, comments, storage, target, fastmath, alone
+        machine, nest, about, comments, storage, target, fastmath, between
     )
     serial_text = ""
     if any(f.parallel for f in machine.functions):
         made = serial(linked.nest)
         made = with_flushed_denormals(made) if flush else made
         serial_text = _printed(
-            made, nest, about, comments, storage, target, fastmath, alone
+            made, nest, about, comments, storage, target, fastmath, between
         )[0].text
     lines = dict(zip(names, spans(listing, functions)))
     first = {kernel[-1]: lines[kernel[0]][0] for kernel in linked.kernels}
@@ -296,7 +297,7 @@ def _with_text(
 
 def _printed(
     machine: MachineNest, nest: Nest, about: Sequence[str], comments: Mapping[str, Sequence[str]],
-    storage: Storage, target: Target, fastmath: bool, alone: bool,
+    storage: Storage, target: Target, fastmath: bool, between: Sequence[Between] | None,
 ) -> tuple[Listing, list[list[Line]]]:  # fmt: skip
     """Return the file of a linked nest, and the lines of each of its functions."""
     names = [f.name for f in machine.functions]
@@ -307,7 +308,7 @@ def _printed(
     source = source_of(machine, nest.name)
     functions = with_comments(source.functions, names, comments)
     compiled = target.kind != "python"
-    made = render_network(nest, source, functions, about, storage, fastmath, compiled, alone)
+    made = render_network(nest, source, functions, about, storage, fastmath, compiled, between)
     return made, functions
 
 

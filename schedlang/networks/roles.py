@@ -9,6 +9,7 @@ from itertools import count
 from math import prod
 from typing import Union
 
+from schedlang.codegen.network_file import Between
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import BuildError
 from schedlang.expr.dtypes import itemsize
@@ -19,7 +20,7 @@ from schedlang.ir.nodes import Buffer
 from schedlang.lowering.lower import sizes_of
 from schedlang.machine.names import identifier
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.scratch import Scratch
+from schedlang.machine.scratch import BYTES, Scratch
 from schedlang.networks.memory import Lifetime
 from schedlang.networks.sized_memory import SizedMemory
 from schedlang.runtime.parameters import Signature, signature_of
@@ -202,6 +203,14 @@ class Roles:
             replace(signature, parameters=()), tensors, lives, tuple(self.scratch(kernels)),
             tuple(self.in_place()),
         )  # fmt: skip
+
+    def between(self, memory: SizedMemory) -> list[Between]:
+        """Return the arrays of the arena in the order of ``memory``, for the text of a file."""
+        buffers = [Buffer(self.named(t), t.dtype, t.shape) for t in self.stored]
+        found = [Between(b, *lives) for b, lives in zip(buffers, memory.lives)]
+        return found + [
+            Between(Buffer(s.name, BYTES, (s.bytes,)), s.first, s.last) for s in memory.scratch
+        ]
 
     def scratch_name(self, position: int) -> str:
         wanted = f"{identifier(self.calls[position].name)}_scratch"

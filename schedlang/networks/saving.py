@@ -7,6 +7,8 @@ import os
 import shutil
 import tempfile
 import zipfile
+import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,16 +18,23 @@ import numpy as np
 
 from schedlang.compute.data import from_data, to_data
 from schedlang.compute.graph import placeholders
-from schedlang.compute.tensor import Tensor
+from schedlang.compute.tensor import Tensor, check_name
 from schedlang.errors import NetworkError, SchedlangError, explain, first_line
+from schedlang.expr.dtypes import array_dtype
 from schedlang.networks import structure
-from schedlang.networks.model import Recipe
+from schedlang.networks.model import Recipe, check_outputs
 from schedlang.networks.program import ModuleData
 from schedlang.runtime.bundle import bundle
 from schedlang.version import __version__
 
 FORMAT, VERSION = "schedlang.network", 1
 MANIFEST, WEIGHTS, SOURCE = "manifest.json", "weights.npz", "network.py"
+
+
+# the errors of zipfile and NumPy for a file that is cut off, changed, encrypted or absurdly large
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, MemoryError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +59,14 @@ def save(
             explain(asked, f'the network is for target="{data.target.kind}"',
                     'Build it with target="cpu".')
         )  # fmt: skip
-    read = placeholders(outputs)
+    # with the inputs that no output reads, which a call takes, too
+    tensors = (*outputs, *recipe.inputs)
+    read = placeholders(tensors)
     named = dict(zip(weights, (place.name for place in data.storage.params)))
     manifest = {
         "format": FORMAT, "version": VERSION, "schedlang": __version__, "name": recipe.name,
-        "graph": to_data(outputs), "inputs": [read.index(t) for t in recipe.inputs],
+        "graph": to_data(tensors), "outputs": len(outputs),
+        "inputs": [read.index(t) for t in recipe.inputs],
         "weights": [[read.index(t), name] for t, name in named.items()],
         "layers": dict(recipe.layers), "cut": list(recipe.cut),
         "fuse": [list(names) for names in recipe.fuse],
@@ -66,8 +78,7 @@ def save(
         made = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
         try:
             (made / SOURCE).write_text(bundle(data.text), encoding="utf-8")
-            arrays: dict[str, Any] = {name: weights[t] for t, name in named.items()}
-            np.savez(made / WEIGHTS, **arrays)
+            _write_arrays(made / WEIGHTS, {name: weights[t] for t, name in named.items()})
             (made / MANIFEST).write_text(json.dumps(manifest, allow_nan=False), encoding="utf-8")
             made.chmod(0o755)
             if path.exists():
@@ -85,7 +96,12 @@ def check_folder(folder: str | os.PathLike[str]) -> Path:
 
     Raises :class:`~schedlang.errors.NetworkError` if it exists already and is not empty.
     """
-    path = Path(folder)
+    path = Path(folder).resolve()
+    if path == Path.cwd():
+        raise NetworkError(
+            explain(f"save({os.fspath(folder)!r})", "it is the current folder",
+                    "Give a new folder, or an empty one.")
+        )  # fmt: skip
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise NetworkError(
             explain(f"save({os.fspath(folder)!r})", "it exists already",
@@ -111,16 +127,24 @@ def load_saved(folder: str | os.PathLike[str]) -> Saved:
                 f"{path}: version {data['version']} of the format, which schedlang {__version__} "
                 f"does not read; it was written by {data.get('schedlang', 'another version')}"
             )
-        outputs = from_data(data["graph"])
-        read = placeholders(outputs)
+        tensors = from_data(data["graph"])
+        outputs, read = tensors[: _index(data["outputs"], tensors)], placeholders(tensors)
+        check_outputs(outputs)
         recipe = Recipe(
-            _text(data["name"]), tuple(read[_index(k, read)] for k in data["inputs"]),
+            check_name(data["name"], "a network"),
+            tuple(read[_index(k, read)] for k in data["inputs"]),
             {_text(k): _text(v) for k, v in data["layers"].items()},
             tuple(map(_text, data["cut"])), tuple(tuple(map(_text, f)) for f in data["fuse"]),
             structure.from_json(data["structure"], len(outputs)), _flag(data["flush_denormals"]),
         )  # fmt: skip
         steps = {_text(k): _text(v) for k, v in data["steps"].items()}
         weights = _weights(path / WEIGHTS, read, data["weights"])
+        given = Counter([*recipe.inputs, *weights])
+        for tensor in read:
+            if given[tensor] != 1:
+                raise NetworkError(
+                    f"{path / MANIFEST}: {tensor.name} should be an input or a weight, once"
+                )
     except OSError as error:
         raise NetworkError(f"load({os.fspath(folder)!r}): {error.strerror or error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
@@ -133,6 +157,14 @@ def load_saved(folder: str | os.PathLike[str]) -> Saved:
     return Saved(recipe, outputs, weights, steps)
 
 
+def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write a file as ``np.savez`` does, which takes arrays of some names for options."""
+    with zipfile.ZipFile(path, "w") as file:
+        for name, array in arrays.items():
+            with file.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, array, allow_pickle=False)
+
+
 def _weights(
     path: Path, read: Sequence[Tensor], listed: Sequence[Any]
 ) -> dict[Tensor, np.ndarray]:  # fmt: skip
@@ -141,9 +173,12 @@ def _weights(
     try:
         with np.load(path, allow_pickle=False) as arrays:
             for place, name in listed:
-                found[read[_index(place, read)]] = arrays[_text(name)]
-    except zipfile.BadZipFile as error:
-        raise NetworkError(f"{path} is no file of weights: {error}") from None
+                tensor, array = read[_index(place, read)], arrays[_text(name)]
+                # NumPy's files know no bfloat16
+                bytes_alone = array.dtype.kind == "V" and tensor.dtype == "bfloat16"
+                found[tensor] = array.view(array_dtype("bfloat16")) if bytes_alone else array
+    except _DAMAGE as error:
+        raise NetworkError(f"{path} is no file of weights: {first_line(error)}") from None
     return found
 
 

@@ -42,7 +42,7 @@ def from_json(data: Any, outputs: int, depth: int = 0) -> Any:
     >>> from_json({"dict": [["more", 0], ["pair", {"tuple": [1, None]}]]}, 2)
     {'more': 0, 'pair': (1, None)}
     """
-    if data is None:
+    if data is None and depth:
         return None
     if isinstance(data, int) and not isinstance(data, bool) and 0 <= data < outputs:
         return data

@@ -17,7 +17,7 @@ from schedlang.language.calls import call as function_of
 FUNCTIONS = (
     "acos", "asin", "atan", "cos", "cosh", "erf", "exp", "exp2", "expm1", "log", "log10", "log1p",
     "log2", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh",
-    "abs", "bitwise_not", "ceil", "floor", "isinf", "isnan", "sign", "trunc", "logical_not",
+    "abs", "bitwise_not", "ceil", "floor", "isinf", "isnan", "trunc", "logical_not",
 )  # fmt: skip
 KEPT = ("isinf", "isnan", "logical_not")
 COMPARISONS = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
@@ -54,6 +54,14 @@ def _logic(name: str) -> Operator:
 
 def neg(call: Call, x: Tensor) -> Tensor:
     return topi.negative(x)
+
+
+def sign(call: Call, x: Tensor) -> Tensor:
+    """The sign of NaN is 0 in PyTorch, and NaN in NumPy."""
+    found = topi.sign(x)
+    if not dtypes.is_float(x.dtype):
+        return found
+    return topi.where(combined("equal", x, x), found, of_dtype(0, x.dtype))
 
 
 def round_(call: Call, x: Tensor) -> Tensor:
@@ -181,7 +189,8 @@ OPERATORS: dict[str, Operator] = {
     **_both("add", add), **_both("sub", sub), **_both("rsub", rsub), **_both("div", div),
     "div.Tensor_mode": div_mode, "div.Scalar_mode": div_mode,
     "pow.Tensor_Scalar": pow_, "pow.Tensor_Tensor": pow_, "pow.Scalar": pow_,
-    "neg.default": neg, "round.default": round_, "reciprocal.default": reciprocal,
+    "neg.default": neg, "sign.default": sign, "round.default": round_,
+    "reciprocal.default": reciprocal,
     "addcmul.default": addcmul, "addcdiv.default": addcdiv, "atan2.default": atan2,
     "where.self": where, "where.ScalarSelf": where, "where.ScalarOther": where,
     "where.Scalar": where,

@@ -18,13 +18,20 @@ _BATCH, _LENGTH = 3, 64
 
 
 @dataclass(frozen=True)
+class Dynamic:
+    """The symbolic dimensions of one input: from dimension to size."""
+
+    sizes: Mapping[int, Var]
+
+
+@dataclass(frozen=True)
 class Examples:
     """The arguments with which a module is traced.
 
     ``args`` and ``kwargs`` are torch's tensors and constants, in tuples, lists and dicts. ``sizes``
-    has, by the names of the module's parameters and in the same containers, the symbolic dimensions
-    of each tensor: from dimension to size. ``declared`` are the placeholders that tensors stand
-    for, by the ``id`` of the tensor.
+    has, by the names of the module's parameters and in the same containers, a :class:`Dynamic` for
+    each tensor, ``None`` for a constant. ``declared`` are the placeholders that tensors stand for,
+    by the ``id`` of the tensor.
     """
 
     args: tuple[Any, ...]
@@ -60,11 +67,12 @@ def examples_of(
     known: dict[str, Var] = {}
     size = None if batch is None else _one(batch, known)
     spec = _by_name(signature, bound.arguments, dynamic_shapes)
-    sizes = {}
+    sizes: dict[str, Any] = {}
+    seen: dict[int, Any] = {}
     for name, value in list(bound.arguments.items()):
         sizes[name] = _mapped(value, spec.get(name),
                               lambda leaf, own: _sizes(leaf, own, size, known))  # fmt: skip
-        bound.arguments[name] = _traced(value, sizes[name], declared, extents)
+        bound.arguments[name] = _traced(value, sizes[name], declared, extents, seen)
     return Examples(bound.args, bound.kwargs, sizes, declared)
 
 
@@ -75,7 +83,17 @@ def _by_name(
     if spec is None:
         return {}
     if isinstance(spec, (tuple, list)):
+        if len(spec) > len(arguments):
+            raise FrontendError(
+                f"from_torch: dynamic_shapes has {len(spec)} entries, but the example inputs are "
+                f"{', '.join(arguments)}"
+            )
         return dict(zip(signature.parameters, spec))
+    if not isinstance(spec, Mapping):
+        raise FrontendError(
+            f"from_torch: dynamic_shapes={spec!r} must be a dict by the names of the inputs, as in "
+            '{"x": {0: "n"}}'
+        )
     unknown = [name for name in spec if name not in arguments]
     if unknown:
         raise FrontendError(
@@ -88,10 +106,20 @@ def _by_name(
 def _mapped(value: Any, spec: Any, leaf: Callable[[Any, Any], Any]) -> Any:
     """Return ``leaf(value, spec)`` for each value in containers, in the same containers."""
     if isinstance(value, (tuple, list)):
-        parts = spec if isinstance(spec, (tuple, list)) else [None] * len(value)
+        parts = [None] * len(value) if spec is None else spec
+        if not isinstance(parts, (tuple, list)) or len(parts) != len(value):
+            raise FrontendError(
+                f"from_torch: dynamic_shapes has {spec!r} for {len(value)} inputs; give a list "
+                "with one entry for each, None where nothing is symbolic"
+            )
         return rebuilt(value, [_mapped(v, s, leaf) for v, s in zip(value, parts)])
     if isinstance(value, dict):
-        named = spec if isinstance(spec, dict) else {}
+        named = {} if spec is None else spec
+        if not isinstance(named, Mapping) or any(key not in value for key in named):
+            raise FrontendError(
+                f"from_torch: dynamic_shapes has {spec!r} for a dict of inputs with the keys "
+                f"{', '.join(map(repr, value))}"
+            )
         return {key: _mapped(v, named.get(key), leaf) for key, v in value.items()}
     return leaf(value, spec)
 
@@ -108,8 +136,8 @@ def rebuilt(container: Any, parts: list[Any]) -> Any:
 
 def _sizes(
     value: Any, spec: Any, batch: Var | None, known: dict[str, Var]
-) -> dict[int, Var] | None:
-    """Return the symbolic dimensions of one input."""
+) -> Dynamic | None:
+    """Return the symbolic dimensions of one input, ``None`` for a constant."""
     shape = getattr(value, "shape", None)
     if shape is None or isinstance(value, (int, float)):
         return None
@@ -123,13 +151,18 @@ def _sizes(
                     f"from_torch: dimension {k} of {value.name} is {extent}; PyTorch takes a "
                     'number, or a size of its own, n = sl.var("n")'
                 )
-    pairs = enumerate(spec) if isinstance(spec, (tuple, list)) else (spec or {}).items()
-    for k, size in pairs:
+    given = dict(enumerate(spec)) if isinstance(spec, (tuple, list)) else spec or {}
+    if not isinstance(given, Mapping) or not all(isinstance(k, int) for k in given):
+        raise FrontendError(
+            f"from_torch: dynamic_shapes with {spec!r} for a tensor: give its symbolic dimensions, "
+            'as in {0: "n"}'
+        )
+    for k, size in given.items():
         if size is not None and not isinstance(size, int):
             found[k + len(shape) if k < 0 else k] = _one(size, known)
     if batch is not None and len(shape):
         found[0] = batch
-    return found
+    return Dynamic(found)
 
 
 def _one(size: Any, known: dict[str, Var]) -> Var:
@@ -155,13 +188,19 @@ def _one(size: Any, known: dict[str, Var]) -> Var:
 
 
 def _traced(
-    value: Any, sizes: Any, declared: dict[int, Tensor], extents: dict[Var, int]
-) -> Any:
-    """Return ``value`` with torch's tensors for arrays and placeholders."""
+    value: Any, sizes: Any, declared: dict[int, Tensor], extents: dict[Var, int],
+    seen: dict[int, Any],
+) -> Any:  # fmt: skip
+    """Return ``value`` with torch's tensors for arrays and placeholders, each one once.
+
+    ``seen`` are the tensors so far by their ``id``: PyTorch takes a tensor that is given twice for
+    one input.
+    """
     if isinstance(value, (tuple, list)):
-        return rebuilt(value, [_traced(v, s, declared, extents) for v, s in zip(value, sizes)])
+        parts = [_traced(v, s, declared, extents, seen) for v, s in zip(value, sizes)]
+        return rebuilt(value, parts)
     if isinstance(value, dict):
-        return {k: _traced(v, sizes[k], declared, extents) for k, v in value.items()}
+        return {k: _traced(v, sizes[k], declared, extents, seen) for k, v in value.items()}
     import torch
 
     if isinstance(value, Tensor):
@@ -179,8 +218,19 @@ def _traced(
         declared[id(made)] = value
         return made
     if isinstance(value, np.ndarray):
-        value = torch.from_numpy(np.ascontiguousarray(value))
-    return _enlarged(value, sizes, extents) if isinstance(value, torch.Tensor) else value
+        try:
+            value = torch.from_numpy(np.ascontiguousarray(value))
+        except TypeError:
+            raise FrontendError(
+                f"from_torch: an example input has dtype {value.dtype}, which PyTorch does not have"
+            ) from None
+    if not isinstance(value, torch.Tensor):
+        return value
+    made = _enlarged(value, sizes.sizes, extents)
+    if id(made) in seen:
+        made = made.detach().clone()
+    seen[id(made)] = made
+    return made
 
 
 def _enlarged(value: Any, sizes: Mapping[int, Var], extents: dict[Var, int]) -> Any:
@@ -227,21 +277,6 @@ def leaves(arguments: Any) -> list[Any]:
         if isinstance(value, (tuple, list)):
             stack.extend(reversed(value))
         elif isinstance(value, Mapping):
-            stack.extend(reversed(list(value.values())))
-        else:
-            found.append(value)
-    return found
-
-
-def sizes_in(sizes: Any) -> list[Mapping[int, Var] | None]:
-    """Return the symbolic dimensions of each input, in the order of :func:`leaves`."""
-    found: list[Mapping[int, Var] | None] = []
-    stack = [sizes]
-    while stack:
-        value = stack.pop()
-        if isinstance(value, (tuple, list)):
-            stack.extend(reversed(value))
-        elif isinstance(value, Mapping) and not all(isinstance(k, int) for k in value):
             stack.extend(reversed(list(value.values())))
         else:
             found.append(value)

@@ -14,7 +14,7 @@ from typing import Any
 
 from schedlang.errors import FrontendError, explain, first_line
 from schedlang.expr.nodes import Var
-from schedlang.frontend.torch.examples import Examples, rebuilt
+from schedlang.frontend.torch.examples import Dynamic, Examples, rebuilt
 from schedlang.frontend.torch.lines import line_of_error
 from schedlang.frontend.torch.operators import OPERATORS
 from schedlang.frontend.torch.params import quantized_layer
@@ -101,16 +101,16 @@ def _dims(sizes: Any, dims: dict[Var, Any]) -> Any:
 
     if isinstance(sizes, (tuple, list)):
         return rebuilt(sizes, [_dims(s, dims) for s in sizes])
-    if not isinstance(sizes, Mapping):
+    if isinstance(sizes, Mapping):
+        return {key: _dims(s, dims) for key, s in sizes.items()}
+    if not isinstance(sizes, Dynamic):
         return None
-    if all(isinstance(s, Var) for s in sizes.values()):
-        found = {}
-        for k, size in sizes.items():
-            if size not in dims:
-                dims[size] = Dim(size.name)
-            found[k] = dims[size]
-        return found
-    return {key: _dims(s, dims) for key, s in sizes.items()}
+    found = {}
+    for k, size in sizes.sizes.items():
+        if size not in dims:
+            dims[size] = Dim(size.name)
+        found[k] = dims[size]
+    return found
 
 
 def _check_mode(module: Any) -> None:

@@ -13,7 +13,7 @@ from schedlang.errors import FrontendError, explain, missing_extra
 from schedlang.frontend.imported import Imported
 from schedlang.frontend.names import Names
 from schedlang.frontend.torch.converting import Conversion
-from schedlang.frontend.torch.examples import Examples, examples_of, leaves, sizes_in
+from schedlang.frontend.torch.examples import Examples, examples_of, leaves
 from schedlang.frontend.torch.exporting import check_module, decomposed, exported
 from schedlang.frontend.torch.params import dtype_of, params_of
 
@@ -79,17 +79,17 @@ def _imported(program: Any, examples: Examples) -> Imported:
 def _inputs(program: Any, examples: Examples, names: Names) -> dict[Any, Tensor]:
     """Return a placeholder for each node of an input tensor, in the order of the call."""
     specs = [s for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
-    values, sizes = leaves((examples.args, examples.kwargs)), sizes_in(examples.sizes)
+    values, sizes = leaves((examples.args, examples.kwargs)), leaves(examples.sizes)
     nodes = {node.name: node for node in program.graph.nodes}
     found: dict[Any, Tensor] = {}
-    for spec, value, symbolic in zip(specs, values, sizes):
+    for spec, value, dynamic in zip(specs, values, sizes):
         if type(spec.arg).__name__ != "TensorArgument":
             continue
         node = nodes[spec.arg.name]
         tensor = examples.declared.get(id(value))
         if tensor is None:
             dtype = dtype_of(value.dtype, f"input {node.name}")
-            shape = [(symbolic or {}).get(k, e) for k, e in enumerate(value.shape)]
+            shape = [dynamic.sizes.get(k, e) for k, e in enumerate(value.shape)]
             tensor = placeholder(shape, dtype, name=names.new(node.name))
         elif names.new(tensor.name) != tensor.name:
             raise FrontendError(f"from_torch: two inputs are called {tensor.name}")

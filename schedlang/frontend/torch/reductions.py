@@ -93,6 +93,8 @@ def vector_norm(call: Call, x: Tensor, ord: Any, dim: Any, keepdim: bool) -> Ten
         return topi.sqrt(squares)
     if ord == 1:
         return topi.sum(topi.abs(values), axes, keepdim)
+    if ord == 0:
+        return topi.sum(topi.cast(combined("not_equal", values, 0), call.dtype), axes, keepdim)
     if ord in (float("inf"), float("-inf")):
         fold = topi.max if ord > 0 else topi.min
         return fold(topi.abs(values), axes, keepdim)
