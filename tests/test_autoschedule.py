@@ -21,7 +21,7 @@ from schedlang.autoschedule.plain import plain
 from schedlang.autoschedule.pressure import spill_factor
 from schedlang.autoschedule.problems import problem_of, space_of
 from schedlang.autotune.costs.estimate import estimate
-from schedlang.autotune.record import Trial, Where, machine
+from schedlang.autotune.record import Trial, Where
 from schedlang.autotune.space import Space
 from schedlang.errors import (
     BuildError,
@@ -34,6 +34,7 @@ from schedlang.errors import (
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.simt import simulate
 from schedlang.ir.verify import verify
+from schedlang.runtime.environment import machine
 from tests.cpu_candidates import AVX2, AVX512
 
 GPU = sl.Target("cuda")

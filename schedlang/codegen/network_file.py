@@ -7,10 +7,10 @@ parameters, which ``pack`` makes of arrays by their names.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from textwrap import wrap
 
 from schedlang.codegen.listing import Line, Listing, apart, plain
+from schedlang.codegen.network_storage import Storage
 from schedlang.codegen.numba_cpu import Source
 from schedlang.codegen.numba_file import HELPERS as KERNEL_HELPERS
 from schedlang.codegen.numba_file import argument_checks, helpers_of, imports, options
@@ -41,29 +41,6 @@ def pack(arrays):
         params[start : start + flat.nbytes] = flat.view("uint8")
     return params
 '''
-
-
-@dataclass(frozen=True)
-class ParamPlace:
-    """A parameter of a network, whose elements begin at byte ``start`` of the array of all."""
-
-    name: str
-    start: int
-    dtype: str
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Storage:
-    """The memory of a module beside its arguments, in bytes; ``threads`` counts for each thread.
-
-    ``params`` are the places in ``param_bytes``.
-    """
-
-    params: tuple[ParamPlace, ...] = ()
-    param_bytes: int = 0
-    arena: int = 0
-    threads: int = 0
 
 
 def printable(text: str) -> str:
@@ -176,8 +153,6 @@ def _call(name: str, given: Iterable[str]) -> list[str]:
 
 __all__ = [
     "HELPERS",
-    "ParamPlace",
-    "Storage",
     "network_head",
     "printable",
     "render_network",

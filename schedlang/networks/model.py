@@ -26,6 +26,15 @@ class Model:
 
 
 @dataclass(frozen=True, eq=False)
+class Options:
+    """The options of ``sl.network`` for what it does to the graph."""
+
+    fold: bool = True
+    layouts: bool = True
+    winograd: bool = True
+
+
+@dataclass(frozen=True, eq=False)
 class Recipe:
     """The inputs and results of a network's call, and the overrides of its partition.
 
@@ -109,4 +118,4 @@ def _weights(read: Sequence[Tensor], params: Mapping[Any, Any]) -> dict[Tensor, 
     return found
 
 
-__all__ = ["Model", "Recipe", "check_outputs", "model_of"]
+__all__ = ["Model", "Options", "Recipe", "check_outputs", "model_of"]

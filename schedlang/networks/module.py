@@ -17,8 +17,8 @@ from schedlang.errors import BuildError, CallError, CallTypeError, explain
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.passes.call_stamps import with_call_stamps
 from schedlang.networks.call import Layouts, Memory, pack, started, usable
+from schedlang.networks.data import CallData, ModuleData
 from schedlang.networks.memory import MemoryPlan
-from schedlang.networks.program import CallData, ModuleData
 from schedlang.networks.sized_memory import SizedMemory
 from schedlang.runtime import files, thread_safety
 from schedlang.runtime.advice import advice
