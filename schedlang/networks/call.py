@@ -16,7 +16,7 @@ import numpy as np
 from schedlang.codegen.network_storage import ParamPlace, Storage
 from schedlang.errors import CallError, CallTypeError, nearest
 from schedlang.expr.dtypes import array_dtype
-from schedlang.machine.scratch import ALIGNMENT
+from schedlang.machine.alignment import ALIGNMENT
 from schedlang.networks.sized_memory import SizedMemory
 
 

@@ -29,12 +29,13 @@ from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer
 from schedlang.ir.printer import bytes_text
+from schedlang.machine.alignment import ALIGNMENT, BYTES, aligned
 from schedlang.machine.link import Call, Linked, Place, link
 from schedlang.machine.names import RESERVED, SAVED, identifier
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import INDEX, Array, Load, Num, Reg, Type
 from schedlang.machine.passes.serial import serial
-from schedlang.machine.scratch import ALIGNMENT, BYTES, Scratch, aligned, byte_array, with_scratch
+from schedlang.machine.scratch import Scratch, byte_array, with_scratch
 from schedlang.networks.data import CallData, ModuleData
 from schedlang.networks.memory import MemoryPlan, plan_memory
 from schedlang.networks.roles import Given, KernelCall, Roles, bytes_of, shape_of
