@@ -22,7 +22,7 @@ from schedlang.autotune.model import moves
 from schedlang.autotune.model.groups import groups
 from schedlang.autotune.model.pressure import spill_factor
 from schedlang.autotune.model.problems import problem_of, space_of
-from schedlang.autotune.record import Trial, Where, machine
+from schedlang.autotune.record import Trial, Where
 from schedlang.autotune.space import Space
 from schedlang.errors import (
     BuildError,
@@ -35,6 +35,7 @@ from schedlang.errors import (
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.simt import simulate
 from schedlang.ir.verify import verify
+from schedlang.runtime.environment import machine
 from tests.cpu_candidates import AVX2, AVX512
 
 GPU = sl.Target("cuda")

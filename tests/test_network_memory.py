@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedlang.errors import BuildError
-from schedlang.machine.scratch import aligned
+from schedlang.machine.alignment import aligned
 from schedlang.networks.memory import Lifetime, MemoryPlan, plan_memory
 from tests.conftest import Golden
 

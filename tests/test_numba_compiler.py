@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -143,3 +144,82 @@ def test_storage_on_the_heap_inside_a_parallel_loop() -> None:
     assert "heap_array" in f.source and [g.parallel for g in functions] == [False, True]
     a = np.arange(60_000, dtype="float32").reshape(3, 20_000)
     np.testing.assert_array_equal(f(a), a[:, ::-1] * 2 + 1)
+
+
+# an odd kernel: storage on the heap, whose references numba's runtime counts, or a loop that is
+# left to numba
+ODD = """
+    @njit(**OPTIONS)
+    def plain_kernel(A, B):
+        for i in range(8):
+            store(B, i, load(A, i) * float32(2))
+
+    @njit(**OPTIONS)
+    def row(i, A, B):
+        H = heap_array(8, float32)
+        for j in range(8):
+            store(H, j, load(A, i*8 + j) + float32(1))
+        for j in range(8):
+            store(B, i*8 + j, load(H, 7 - j))
+
+    @njit(parallel=True, **OPTIONS)
+    def heap_kernel(A, B):
+        for i in prange(3):
+            row(int64(i), A, B)
+
+    @njit(parallel=True, **OPTIONS)
+    def left_kernel(A, B):
+        for i in prange(8):
+            store(B, i, load(A, i) + float32(3))
+            store(A, i, float32(0))
+"""
+
+AGAIN = """
+import sys
+from pathlib import Path
+import numpy as np
+import numba
+from numba.core.runtime import rtsys
+from schedlang.runtime.files import load_kernel
+
+a, b = np.arange(24, dtype="float32"), np.zeros(24, "float32")
+path = Path(sys.argv[1])
+
+def kernel(name):
+    found = getattr(load_kernel(path.with_name(f"{name}.py"), name), name)
+    found(a, b)
+    assert sum(found.stats.cache_hits.values()) == 1 and not found.stats.cache_misses
+    return found
+
+plain = kernel("plain_kernel")
+assert b[:8].tolist() == (2 * a[:8]).tolist() and not b[8:].any()
+# neither numba's runtime nor what its compiler imports was needed
+assert not rtsys._init and "numba.np.linalg" not in sys.modules, sys.modules
+kernel("heap_kernel")
+assert b.tolist() == (a.reshape(3, 8)[:, ::-1] + 1).ravel().tolist() and rtsys._init
+kernel("left_kernel")
+assert b[:8].tolist() == list(range(3, 11)) and not a[:8].any()
+
+@numba.njit
+def twice(A, B):
+    plain(A, B)
+    plain(B, A)
+
+# a caller that is compiled now takes the code of the kernel that was loaded
+a[:] = 1
+twice(a, b)
+assert a[:8].tolist() == [4] * 8 and a[8:].all()
+print("done")
+"""
+
+
+def test_a_process_that_loads_machine_code_prepares_no_compiler(tmp_path: Path) -> None:
+    head = "from schedlang.intrinsics.cpu import heap_array\n"
+    a, b = np.zeros((2, 24), "float32")
+    for entry in ("plain_kernel", "heap_kernel", "left_kernel"):
+        getattr(loaded(tmp_path, head + dedent(ODD), entry), entry)(a, b)
+    done = subprocess.run(
+        [sys.executable, "-c", AGAIN, tmp_path / "plain_kernel.py"], capture_output=True,
+        text=True, timeout=500,
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stdout.strip() == "done", done.stdout + done.stderr

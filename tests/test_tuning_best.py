@@ -474,11 +474,9 @@ def test_an_empty_result_gives_advice(database: Database) -> None:
 def test_the_packaged_database_is_used_after_the_users(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import schedlang.autotune.best as module
-
     assert all(database.problems == [] for database in packaged())
     monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(module, "_PACKAGED", tmp_path / "data")
+    monkeypatch.setattr("schedlang.runtime.tuning_files._PACKAGED", tmp_path / "data")
     assert packaged() == []
     (tmp_path / "data").mkdir()
     g = product()

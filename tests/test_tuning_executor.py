@@ -23,7 +23,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.autotune.database import Database
-from schedlang.autotune.record import Trial, versions
+from schedlang.autotune.record import Trial
 from schedlang.autotune.run import run
 from schedlang.autotune.runner import machine, remote
 from schedlang.autotune.runner.measure import Job
@@ -32,6 +32,7 @@ from schedlang.autotune.runner.sandbox import Broken, OracleTimeout
 from schedlang.autotune.runner.task import Limits
 from schedlang.autotune.search import Random
 from schedlang.errors import DatabaseWarning, TuningError
+from schedlang.runtime.environment import versions
 from tests.hostile_worker import COMMAND
 from tests.tuning import (
     InOrder,

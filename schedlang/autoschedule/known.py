@@ -14,7 +14,7 @@ from schedlang.autotune.database import Database
 from schedlang.autotune.knobs import Rejected
 from schedlang.autotune.model.problems import space_of
 from schedlang.autotune.model.rename import renamed
-from schedlang.autotune.record import UNTUNED, Where, machine
+from schedlang.autotune.record import UNTUNED, Where
 from schedlang.autotune.records.distance import differences, distance
 from schedlang.autotune.records.entry import Entry
 from schedlang.autotune.records.replay import replay
@@ -26,6 +26,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import SchedlangError
 from schedlang.ir.verify import verify
 from schedlang.lowering.lower import lower_state
+from schedlang.runtime.environment import machine
 from schedlang.schedule.schedule import Schedule, empty_schedule
 from schedlang.target import Target
 from schedlang.version import __version__

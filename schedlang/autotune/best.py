@@ -22,13 +22,13 @@ from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import SchedlangError, TuningError
 from schedlang.runtime.evaluate import duration
+from schedlang.runtime.tuning_files import packaged_files
 from schedlang.schedule.schedule import Schedule, empty_schedule
 from schedlang.schedule.starting_steps import STARTER
 from schedlang.target import Target
 
 # the most schedules of other extents that are replayed and lowered in search of one that fits
 _MOST_REPLAYED = 8
-_PACKAGED = Path(__file__).parent / "data"
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Best:
 
 def packaged(op: str = "") -> list[Database]:
     """Return the databases that come with schedlang, of the computation ``op`` alone if given."""
-    return [Database(path, op) for path in sorted(_PACKAGED.glob("*.jsonl"))]
+    return [Database(path, op) for path in packaged_files()]
 
 
 def best(

@@ -20,7 +20,7 @@ from schedlang.autotune.text import one_line
 from schedlang.compute.rename import Names, names_of
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import BuildError, SchedlangError, TuningError, first_line
-from schedlang.runtime.files import cache_folder
+from schedlang.runtime.tuning_files import own_file
 
 # bytes before the read offset that are compared to tell whether the file was replaced
 _TAIL = 1024
@@ -308,7 +308,7 @@ def _no_news(trial: Trial, known: Trial) -> bool:
 def _path(path: Union[str, os.PathLike[str], None]) -> Path:
     if path is None:
         try:
-            return cache_folder() / "tuning.jsonl"
+            return own_file()
         except BuildError as error:
             raise TuningError(str(error)) from None
     if not isinstance(path, (str, os.PathLike)):

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from schedlang.autotune.knobs import Decision
@@ -16,8 +13,8 @@ from schedlang.compute.data import structure
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import SchedlangError
 from schedlang.runtime import nvidia
+from schedlang.runtime.environment import machine, versions
 from schedlang.target import Target
-from schedlang.version import __version__
 
 NO_GPU = "no GPU"
 # the detail of a time that has no undisturbed sample
@@ -157,44 +154,6 @@ def machine_for(target: Target) -> str:
         return name.decode() if isinstance(name, bytes) else str(name)
     except SchedlangError:
         return NO_GPU
-
-
-def machine() -> str:
-    """Return the processor, the cores that this process may use, and its threads if not equal."""
-    named = f"{_processor()}, {cores()} cores"
-    return named if threads() == cores() else f"{named}, {threads()} threads"
-
-
-@lru_cache(maxsize=1)
-def _processor() -> str:
-    name = platform.processor() or platform.machine()
-    if os.path.exists("/proc/cpuinfo"):
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            lines = (line for line in file if line.startswith("model name"))
-            name = next(lines, f": {name}").partition(":")[2].strip()
-    return name
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
-def threads() -> int:
-    """Return the threads of a parallel kernel: ``NUMBA_NUM_THREADS``, or one per core."""
-    number = os.environ.get("NUMBA_NUM_THREADS", "")
-    return int(number) if number.isascii() and number.isdigit() and int(number) else cores()
-
-
-@lru_cache(maxsize=1)
-def versions() -> tuple[tuple[str, str], ...]:
-    """Return the versions of the packages that the speed of a kernel depends on."""
-    from importlib.metadata import version
-
-    found: dict[str, Any] = {"schedlang": __version__}
-    found |= {name: version(name) for name in ("llvmlite", "numba")}
-    return tuple(sorted(found.items()))
 
 
 def canonical(data: Any) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from textwrap import wrap
 
 from schedlang.codegen.listing import Line, Listing, apart, plain
+from schedlang.codegen.network_storage import Storage
 from schedlang.codegen.numba_cpu import Source
 from schedlang.codegen.numba_file import HELPERS as KERNEL_HELPERS
 from schedlang.codegen.numba_file import argument_checks, helpers_of, imports, options, shape_source
@@ -70,16 +71,6 @@ def pack(arrays):
 
 
 @dataclass(frozen=True)
-class ParamPlace:
-    """A parameter of a network, whose elements begin at byte ``start`` of the array of all."""
-
-    name: str
-    start: int
-    dtype: str
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class Between:
     """An array between calls whose place depends on sizes.
 
@@ -89,19 +80,6 @@ class Between:
     buffer: Buffer
     first: int
     last: int
-
-
-@dataclass(frozen=True)
-class Storage:
-    """The memory of a module beside its arguments, in bytes; ``threads`` counts for each thread.
-
-    ``params`` are the places in ``param_bytes``.
-    """
-
-    params: tuple[ParamPlace, ...] = ()
-    param_bytes: int = 0
-    arena: int = 0
-    threads: int = 0
 
 
 def printable(text: str) -> str:
@@ -256,8 +234,6 @@ def _call(name: str, given: Iterable[str]) -> list[str]:
 __all__ = [
     "HELPERS",
     "Between",
-    "ParamPlace",
-    "Storage",
     "network_head",
     "printable",
     "render_network",

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from math import prod
 
 from schedlang.analysis.points import Counter, Loops
-from schedlang.autotune.record import cores
 from schedlang.compute.tensor import Tensor
 from schedlang.diagnostics.sites import Site, accesses, extent_of, name_of, sites
 from schedlang.expr.dtypes import itemsize
@@ -22,6 +21,7 @@ from schedlang.ir.offsets import flat, lane_step
 from schedlang.ir.printer import expr_text
 from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.loops.sums import keep_sums
+from schedlang.runtime.environment import cores
 from schedlang.target import Target
 
 # the share of a nest's iterations from which on a statement matters

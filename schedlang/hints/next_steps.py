@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.autotune.record import cores
 from schedlang.diagnostics.spills import guarded, spills
 from schedlang.diagnostics.strides import strided
 from schedlang.errors import CallTypeError, SchedlangError, explain
@@ -17,6 +16,7 @@ from schedlang.hints.predicted import Prediction, predicted
 from schedlang.ir.nest import Nest
 from schedlang.ir.verify import report
 from schedlang.lowering.lower import lower_state
+from schedlang.runtime.environment import cores
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from schedlang.analysis.cost import ScheduleCost, cost
-from schedlang.autotune.record import cores
 from schedlang.counting.records import Counts
 from schedlang.errors import SchedlangError, first_line
 from schedlang.hints.candidate import MEANINGS, Candidate
@@ -29,6 +28,7 @@ from schedlang.plot.subject import Subject, subjects
 from schedlang.plot.timeline import stores_of
 from schedlang.plot.touches import Touches, touches
 from schedlang.runtime.counted import Call, known_counts
+from schedlang.runtime.environment import cores
 from schedlang.target import Target
 
 # pictures: the runs of statements that are followed, the elements of a panel, and the panels

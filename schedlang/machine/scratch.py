@@ -15,6 +15,7 @@ from typing import Optional, TypeGuard, Union
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Var
 from schedlang.ir.nodes import Buffer, changed
+from schedlang.machine.alignment import BYTES, aligned
 from schedlang.machine.names import Names
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
@@ -35,10 +36,6 @@ from schedlang.machine.nodes import (
     walk,
 )
 
-# arrays begin at multiples of this many bytes, the length of a cache line
-ALIGNMENT = 64
-BYTES = "uint8"
-
 
 @dataclass(frozen=True)
 class Scratch:
@@ -51,15 +48,6 @@ class Scratch:
     nest: MachineNest
     shared: int
     per_thread: int
-
-
-def aligned(size: int) -> int:
-    """Return ``size`` bytes rounded up to whole cache lines.
-
-    >>> aligned(0), aligned(1), aligned(64), aligned(65)
-    (0, 64, 64, 128)
-    """
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def byte_array(name: str, size: Union[int, Var]) -> Array:
@@ -282,4 +270,4 @@ def _apart(body: Body, given: Sequence[Array]) -> Body:
     return (Hint("apart", tuple(given)), *body)
 
 
-__all__ = ["ALIGNMENT", "BYTES", "Scratch", "aligned", "byte_array", "with_scratch"]
+__all__ = ["Scratch", "byte_array", "with_scratch"]

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.codegen.network_file import ParamPlace, Storage
+from schedlang.codegen.network_storage import ParamPlace, Storage
 from schedlang.errors import CallError, CallTypeError, nearest
 from schedlang.expr.dtypes import array_dtype
-from schedlang.machine.scratch import ALIGNMENT
+from schedlang.machine.alignment import ALIGNMENT
 from schedlang.networks.sized_memory import SizedMemory
 
 
@@ -37,7 +37,7 @@ def pack(storage: Storage, arrays: Mapping[str, Any]) -> np.ndarray:
     Other arrays are left out. Raises :class:`~schedlang.errors.CallError` for one that is missing
     or has another shape, and :class:`~schedlang.errors.CallTypeError` for another dtype.
 
-    >>> from schedlang.codegen.network_file import ParamPlace
+    >>> from schedlang.codegen.network_storage import ParamPlace
     >>> places = (ParamPlace("w", 0, "float32", (2,)), ParamPlace("b", 64, "int8", (1,)))
     >>> found = pack(Storage(places, 128), {"w": np.ones(2, "float32"), "b": np.ones(1, "int8")})
     >>> found[:8].view("float32"), found[64]

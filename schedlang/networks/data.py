@@ -1,20 +1,62 @@
-"""The data of a module as JSON values, so that it can be stored beside its text."""
+"""The data of a module, also as JSON values, so that it can be stored beside its text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Optional
 
-from schedlang.codegen.network_file import ParamPlace, Storage
+from schedlang.codegen.network_storage import ParamPlace, Storage
 from schedlang.errors import BuildError
 from schedlang.networks.memory import Lifetime, MemoryPlan, Placed
-from schedlang.networks.program import CallData, ModuleData
 from schedlang.networks.sized_memory import SizedMemory
 from schedlang.runtime.parameters import Parameter, Signature
 from schedlang.target import Target
 
+if TYPE_CHECKING:
+    from schedlang.machine.nest import MachineNest
+
 FORMAT = 1
+
+
+@dataclass(frozen=True)
+class CallData:
+    """A call in a module: the part, its function, and the lines of that in the source.
+
+    ``lines`` are the first and the last one, from 1 on, of the kernel's functions. Calls of equal
+    kernels have the same ones.
+    """
+
+    name: str
+    function: str
+    lines: tuple[int, int]
+    stages: tuple[str, ...] = ()
+    layers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ModuleData:
+    """The data of a module: its text, and what a call of it needs.
+
+    ``entry`` is the function that runs, and ``public`` the one that a file offers. ``serial_text``
+    is the text without parallel loops, empty if there are none. The memory between calls is as
+    ``plan`` says, or, if it depends on the sizes of a call, as ``sized`` does. ``machine`` is the
+    linked nest, which only the process that linked it has, and those that it was pickled for.
+    """
+
+    public: str
+    target: Target
+    entry: str
+    text: str
+    serial_text: str
+    signature: Signature
+    storage: Storage
+    plan: Optional[MemoryPlan]
+    calls: tuple[CallData, ...]
+    fastmath: bool = False
+    sized: Optional[SizedMemory] = None
+    machine: Optional[MachineNest] = field(default=None, compare=False)
+
 
 
 def to_data(data: ModuleData) -> dict[str, Any]:
@@ -94,4 +136,4 @@ def _tuples(value: Any) -> Any:
     return value
 
 
-__all__ = ["FORMAT", "from_data", "to_data"]
+__all__ = ["FORMAT", "CallData", "ModuleData", "from_data", "to_data"]

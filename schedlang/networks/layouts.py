@@ -24,7 +24,6 @@ from schedlang.networks.blocks import (
     Block,
     Blocked,
     is_clean,
-    is_long,
     lone_axis,
     may_be_rewritten,
     splits_of,

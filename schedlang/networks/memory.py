@@ -14,7 +14,7 @@ from typing import Optional
 
 from schedlang.errors import BuildError
 from schedlang.ir.printer import bytes_text
-from schedlang.machine.scratch import aligned
+from schedlang.machine.alignment import aligned
 from schedlang.markup.columns import aligned as in_columns
 
 # the most calls whose lifetimes are drawn beside the table

@@ -26,6 +26,15 @@ class Model:
 
 
 @dataclass(frozen=True, eq=False)
+class Options:
+    """The options of ``sl.network`` for what it does to the graph."""
+
+    fold: bool = True
+    layouts: bool = True
+    winograd: bool = True
+
+
+@dataclass(frozen=True, eq=False)
 class Recipe:
     """The inputs and results of a network's call, and the overrides of its partition.
 
@@ -130,4 +139,4 @@ def _weights(read: Sequence[Tensor], params: Mapping[Any, Any] | None) -> dict[T
     return found
 
 
-__all__ = ["Model", "Recipe", "check_outputs", "model_of"]
+__all__ = ["Model", "Options", "Recipe", "check_outputs", "model_of"]

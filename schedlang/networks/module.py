@@ -6,30 +6,28 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from schedlang.codegen.numba_cpu import source_of
-from schedlang.codegen.numba_file import render_functions
 from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BuildError, CallError, CallTypeError, explain
-from schedlang.machine.nest import MachineNest
-from schedlang.machine.passes.call_stamps import with_call_stamps
 from schedlang.networks.call import Layouts, Memory, pack, started, usable
+from schedlang.networks.data import CallData, ModuleData
 from schedlang.networks.memory import MemoryPlan
-from schedlang.networks.program import CallData, ModuleData
 from schedlang.networks.sized_memory import SizedMemory
 from schedlang.runtime import files, thread_safety
 from schedlang.runtime.advice import advice
 from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.built import numba_types
-from schedlang.runtime.c_kernel import c_function, c_types, library
 from schedlang.runtime.checked import checked_arguments, flat_arguments
 from schedlang.runtime.fast_call import fast_call
 from schedlang.runtime.parameters import Binder, Signature
 from schedlang.runtime.starts import interpreted, one_at_a_time
 from schedlang.target import Target
+
+if TYPE_CHECKING:
+    from schedlang.machine.nest import MachineNest
 
 
 class NetworkModule:
@@ -225,6 +223,10 @@ class NetworkModule:
         Each run writes ``times``, of int64: the ticks of the clock at its start and after each of
         :attr:`calls`. The copy is compiled when this is first called.
         """
+        from schedlang.codegen.numba_cpu import source_of
+        from schedlang.codegen.numba_file import render_functions
+        from schedlang.machine.passes.call_stamps import with_call_stamps
+
         nest = with_call_stamps(self.machine_nest)
         kind = self.target.kind
         source = source_of(nest, self.name)
@@ -264,6 +266,8 @@ class NetworkModule:
                 thread_safety.note_openmp()
             import ctypes
 
+            from schedlang.runtime.c_kernel import c_function, c_types, library
+
             kinds = [*c_types(self._data.signature), *[ctypes.c_void_p] * len(self._behind())]
             return c_function(getattr(library(path, self._data.fastmath), entry), kinds)
         called = {call.function for call in self._data.calls}
@@ -295,6 +299,8 @@ class NetworkModule:
         if alone or self.target.kind == "python" or not self._data.storage.threads:
             return lambda: 1
         if self.target.kind == "c":
+            from schedlang.runtime.c_kernel import library
+
             of_openmp = library(self._path, self._data.fastmath).omp_get_max_threads
             return lambda: cast(int, of_openmp())
         from numba import config

@@ -1,20 +1,22 @@
-"""``network``: a graph of stages as one module of fused kernels that one call runs."""
+"""``network``: a graph of stages as one module of fused kernels that one call runs.
+
+A network that the cache folder has runs without its parts. What makes them and what compiles is
+imported when they are asked for.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schedlang.autotune.database import Database
-from schedlang.autotune.runner.task import Limits
-from schedlang.compute.data import Graph
+from schedlang.compute.data import Graph, to_data
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor, check_name, declared
 from schedlang.errors import CallTypeError, NetworkError
@@ -22,27 +24,33 @@ from schedlang.ir.printer import bytes_text
 from schedlang.markup.text import printable
 from schedlang.networks.cache import cache_key, cached, store
 from schedlang.networks.call import weight_in
-from schedlang.networks.kernels import PartKernel, Source, kernel_of, part_kernels
-from schedlang.networks.layouts import blocked_layouts
+from schedlang.networks.data import ModuleData
 from schedlang.networks.memory import MemoryPlan
-from schedlang.networks.model import Recipe, check_outputs, model_of
+from schedlang.networks.model import Options, Recipe, check_outputs, model_of
 from schedlang.networks.module import NetworkModule
 from schedlang.networks.overrides import fuse_groups, named_stages
-from schedlang.networks.partition import Partition, equal_parts, partition
-from schedlang.networks.prepare import Prepared, prepare
-from schedlang.networks.profile import NetworkProfile, profile
-from schedlang.networks.program import KernelCall, ModuleData, module_data
-from schedlang.networks.progress import Setting
-from schedlang.networks.saving import load_saved, save
+from schedlang.networks.saving import save
+from schedlang.networks.sources import Found, OfFolder, OfGraph, OfModel, Source
 from schedlang.networks.structure import filled
-from schedlang.networks.tuning import NetworkTuning, Work, tune
-from schedlang.networks.winograd import with_winograd
+from schedlang.networks.weights import weight_array
 from schedlang.target import Target, or_emulator
+
+if TYPE_CHECKING:
+    from schedlang.autotune.database import Database
+    from schedlang.autotune.runner.task import Limits
+    from schedlang.networks.kernels import PartKernel
+    from schedlang.networks.kernels import Source as Trials
+    from schedlang.networks.partition import Partition
+    from schedlang.networks.prepare import Prepared
+    from schedlang.networks.profile import NetworkProfile
+    from schedlang.networks.program import KernelCall
+    from schedlang.networks.progress import Setting
+    from schedlang.networks.tuning import NetworkTuning
 
 
 def network(
     outputs: Any, params: Mapping[Any, Any] | None = None, target: Target | str | None = None,
-    name: str = "network", database: Source = None, cut: Sequence[str] = (),
+    name: str = "network", database: Trials = None, cut: Sequence[str] = (),
     fuse: Sequence[Sequence[str]] = (), fold: bool = True, layouts: bool = True,
     winograd: bool = True, flush_denormals: bool = True,
 ) -> Network:  # fmt: skip
@@ -85,26 +93,19 @@ def network(
     """
     model = model_of(outputs, params)
     check_outputs(model.outputs)
-    where = or_emulator(Target.of(target))
-    on_cpu = not where.is_gpu
-
-    def rewritten(
-        outputs: tuple[Tensor, ...], weights: Collection[Tensor]
-    ) -> tuple[Tensor, ...]:  # fmt: skip
-        if layouts and on_cpu:
-            outputs = blocked_layouts(outputs, weights, where).outputs
-        if winograd and on_cpu:
-            outputs = with_winograd(outputs, weights).outputs
-        return outputs
-
-    prepared = prepare(model.outputs, model.params, fold, rewritten)
-    divided = partition(prepared.outputs, cut, fuse, layers=model.layers)
     recipe = Recipe(
         check_name(name, "a network"), model.inputs, dict(model.layers),
         tuple(named_stages("cut", cut)), tuple(map(tuple, fuse_groups(fuse))), model.structure,
         bool(flush_denormals),
     )  # fmt: skip
-    return Network(recipe, prepared, divided, where, database)
+    arrays = {tensor: weight_array(tensor, value) for tensor, value in model.params.items()}
+    source = OfModel(recipe, model.outputs, arrays, Options(fold, layouts, winograd))
+    where = or_emulator(Target.of(target))
+    made = Network(source, where, database)
+    if where.is_gpu or not source.is_known(where, database):
+        # what does not fit is an error now
+        made._divided()
+    return made
 
 
 class Network:
@@ -123,24 +124,31 @@ class Network:
     """
 
     def __init__(
-        self, recipe: Recipe, prepared: Prepared, divided: Partition, target: Target,
-        database: Source = None, steps: Mapping[str, str] | None = None,
+        self, source: Source, target: Target, database: Trials = None,
+        steps: Mapping[str, str] | None = None, origins: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
-        self.recipe = recipe
-        self.prepared = prepared
-        self.partition = divided
         self.target = target
         self.database = database
-        self._steps = steps
+        self._source = source
+        # the schedules of kernels that were saved, and where these came from
+        self._steps, self._origins = steps, origins or {}
         self._lock = RLock()
+        self._parts: tuple[Prepared, Partition] | None = None
         self._kernels: tuple[PartKernel, ...] | None = None
         self._data: ModuleData | None = None
         self._module: NetworkModule | None = None
+        # the key of the data in the cache folder, once they are there
+        self._key: str | None = None
         self._values: dict[Tensor, np.ndarray] | None = None
 
     @property
     def name(self) -> str:
-        return self.recipe.name
+        return self._source.name
+
+    @property
+    def recipe(self) -> Recipe:
+        """The inputs and results of a call, and the overrides of the partition."""
+        return self._source.recipe
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -152,10 +160,30 @@ class Network:
         return self.prepared.outputs
 
     @property
+    def prepared(self) -> Prepared:
+        """What is computed ahead of all calls, and what was folded."""
+        return self._divided()[0]
+
+    @property
+    def partition(self) -> Partition:
+        """The parts of the network, each of which is a kernel."""
+        return self._divided()[1]
+
+    def _divided(self) -> tuple[Prepared, Partition]:
+        with self._lock:
+            if self._parts is None:
+                self._parts = self._source.divided(self.target)
+                if self._module is not None:
+                    self._keep_only(self._module)
+            return self._parts
+
+    @property
     def kernels(self) -> tuple[PartKernel, ...]:
         """The kernels in the order of their first parts, scheduled but not yet compiled."""
         with self._lock:
             if self._kernels is None:
+                from schedlang.networks.kernels import part_kernels
+
                 self._kernels = part_kernels(
                     self.partition.parts, self.target, self.database, self._steps
                 )
@@ -180,36 +208,68 @@ class Network:
     def module(self) -> NetworkModule:
         """The module that a call runs. Its weights are computed when it is first asked for."""
         with self._lock:
+            data = self._linked()
             if self._module is None:
-                self._module = NetworkModule(self._linked(), self.weights)
+                self._module = NetworkModule(data, self.weights)
                 self._keep_only(self._module)
+                self._store_start(self._module)
             return self._module
+
+    def _started(self) -> bool:
+        """Take the module that an earlier process made, if the cache folder has it."""
+        found = None
+        if not self.target.is_gpu:
+            found = self._source.found(self.target, self.database)
+        if found is None:
+            return False
+        self._data, self._key = found.data, found.key
+        self._module = NetworkModule(found.data, found.params)
+        if self._parts is not None:
+            self._keep_only(self._module)
+        return True
+
+    def _store_start(self, module: NetworkModule) -> None:
+        """Let other processes find ``module`` without its parts."""
+        if self.target.is_gpu:
+            return
+        if self._key is None:
+            self._key = self._cache_key()
+            store(self._key, module.data)
+        made = Found(self._key, module.data, module.params)
+        self._source = self._source.stored(self.target, self.database, made, self._read())
 
     def _keep_only(self, module: NetworkModule) -> None:
         """Replace the arrays of weights by views of those of ``module``, which has copies."""
+        assert self._parts is not None
+        prepared, divided = self._parts
         places = module.data.storage.params
-        self._values = {
-            t: weight_in(module.params, place) for t, place in zip(self._weights(), places)
-        }
-        if not self.prepared.computed:
-            self.prepared = replace(
-                self.prepared, params={t: self._values[t] for t in self.prepared.params}, given={}
-            )
+        self._values = {t: weight_in(module.params, p) for t, p in zip(self._read(), places)}
+        params = {t: self._values[t] for t in prepared.params}
+        self._parts = replace(prepared, params=params, given={}, kept=self._values), divided
 
     @property
     def weights(self) -> dict[str, np.ndarray]:
         """The arrays of all weights that the module reads, by their names in its source."""
-        places = self._linked().storage.params
-        return {place.name: array for place, array in zip(places, self._weights().values())}
+        with self._lock:
+            places = self._linked().storage.params
+            if self._module is not None:
+                return {place.name: weight_in(self._module.params, place) for place in places}
+            return {place.name: array for place, array in zip(places, self._weights().values())}
 
     def _weights(self) -> dict[Tensor, np.ndarray]:
         """Return the arrays of the weights, in the order in which the module has them."""
         with self._lock:
+            prepared, _ = self._divided()
             if self._values is None:
-                self._values = self.prepared.values()
-            # that is the order in which its calls read them
-            read = dict.fromkeys(t for part in self.partition.parts for t in part.reads)
-            return {t: self._values[t] for t in read if t in self._values}
+                self._values = prepared.values()
+            return {t: self._values[t] for t in self._read()}
+
+    def _read(self) -> list[Tensor]:
+        """Return the weights in the order in which calls read them, which is that of the module."""
+        prepared, divided = self._divided()
+        known = {*prepared.params, *prepared.computed}
+        read = dict.fromkeys(t for part in divided.parts for t in part.reads)
+        return [t for t in read if t in known]
 
     @property
     def source(self) -> str:
@@ -220,7 +280,7 @@ class Network:
         if "out" in named:
             named = self._with_outputs(**named)
         found = self.module(*args, **named)
-        return filled(self.recipe.structure, found if isinstance(found, tuple) else (found,))
+        return filled(self._source.structure, found if isinstance(found, tuple) else (found,))
 
     def _with_outputs(self, out: Any, **named: Any) -> dict[str, Any]:
         """Return named arguments with those of ``out`` by the names of the outputs."""
@@ -256,6 +316,9 @@ class Network:
         Raises :class:`~schedlang.errors.TuningError` for options that do not fit. A kernel for
         which no candidate works keeps its schedule, and the result says why.
         """
+        from schedlang.networks.partition import equal_parts
+        from schedlang.networks.tuning import Work, tune
+
         works = [
             Work(same[0].name, same[0].group.outputs, tuple(part.name for part in same))
             for same in equal_parts(self.partition.parts)
@@ -268,7 +331,8 @@ class Network:
         with self._lock:
             if where is not None:
                 self.database = where
-            self._kernels = self._data = self._module = self._steps = None
+            self._source, self._origins = self._source.without_steps(), {}
+            self._kernels = self._data = self._module = self._steps = self._key = None
         return found
 
     def profile(self, *args: Any, repeat: int = 5) -> NetworkProfile:
@@ -288,6 +352,8 @@ class Network:
         >>> [kernel.name for kernel in found.kernels], found.seconds > 0
         (['double'], True)
         """
+        from schedlang.networks.profile import profile
+
         self._whole()
         return profile(self.module, self.partition.parts, args, repeat)
 
@@ -302,23 +368,18 @@ class Network:
         The folder appears complete or not at all. Raises :class:`~schedlang.errors.NetworkError`
         for one that exists already, and for a network that is not for ``target="cpu"``.
         """
-        steps = {kernel.name: kernel.schedule.to_json() for kernel in self.kernels}
-        return save(folder, self.recipe, self.outputs, self._whole(), self._weights(), steps)
+        data, weights = self._whole(), self._weights()
+        return save(folder, self.recipe, self.outputs, data, weights, *self._schedules())
 
     def _linked(self) -> ModuleData:
         """Return the data of the module, from the cache folder if it was built before."""
         with self._lock:
-            if self._data is None:
-                recipe = self.recipe
-                about = [
-                    recipe.name, dict(recipe.layers), recipe.cut, recipe.fuse,
-                    recipe.flush_denormals, self._steps, self._arguments(),
-                ]  # fmt: skip
-                used = None if self._steps is None else ()
-                key = cache_key(self.outputs, about, self.target, self.database, used)
+            if self._data is None and not self._started():
+                key = self._cache_key()
                 self._data = cached(key, self.target)
                 if self._data is None:
                     store(key, self._whole())
+                self._key = key
             assert self._data is not None
             return self._data
 
@@ -329,19 +390,36 @@ class Network:
         inputs = [places.get(t, declared(t)) for t in self.inputs]
         return [inputs, [places[t] for t in (*self.prepared.params, *self.prepared.computed)]]
 
+    def _cache_key(self) -> str:
+        """Return the key of the data of the module in the cache folder."""
+        recipe = self.recipe
+        about = [
+            to_data(self.outputs), recipe.name, dict(recipe.layers), recipe.cut, recipe.fuse,
+            recipe.flush_denormals, self._steps, self._origins, self._arguments(),
+        ]  # fmt: skip
+        return cache_key(about, self.target, self.database, None if self._steps is None else ())
+
     def _whole(self) -> ModuleData:
         """Return the data of the module with its machine nest."""
         with self._lock:
             if self._data is None or self._data.machine is None:
+                from schedlang.networks.program import module_data
+
                 weights = [*self.prepared.params, *self.prepared.computed]
                 self._data = module_data(
                     self.name, self.inputs, self.outputs, weights, self._calls(), self.target,
                     flush_denormals=self.recipe.flush_denormals,
                 )  # fmt: skip
-                self._module = None
+                self._key = None
+                if self._module is not None:
+                    # a module of the same parts has the same weights
+                    self._module = NetworkModule(self._data, self._module.params)
             return self._data
 
     def _calls(self) -> list[KernelCall]:
+        from schedlang.networks.kernels import kernel_of
+        from schedlang.networks.program import KernelCall
+
         kernels = kernel_of(self.kernels)
         found = []
         for part in self.partition.parts:
@@ -350,20 +428,28 @@ class Network:
             found.append(
                 KernelCall(
                     part.name, kernel.machine_nest, kernel.signature, (*part.reads, *part.writes),
-                    part.stages, part.layers, made.note or made.origin,
+                    part.stages, part.layers, self._origin(made),
                 )
             )  # fmt: skip
         return found
 
-    def __reduce__(self) -> Any:
+    def _schedules(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the steps of each kernel as JSON, and where they come from."""
         steps = {kernel.name: kernel.schedule.to_json() for kernel in self.kernels}
+        return steps, {kernel.name: self._origin(kernel) for kernel in self.kernels}
+
+    def _origin(self, kernel: PartKernel) -> str:
+        """Return where the schedule of a kernel comes from, or came from when it was saved."""
+        return self._origins.get(kernel.name, "") or kernel.note or kernel.origin
+
+    def __reduce__(self) -> Any:
         # with the inputs that no output reads, which a call takes, too
         tensors, weights = (*self.outputs, *self.inputs), self._weights()
         places = {t: k for k, t in enumerate(placeholders(tensors))}
         recipe = replace(self.recipe, inputs=())
         return _unpickled, (
             Graph(tensors), len(self.outputs), recipe, [places[t] for t in self.inputs],
-            {places[t]: array for t, array in weights.items()}, self.target, steps,
+            {places[t]: array for t, array in weights.items()}, self.target, *self._schedules(),
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -372,6 +458,8 @@ class Network:
         return f"<Network {printable(self.name)}({given}) -> {made} for {self.target.kind}>"
 
     def __str__(self) -> str:
+        from schedlang.networks.partition import equal_parts
+
         weights = [*self.prepared.params, *self.prepared.computed]
         size = bytes_text(sum(self.partition.bytes_of(t) for t in weights))
         kernels = len(equal_parts(self.partition.parts))
@@ -401,29 +489,25 @@ def load(folder: str | os.PathLike[str], target: Target | str | None = None) -> 
     >>> again.partition.parts[0].name, again.weights["w"].tolist()
     ('scaled', [3.0, 3.0, 3.0, 3.0])
     """
-    found = load_saved(folder)
-    return _again(found.recipe, found.outputs, found.weights, or_emulator(Target.of(target)),
-                  found.steps)  # fmt: skip
-
-
-def _again(
-    recipe: Recipe, outputs: tuple[Tensor, ...], weights: Mapping[Tensor, np.ndarray],
-    target: Target, steps: Mapping[str, str],
-) -> Network:  # fmt: skip
-    """Return a network whose graph was prepared before."""
-    prepared = prepare(outputs, weights, fold=False)
-    divided = partition(prepared.outputs, recipe.cut, recipe.fuse, layers=recipe.layers)
-    return Network(recipe, prepared, divided, target, steps=steps)
+    source = OfFolder(folder)
+    where, head = or_emulator(Target.of(target)), source.head
+    made = Network(source, where, None, head.steps, head.origins)
+    if not made._started():
+        # what is wrong with the folder is an error now
+        made._divided()
+    return made
 
 
 def _unpickled(
     graph: Graph, outputs: int, recipe: Recipe, inputs: Sequence[int],
     weights: Mapping[int, np.ndarray], target: Target, steps: Mapping[str, str],
+    origins: Mapping[str, str],
 ) -> Network:  # fmt: skip
     read = placeholders(graph.tensors)
     arrays = {read[k]: array for k, array in weights.items()}
     recipe = replace(recipe, inputs=tuple(read[k] for k in inputs))
-    return _again(recipe, tuple(graph.tensors[:outputs]), arrays, target, steps)
+    source = OfGraph(recipe, tuple(graph.tensors[:outputs]), arrays)
+    return Network(source, target, None, steps, origins)
 
 
 __all__ = ["Network", "load", "network"]

@@ -5,28 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
 from schedlang.autoschedule.scheduler import autoschedule
-from schedlang.compute.arrays import as_numpy
 from schedlang.compute.extraction import extracted, name_of
 from schedlang.compute.graph import operations, placeholders
 from schedlang.compute.reference import reference
-from schedlang.compute.tensor import (
-    ComputeOp,
-    Operation,
-    PlaceholderOp,
-    Tensor,
-    declared,
-    shape_text,
-)
+from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from schedlang.compute.work import flops, of_point
-from schedlang.errors import NetworkError, explain
 from schedlang.networks.ahead import in_order, in_scans, known_tensors
 from schedlang.networks.dataflow import COPY, kind_of
 from schedlang.networks.folding import Folded, folded
+from schedlang.networks.weights import contiguous, weight_array
 from schedlang.runtime.build import build
 from schedlang.state.initial import stage_names
 
@@ -43,7 +35,8 @@ class Prepared:
     their own. ``inputs`` are the placeholders that each call passes. ``params`` are the given
     weights that ``outputs`` still read, with their arrays. ``computed`` are placeholders for
     weights that are computed ahead, each with the tensor that computes it from ``given``, the given
-    weights that these need. ``folded`` says which scales went into weights.
+    weights that these need. ``folded`` says which scales went into weights. ``kept`` has all of
+    these arrays if they are elsewhere already; nothing is computed from ``given`` then.
     """
 
     outputs: tuple[Tensor, ...]
@@ -52,11 +45,12 @@ class Prepared:
     computed: Mapping[Tensor, Tensor] = field(repr=False)
     given: Mapping[Tensor, np.ndarray] = field(repr=False)
     folded: tuple[Folded, ...] = ()
+    kept: Optional[Mapping[Tensor, np.ndarray]] = field(default=None, repr=False)
 
     def values(self) -> dict[Tensor, np.ndarray]:
         """Return an array for each weight that ``outputs`` read: the given and the computed ones.
 
-        They are computed now, in the dtypes of their stages: by NumPy as in
+        Those that are not kept are computed now, in the dtypes of their stages: by NumPy as in
         :func:`schedlang.reference`, and by a kernel where that takes many operations. Keep the
         result; another call computes them again.
 
@@ -67,6 +61,8 @@ class Prepared:
         >>> [(t.name, array.tolist()) for t, array in found.values().items()]
         [('U', [4.0, 9.0])]
         """
+        if self.kept is not None:
+            return dict(self.kept)
         found = {t: contiguous(array) for t, array in self.params.items()}
         light: dict[Tensor, Tensor] = {}
         for place, tensor in self.computed.items():
@@ -119,7 +115,7 @@ def prepare(
 ['batch_norm into W of conv2d_nchw'])
     """
     tensors = tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
-    given = {t: _checked(t, value) for t, value in (params or {}).items()}
+    given = {t: weight_array(t, value) for t, value in (params or {}).items()}
     inputs = tuple(t for t in placeholders(tensors) if t not in given)
     whole, notes = folded(tensors, given) if fold else (tensors, ())
     if rewrite is not None:
@@ -139,46 +135,6 @@ def prepare(
         {new: old for old, new in places.items() if new in read},
         {t: given[t] for t in placeholders(frontier)}, notes,
     )  # fmt: skip
-
-
-def contiguous(array: np.ndarray) -> np.ndarray:
-    """Return an array with its elements in row-major order, a copy if they are not.
-
-    >>> contiguous(np.arange(4)[::-1]).strides, contiguous(np.zeros(())).shape
-    ((8,), ())
-    """
-    return array if array.flags.c_contiguous else array.copy(order="C")
-
-
-def _checked(tensor: Any, value: Any) -> np.ndarray:
-    """Return the array of a weight."""
-    if not isinstance(tensor, Tensor) or not isinstance(tensor.op, PlaceholderOp):
-        name = tensor.name if isinstance(tensor, Tensor) else repr(tensor)
-        raise NetworkError(
-            explain(
-                f"params with {name}",
-                f"{name} is no placeholder, so that it takes no array",
-                "Give a dict of placeholders, made by sl.placeholder, and arrays.",
-            )
-        )
-    if not all(isinstance(extent, int) for extent in tensor.shape):
-        raise NetworkError(
-            explain(
-                f"the weight {declared(tensor)}",
-                "its extents must be numbers, which are those of its array",
-                "Declare the placeholder with the shape of the array.",
-            )
-        )
-    array = as_numpy(value, f"the array of weight {tensor.name}")
-    if array.shape != tensor.shape or array.dtype.name != tensor.dtype:
-        raise NetworkError(
-            explain(
-                f"the weight {declared(tensor)}",
-                f"its array is {array.dtype.name} of shape {shape_text(array.shape)}",
-                "Give an array of the dtype and shape of the placeholder.",
-            )
-        )
-    return array
 
 
 def _frontier(
@@ -218,4 +174,4 @@ def _only_grows(op: Operation) -> bool:
     return prod(int(n) for n in op.shape) > read
 
 
-__all__ = ["MOST_FLOPS", "Prepared", "contiguous", "prepare"]
+__all__ = ["MOST_FLOPS", "Prepared", "prepare"]

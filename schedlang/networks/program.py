@@ -7,21 +7,20 @@ that it is given. Nothing here schedules or compiles.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Optional
+from dataclasses import replace
+from typing import Any
 
 from schedlang.codegen.c_source import c_file, c_functions, reserved
 from schedlang.codegen.listing import Line, Listing, spans
 from schedlang.codegen.network_file import (
     HELPERS,
     Between,
-    ParamPlace,
-    Storage,
     network_head,
     printable,
     render_network,
     with_comments,
 )
+from schedlang.codegen.network_storage import ParamPlace, Storage
 from schedlang.codegen.numba_cpu import source_of
 from schedlang.compute.tensor import Tensor, check_name
 from schedlang.errors import BuildError, explain
@@ -31,57 +30,20 @@ from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer
 from schedlang.ir.printer import bytes_text
+from schedlang.machine.alignment import ALIGNMENT, BYTES, aligned
 from schedlang.machine.link import Call, Linked, Place, link
 from schedlang.machine.names import RESERVED, SAVED, identifier
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import INDEX, Array, Load, Num, Reg, Type
 from schedlang.machine.passes.denormals import with_flushed_denormals
 from schedlang.machine.passes.serial import serial
-from schedlang.machine.scratch import ALIGNMENT, BYTES, Scratch, aligned, byte_array, with_scratch
+from schedlang.machine.scratch import Scratch, byte_array, with_scratch
+from schedlang.networks.data import CallData, ModuleData
 from schedlang.networks.memory import MemoryPlan, plan_memory
 from schedlang.networks.roles import Given, KernelCall, Roles, bytes_of, shape_of
 from schedlang.networks.sized_memory import SizedMemory
-from schedlang.runtime.parameters import Signature, signature_of
+from schedlang.runtime.parameters import signature_of
 from schedlang.target import Target
-
-
-@dataclass(frozen=True)
-class CallData:
-    """A call in a module: the part, its function, and the lines of that in the source.
-
-    ``lines`` are the first and the last one, from 1 on, of the kernel's functions. Calls of equal
-    kernels have the same ones.
-    """
-
-    name: str
-    function: str
-    lines: tuple[int, int]
-    stages: tuple[str, ...] = ()
-    layers: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class ModuleData:
-    """The data of a module: its text, and what a call of it needs.
-
-    ``entry`` is the function that runs, and ``public`` the one that a file offers. ``serial_text``
-    is the text without parallel loops, empty if there are none. The memory between calls is as
-    ``plan`` says, or, if it depends on the sizes of a call, as ``sized`` does. ``machine`` is the
-    linked nest, which only the process that linked it has, and those that it was pickled for.
-    """
-
-    public: str
-    target: Target
-    entry: str
-    text: str
-    serial_text: str
-    signature: Signature
-    storage: Storage
-    plan: Optional[MemoryPlan]
-    calls: tuple[CallData, ...]
-    fastmath: bool = False
-    sized: Optional[SizedMemory] = None
-    machine: Optional[MachineNest] = field(default=None, compare=False)
 
 
 def module_data(

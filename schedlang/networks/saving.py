@@ -9,7 +9,8 @@ import tempfile
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,8 @@ from schedlang.compute.tensor import Tensor, check_name
 from schedlang.errors import NetworkError, SchedlangError, explain, first_line
 from schedlang.expr.dtypes import array_dtype
 from schedlang.networks import structure
+from schedlang.networks.data import ModuleData
 from schedlang.networks.model import Recipe, check_outputs
-from schedlang.networks.program import ModuleData
 from schedlang.runtime.bundle import bundle
 from schedlang.version import __version__
 
@@ -38,20 +39,38 @@ _DAMAGE = (
 
 
 @dataclass(frozen=True, eq=False)
+class Head:
+    """What a manifest says besides the graph: all that a call needs which the cache does not have.
+
+    ``steps`` are the schedules of kernels as JSON, and ``origins`` say where these came from.
+    """
+
+    name: str
+    structure: Any
+    steps: Mapping[str, str]
+    origins: Mapping[str, str]
+
+
+@dataclass(frozen=True, eq=False)
 class Saved:
-    """A network as it was saved: its graph, the arrays of its weights, and its schedules."""
+    """The graph of a network as it was saved, and the arrays of its weights.
+
+    ``names`` are those of its weights in their file.
+    """
 
     recipe: Recipe
     outputs: tuple[Tensor, ...]
     weights: Mapping[Tensor, np.ndarray]
-    steps: Mapping[str, str]
+    names: Mapping[Tensor, str]
 
 
 def save(
     folder: str | os.PathLike[str], recipe: Recipe, outputs: Sequence[Tensor], data: ModuleData,
-    weights: Mapping[Tensor, np.ndarray], steps: Mapping[str, str],
+    weights: Mapping[Tensor, np.ndarray], steps: Mapping[str, str], origins: Mapping[str, str],
 ) -> Path:  # fmt: skip
     """Write a network to a new folder; ``weights`` are those that the module reads, in its order.
+
+    ``steps`` are the schedules of kernels as JSON, and ``origins`` say where these came from.
     """
     asked, path = f"save({os.fspath(folder)!r})", check_folder(folder)
     if data.target.kind != "cpu":
@@ -72,6 +91,7 @@ def save(
         "fuse": [list(names) for names in recipe.fuse],
         "structure": structure.to_json(recipe.structure),
         "flush_denormals": recipe.flush_denormals, "steps": dict(steps),
+        "origins": dict(origins),
     }  # fmt: skip
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -110,41 +130,72 @@ def check_folder(folder: str | os.PathLike[str]) -> Path:
     return path
 
 
-def load_saved(folder: str | os.PathLike[str]) -> Saved:
-    """Return the network in a folder that :func:`save` wrote.
+def manifest_of(folder: str | os.PathLike[str]) -> bytes:
+    """Return the manifest of a folder that :func:`save` wrote.
+
+    Raises :class:`~schedlang.errors.NetworkError` if it cannot be read.
+    """
+    with _refusing(folder):
+        found = (Path(folder) / MANIFEST).read_bytes()
+    return found
+
+
+def head_of(folder: str | os.PathLike[str], manifest: bytes) -> Head:
+    """Return the head of a manifest.
+
+    Raises :class:`~schedlang.errors.NetworkError` if it is none that this version reads.
+    """
+    with _refusing(folder):
+        data = _checked(Path(folder), json.loads(manifest))
+        outputs = _count(data["outputs"], data["graph"]["outputs"])
+        found = Head(
+            check_name(data["name"], "a network"), structure.from_json(data["structure"], outputs),
+            _texts(data["steps"]), _texts(data.get("origins", {})),
+        )  # fmt: skip
+    return found
+
+
+def load_saved(
+    folder: str | os.PathLike[str], manifest: bytes, head: Head,
+    arrays: Mapping[str, np.ndarray] | None = None,
+) -> Saved:  # fmt: skip
+    """Return the network in a folder that :func:`save` wrote, whose ``manifest`` was read.
 
     Its Python is not run and nothing is unpickled: the graph and the schedules in the manifest are
-    checked as those that a script makes. Raises :class:`~schedlang.errors.NetworkError` for a
-    folder that has no such network.
+    checked as those that a script makes. ``arrays`` are the weights by their names, if they were
+    read before. Raises :class:`~schedlang.errors.NetworkError` for a folder that has no such
+    network.
     """
-    path = Path(folder)
-    try:
-        data = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-        if data["format"] != FORMAT:
-            raise NetworkError(f"{path / MANIFEST} has another format")
-        if data["version"] != VERSION:
-            raise NetworkError(
-                f"{path}: version {data['version']} of the format, which schedlang {__version__} "
-                f"does not read; it was written by {data.get('schedlang', 'another version')}"
-            )
+    with _refusing(folder):
+        data = json.loads(manifest)
         tensors = from_data(data["graph"])
-        outputs, read = tensors[: _index(data["outputs"], tensors)], placeholders(tensors)
+        outputs, read = tensors[: _count(data["outputs"], tensors)], placeholders(tensors)
         check_outputs(outputs)
         recipe = Recipe(
-            check_name(data["name"], "a network"),
-            tuple(read[_index(k, read)] for k in data["inputs"]),
-            {_text(k): _text(v) for k, v in data["layers"].items()},
-            tuple(map(_text, data["cut"])), tuple(tuple(map(_text, f)) for f in data["fuse"]),
-            structure.from_json(data["structure"], len(outputs)), _flag(data["flush_denormals"]),
+            head.name, tuple(read[_index(k, read)] for k in data["inputs"]),
+            _texts(data["layers"]), tuple(map(_text, data["cut"])),
+            tuple(tuple(map(_text, f)) for f in data["fuse"]), head.structure,
+            _flag(data["flush_denormals"]),
         )  # fmt: skip
-        steps = {_text(k): _text(v) for k, v in data["steps"].items()}
-        weights = _weights(path / WEIGHTS, read, data["weights"])
+        names = {read[_index(place, read)]: _text(name) for place, name in data["weights"]}
+        if arrays is None:
+            arrays = _arrays(Path(folder) / WEIGHTS, names)
+        weights = {tensor: arrays[name] for tensor, name in names.items()}
         given = Counter([*recipe.inputs, *weights])
         for tensor in read:
             if given[tensor] != 1:
                 raise NetworkError(
-                    f"{path / MANIFEST}: {tensor.name} should be an input or a weight, once"
+                    f"{Path(folder) / MANIFEST}: {tensor.name} should be an input or a weight, once"
                 )
+        found = Saved(recipe, outputs, weights, names)
+    return found
+
+
+@contextmanager
+def _refusing(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Make errors of files and of other data than :func:`save` writes a ``NetworkError``."""
+    try:
+        yield
     except OSError as error:
         raise NetworkError(f"load({os.fspath(folder)!r}): {error.strerror or error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
@@ -154,7 +205,18 @@ def load_saved(folder: str | os.PathLike[str]) -> Saved:
         raise NetworkError(
             f"load({os.fspath(folder)!r}): this is no saved network: {what}{first_line(error)}"
         ) from None
-    return Saved(recipe, outputs, weights, steps)
+
+
+def _checked(path: Path, data: Any) -> Any:
+    """Return the data of a manifest of this format and version."""
+    if data["format"] != FORMAT:
+        raise NetworkError(f"{path / MANIFEST} has another format")
+    if data["version"] != VERSION:
+        raise NetworkError(
+            f"{path}: version {data['version']} of the format, which schedlang {__version__} "
+            f"does not read; it was written by {data.get('schedlang', 'another version')}"
+        )
+    return data
 
 
 def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
@@ -165,18 +227,16 @@ def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
                 np.lib.format.write_array(entry, array, allow_pickle=False)
 
 
-def _weights(
-    path: Path, read: Sequence[Tensor], listed: Sequence[Any]
-) -> dict[Tensor, np.ndarray]:  # fmt: skip
-    """Return the arrays of a file of weights, by the placeholders that they are of."""
-    found: dict[Tensor, np.ndarray] = {}
+def _arrays(path: Path, names: Mapping[Tensor, str]) -> dict[str, np.ndarray]:
+    """Return the arrays of a file of weights, by their names, which are those of placeholders."""
+    found: dict[str, np.ndarray] = {}
     try:
         with np.load(path, allow_pickle=False) as arrays:
-            for place, name in listed:
-                tensor, array = read[_index(place, read)], arrays[_text(name)]
+            for tensor, name in names.items():
+                array = arrays[name]
                 # NumPy's files know no bfloat16
                 bytes_alone = array.dtype.kind == "V" and tensor.dtype == "bfloat16"
-                found[tensor] = array.view(array_dtype("bfloat16")) if bytes_alone else array
+                found[name] = array.view(array_dtype("bfloat16")) if bytes_alone else array
     except _DAMAGE as error:
         raise NetworkError(f"{path} is no file of weights: {first_line(error)}") from None
     return found
@@ -188,9 +248,19 @@ def _text(value: Any) -> str:
     return value
 
 
+def _texts(value: Any) -> dict[str, str]:
+    return {_text(k): _text(v) for k, v in value.items()}
+
+
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise NetworkError(f"{value!r} should be true or false")
+    return value
+
+
+def _count(value: Any, of: Sequence[Any]) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= len(of):
+        raise NetworkError(f"{value!r} is no number of outputs")
     return value
 
 
@@ -200,4 +270,6 @@ def _index(value: Any, of: Sequence[Any]) -> int:
     return value
 
 
-__all__ = ["Saved", "check_folder", "load_saved", "save"]
+__all__ = [
+    "WEIGHTS", "Head", "Saved", "check_folder", "head_of", "load_saved", "manifest_of", "save",
+]  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 
 from schedlang.errors import CallError
 from schedlang.expr.dtypes import LARGEST_BYTES, is_complex, itemsize, part_of
-from schedlang.machine.scratch import BYTES
+from schedlang.machine.alignment import BYTES
 from schedlang.networks.memory import Lifetime, MemoryPlan, plan_memory
 from schedlang.runtime.parameters import Binder, Parameter, Signature
 

@@ -35,6 +35,7 @@ from numba.core.untyped_passes import (
     WithLifting,
 )
 
+from schedlang.runtime.numba_cache import KernelCache
 from schedlang.runtime.numba_parallel import NAME as PARALLEL
 from schedlang.runtime.numba_parallel import start_threads, without_prange
 
@@ -235,7 +236,10 @@ def _compiled_by(compiler: type[KernelCompiler], function: Any, module: ModuleTy
         python = launching or python
     # set, since numba takes over what is not set from the caller's options
     options["_nrt"] = options.get("parallel", False) or ALLOCATING in python.__code__.co_names
-    return jit(cache=compiler is KernelCompiler, **options)(python)
+    made = jit(**options)(python)
+    if compiler is KernelCompiler:
+        made._cache = KernelCache(python)
+    return made
 
 
 __all__ = ["KernelCompiler", "PartCompiler", "SharedCompiler", "quicken"]

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from schedlang.autotune.costs.estimate import SYMBOLIC
 from schedlang.autotune.model import moves
-from schedlang.autotune.record import threads
 from schedlang.autotune.space import Space
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.autotune.tactics.templates import template_for
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
+from schedlang.runtime.environment import threads
 from schedlang.target import Target
 
 # the factor on bytes that no prefetcher fetches: with this one, estimates of some 40 schedules of

@@ -8,11 +8,12 @@ from concurrent.futures import Executor, TimeoutError
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from schedlang.autotune.record import NO_GPU, cores, machine_for, threads, versions
+from schedlang.autotune.record import NO_GPU, machine_for
 from schedlang.autotune.runner.sandbox import PATIENCE
 from schedlang.autotune.runner.task import target_data, target_from
 from schedlang.autotune.text import one_line
 from schedlang.errors import TuningError, first_line
+from schedlang.runtime.environment import cores, threads, versions
 from schedlang.target import Target
 
 # the errors of a worker without schedlang, or with another version of it

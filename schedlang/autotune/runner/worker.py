@@ -22,11 +22,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from schedlang.autotune.record import threads
 from schedlang.autotune.runner.candidate_runner import CandidateRunner, Wrong
 from schedlang.autotune.runner.sandbox import DISK_FULL, PREFIX, WRITING
 from schedlang.autotune.runner.task import Limits, Task, task_from_data
 from schedlang.errors import SchedlangError, first_line
+from schedlang.runtime.environment import threads
 
 COMMANDS = ("build", "check", "emulate", "time", "sample", "forget")
 # seconds past a time limit after which the process ends itself, as its parent is gone or suspended

@@ -56,7 +56,8 @@ def with_flushed_denormals(nest: MachineNest) -> MachineNest:
       kernel(x)
     """
     names = Names({*NAMES, *nest.identifiers()})
-    flush = _Flush(*(Reg(names.fresh(name)) for name in ("mode", "thread_mode")), _threaded(nest))
+    mode, thread_mode = Reg(names.fresh("mode")), Reg(names.fresh("thread_mode"))
+    flush = _Flush(mode, thread_mode, _threaded(nest))
     called = {stmt.function for stmt in nest.entry.body if isinstance(stmt, Run)}
     functions = [
         replace(f, body=flush.body(f.body)) if f.name in called | flush.threaded else f

@@ -1,0 +1,51 @@
+"""From a model to the parts of its network: what the cache spares a process."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from schedlang.compute.tensor import Tensor
+from schedlang.networks.layouts import blocked_layouts
+from schedlang.networks.model import Options, Recipe
+from schedlang.networks.partition import Partition, partition
+from schedlang.networks.prepare import Prepared, prepare
+from schedlang.networks.winograd import with_winograd
+from schedlang.target import Target
+
+
+def divided(
+    outputs: tuple[Tensor, ...], params: Mapping[Tensor, np.ndarray], options: Options,
+    recipe: Recipe, target: Target,
+) -> tuple[Prepared, Partition]:  # fmt: skip
+    """Return a model that is prepared for ``target`` with ``options``, and its parts.
+
+    Raises :class:`~schedlang.errors.NetworkError` for overrides that do not fit.
+    """
+    on_cpu = not target.is_gpu
+
+    def rewritten(
+        outputs: tuple[Tensor, ...], weights: Collection[Tensor]
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        if options.layouts and on_cpu:
+            outputs = blocked_layouts(outputs, weights, target).outputs
+        if options.winograd and on_cpu:
+            outputs = with_winograd(outputs, weights).outputs
+        return outputs
+
+    return _parts(prepare(outputs, params, options.fold, rewritten), recipe)
+
+
+def divided_again(
+    outputs: tuple[Tensor, ...], params: Mapping[Tensor, np.ndarray], recipe: Recipe
+) -> tuple[Prepared, Partition]:
+    """Return a graph that was prepared before, and its parts."""
+    return _parts(prepare(outputs, params, fold=False), recipe)
+
+
+def _parts(prepared: Prepared, recipe: Recipe) -> tuple[Prepared, Partition]:
+    return prepared, partition(prepared.outputs, recipe.cut, recipe.fuse, layers=recipe.layers)
+
+
+__all__ = ["divided", "divided_again"]

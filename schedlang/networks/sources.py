@@ -1,0 +1,269 @@
+"""What a network is made from: a model with options, or what was saved or pickled.
+
+A source says enough to find the network in the cache. Only if it is not there, or if its parts are
+asked for, the source divides it into parts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from schedlang.compute.data import to_data
+from schedlang.compute.tensor import Tensor
+from schedlang.networks.cache import cache_key, cached
+from schedlang.networks.call import weight_in
+from schedlang.networks.data import ModuleData
+from schedlang.networks.model import Options, Recipe
+from schedlang.networks.saving import WEIGHTS, Saved, head_of, load_saved, manifest_of
+from schedlang.networks.starts import Start, packed_of, start_of, store_packed, store_start
+from schedlang.networks.weights import digest, read_params
+from schedlang.target import Target
+
+if TYPE_CHECKING:
+    from schedlang.networks.partition import Partition
+    from schedlang.networks.prepare import Prepared
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The data of a module, which the cache folder has under ``key``, and its packed weights."""
+
+    key: str
+    data: ModuleData
+    params: np.ndarray
+
+
+class Source(Protocol):
+    """What a network is made from.
+
+    ``name`` and ``structure`` are those of the recipe, which may be made when it is asked for.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def structure(self) -> Any: ...
+
+    @property
+    def recipe(self) -> Recipe: ...
+
+    def divided(self, target: Target) -> tuple[Prepared, Partition]:
+        """Return the network in parts."""
+        ...
+
+    def found(self, target: Target, database: Any) -> Found | None:
+        """Return the module that an earlier process made of this, ``None`` if there is none."""
+        ...
+
+    def stored(
+        self, target: Target, database: Any, made: Found, weights: Sequence[Tensor]
+    ) -> Source:
+        """Let other processes find the module that was ``made``, and return the source to keep.
+
+        ``weights`` are those of the module, in its order.
+        """
+        ...
+
+    def without_steps(self) -> Source:
+        """Return the source of the same graph with other schedules than those that were saved."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class OfModel:
+    """A model: a graph that is not prepared, and the arrays of its weights."""
+
+    recipe: Recipe
+    outputs: tuple[Tensor, ...]
+    params: Mapping[Tensor, np.ndarray]
+    options: Options
+
+    @property
+    def name(self) -> str:
+        return self.recipe.name
+
+    @property
+    def structure(self) -> Any:
+        return self.recipe.structure
+
+    def divided(self, target: Target) -> tuple[Prepared, Partition]:
+        """Return the network in parts."""
+        from schedlang.networks.dividing import divided
+
+        return divided(self.outputs, self.params, self.options, self.recipe, target)
+
+    @cached_property
+    def _graph(self) -> str:
+        """A hash of all but the values of the weights."""
+        recipe, inputs = self.recipe, self.recipe.inputs
+        about = [
+            to_data((*self.outputs, *inputs, *self.params)), len(self.outputs), len(inputs),
+            recipe.name, dict(recipe.layers), recipe.cut, recipe.fuse, recipe.flush_denormals,
+            astuple(self.options),
+        ]  # fmt: skip
+        text = json.dumps(about, sort_keys=True, allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @cached_property
+    def _weights(self) -> str:
+        """A hash of the values of the weights, as they are when it is first asked for."""
+        return digest(self.params.values())
+
+    def _key(self, target: Target, database: Any) -> str:
+        return cache_key(["model", self._graph], target, database)
+
+    def is_known(self, target: Target, database: Any) -> bool:
+        """Return whether an earlier process made a module of this, of the same weights or not."""
+        return start_of(self._key(target, database)) is not None
+
+    def found(self, target: Target, database: Any) -> Found | None:
+        """Return the module that an earlier process made of this, ``None`` if there is none."""
+        key = self._key(target, database)
+        start = start_of(key)
+        if start is None or start.weights != self._weights:
+            return None
+        data = cached(start.module, target)
+        params = None if data is None else packed_of(key, start, data.storage.param_bytes)
+        if data is None or params is None:
+            return None
+        return Found(start.module, data, params)
+
+    def stored(
+        self, target: Target, database: Any, made: Found, weights: Sequence[Tensor]
+    ) -> OfModel:
+        """Let other processes find the module that was ``made``, and return the source to keep.
+
+        That has no arrays: the module has the packed ones.
+        """
+        key = self._key(target, database)
+        checksum = store_packed(key, self._weights, made.params)
+        if checksum is not None:
+            store_start(key, Start(made.key, self._weights, checksum))
+        found = replace(self, params=dict.fromkeys(self.params, np.empty(0)))
+        vars(found).update(_graph=self._graph, _weights=self._weights)
+        return found
+
+    def without_steps(self) -> OfModel:
+        """Return this source, whose schedules come from a database or from the cost model."""
+        return self
+
+
+class OfFolder:
+    """The network of a folder, whose manifest is read now.
+
+    Raises :class:`~schedlang.errors.NetworkError` for a folder without a manifest that this version
+    reads.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self._folder = folder
+        self._manifest = manifest_of(folder)
+        self.head = head_of(folder, self._manifest)
+        # the arrays of its weights by name, if they were read
+        self._arrays: Mapping[str, np.ndarray] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.head.name
+
+    @property
+    def structure(self) -> Any:
+        return self.head.structure
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.saved.recipe
+
+    @cached_property
+    def saved(self) -> Saved:
+        """The graph and the weights, which are read if they were not."""
+        return load_saved(self._folder, self._manifest, self.head, self._arrays)
+
+    def divided(self, target: Target) -> tuple[Prepared, Partition]:
+        """Return the network in parts."""
+        return self.without_steps().divided(target)
+
+    def _key(self, target: Target) -> str:
+        manifest = hashlib.sha256(self._manifest).hexdigest()
+        # its schedules come from no database
+        return cache_key(["folder", manifest], target, None, used=())
+
+    def found(self, target: Target, database: Any) -> Found | None:
+        """Return the module that an earlier process made of this, ``None`` if there is none.
+
+        The weights are read now. If they are damaged there is none, and :attr:`saved` says why.
+        """
+        start = start_of(self._key(target))
+        data = None if start is None else cached(start.module, target)
+        if start is None or data is None:
+            return None
+        try:
+            params = read_params(Path(self._folder) / WEIGHTS, data.storage)
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+            return None
+        self._arrays = {place.name: weight_in(params, place) for place in data.storage.params}
+        return Found(start.module, data, params)
+
+    def stored(
+        self, target: Target, database: Any, made: Found, weights: Sequence[Tensor]
+    ) -> OfFolder:
+        """Let other processes find the module that was ``made``, and return this source."""
+        places = zip(weights, made.data.storage.params)
+        if {tensor: place.name for tensor, place in places} == self.saved.names:
+            store_start(self._key(target), Start(made.key))
+        return self
+
+    def without_steps(self) -> OfGraph:
+        """Return the source of the same graph with other schedules than those that were saved."""
+        return OfGraph(self.recipe, self.saved.outputs, self.saved.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class OfGraph:
+    """A graph that was prepared before, and the arrays of its weights."""
+
+    recipe: Recipe
+    outputs: tuple[Tensor, ...]
+    params: Mapping[Tensor, np.ndarray]
+
+    @property
+    def name(self) -> str:
+        return self.recipe.name
+
+    @property
+    def structure(self) -> Any:
+        return self.recipe.structure
+
+    def divided(self, target: Target) -> tuple[Prepared, Partition]:
+        """Return the network in parts."""
+        from schedlang.networks.dividing import divided_again
+
+        return divided_again(self.outputs, self.params, self.recipe)
+
+    def found(self, target: Target, database: Any) -> Found | None:
+        """Return ``None``: the cache folder has the module under a key of its parts alone."""
+        return None
+
+    def stored(
+        self, target: Target, database: Any, made: Found, weights: Sequence[Tensor]
+    ) -> OfGraph:
+        """Return this source, and store nothing."""
+        return self
+
+    def without_steps(self) -> OfGraph:
+        """Return this source."""
+        return self
+
+
+__all__ = ["Found", "OfFolder", "OfGraph", "OfModel", "Source"]

@@ -1,0 +1,73 @@
+"""What records and cached files hold for: this machine, its threads, versions of packages."""
+
+from __future__ import annotations
+
+import os
+import platform
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import schedlang
+from schedlang.version import __version__
+
+
+def machine() -> str:
+    """Return the processor, the cores that this process may use, and its threads if not equal."""
+    named = f"{_processor()}, {cores()} cores"
+    return named if threads() == cores() else f"{named}, {threads()} threads"
+
+
+@lru_cache(maxsize=1)
+def _processor() -> str:
+    if os.path.exists("/proc/cpuinfo"):
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    # this starts a process on some systems
+    return platform.processor() or platform.machine()
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def threads() -> int:
+    """Return the threads of a parallel kernel: ``NUMBA_NUM_THREADS``, or one per core."""
+    number = os.environ.get("NUMBA_NUM_THREADS", "")
+    return int(number) if number.isascii() and number.isdigit() and int(number) else cores()
+
+
+@lru_cache(maxsize=1)
+def versions() -> tuple[tuple[str, str], ...]:
+    """Return the versions of the packages that the speed of a kernel depends on."""
+    from importlib.metadata import version
+
+    found: dict[str, Any] = {"schedlang": __version__}
+    found |= {name: version(name) for name in ("llvmlite", "numba")}
+    return tuple(sorted(found.items()))
+
+
+@lru_cache(maxsize=1)
+def sources() -> tuple[tuple[str, int, int], ...]:
+    """Return the path, the size and the time of each file of this package's source.
+
+    Files in the cache folder that are made for one version would hide a change of the source.
+    """
+    root = Path(schedlang.__file__).parent
+    found, folders = [], [str(root)]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    status = entry.stat()
+                    found.append((entry.path, status.st_size, status.st_mtime_ns))
+                elif entry.is_dir() and entry.name != "__pycache__":
+                    folders.append(entry.path)
+    return tuple(sorted(found))
+
+
+__all__ = ["cores", "machine", "sources", "threads", "versions"]

@@ -1,0 +1,433 @@
+"""Networks from the cache folder: found before they are prepared, with their packed weights."""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import sys
+import threading
+import weakref
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang import topi
+from schedlang.errors import NetworkError
+from schedlang.networks import starts, weights
+from schedlang.networks.call import weight_in
+from schedlang.networks.network import Network
+from schedlang.networks.starts import Start
+
+WORK = (
+    "schedlang.networks.dividing.prepare",
+    "schedlang.networks.dividing.partition",
+    "schedlang.networks.kernels.part_kernels",
+    "schedlang.networks.program.module_data",
+    "schedlang.networks.prepare.Prepared.values",
+    "schedlang.networks.module.pack",
+)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give each test a cache folder of its own, and return that of networks."""
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "networks"
+
+
+class Counts(dict[str, int]):
+    """How often each function of ``WORK`` was called."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        for place in WORK:
+            monkeypatch.setattr(place, self._counting(place))
+
+    def _counting(self, place: str) -> Any:
+        module, _, name = place.rpartition(".")
+        owner = sys.modules.get(module) or getattr(
+            sys.modules[module.rpartition(".")[0]], module.rpartition(".")[2]
+        )
+        function = getattr(owner, name)
+
+        def counted(*args: Any, **named: Any) -> Any:
+            self[name] = self.get(name, 0) + 1
+            return function(*args, **named)
+
+        return counted
+
+    def taken(self) -> dict[str, int]:
+        """Return the counts so far, and start again."""
+        found = dict(self)
+        self.clear()
+        return found
+
+
+@pytest.fixture
+def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
+    import schedlang.networks.dividing
+    import schedlang.networks.kernels
+    import schedlang.networks.program  # noqa: F401
+
+    return Counts(monkeypatch)
+
+
+ALL = {"prepare": 1, "partition": 1, "part_kernels": 1, "module_data": 1, "values": 1, "pack": 1}
+
+
+def arrays(scale: float = 1.0) -> dict[str, np.ndarray]:
+    """Return weights of a scaled layer and another one; ``gamma`` is folded into ``w``."""
+    rng = np.random.default_rng(0)
+    shapes = {"w": (4, 8), "gamma": (4,), "b": (4,), "v": (3, 4)}
+    found = {n: rng.standard_normal(s).astype("float32") for n, s in shapes.items()}
+    return {**found, "gamma": np.float32(scale) * found["gamma"]}
+
+
+def model(given: dict[str, np.ndarray], **options: Any) -> Network:
+    """Return a network of these weights, as another process makes it: of a graph of its own."""
+    x = sl.placeholder((2, 8), name="x")
+    t = {name: sl.placeholder(a.shape, name=name) for name, a in given.items()}
+    h = sl.named("fc", topi.nn.dense(x, t["w"]))
+    y = sl.compute((2, 4), lambda i, j: h[i, j] * t["gamma"][j] + t["b"][j], name="norm")
+    out = sl.named("last", topi.nn.dense(topi.nn.relu(y), t["v"]))
+    return sl.network(out, {t[n]: a for n, a in given.items()}, **{"target": "python", **options})
+
+
+X = np.random.default_rng(1).standard_normal((2, 8)).astype("float32")
+
+
+def expected(given: dict[str, np.ndarray]) -> np.ndarray:
+    h = np.maximum(X @ given["w"].T * given["gamma"] + given["b"], 0)
+    found: np.ndarray = h @ given["v"].T
+    return found
+
+
+def check(net: Network, given: dict[str, np.ndarray]) -> None:
+    np.testing.assert_allclose(net(X), expected(given), rtol=1e-5)
+
+
+def test_a_model_that_was_built_before_is_not_prepared_again(counts: Counts) -> None:
+    given = arrays()
+    first = model(given)
+    check(first, given)
+    assert counts.taken() == ALL
+    second = model(given)
+    check(second, given)
+    # its source, its memory plan and its weights need no parts
+    assert second.source == first.source and second.memory == first.memory
+    for name, array in first.weights.items():
+        np.testing.assert_array_equal(second.weights[name], array)
+    assert [t.name for t in second.inputs] == ["x"] and not counts.taken()
+    # its parts are made when they are asked for, and use the weights that are there
+    assert [p.name for p in second.partition] == [p.name for p in first.partition]
+    assert counts.taken() == {"prepare": 1, "partition": 1}
+    assert [t.name for t in second.prepared.computed] == ["w_scaled_packed", "v_packed"]
+    whole = second.module.params
+    assert all(np.shares_memory(a, whole) for a in second.prepared.values().values())
+    check(second, given)
+
+
+@pytest.mark.parametrize("options", [
+    {"name": "other"}, {"cut": ["fc"]}, {"fold": False}, {"layouts": False}, {"winograd": False},
+    {"database": "trials.jsonl"}, {"target": sl.Target("python", vector_bytes=16)},
+])  # fmt: skip
+def test_other_options_are_another_network(counts: Counts, options: dict[str, Any]) -> None:
+    given = arrays()
+    check(model(given), given)
+    counts.clear()
+    check(model(given, **options), given)
+    assert counts["prepare"] == counts["partition"] == 1
+
+
+def test_other_weights_are_packed_again(counts: Counts, folder: Path) -> None:
+    for scale in (1.0, 2.0, 1.0):
+        given = arrays(scale)
+        counts.clear()
+        net = model(given)
+        check(net, given)
+        assert counts["prepare"] == counts["values"] == counts["pack"] == 1
+        # the packed weights of one model are kept once
+        assert len(list(folder.glob("*.weights"))) == 1
+    # the module was the same, so that nothing was scheduled or linked again
+    assert "module_data" not in counts and "part_kernels" not in counts
+    counts.clear()
+    check(model(arrays(1.0)), arrays(1.0))
+    assert not counts
+
+
+def test_a_scale_that_is_not_folded_is_not_taken_from_the_cache() -> None:
+    given = arrays()
+    check(model(given), given)
+    odd = {**given, "gamma": np.array([1, np.inf, np.nan, 0], "float32")}
+    net = model(odd)
+    with np.errstate(invalid="ignore"):
+        check(net, odd)
+    assert [note.stage for note in model(given).prepared.folded] != net.prepared.folded
+
+
+def test_weights_are_those_of_the_first_call(counts: Counts) -> None:
+    given = arrays()
+    for _ in range(2):
+        net = model(given)
+        given["v"] *= 2
+        check(net, given)
+        wanted = expected(given)
+        given["v"] *= 3
+        np.testing.assert_allclose(net(X), wanted, rtol=1e-5)
+        given["v"] /= 6
+    check(model(given), given)
+
+
+def test_errors_are_raised_for_a_network_that_is_known() -> None:
+    given = arrays()
+    check(model(given), given)
+    with pytest.raises(NetworkError, match="the weight b: float32.4.: its array is float64"):
+        model_with_wrong_dtype(given)
+
+
+def model_with_wrong_dtype(given: dict[str, np.ndarray]) -> None:
+    x, w, b = (sl.placeholder(s, name=n) for s, n in (((2, 8), "x"), ((4, 8), "w"), ((4,), "b")))
+    out = sl.named("fc", topi.nn.dense(x, w, b))
+    good = {w: given["w"], b: given["b"]}
+    sl.network(out, good, target="python")(X)
+    sl.network(out, {**good, b: given["b"].astype("float64")}, target="python")
+
+
+def test_damaged_files_are_made_again(counts: Counts, folder: Path) -> None:
+    given = arrays()
+    check(model(given), given)
+    (start,), (packed,) = folder.glob("*.start.json"), folder.glob("*.weights")
+    text, content = start.read_text(), packed.read_bytes()
+    fields = json.loads(text)
+    damaged = [
+        (start, text[:-3]), (start, "[]"), (start, "null"), (start, '{"format": 2}'),
+        (start, json.dumps({**fields, "more": 1})), (start, json.dumps({**fields, "weights": ""})),
+        (start, json.dumps({**fields, "module": "../../other"})),
+        (start, json.dumps({**fields, "checksum": "1"})),
+        (packed, content[:-1]), (packed, content + b"\0"), (packed, b""),
+        (packed, bytes([content[0] ^ 1]) + content[1:]),
+    ]  # fmt: skip
+    for path, damage in damaged:
+        path.write_bytes(damage.encode() if isinstance(damage, str) else damage)
+        counts.clear()
+        check(model(given), given)
+        assert counts["prepare"] == 1, (path, damage)
+        assert start.read_text() == text and packed.read_bytes() == content
+    packed.unlink()
+    check(model(given), given)
+    for path in folder.glob("*.json"):
+        if path != start:
+            path.write_text("{}")
+    check(model(given), given)
+
+
+def test_a_packed_file_that_is_written_to_stays() -> None:
+    given = arrays()
+    check(model(given), given)
+    net = model(given)
+    check(net, given)
+    net.module.params[:] = 0
+    assert not net(X).any()
+    check(model(given), given)
+
+
+def test_old_packed_weights_are_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = arrays()
+    check(model(given, name="a"), given)
+    (first,) = folder.glob("*.weights")
+    size = first.stat().st_size
+    monkeypatch.setattr(starts, "MOST_PACKED", 2 * size)
+    check(model(given, name="b"), given)
+    check(model(given, name="a"), given)
+    # the one that was used last is b, and then a
+    check(model(given, name="c"), given)
+    names = {p.name for p in folder.glob("*.weights")}
+    assert len(names) == 2 and first.name in names
+    # too large ones are not kept at all
+    monkeypatch.setattr(starts, "MOST_PACKED", size - 1)
+    check(model(given, name="d"), given)
+    assert {p.name for p in folder.glob("*.weights")} <= names
+    check(model(given, name="d"), given)
+
+
+def test_a_folder_that_cannot_be_written_costs_only_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: Any, **named: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("schedlang.networks.cache.tempfile", SimpleNamespace(mkstemp=full))
+    given = arrays()
+    for _ in range(2):
+        check(model(given), given)
+    assert not any(folder.iterdir())
+
+
+def test_given_arrays_are_freed() -> None:
+    given = arrays()
+    alive = weakref.ref(given["w"])
+    net = model(given)
+    check(net, given)
+    wanted = expected(given)
+    del given
+    gc.collect()
+    assert alive() is None
+    np.testing.assert_allclose(net(X), wanted, rtol=1e-5)
+    shapes = {t.name: a.shape for t, a in net.prepared.values().items()}
+    assert shapes == {"b": (4,), "w_scaled_packed": (8, 4), "v_packed": (4, 3)}
+
+
+def test_threads_make_the_first_call_at_once(counts: Counts) -> None:
+    given = arrays()
+    check(model(given), given)
+    counts.clear()
+    net = model(given)
+    found: list[Any] = []
+    threads = [threading.Thread(target=lambda: found.append(net(X))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4 and not counts
+    for array in found:
+        np.testing.assert_allclose(array, expected(given), rtol=1e-5)
+
+
+def test_a_network_without_weights(counts: Counts) -> None:
+    for _ in range(2):
+        counts.clear()
+        x = sl.placeholder((4,), name="x")
+        net = sl.network(sl.named("twice", x * 2), target="python")
+        assert net(np.arange(4, dtype="float32")).tolist() == [0, 2, 4, 6]
+    assert not counts
+
+
+def test_a_folder_that_was_loaded_before_is_not_prepared_again(
+    counts: Counts, tmp_path: Path
+) -> None:
+    given = arrays()
+    net = model(given, target="cpu")
+    saved = net.save(tmp_path / "saved")
+    counts.clear()
+    first = sl.load(saved, target="python")
+    check(first, given)
+    counts.clear()
+    second = sl.load(saved, target="python")
+    check(second, given)
+    assert second.source == first.source and not counts.taken()
+    assert [part.name for part in second.partition] == [part.name for part in net.partition]
+    assert counts.taken() == {"prepare": 1, "partition": 1}
+    whole = second.module.params
+    assert all(np.shares_memory(a, whole) for a in second.prepared.params.values())
+    check(second, given)
+    # the weights are those of the file, which may be others by now
+    with np.load(saved / "weights.npz") as file:
+        others = {name: 2 * array if name == "b" else array for name, array in file.items()}
+    assert "b" in others
+    np.savez(saved / "weights.npz", **others)
+    counts.clear()
+    check(sl.load(saved, target="python"), {**given, "b": 2 * given["b"]})
+    assert not counts
+
+
+def test_what_was_compiled_serves_a_saved_network(tmp_path: Path) -> None:
+    given = arrays()
+    net = model(given, target="cpu")
+    again = sl.load(net.save(tmp_path / "saved"))
+    assert again.source == net.source
+    assert [kernel.origin for kernel in again.kernels] == ["given", "given"]
+    # also if it is saved once more
+    assert sl.load(again.save(tmp_path / "twice")).source == net.source
+
+
+@pytest.mark.parametrize("damage", ["no zip", "short", "pickle", "missing", "shape", "dtype"])
+def test_a_known_folder_with_damaged_weights(tmp_path: Path, damage: str) -> None:
+    given = arrays()
+    saved = model(given, target="cpu").save(tmp_path / "saved")
+    check(sl.load(saved, target="python"), given)
+    path = saved / "weights.npz"
+    with np.load(path) as file:
+        found = dict(file)
+    if damage == "no zip":
+        path.write_bytes(b"no zip")
+    elif damage == "short":
+        path.write_bytes(path.read_bytes()[:-40])
+    else:
+        changed: dict[str, Any] = {
+            "pickle": np.array([{}], object), "shape": np.zeros(5, "float32"),
+            "dtype": np.zeros(4, "int32"),
+        }  # fmt: skip
+        found.pop("b")
+        np.savez(path, **found, **({"b": changed[damage]} if damage != "missing" else {}))
+    with pytest.raises(NetworkError):
+        sl.load(saved, target="python")
+
+
+def test_read_params_reads_other_orders(tmp_path: Path) -> None:
+    """Compressed files and arrays by columns are read as NumPy reads them, or not at all."""
+    given = arrays()
+    net = model(given, target="cpu")
+    saved = net.save(tmp_path / "saved")
+    check(sl.load(saved, target="python"), given)
+    storage = net.module.data.storage
+    with np.load(saved / "weights.npz") as file:
+        found = dict(file)
+    np.savez_compressed(saved / "weights.npz", **found)
+    made = weights.read_params(saved / "weights.npz", storage)
+    np.testing.assert_array_equal(made, net.module.params)
+    np.savez(saved / "weights.npz", **{n: np.asfortranarray(a) for n, a in found.items()})
+    with pytest.raises(ValueError, match="is another array"):
+        weights.read_params(saved / "weights.npz", storage)
+    check(sl.load(saved, target="python"), given)
+    assert all(weight_in(made, place).shape == place.shape for place in storage.params)
+
+
+def test_digest_of_odd_arrays() -> None:
+    rows = np.arange(6, dtype="int16").reshape(2, 3)
+    same = [rows.T.copy().T, np.asfortranarray(rows), rows[::-1][::-1], rows]
+    assert len({weights.digest([a]) for a in same}) == 1
+    assert weights.digest([rows]) != weights.digest([rows[::-1]])
+    assert weights.digest([np.array(1.5), np.zeros((0, 3))]) == weights.digest([np.array([1.5])])
+    assert weights.digest([np.array([np.nan])]) == weights.digest([np.array([np.nan])])
+
+
+def test_a_start_has_only_plain_fields(folder: Path) -> None:
+    found = Start("12", "ff", 3)
+    starts.store_start("0a", found)
+    assert starts.start_of("0a") == found and starts.start_of("0b") is None
+    for other in (Start("../12", "ff", 3), Start("12", "f/f", 3), Start("12", "ff", 0.5)):  # type: ignore[arg-type]
+        starts.store_start("0a", other)
+        assert starts.start_of("0a") is None
+
+
+LOADED = """
+import sys
+import numpy as np
+import schedlang as sl
+
+folder, x, wanted = sys.argv[1], np.load(sys.argv[2]), np.load(sys.argv[3])
+net = sl.load(folder)
+assert (net(x) == wanted).all()
+stats = net.module._loaded().stats
+assert sum(stats.cache_hits.values()) == 1 and not stats.cache_misses
+late = ["networkx", "sympy", "torch", "schedlang.autotune", "schedlang.networks.dividing",
+        "schedlang.networks.program", "schedlang.machine.lower", "numba.np.linalg", "scipy.linalg"]
+print(*[name for name in late if name in sys.modules])
+"""
+
+
+def test_another_process_compiles_prepares_and_imports_nothing(tmp_path: Path) -> None:
+    given = arrays()
+    saved = model(given, target="cpu").save(tmp_path / "saved")
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "y.npy", sl.load(saved)(X))
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, saved, tmp_path / "x.npy", tmp_path / "y.npy"],
+        capture_output=True, text=True, timeout=500,
+    )  # fmt: skip
+    assert done.returncode == 0 and not done.stdout.strip(), done.stdout + done.stderr
