@@ -404,10 +404,11 @@ def test_tuning_searches_each_kernel_once(tmp_path: Path) -> None:
     a = np.random.default_rng(0).random((8, 8), "float32")
     np.testing.assert_allclose(net(a), a, rtol=1e-6)
     assert "GFLOP/s" in str(found) and "fc0" in str(found)
-    # the trials of the database count, so that nothing new is measured but the race
+    # the trials of the database count, so that nothing new is measured but the race, which the
+    # untuned schedule may win
     seen.clear()
-    net.tune(trials=2, progress=lambda name, trial: seen.append(trial.resumed))
-    assert all(seen)
+    net.tune(trials=2, progress=lambda name, trial: seen.append(trial))
+    assert seen and all(trial.resumed or trial.strategy == "untuned" for trial in seen)
 
 
 def test_a_search_that_finds_nothing_leaves_the_others(tmp_path: Path) -> None:
