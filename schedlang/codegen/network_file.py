@@ -24,7 +24,7 @@ HELPERS = (
     "shape", "PARAMS", "PARAM_BYTES", "ARENA_BYTES", "THREAD_BYTES",
 )  # fmt: skip
 
-_BYTES = '''
+BYTES = '''
 def _bytes(size):
     """`size` new bytes, from a multiple of 64 on."""
     whole = np.empty(size + 64, "uint8")
@@ -32,7 +32,7 @@ def _bytes(size):
     return whole[start : start + size]
 '''
 
-_PACK = '''
+PACK = '''
 def pack(arrays):
     """The bytes of all parameters, of arrays by their names in PARAMS."""
     params = _bytes(PARAM_BYTES)
@@ -113,17 +113,17 @@ def render_network(
     if compiled and storage.threads:
         given = given.replace("from numba import njit", "from numba import config, njit", 1)
     head = network_head(nest, about)
-    parts = [head, given, "", options(fastmath, compiled), *_tables(storage)]
+    parts = [head, given, "", options(fastmath, compiled), *tables(storage)]
     public = _public(nest, source, storage, compiled) if alone else ""
-    helpers = [*helpers_of(public), _BYTES.strip()] if public or storage.params else []
-    helpers += [_PACK.strip()] if storage.params else []
+    helpers = [*helpers_of(public), BYTES.strip()] if public or storage.params else []
+    helpers += [PACK.strip()] if storage.params else []
     exported = [source.public] if alone else []
     exported += ["PARAMS", "pack"] if storage.params else []
     texts = [*helpers, *([public] if public else []), f"__all__ = {sorted(exported)}"]
     return Listing(tuple(apart([plain("\n".join(parts)), *functions, *map(plain, texts)], 2)))
 
 
-def _tables(storage: Storage) -> list[str]:
+def tables(storage: Storage) -> list[str]:
     """Return the constants of a file: the places of parameters, and numbers of bytes."""
     lines: list[str] = []
     if storage.params:
@@ -175,11 +175,14 @@ def _call(name: str, given: Iterable[str]) -> list[str]:
 
 
 __all__ = [
+    "BYTES",
     "HELPERS",
+    "PACK",
     "ParamPlace",
     "Storage",
     "network_head",
     "printable",
     "render_network",
+    "tables",
     "with_comments",
 ]

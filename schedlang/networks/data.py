@@ -7,14 +7,15 @@ from dataclasses import asdict
 from typing import Any
 
 from schedlang.codegen.network_file import ParamPlace, Storage
+from schedlang.codegen.numba_cuda import KernelForm, Passed
 from schedlang.errors import BuildError
 from schedlang.networks.memory import Lifetime, MemoryPlan, Placed
-from schedlang.networks.program import CallData, ModuleData
+from schedlang.networks.program import CallData, DeviceData, ModuleData
 from schedlang.networks.sized_memory import SizedMemory
 from schedlang.runtime.parameters import Parameter, Signature
 from schedlang.target import Target
 
-FORMAT = 1
+FORMAT = 2
 
 
 def to_data(data: ModuleData) -> dict[str, Any]:
@@ -27,7 +28,7 @@ def to_data(data: ModuleData) -> dict[str, Any]:
         "format": FORMAT, "public": data.public, "target": data.target.kind, "entry": data.entry,
         "signature": _signature_data(data.signature), "storage": asdict(data.storage),
         "plan": plan, "sized": sized, "calls": [asdict(call) for call in data.calls],
-        "fastmath": data.fastmath,
+        "fastmath": data.fastmath, "device": None if data.device is None else asdict(data.device),
     }  # fmt: skip
 
 
@@ -53,6 +54,7 @@ def from_data(found: Mapping[str, Any], text: str, serial_text: str = "") -> Mod
             None if plan is None else _plan(plan),
             tuple(CallData(**_tuples(c)) for c in found["calls"]), bool(found["fastmath"]),
             None if sized is None else _sized(sized),
+            device=None if found["device"] is None else _device(found["device"]),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BuildError(
@@ -83,6 +85,15 @@ def _sized(found: Mapping[str, Any]) -> SizedMemory:
         _tuples(found["lives"]), tuple(Lifetime(**s) for s in found["scratch"]),
         _tuples(found["in_place"]),
     )  # fmt: skip
+
+
+def _device(found: Mapping[str, Any]) -> DeviceData:
+    kernels = []
+    for form in found["kernels"]:
+        rest = dict(form)
+        passed = tuple(Passed(str(dtype), bool(array)) for dtype, array in rest.pop("parameters"))
+        kernels.append(KernelForm(parameters=passed, **rest))
+    return DeviceData(tuple(kernels), tuple(found["alignment"]))
 
 
 def _tuples(value: Any) -> Any:

@@ -22,6 +22,8 @@ from schedlang.ir.printer import bytes_text
 from schedlang.markup.text import printable
 from schedlang.networks.cache import cache_key, cached, store
 from schedlang.networks.call import weight_in
+from schedlang.networks.device_module import module_of
+from schedlang.networks.device_program import device_module_data
 from schedlang.networks.kernels import PartKernel, Source, kernel_of, part_kernels
 from schedlang.networks.layouts import blocked_layouts
 from schedlang.networks.memory import MemoryPlan
@@ -36,6 +38,7 @@ from schedlang.networks.saving import load_saved, save
 from schedlang.networks.structure import filled
 from schedlang.networks.tuning import NetworkTuning, Work, tune
 from schedlang.networks.winograd import with_winograd
+from schedlang.runtime.emulated import GpuKernel
 from schedlang.target import Target, or_emulator
 
 
@@ -174,7 +177,7 @@ class Network:
         """The module that a call runs. Its weights are computed when it is first asked for."""
         with self._lock:
             if self._module is None:
-                self._module = NetworkModule(self._linked(), self.weights)
+                self._module = module_of(self._linked(), self.weights)
                 self._keep_only(self._module)
             return self._module
 
@@ -298,7 +301,8 @@ class Network:
         with self._lock:
             if self._data is None or self._data.machine is None:
                 weights = [*self.prepared.params, *self.prepared.computed]
-                self._data = module_data(
+                made = device_module_data if self.target.kind == "cuda" else module_data
+                self._data = made(
                     self.name, self.inputs, self.outputs, weights, self._calls(), self.target
                 )
                 self._module = None
@@ -310,10 +314,11 @@ class Network:
         for part in self.partition.parts:
             made = kernels[part.name]
             kernel = made.kernel
+            program = kernel.launches if isinstance(kernel, GpuKernel) else None
             found.append(
                 KernelCall(
                     part.name, kernel.machine_nest, kernel.signature, (*part.reads, *part.writes),
-                    part.stages, part.layers, made.note or made.origin,
+                    part.stages, part.layers, made.note or made.origin, program=program,
                 )
             )  # fmt: skip
         return found
