@@ -32,7 +32,7 @@ from schedlang.runtime.gpu_profile import Watch, gpu_profile
 from schedlang.runtime.launch import passed
 from schedlang.runtime.nvidia import Compiled, Resources
 from schedlang.runtime.simulator import simulated
-from schedlang.target import Device
+from schedlang.target import DEVICES, Device
 
 
 class Checked(NamedTuple):
@@ -125,7 +125,9 @@ class DeviceModule(NetworkModule):
             found = self._ready.get(here.id)
             if found is None:
                 have = tuple(here.compute_capability)
-                code = self._code_of(device_for(f"network {self.name}", self.target, have))
+                device = device_for(f"network {self.name}", self.target, have)
+                self._check_limits(DEVICES.get("sm_{}{}".format(*have), device))
+                code = self._code_of(device)
                 sized, storage = self._data.sized, self._data.storage
                 found = self._ready[here.id] = NetworkLauncher(
                     files.load(self._path), self._device.kernels, code,

@@ -17,7 +17,7 @@ from schedlang.autotune.runner.task import Limits
 from schedlang.compute.data import Graph
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor, check_name, declared
-from schedlang.errors import NetworkError
+from schedlang.errors import NetworkError, explain
 from schedlang.ir.printer import bytes_text
 from schedlang.markup.text import printable
 from schedlang.networks.cache import cache_key, cached, store
@@ -252,8 +252,9 @@ class Network:
         """Return the time of each kernel in a call with these arguments.
 
         The module is compiled once more, with time stamps between its calls, and runs at least
-        ``repeat`` times. The times are those of the fastest run. ``print`` shows a table, a
-        notebook also a chart.
+        ``repeat`` times. The times are those of the fastest run. On a GPU they are by its events,
+        without the host's time of launching; for the emulator they are those of this CPU.
+        ``print`` shows a table, a notebook also a chart.
 
         Raises :class:`~schedlang.errors.CallError` for arguments that do not fit and for a
         ``repeat`` below 1, and :class:`~schedlang.errors.BuildError` for ``target="c"``.
@@ -272,15 +273,21 @@ class Network:
         """Write the network to a new folder, and return its path; ``sl.load`` reads it.
 
         * ``network.py`` runs with NumPy and numba alone: ``pack`` makes the bytes of the weights,
-          and the function with the name of the network takes and returns arrays.
+          and the function with the name of the network takes and returns arrays. That of a network
+          for a GPU, also of one for the emulator, runs with numba-cuda: ``memory_of`` copies the
+          weights to the GPU.
         * ``weights.npz`` has the weights, by their names in ``network.py``.
         * ``manifest.json`` has the graph, the schedules and the partition.
 
         The folder appears complete or not at all. Raises :class:`~schedlang.errors.NetworkError`
-        for one that exists already, and for a network that is not for ``target="cpu"``.
+        for one that exists already, for a network for ``target="python"`` or ``"c"``, and for a
+        kernel of a GPU that needs more shared memory than a launch by numba may have.
         """
         steps = {kernel.name: kernel.schedule.to_json() for kernel in self.kernels}
-        return save(folder, self.recipe, self.outputs, self._whole(), self._weights(), steps)
+        data = self._whole()
+        if self.target.kind == "cuda-emulator":
+            data = self._made(Target("cuda", arch=self.target.arch))
+        return save(folder, self.recipe, self.outputs, data, self._weights(), steps)
 
     def _linked(self) -> ModuleData:
         """Return the data of the module, from the cache folder if it was built before."""
@@ -300,13 +307,15 @@ class Network:
         """Return the data of the module with its machine nest."""
         with self._lock:
             if self._data is None or self._data.machine is None:
-                weights = [*self.prepared.params, *self.prepared.computed]
-                made = device_module_data if self.target.kind == "cuda" else module_data
-                self._data = made(
-                    self.name, self.inputs, self.outputs, weights, self._calls(), self.target
-                )
+                self._data = self._made(self.target)
                 self._module = None
             return self._data
+
+    def _made(self, target: Target) -> ModuleData:
+        """Return the data of a module for ``target``, with its machine nest."""
+        weights = [*self.prepared.params, *self.prepared.computed]
+        made = device_module_data if target.kind == "cuda" else module_data
+        return made(self.name, self.inputs, self.outputs, weights, self._calls(), target)
 
     def _calls(self) -> list[KernelCall]:
         kernels = kernel_of(self.kernels)
@@ -357,8 +366,10 @@ def load(folder: str | os.PathLike[str], target: Target | str | None = None) -> 
 
     Its graph and its schedules are checked, and its Python is not run: the module is generated
     again, or comes from the cache folder. Steps that were saved on another machine are kept.
+    ``target`` is by default the one that the network was saved for.
 
-    Raises :class:`~schedlang.errors.NetworkError` for a folder that has no saved network.
+    Raises :class:`~schedlang.errors.NetworkError` for a folder that has no saved network, and for a
+    CPU as the target of one that was saved for a GPU, or the other way round.
 
     >>> import tempfile, numpy as np, schedlang as sl
     >>> X, w = sl.placeholder((4,), name="X"), sl.placeholder((4,), name="w")
@@ -369,8 +380,18 @@ def load(folder: str | os.PathLike[str], target: Target | str | None = None) -> 
     ('scaled', [3.0, 3.0, 3.0, 3.0])
     """
     found = load_saved(folder)
-    return _again(found.recipe, found.outputs, found.weights, or_emulator(Target.of(target)),
-                  found.steps)  # fmt: skip
+    around = Target.current() if target is None else Target.of(target)
+    where = or_emulator(around or found.target)
+    if where.is_gpu != found.target.is_gpu:
+        kinds = '"cuda" or "cuda-emulator"' if found.target.is_gpu else '"cpu", "python" or "c"'
+        raise NetworkError(
+            explain(
+                f'load({os.fspath(folder)!r}, target="{where.kind}")',
+                f'it was saved for target="{found.target.kind}", and so are its schedules',
+                f"Load it for {kinds}, or build the network again for {where.kind}.",
+            )
+        )
+    return _again(found.recipe, found.outputs, found.weights, where, found.steps)
 
 
 def _again(

@@ -17,11 +17,13 @@ import numpy as np
 from schedlang.compute.data import from_data, to_data
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import NetworkError, SchedlangError, explain, first_line
+from schedlang.errors import BuildError, NetworkError, SchedlangError, explain, first_line
 from schedlang.networks import structure
+from schedlang.networks.device_module import standalone
 from schedlang.networks.model import Recipe
 from schedlang.networks.program import ModuleData
 from schedlang.runtime.bundle import bundle
+from schedlang.target import Target
 from schedlang.version import __version__
 
 FORMAT, VERSION = "schedlang.network", 1
@@ -30,12 +32,16 @@ MANIFEST, WEIGHTS, SOURCE = "manifest.json", "weights.npz", "network.py"
 
 @dataclass(frozen=True, eq=False)
 class Saved:
-    """A network as it was saved: its graph, the arrays of its weights, and its schedules."""
+    """A network as it was saved: its graph, the arrays of its weights, and its schedules.
+
+    ``target`` is the one that the schedules are for.
+    """
 
     recipe: Recipe
     outputs: tuple[Tensor, ...]
     weights: Mapping[Tensor, np.ndarray]
     steps: Mapping[str, str]
+    target: Target
 
 
 def save(
@@ -43,13 +49,20 @@ def save(
     weights: Mapping[Tensor, np.ndarray], steps: Mapping[str, str],
 ) -> Path:  # fmt: skip
     """Write a network to a new folder; ``weights`` are those that the module reads, in its order.
+
+    ``data`` are for a CPU or for ``target="cuda"``.
     """
     asked, path = f"save({os.fspath(folder)!r})", check_folder(folder)
-    if data.target.kind != "cpu":
+    kind = str(data.target.kind)
+    if kind not in ("cpu", "cuda"):
         raise NetworkError(
-            explain(asked, f'the network is for target="{data.target.kind}"',
-                    'Build it with target="cpu".')
+            explain(asked, f'the network is for target="{kind}"',
+                    'Build it with target="cpu", or for a GPU with "cuda" or "cuda-emulator".')
         )  # fmt: skip
+    try:
+        text = bundle(data.text) if data.device is None else standalone(data)
+    except BuildError as error:
+        raise NetworkError(f"{asked}: {error}") from None
     read = placeholders(outputs)
     named = dict(zip(weights, (place.name for place in data.storage.params)))
     manifest = {
@@ -59,12 +72,13 @@ def save(
         "layers": dict(recipe.layers), "cut": list(recipe.cut),
         "fuse": [list(names) for names in recipe.fuse],
         "structure": structure.to_json(recipe.structure), "steps": dict(steps),
+        "target": {"kind": kind, "arch": data.target.arch},
     }  # fmt: skip
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
         try:
-            (made / SOURCE).write_text(bundle(data.text), encoding="utf-8")
+            (made / SOURCE).write_text(text, encoding="utf-8")
             arrays: dict[str, Any] = {name: weights[t] for t, name in named.items()}
             np.savez(made / WEIGHTS, **arrays)
             (made / MANIFEST).write_text(json.dumps(manifest, allow_nan=False), encoding="utf-8")
@@ -119,6 +133,9 @@ def load_saved(folder: str | os.PathLike[str]) -> Saved:
             structure.from_json(data["structure"], len(outputs)),
         )  # fmt: skip
         steps = {_text(k): _text(v) for k, v in data["steps"].items()}
+        # folders of the first version of the format are for a CPU
+        of = data.get("target", {"kind": "cpu", "arch": ""})
+        target = Target(_text(of["kind"]), arch=_text(of["arch"]))
         weights = _weights(path / WEIGHTS, read, data["weights"])
     except OSError as error:
         raise NetworkError(f"load({os.fspath(folder)!r}): {error.strerror or error}") from None
@@ -129,7 +146,7 @@ def load_saved(folder: str | os.PathLike[str]) -> Saved:
         raise NetworkError(
             f"load({os.fspath(folder)!r}): this is no saved network: {what}{first_line(error)}"
         ) from None
-    return Saved(recipe, outputs, weights, steps)
+    return Saved(recipe, outputs, weights, steps, target)
 
 
 def _weights(
