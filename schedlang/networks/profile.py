@@ -151,7 +151,8 @@ def _stamped(
     times = np.zeros(parts + 1, "int64")
     start, flat = module.stamped(times, *args)
     start(*flat)
-    rows, begun = [], perf_counter()
+    rows: list[np.ndarray] = []
+    begun = perf_counter()
     spans: list[tuple[float, int]] = []
     while len(rows) < repeat or perf_counter() - begun < WINDOW:
         start(*flat)
