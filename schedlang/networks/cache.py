@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,14 +11,14 @@ from typing import Any
 
 from schedlang.autotune.best import packaged
 from schedlang.autotune.database import Database
-from schedlang.autotune.record import machine, target_text, threads, versions
+from schedlang.autotune.record import machine_for, target_text, threads, versions
 from schedlang.compute.data import to_data
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import BuildError
 from schedlang.networks.data import from_data as module_from_data
 from schedlang.networks.data import to_data as module_data
 from schedlang.networks.program import ModuleData
-from schedlang.runtime.files import cache_folder, intrinsics_key
+from schedlang.runtime.files import cache_folder, intrinsics_key, put
 from schedlang.target import Target
 
 
@@ -36,7 +34,7 @@ def cache_key(
     """
     files = _files(database) if used is None else used
     whole = [
-        to_data(outputs), about, target.kind, target_text(target), machine(), threads(),
+        to_data(outputs), about, target.kind, target_text(target), machine_for(target), threads(),
         versions(), intrinsics_key(), [_stamp(path) for path in files],
     ]  # fmt: skip
     text = json.dumps(whole, sort_keys=True, allow_nan=False)
@@ -57,17 +55,8 @@ def cached(key: str, target: Target) -> ModuleData | None:
 def store(key: str, data: ModuleData) -> None:
     """Write the data of a module, complete or not at all; a full disk costs only the time.
     """
-    path, temporary = _path(key), ""
-    try:
-        path.parent.mkdir(exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            texts = {"text": data.text, "serial_text": data.serial_text}
-            json.dump({"data": module_data(data), **texts}, file)
-        os.replace(temporary, path)
-    except OSError:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
+    texts = {"text": data.text, "serial_text": data.serial_text}
+    put(_path(key), json.dumps({"data": module_data(data), **texts}))
 
 
 def _path(key: str) -> Path:

@@ -83,6 +83,23 @@ def write(text: str, name: str, suffix: str = ".py") -> Path:
     return path
 
 
+def put(path: Path, text: str) -> None:
+    """Write ``text`` to a file of the cache folder, complete or not at all.
+
+    What cannot be written, as on a full disk, is left out: the next process makes it again.
+    """
+    temporary = ""
+    try:
+        path.parent.mkdir(exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    except OSError:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+
+
 def load_kernel(path: Path, entry: str, called: Collection[str] = ()) -> ModuleType:
     """Return the module of the CPU kernel at ``path``, whose functions numba compiles quickly.
 

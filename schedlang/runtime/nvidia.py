@@ -24,6 +24,7 @@ import numpy as np
 
 from schedlang.codegen.numba_cuda import KernelForm
 from schedlang.errors import BuildError, MissingExtraError, explain, missing_extra
+from schedlang.runtime.machine_code import Assembled, code_key, keep_code, kept_code
 from schedlang.target import Device
 
 # allocation units of registers, warps and shared memory; the shared memory that a block reserves
@@ -140,21 +141,17 @@ def allow_shared(kernel: Any, dynamic_bytes: int) -> None:
 def compiled(
     module: ModuleType, kernel: KernelForm, device: Device, fastmath: bool, lineinfo: bool = False
 ) -> Compiled:
-    """Compile one kernel of an emitted file for ``device``.
+    """Compile one kernel of an emitted file for ``device``, or load what was compiled before.
 
     With ``lineinfo`` its PTX and machine code name the lines of the file.
     """
-    cuda = driver()
-    capability = (*device.capability, device.arch[-1]) if device.specific else device.capability
-    function = getattr(module, kernel.name).py_func
-    with _nvvm_errors(f"kernel {kernel.name} for {device.arch}"):
-        ptx, _ = cuda.compile_ptx(
-            function, signature(kernel), cc=capability, fastmath=fastmath,
-            launch_bounds=kernel.threads, lineinfo=lineinfo,
-        )  # fmt: skip
-    ptx = _canonical_ptx(ptx, kernel.name)
-    cubin, messages = _assembled(ptx, device.arch, lineinfo)
-    resources = _resources(messages, kernel, device)
+    path, options = Path(str(module.__file__)), (fastmath, lineinfo)
+    key = code_key(path, kernel.name, device.arch, options, Path(tool("ptxas")))
+    code = kept_code(key)
+    if code is None:
+        code = _compiled(module, kernel, device, fastmath, lineinfo)
+        keep_code(key, code)
+    resources = _resources(code.messages, kernel, device)
     if not resources.occupancy:
         raise BuildError(
             explain(
@@ -164,7 +161,23 @@ def compiled(
                 "Bind fewer threads, or make the tile of a thread smaller.",
             )
         )
-    return Compiled(ptx, cubin, resources)
+    return Compiled(code.ptx, code.cubin, resources)
+
+
+def _compiled(
+    module: ModuleType, kernel: KernelForm, device: Device, fastmath: bool, lineinfo: bool
+) -> Assembled:
+    """Compile one kernel of an emitted file for ``device``."""
+    cuda = driver()
+    capability = (*device.capability, device.arch[-1]) if device.specific else device.capability
+    function = getattr(module, kernel.name).py_func
+    with _nvvm_errors(f"kernel {kernel.name} for {device.arch}"):
+        ptx, _ = cuda.compile_ptx(
+            function, signature(kernel), cc=capability, fastmath=fastmath,
+            launch_bounds=kernel.threads, lineinfo=lineinfo,
+        )  # fmt: skip
+    ptx = _canonical_ptx(ptx, kernel.name)
+    return Assembled(ptx, *_assembled(ptx, device.arch, lineinfo))
 
 
 @contextmanager

@@ -38,7 +38,7 @@ def _update(array: types.Type, x: types.Type, emit: Callable[..., None]) -> Any:
 
 
 def _reduced(builder: ir.IRBuilder, ty: types.Type, name: str, ptr: ir.Value, x: ir.Value) -> None:
-    """Combine one instruction; LLVM finds out whether it is in global or in shared memory."""
+    """Emit one instruction; LLVM finds out whether it is in global or in shared memory."""
     if is_float(ty):
         # the operation of LLVM that NVVM knows in every version
         function = f"llvm.nvvm.atomic.load.{name}.f{ty.bitwidth}.p0f{ty.bitwidth}"
@@ -52,7 +52,7 @@ def _reduced(builder: ir.IRBuilder, ty: types.Type, name: str, ptr: ir.Value, x:
 def _swapped(
     builder: ir.IRBuilder, ty: types.Type, emit: Combine, ptr: ir.Value, x: ir.Value
 ) -> None:
-    """Combine a loop that compares and swaps until the element is combined with ``x``."""
+    """Emit a loop that compares and swaps until the element is combined with ``x``."""
     word = ir.IntType(ty.bitwidth)
     place = builder.bitcast(ptr, word.as_pointer())
     before = builder.block
