@@ -569,16 +569,37 @@ def test_a_call_without_a_gpu_says_what_to_do() -> None:
         module(random(4, 6, 8))
 
 
-@compiles
-def test_kernels_are_machine_code_without_spills() -> None:
-    y, _, params = networks.resnet((1,), networks.basic, 8, 8)
-    net = sl.network(y, params, target="cuda")
+def check_machine_code(net: Network) -> None:
+    """Compile every kernel for sm_90, and check that it keeps nothing in memory but its arrays."""
     module = net.module
     assert isinstance(module, DeviceModule)
     assert len(module.resources) == net.source.count("@cuda.jit")
     for name, taken in module.resources.items():
         assert (taken.spill_bytes, taken.local_bytes) == (0, 0), name
+        assert 0 < taken.registers <= 255 and 0 < taken.occupancy <= 1
+        assert f".entry {name}(" in module.ptx
     assert ".target sm_90" in module.ptx
+
+
+@compiles
+def test_kernels_are_machine_code_without_spills(small: Small) -> None:
+    check_machine_code(small[0])
+
+
+@compiles
+@pytest.mark.slow
+@pytest.mark.parametrize("blocks, block, size, width", [
+    ((2, 2, 2, 2), networks.basic, 32, 16),
+    ((2, 2, 2, 2), networks.basic, 224, 64),
+    ((3, 4, 6, 3), networks.bottleneck, 224, 64),
+], ids=["small ResNet-18", "ResNet-18", "ResNet-50"])  # fmt: skip
+def test_resnets_are_machine_code_without_spills(
+    blocks: tuple[int, ...], block: Any, size: int, width: int
+) -> None:
+    y, _, params = networks.resnet(blocks, block, size, width, 1000)
+    net = sl.network(y, params, target="cuda")
+    assert {kernel.origin for kernel in net.kernels} <= {"model", "database", "near size"}
+    check_machine_code(net)
 
 
 @compiles
