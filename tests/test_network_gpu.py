@@ -22,6 +22,7 @@ import schedlang as sl
 from schedlang import topi
 from schedlang.codegen.network_cuda_file import HELPERS
 from schedlang.errors import BuildError, CallError, CallTypeError, NetworkError
+from schedlang.expr.dtypes import array_dtype
 from schedlang.intrinsics.dialect import GPU_NAMES
 from schedlang.networks import profile
 from schedlang.networks.data import from_data, to_data
@@ -132,6 +133,76 @@ def test_the_source_agrees_with_numpy() -> None:
         first, last = call.lines
         assert lines[first - 1].startswith(f"# Kernel of {call.name}: ")
         assert any(f"def {call.function}(" in text for text in lines[first:last])
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "int64", "uint16", "float16", "bfloat16", "float64", "complex64"]
+)
+def test_tensors_of_every_dtype(dtype: str, driver: Driver) -> None:
+    """Three tensors of odd sizes between kernels, a parameter, and copies there and back."""
+    kind = np.dtype(array_dtype(dtype))
+    parts = Parts("cuda")
+    x, w = sl.placeholder((7,), dtype, name="x"), sl.placeholder((7,), dtype, name="w")
+
+    def both(a: sl.Tensor, b: sl.Tensor) -> sl.Tensor:
+        other = (lambda i: a[i] | b[i]) if dtype == "bool" else (lambda i: a[i] + b[i])
+        return sl.compute((7,), other, name="both")
+
+    def turned(a: sl.Tensor) -> sl.Tensor:
+        return sl.compute((7,), lambda i: a[6 - i], name="turned")
+
+    one = parts.add("one", both, x, w, how=bound)
+    two = parts.add("two", turned, one, how=bound)
+    three = parts.add("three", both, two, one, how=bound)
+    out = parts.add("out", both, three, x, how=bound)
+    a, b = (np.random.default_rng(k).integers(0, 3, 7).astype(kind) for k in range(2))
+    module = parts.module([x], [out], {w: b})
+    first = a | b if dtype == "bool" else a + b
+    last = first[::-1] | first | a if dtype == "bool" else first[::-1] + first + a
+    assert isinstance(module, DeviceModule)
+    for found in (module.simulate(a), module(a)):
+        assert found.dtype == kind
+        np.testing.assert_array_equal(found, last)
+
+
+def test_several_inputs_outputs_and_scalars(driver: Driver) -> None:
+    parts = Parts("cuda")
+    x, y = sl.placeholder((3, 5), name="x"), sl.placeholder((3, 5), name="x")
+    scale = sl.var("scale", dtype="float32")
+    first = parts.add("v", lambda a, s: sl.compute(
+        a.shape, lambda i, j: a[i, j] * s, name="t"), x, scale, how=bound)  # fmt: skip
+    second = parts.add("v", add, first, y, how=bound)
+    # names that the source needs, and two of one name
+    module = parts.module([x, scale, y], [second, first], name="launch")
+    a, b = random(3, 5), random(3, 5)
+    assert isinstance(module, DeviceModule) and module.name == "launch_"
+    for sums, scaled in (module.simulate(a, 2.5, b), module(a, 2.5, b), module(OnGpu(a), 2.5, b)):
+        np.testing.assert_array_equal(np.asarray(getattr(scaled, "data", scaled)), a * 2.5)
+        np.testing.assert_array_equal(np.asarray(getattr(sums, "data", sums)), a * 2.5 + b)
+    assert not module.memory.placed and driver.copied == 4 + 1
+
+
+def test_empty_and_single_elements(driver: Driver) -> None:
+    parts = Parts("cuda")
+    x = sl.placeholder((0, 4), name="x")
+    one = parts.add("one", relu, x, how=bound)
+    out = parts.add("out", relu, one, how=bound)
+    assert parts.module([x], [out])(np.zeros((0, 4), "float32")).shape == (0, 4)
+    parts = Parts("cuda")
+    x = sl.placeholder((), name="x")
+
+    def root(t: sl.Tensor) -> sl.Tensor:
+        return sl.compute((), lambda: sl.sqrt(t[()]), name="root")
+
+    def alone(tensor: sl.Tensor) -> sl.Schedule:
+        s = sl.schedule(tensor)
+        s[tensor].bind(s[tensor].fuse(), "threadIdx.x")
+        return s
+
+    one = parts.add("one", root, x, how=alone)
+    out = parts.add("out", root, one, how=alone)
+    found = parts.module([x], [out])(np.array(16, "float32"))
+    assert found.shape == () and found == 2
 
 
 def test_storage_between_the_kernels_of_a_part_is_in_the_arena() -> None:
@@ -377,8 +448,10 @@ def test_what_does_not_fit_is_refused(driver: Driver) -> None:
             module(given)
     with pytest.raises(CallError, match="overlaps x"):
         module(OnGpu(x), OnGpu(x))
-    with pytest.raises(BuildError, match="bound of network block"):
+    with pytest.raises(BuildError, match="bound of network block.*\n.*Call the module"):
         module.bound(x)
+    with pytest.raises(BuildError, match="stamped of network block.*\n.*Use timed"):
+        module.stamped(np.zeros(7, "int64"), x)
     driver.capability = (8, 0)
     with pytest.raises(CallError, match="network block is built for sm_90, but this GPU is sm_80"):
         block()[0](x)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schedlang.errors import BuildError, CallError, CallTypeError
+from schedlang.errors import BuildError, CallError, CallTypeError, explain
 from schedlang.expr.dtypes import array_dtype
 from schedlang.networks.call import Layouts, new_bytes
 from schedlang.networks.device_launch import NetworkLauncher
@@ -191,9 +191,21 @@ class DeviceModule(NetworkModule):
     def bound(self, *args: Any) -> Any:
         """Refuse: what a call launches depends on the GPU and the stream of its arrays."""
         raise BuildError(
-            f"bound of network {self.name}: what a call launches depends on the GPU and the stream "
-            "of its arrays; call the module"
+            explain(
+                f"bound of network {self.name}",
+                "what a call launches depends on the GPU and the stream of its arrays",
+                "Call the module, with its outputs: module(x, out).",
+            )
         )
+
+    def stamped(self, times: np.ndarray, *args: Any) -> Any:
+        """Refuse: the kernels of a GPU are timed by its events."""
+        raise BuildError(
+            explain(
+                f"stamped of network {self.name}", "a GPU has no clock that its kernels share",
+                "Use timed(repeat, *args), whose times are by events of the GPU.",
+            )
+        )  # fmt: skip
 
     def timed(self, repeat: int, *args: Any) -> tuple[list[float], int]:
         """Return the seconds of each of :attr:`calls`, by events of the GPU, and the runs.

@@ -62,9 +62,10 @@ def network(
     (:func:`~schedlang.networks.winograd.with_winograd`). The stages are divided into
     parts, each of which becomes a kernel; ``cut`` and ``fuse`` override how
     (:func:`~schedlang.networks.partition.partition`). Parts that are equal but for names share a
-    schedule and a kernel. A schedule comes from ``database``, by default the one in the cache
-    folder and those that come with schedlang, or else from the cost model. Nothing is compiled
-    before the first call.
+    schedule and a kernel. For ``target="cuda"``, a call launches kernels on the GPU of its arrays;
+    ``"cuda-emulator"`` runs them on the CPU. A schedule comes from ``database``, by default the one
+    in the cache folder and those that come with schedlang, or else from the cost model. Nothing is
+    compiled before the first call.
 
     Raises :class:`~schedlang.errors.NetworkError` for outputs, weights and overrides that do not
     fit, and :class:`~schedlang.errors.BuildError` for an unknown target.
@@ -109,7 +110,7 @@ class Network:
     ``net(x)`` returns what the network computes, in the library of the first array: an array, a
     tuple of them, or what the imported model returns. ``net(x, out=y)`` writes ``y``. A call checks
     its arguments as a kernel does, runs without Python between the kernels, and may be made by
-    several threads at once.
+    several threads at once. On a GPU it launches the kernels in order, on the stream of its arrays.
 
     * ``partition``: the parts, as a table.
     * ``kernels``: the kernels, each of one or several parts, with their schedules.
