@@ -86,8 +86,8 @@ from schedlang.runtime.devices import cpu as cpu
 from schedlang.runtime.devices import cuda as cuda
 from schedlang.runtime.devices import device as device
 from schedlang.runtime.devices import gpu as gpu
-from schedlang.networks.network import load as load
-from schedlang.networks.network import network as network
+from schedlang.networks.entry import load as load
+from schedlang.networks.entry import network as network
 from schedlang.runtime.build import build as build
 from schedlang.runtime.build import lower as lower
 from schedlang.hints.explain import explain as explain

@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from schedlang.errors import NetworkError, TuningError, explain
+from schedlang.errors import MissingExtraError, NetworkError, TuningError, explain, first_line
+
+if TYPE_CHECKING:
+    from schedlang.networks.module import NetworkModule
 
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -18,7 +21,8 @@ def add_compile(commands: Any) -> None:
         "compile",
         help="make a folder of Python, which runs alone, of an ONNX model",
         description="Import the model, search for schedules if asked to, compile, and write the "
-        "network to a folder: network.py, which needs numba and NumPy alone, and its weights.",
+        "network to a folder: network.py, which needs numba and NumPy alone (for a GPU also "
+        "numba-cuda), and its weights.",
     )
     parser.add_argument("model", metavar="model.onnx", help="an ONNX file")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="the folder to write")
@@ -31,6 +35,10 @@ def add_compile(commands: Any) -> None:
         "--shape", action="append", default=[], metavar="NAME=N",
         help="the value of a dynamic dimension of the model",
     )  # fmt: skip
+    parser.add_argument(
+        "--target", default="cpu",
+        help='"cpu", or "cuda" for a GPU, such as "cuda -arch=sm_80" (default: cpu)',
+    )  # fmt: skip
     parser.add_argument("--name", default=None, help="of the network (the name of the file)")
     parser.set_defaults(run=run_compile)
 
@@ -38,9 +46,16 @@ def add_compile(commands: Any) -> None:
 def run_compile(chosen: argparse.Namespace) -> int:
     """Import, tune, compile and save the model; return the exit status."""
     from schedlang.frontend import from_onnx
-    from schedlang.networks.network import network
+    from schedlang.networks.entry import network
     from schedlang.networks.saving import check_folder
+    from schedlang.target import Target, or_emulator
 
+    target = or_emulator(Target.of(chosen.target))
+    if target.kind not in ("cpu", "cuda", "cuda-emulator"):
+        raise NetworkError(
+            explain(f"--target {chosen.target}", "a folder is for a CPU or a GPU",
+                    "Choose cpu or cuda.")
+        )  # fmt: skip
     seconds = None if chosen.tune is None else seconds_of(chosen.tune)
     shapes = dict(map(_shape, chosen.shape))
     # fail now, not after the search, if the folder cannot be written
@@ -48,15 +63,36 @@ def run_compile(chosen: argparse.Namespace) -> int:
     model = from_onnx(chosen.model, shapes=shapes or None)
     print(f"imported {model}")
     name = chosen.name or identifier(Path(chosen.model).stem)
-    net = network(model, name=name, database=chosen.database)
+    net = network(model, target=target, name=name, database=chosen.database)
     print(f"{len(net.partition)} parts of {net.partition.stage_count} stages")
     if seconds is not None:
         print(net.tune(timeout=seconds))
-    net.module.compile()
+    print(compiled(net.module))
     print(str(net.memory).splitlines()[0])
     folder = net.save(chosen.out)
     print(f"the network: {folder}")
     return 0
+
+
+def compiled(module: NetworkModule) -> str:
+    """Compile the module, and return a sentence about its machine code."""
+    from schedlang.networks.device_module import DeviceModule
+
+    kernels = len({call.function for call in module.calls})
+    try:
+        module.compile()
+    except MissingExtraError as error:
+        # the folder is written nevertheless: the machine with the GPU compiles it
+        return f"not compiled: {first_line(error)}"
+    if not isinstance(module, DeviceModule):
+        return f"compiled {kernels} kernels"
+    taken = module.resources.values()
+    spilled = sum(r.spill_bytes for r in taken)
+    most = max((r.registers for r in taken), default=0)
+    return (
+        f"compiled {len(taken)} kernels for {module.target.arch}: at most {most} registers a "
+        f"thread, {spilled} bytes spilled"
+    )
 
 
 def seconds_of(text: str) -> float:

@@ -6,9 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import schedlang as sl
+from schedlang.networks.device_program import device_module_data
 from schedlang.networks.module import NetworkModule
+from schedlang.networks.network import module_of
 from schedlang.networks.program import KernelCall, ModuleData, module_data
 from schedlang.runtime.build import unwritten
+from schedlang.runtime.emulated import GpuKernel
 from schedlang.target import Target
 
 
@@ -35,7 +38,8 @@ class Parts:
         stages = (made.op.name,)
         self.calls.append(
             KernelCall(name, kernel.machine_nest, kernel.signature, (*args, result), stages,
-                       tuple(layers), schedule)
+                       tuple(layers), schedule,
+                       program=kernel.launches if isinstance(kernel, GpuKernel) else None)
         )  # fmt: skip
         return result
 
@@ -43,7 +47,8 @@ class Parts:
         self, inputs: Sequence[Any], outputs: Sequence[sl.Tensor],
         params: Sequence[sl.Tensor] = (), name: str = "net",
     ) -> ModuleData:  # fmt: skip
-        return module_data(name, inputs, outputs, params, self.calls, self.target)
+        made = device_module_data if self.target.kind == "cuda" else module_data
+        return made(name, inputs, outputs, params, self.calls, self.target)
 
     def module(
         self, inputs: Sequence[Any], outputs: Sequence[sl.Tensor],
@@ -52,7 +57,7 @@ class Parts:
         """Return the module, whose parameters have the arrays of ``params``."""
         params = params or {}
         data = self.data(inputs, outputs, list(params), name)
-        return NetworkModule(data, {t.name: a for t, a in params.items()})
+        return module_of(data, {t.name: a for t, a in params.items()})
 
 
 def conv(x: sl.Tensor, w: sl.Tensor) -> sl.Tensor:

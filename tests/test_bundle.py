@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from schedlang import intrinsics as intrinsics_folder
 from schedlang.intrinsics import cpu as intrinsics
-from schedlang.runtime.bundle import bundle, read_library
+from schedlang.intrinsics.dialect import GPU_NAMES
+from schedlang.runtime.bundle import DEVICE_MODULES, DEVICE_PACKAGE, bundle, read_library
 
 ROOT = Path(intrinsics.__file__).parents[3]
 
@@ -127,3 +129,22 @@ def test_bundles_need_no_other_module() -> None:
 def test_names_of_definitions_are_unique_over_all_modules() -> None:
     names = [p.name for p in read_library().pieces if p.name]
     assert len(names) == len(set(names))
+
+
+def test_bundles_for_a_gpu_have_every_intrinsic() -> None:
+    """Modules that go into one file share no helpers by accident: of equal names one counts."""
+    text = bundle(f"from {DEVICE_PACKAGE} import {', '.join(GPU_NAMES)}\n", DEVICE_PACKAGE)
+    tree = ast.parse(text)
+    assigned = {t.id for n in tree.body if isinstance(n, ast.Assign) for t in n.targets
+                if isinstance(t, ast.Name)}  # fmt: skip
+    assert set(GPU_NAMES) <= assigned | {
+        n.name for n in tree.body if isinstance(n, ast.FunctionDef)
+    }
+    places: dict[str, list[str]] = {}
+    for module in DEVICE_MODULES:
+        path = Path(intrinsics_folder.__file__).parent / f"{module}.py"
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                places.setdefault(node.name, []).append(module)
+    twice = {name for name, modules in places.items() if len(modules) > 1}
+    assert twice <= set(GPU_NAMES)

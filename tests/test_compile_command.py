@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import schedlang as sl
 from schedlang.__main__ import main
+from schedlang.networks.device_module import DeviceModule
 
 
 def model_file(folder: Path) -> tuple[Path, np.ndarray]:
@@ -52,7 +55,26 @@ def test_a_model_becomes_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), want, rtol=1e-5, atol=1e-6)
 
 
+def test_a_model_becomes_a_folder_for_a_gpu(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, w = model_file(tmp_path)
+    out = tmp_path / "made"
+    given = ["compile", str(path), "--out", str(out), "--shape", "batch=3", "--target"]
+    assert main([*given, "cuda -arch=sm_80"]) == 0
+    shown = capsys.readouterr().out
+    installed = find_spec("numba_cuda") is not None
+    assert ("kernels for sm_80: at most" if installed else "not compiled: ") in shown
+    assert "def memory_of(" in (out / "network.py").read_text()
+    net = sl.load(out)
+    assert net.target == sl.Target("cuda", arch="sm_80") and isinstance(net.module, DeviceModule)
+    x = np.random.default_rng(1).standard_normal((3, 8)).astype("float32")
+    np.testing.assert_allclose(net.module.simulate(x), np.maximum(x @ w, 0), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("given, message", [
+    (["--target", "c"], "a folder is for a CPU or a GPU"),
+    (["--target", "tpu"], "tpu"),
     (["--tune", "soon"], "this is no time"),
     (["--shape", "batch"], "this is no dimension"),
     (["--shape", "batch=-1"], "this is no dimension"),

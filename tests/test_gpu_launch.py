@@ -14,14 +14,12 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.codegen.numba_cuda import KernelSource, memory_dtype
+from schedlang.codegen.numba_cuda import KernelForm
 from schedlang.errors import BuildError, CallError, CallTypeError
-from schedlang.expr.nodes import Axis
-from schedlang.ir.nodes import Buffer
 from schedlang.runtime import gpu, launch
 from schedlang.runtime.launch import Memory
 from schedlang.runtime.nvidia import Compiled
-from schedlang.runtime.simulator import launcher
+from schedlang.runtime.simulator import simulated
 from tests.gpu_schedules import numbers, scaled
 
 
@@ -123,7 +121,7 @@ class Core:
     """A replacement for ``cuda.core`` that runs kernels in the simulator."""
 
     def __init__(self) -> None:
-        self.codes: list[tuple[Any, KernelSource]] = []
+        self.codes: list[tuple[Any, KernelForm]] = []
         self.archs: list[str] = []
         self.streams: list[int] = []
         self.bytes_of_a_size = 8
@@ -135,7 +133,7 @@ class Core:
         assert all(type(n) is int for n in (*grid, *block, shmem_size))
         return SimpleNamespace(grid=grid, block=block, shmem_size=shmem_size)
 
-    def compiled(self, module: Any, kernel: KernelSource, device: Any, *_: bool) -> Compiled:
+    def compiled(self, module: Any, kernel: KernelForm, device: Any, *_: bool) -> Compiled:
         self.codes.append((module.launch.__globals__[kernel.name], kernel))
         self.archs.append(device.arch)
         return Compiled("", bytes([len(self.codes) - 1]), None)  # type: ignore[arg-type]
@@ -144,12 +142,12 @@ class Core:
         run, source = self.codes[cubin[0]]
         sizes: list[int] = []
         for p in source.parameters:
-            if isinstance(p, Buffer):
+            if p.is_array:
                 sizes += [8] * 7
-            elif isinstance(p, Axis) or p.is_size:
+            elif p.dtype == "int64":
                 sizes.append(self.bytes_of_a_size)
             else:
-                sizes.append(4 if p.dtype == "float16" else np.dtype(p.dtype).itemsize)
+                sizes.append(np.dtype(p.dtype).itemsize)
         kernel = SimpleNamespace(arguments_info=[(0, n) for n in sizes], run=run, source=source)
         return SimpleNamespace(get_kernel=lambda name: kernel)
 
@@ -157,14 +155,14 @@ class Core:
         self.streams.append(stream)
         given, waiting = [], list(args)
         for p in kernel.source.parameters:
-            if not isinstance(p, Buffer):
+            if not p.is_array:
                 given.append(waiting.pop(0).value)
                 continue
             (zero, null, count, itemsize, address, length, stride), waiting = (
                 waiting[:7],
                 waiting[7:],
             )
-            dtype = np.dtype(memory_dtype(p.dtype))
+            dtype = np.dtype(p.dtype)
             assert (zero, null, length, stride) == (0, 0, count, itemsize)
             assert itemsize == dtype.itemsize
             given.append(
@@ -191,7 +189,7 @@ def driver(request: pytest.FixtureRequest, core: Core, monkeypatch: pytest.Monke
     found = Driver(count=request.param)
     monkeypatch.setattr(gpu.nvidia, "driver", lambda: found)
     monkeypatch.setattr(gpu.nvidia, "gpu_of", lambda address: None)
-    monkeypatch.setattr(gpu.files, "load", lambda path: SimpleNamespace(launch=launcher(path)))
+    monkeypatch.setattr(gpu.files, "load", lambda path: SimpleNamespace(**simulated(path)))
     return found
 
 
@@ -417,7 +415,7 @@ def test_machine_code_has_the_parameters_that_are_passed() -> None:
     (source,) = f._file.source.kernels
     bits = [int(b) for b in re.findall(r"\.param \.[a-z](\d+)", f.ptx)]
     passed: list[int] = []
-    for p in source.parameters:
+    for p in source.form.parameters:
         cast = launch._cast(p)
         passed += [64] * launch.ARRAY if cast is None else [8 * ctypes.sizeof(cast)]
     assert bits == passed and len(bits) == 3 * 7 + 4

@@ -19,6 +19,8 @@ import pytest
 import schedlang as sl
 from schedlang.errors import CallError, MissingExtraError
 from schedlang.intrinsics.dialect import GPU_NAMES
+from schedlang.runtime import nvidia
+from schedlang.runtime.machine_code import kept_code
 from tests.conftest import Golden
 from tests.gpu_schedules import CASES, Scheduled, gemm, row_reduction, scaled, softmax
 
@@ -302,3 +304,24 @@ def test_a_prefetch_becomes_an_instruction() -> None:
     a = np.arange(66, dtype="float32")
     np.testing.assert_array_equal(f.simulate(a), a[:64] + a[2:])
     assert "prefetch.L2" in f.ptx and "CCTL" in f.sass
+
+
+@compiles
+def test_machine_code_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
+    case = scaled()
+    first = sl.build(case.schedule, case.args, target="cuda").machine_code
+    (kept,) = (tmp_path / "machine_code").iterdir()
+    right = nvidia._compiled
+    monkeypatch.setattr(nvidia, "_compiled", lambda *args: pytest.fail("compiled again"))
+    assert sl.build(case.schedule, case.args, target="cuda").machine_code == first
+    for other in ({"lineinfo": True}, {"fastmath": True}):
+        with pytest.raises(pytest.fail.Exception):
+            _ = sl.build(case.schedule, case.args, target="cuda", **other).machine_code
+    monkeypatch.setattr(nvidia, "_compiled", right)
+    text = kept.read_text()
+    for damage in (text[:-9], "{}", "7", text.replace('"ptx": "', '"ptx": "x')):
+        kept.write_text(damage)
+        assert kept_code(kept.stem) is None
+        assert sl.build(case.schedule, case.args, target="cuda").machine_code == first
+        assert kept_code(kept.stem) is not None

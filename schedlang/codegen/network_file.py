@@ -28,7 +28,7 @@ HELPERS = (
     "dtype", "shape", "PARAMS", "PARAM_BYTES", "ARENA_BYTES", "THREAD_BYTES",
 )  # fmt: skip
 
-_BYTES = '''
+BYTES = '''
 def _bytes(size):
     """`size` new bytes, from a multiple of 64 on."""
     whole = np.empty(size + 64, "uint8")
@@ -59,7 +59,7 @@ def _arena(arrays):
     return _bytes(max([64, *(end for _, end, *_ in placed)])), places
 '''
 
-_PACK = '''
+PACK = '''
 def pack(arrays):
     """The bytes of all parameters, of arrays by their names in PARAMS."""
     params = _bytes(PARAM_BYTES)
@@ -129,30 +129,30 @@ def render_network(
     if compiled and storage.threads:
         given = given.replace("from numba import njit", "from numba import config, njit", 1)
     head = network_head(nest, about)
-    parts = [head, given, "", options(fastmath, compiled), *_tables(storage)]
+    parts = [head, given, "", options(fastmath, compiled), *tables(storage)]
     public = _public(nest, source, storage, compiled, between)
-    helpers = [*helpers_of(public), _BYTES.strip()]
+    helpers = [*helpers_of(public), BYTES.strip()]
     helpers += [_ARENA.strip()] if between is not None else []
-    helpers += [_pack(storage)] if storage.params else []
+    helpers += [pack_source(storage)] if storage.params else []
     exported = [source.public, *(["PARAMS", "pack"] if storage.params else [])]
     texts = [*helpers, public, f"__all__ = {sorted(exported)}"]
     return Listing(tuple(apart([plain("\n".join(parts)), *functions, *map(plain, texts)], 2)))
 
 
-def _pack(storage: Storage) -> str:
+def pack_source(storage: Storage) -> str:
     """Return the function that packs parameters."""
     if not any(p.dtype == "bfloat16" for p in storage.params):
-        return _PACK.strip()
+        return PACK.strip()
     value = (
         "        value = arrays[name]\n"
         '        if dtype == "bfloat16" and value.dtype.kind == "V":\n'
         "            value = value.view(dtype)  # np.load knows no bfloat16\n"
     )
     given, of_value = "        flat = _array(arrays[name],", "        flat = _array(value,"
-    return _PACK.strip().replace(given, f"{value}{of_value}")
+    return PACK.strip().replace(given, f"{value}{of_value}")
 
 
-def _tables(storage: Storage) -> list[str]:
+def tables(storage: Storage) -> list[str]:
     """Return the constants of a file: the places of parameters, and numbers of bytes."""
     lines: list[str] = []
     if storage.params:
@@ -232,10 +232,13 @@ def _call(name: str, given: Iterable[str]) -> list[str]:
 
 
 __all__ = [
+    "BYTES",
     "HELPERS",
     "Between",
     "network_head",
+    "pack_source",
     "printable",
     "render_network",
+    "tables",
     "with_comments",
 ]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from schedlang.codegen.listing import Line
 from schedlang.codegen.numba_file import HELPERS
 from schedlang.codegen.numba_source import INDENT, StatementPrinter
-from schedlang.expr.dtypes import itemsize, stored
+from schedlang.expr.dtypes import computed, itemsize, stored
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.gpu_lowering.complex_storage import split_program
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
@@ -27,6 +28,28 @@ from schedlang.machine.select.gpu import ALIGNMENT, MachineKernel, kernel_names
 from schedlang.target import Target
 
 
+class Passed(NamedTuple):
+    """How a parameter of a kernel is passed: as a flat array, or as a scalar, of this dtype."""
+
+    dtype: str
+    is_array: bool
+
+
+@dataclass(frozen=True)
+class KernelForm:
+    """What compiling and launching a kernel takes, as data.
+
+    ``threads`` are those of a block. ``shared_bytes`` is its shared storage, of which a launch
+    gives ``dynamic_bytes``.
+    """
+
+    name: str
+    parameters: tuple[Passed, ...]
+    threads: int
+    shared_bytes: int
+    dynamic_bytes: int = 0
+
+
 @dataclass(frozen=True)
 class KernelSource:
     """One emitted kernel: its function, its parameters in order, and its launch."""
@@ -37,12 +60,26 @@ class KernelSource:
     launch: Launch
     dynamic_bytes: int = 0
 
+    @property
+    def form(self) -> KernelForm:
+        """The kernel without its text."""
+        passed = tuple(
+            Passed(memory_dtype(p.dtype), True) if isinstance(p, Buffer)
+            else Passed(passed_dtype(p), False)
+            for p in self.parameters
+        )  # fmt: skip
+        launch = self.launch
+        return KernelForm(
+            self.name, passed, launch.threads, launch.shared_bytes, self.dynamic_bytes
+        )
+
 
 @dataclass(frozen=True)
 class GpuSource:
     """The emitted source: kernels, the launcher, and the intrinsics that they use.
 
-    ``alignment`` holds the bytes to which each parameter's array must be aligned.
+    ``alignment`` holds the bytes to which each parameter's array must be aligned. ``scratch`` are
+    the arrays between kernels that the launcher takes behind ``parameters``.
     """
 
     public: str
@@ -53,6 +90,7 @@ class GpuSource:
     parameters: tuple[str, ...]
     alignment: tuple[int, ...]
     machine: MachineNest
+    scratch: tuple[Buffer, ...] = ()
 
 
 def memory_dtype(dtype: str) -> str:
@@ -60,11 +98,25 @@ def memory_dtype(dtype: str) -> str:
     return "bool_" if dtype == "bool" else stored(dtype)
 
 
-def emit_program(program: Program, target: Target, public: str) -> GpuSource:
-    """Return the kernels of ``program`` and the function ``launch`` that runs them in order."""
+def passed_dtype(parameter: Var | Axis) -> str:
+    """Return the dtype that a scalar is passed in: float32 for short floats, int64 for sizes."""
+    if isinstance(parameter, Axis) or parameter.is_size:
+        return "int64"
+    return computed(parameter.dtype)
+
+
+def emit_program(
+    program: Program, target: Target, public: str, entry: str = "launch",
+    reserved: Iterable[str] = (), scratch_given: bool = False,
+) -> GpuSource:  # fmt: skip
+    """Return the kernels of ``program`` and the function ``entry`` that launches them in order.
+
+    No name is one of ``reserved``. With ``scratch_given``, ``entry`` takes the arrays between
+    kernels whose sizes are known.
+    """
     program = split_program(program)
     nest = program.nest
-    taken = [*GPU_NAMES, *HELPERS, "cuda", "stream", "launch", "grid"]
+    taken = [*GPU_NAMES, *HELPERS, "cuda", "stream", "grid", entry, *reserved]
     names = kernel_names(program, taken)
     kernels: list[KernelSource] = []
     used: set[str] = set()
@@ -80,14 +132,15 @@ def emit_program(program: Program, target: Target, public: str) -> GpuSource:
         )
         used |= intrinsics
         widest |= {b: max(n, widest.get(b, 0)) for b, n in made.access_bytes.items()}
-    host = _Host(names, kernels)
+    scratch = tuple(b for b in program.scratch if scratch_given and b.bytes is not None)
+    host = _Host(names, kernels, scratch)
     parameters = tuple([names[a] for a in nest.args] + [names[v] for v in nest.sizes])
-    launcher = host.launcher(program, parameters)
+    launcher = host.launcher(program, entry, [*parameters, *(names[b] for b in scratch)])
     return GpuSource(
         public, tuple(kernels), launcher, tuple(sorted(used - {"inf", "nan"})),
         tuple(sorted(used & {"inf", "nan"})), parameters,
         tuple(widest.get(a, itemsize(a.dtype)) if isinstance(a, Buffer) else 0 for a in nest.args),
-        machine,
+        machine, scratch,
     )  # fmt: skip
 
 
@@ -112,8 +165,12 @@ class _Printer(StatementPrinter):
 class _Host:
     """Printer of the function that launches the kernels."""
 
-    def __init__(self, names: Names, kernels: Sequence[KernelSource]) -> None:
+    def __init__(
+        self, names: Names, kernels: Sequence[KernelSource], given: Sequence[Buffer] = ()
+    ) -> None:
         self.names = names
+        # the arrays between kernels that the function takes
+        self.given = given
         self.kernels = {k.launch: k for k in kernels}
         self.evaluator = Evaluator(names)
         self.printer = _Printer()
@@ -122,10 +179,12 @@ class _Host:
         # the number of the statement of the nest that the step comes from
         self.number: int | None = None
 
-    def launcher(self, program: Program, parameters: Sequence[str]) -> tuple[Line, ...]:
+    def launcher(
+        self, program: Program, entry: str, parameters: Sequence[str]
+    ) -> tuple[Line, ...]:  # fmt: skip
         self.steps(program.steps)
         signature = ", ".join([*parameters, "stream=0"])
-        head = f"def launch({signature}):", f'{INDENT}"""The kernels in order."""'
+        head = f"def {entry}({signature}):", f'{INDENT}"""The kernels in order."""'
         return (*map(Line, head), *(self.lines or [Line(f"{INDENT}pass")]))
 
     def steps(self, steps: Sequence[Step]) -> None:
@@ -134,7 +193,8 @@ class _Host:
             if isinstance(step, Launch):
                 self.start(self.kernels[step])
             elif isinstance(step, Scratch):
-                self.scratch(step.buffer)
+                if step.buffer not in self.given:
+                    self.scratch(step.buffer)
             elif isinstance(step, Repeat):
                 extent = self.value(step.extent)
                 self.line(f"for {self.names[step.axis]} in range({extent}):")
@@ -204,4 +264,4 @@ class _Host:
             self.line(f"{kernel.name}[grid, {threads}, stream{shared}]({given})")
 
 
-__all__ = ["GpuSource", "KernelSource", "emit_program"]
+__all__ = ["GpuSource", "KernelForm", "KernelSource", "Passed", "emit_program"]

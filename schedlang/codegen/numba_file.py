@@ -25,7 +25,7 @@ _WIDTH = 98
 # the names that a file defines or uses beside the kernel's own
 HELPERS = ("_array", "_apart", "_holds", "result")
 
-_ARRAY = '''
+ARRAY = '''
 def _array(value, name, dtype, shape, written=False):
     """`value` flat, if it is a C-contiguous array of this dtype and shape."""
     if hasattr(value, "__array_interface__"):
@@ -38,8 +38,9 @@ def _array(value, name, dtype, shape, written=False):
     if written and not value.flags.writeable:
         raise ValueError(f"{name} is read-only: pass a writable array")
     return value.reshape(-1)
+'''
 
-
+_APART = '''
 def _apart(a, b, names, same_is_fine):
     """Refuse an output that shares memory with another array."""
     same = a.ctypes.data == b.ctypes.data and a.nbytes == b.nbytes
@@ -87,7 +88,7 @@ def render(
 
 def helpers_of(public: str) -> list[str]:
     """Return the functions that the text of a public function calls."""
-    helpers = [_ARRAY.strip(), *([_ROOT.strip()] if "_root(" in public else [])]
+    helpers = [ARRAY.strip(), _APART.strip(), *([_ROOT.strip()] if "_root(" in public else [])]
     return helpers + ([_HOLDS.strip()] if "_holds(" in public else [])
 
 

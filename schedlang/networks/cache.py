@@ -5,18 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from schedlang.errors import BuildError
 from schedlang.networks.data import ModuleData
 from schedlang.networks.data import from_data as module_from_data
 from schedlang.networks.data import to_data as module_data
 from schedlang.runtime.environment import machine, sources, threads, versions
-from schedlang.runtime.files import cache_folder, intrinsics_key
+from schedlang.runtime.files import cache_folder, intrinsics_key, written
 from schedlang.runtime.tuning_files import own_file, packaged_files
 from schedlang.target import Target
 
@@ -30,7 +29,7 @@ def cache_key(what: Any, target: Target, database: Any, used: Sequence[Path] | N
     """
     files = _files(database) if used is None else used
     whole = [
-        what, astuple(target), machine(), threads(), versions(), intrinsics_key(), sources(),
+        what, astuple(target), _machine(target), threads(), versions(), intrinsics_key(), sources(),
         [_stamp(path) for path in files],
     ]  # fmt: skip
     text = json.dumps(whole, sort_keys=True, allow_nan=False)
@@ -55,20 +54,13 @@ def store(key: str, data: ModuleData) -> None:
     written(path_of(key), lambda file: file.write(text.encode()))
 
 
-def written(path: Path, write: Callable[[IO[bytes]], Any]) -> bool:
-    """Write a file of the cache folder, complete or not at all, and return whether it is there."""
-    temporary = ""
-    try:
-        path.parent.mkdir(exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-        os.replace(temporary, path)
-    except OSError:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
-        return False
-    return True
+def _machine(target: Target) -> str:
+    """Return the processor, or the GPU for a GPU's target."""
+    if target.kind != "cuda":
+        return machine()
+    from schedlang.autotune.record import machine_for
+
+    return machine_for(target)
 
 
 def path_of(key: str, suffix: str = ".json") -> Path:

@@ -121,7 +121,7 @@ class Layouts:
 
     def __call__(self, flat: Sequence[Any]) -> tuple[int, np.ndarray]:
         """Return the bytes of the arena for these arguments, and the places in it."""
-        key = tuple(int(flat[position]) for _, position in self._positions)
+        key = self.key(flat)
         found = self._known.get(key)
         if found is None:
             plan = self._sized.plan({n: v for (n, _), v in zip(self._positions, key)})
@@ -129,6 +129,10 @@ class Layouts:
                 self._known.clear()
             found = self._known[key] = max(plan.peak, ALIGNMENT), self._sized.places(plan)
         return found
+
+    def key(self, flat: Sequence[Any]) -> tuple[int, ...]:
+        """Return the sizes of a call, of its flat arguments."""
+        return tuple(int(flat[position]) for _, position in self._positions)
 
 
 def started(

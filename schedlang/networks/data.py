@@ -14,9 +14,10 @@ from schedlang.runtime.parameters import Parameter, Signature
 from schedlang.target import Target
 
 if TYPE_CHECKING:
+    from schedlang.codegen.numba_cuda import KernelForm
     from schedlang.machine.nest import MachineNest
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,14 @@ class CallData:
 
 
 @dataclass(frozen=True)
+class DeviceData:
+    """The kernels of a module for a GPU, and the bytes to which each argument must be aligned."""
+
+    kernels: tuple[KernelForm, ...]
+    alignment: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class ModuleData:
     """The data of a module: its text, and what a call of it needs.
 
@@ -42,6 +51,7 @@ class ModuleData:
     is the text without parallel loops, empty if there are none. The memory between calls is as
     ``plan`` says, or, if it depends on the sizes of a call, as ``sized`` does. ``machine`` is the
     linked nest, which only the process that linked it has, and those that it was pickled for.
+    ``device`` is there for a GPU, whose ``machine`` has the functions of the kernels alone.
     """
 
     public: str
@@ -56,7 +66,7 @@ class ModuleData:
     fastmath: bool = False
     sized: Optional[SizedMemory] = None
     machine: Optional[MachineNest] = field(default=None, compare=False)
-
+    device: Optional[DeviceData] = None
 
 
 def to_data(data: ModuleData) -> dict[str, Any]:
@@ -69,7 +79,7 @@ def to_data(data: ModuleData) -> dict[str, Any]:
         "format": FORMAT, "public": data.public, "target": data.target.kind, "entry": data.entry,
         "signature": _signature_data(data.signature), "storage": asdict(data.storage),
         "plan": plan, "sized": sized, "calls": [asdict(call) for call in data.calls],
-        "fastmath": data.fastmath,
+        "fastmath": data.fastmath, "device": None if data.device is None else asdict(data.device),
     }  # fmt: skip
 
 
@@ -95,6 +105,7 @@ def from_data(found: Mapping[str, Any], text: str, serial_text: str = "") -> Mod
             None if plan is None else _plan(plan),
             tuple(CallData(**_tuples(c)) for c in found["calls"]), bool(found["fastmath"]),
             None if sized is None else _sized(sized),
+            device=None if found["device"] is None else _device(found["device"]),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BuildError(
@@ -125,6 +136,17 @@ def _sized(found: Mapping[str, Any]) -> SizedMemory:
         _tuples(found["lives"]), tuple(Lifetime(**s) for s in found["scratch"]),
         _tuples(found["in_place"]),
     )  # fmt: skip
+
+
+def _device(found: Mapping[str, Any]) -> DeviceData:
+    from schedlang.codegen.numba_cuda import KernelForm, Passed
+
+    kernels = []
+    for form in found["kernels"]:
+        rest = dict(form)
+        passed = tuple(Passed(str(dtype), bool(array)) for dtype, array in rest.pop("parameters"))
+        kernels.append(KernelForm(parameters=passed, **rest))
+    return DeviceData(tuple(kernels), tuple(found["alignment"]))
 
 
 def _tuples(value: Any) -> Any:

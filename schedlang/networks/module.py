@@ -165,7 +165,7 @@ class NetworkModule:
     def compile(self) -> NetworkModule:
         """Compile now, or load from the disk cache; return this module."""
         function = self._loaded()
-        if self.target.kind == "cpu" and not function.signatures:
+        if self.target.kind in ("cpu", "cuda-emulator") and not function.signatures:
             function.compile(tuple(self._numba_types()))
         return self
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from schedlang.compute.data import Graph, to_data
 from schedlang.compute.graph import placeholders
-from schedlang.compute.tensor import Tensor, check_name, declared
+from schedlang.compute.tensor import Tensor, declared
 from schedlang.errors import CallTypeError, NetworkError
 from schedlang.ir.printer import bytes_text
 from schedlang.markup.text import printable
@@ -26,14 +26,12 @@ from schedlang.networks.cache import cache_key, cached, store
 from schedlang.networks.call import weight_in
 from schedlang.networks.data import ModuleData
 from schedlang.networks.memory import MemoryPlan
-from schedlang.networks.model import Options, Recipe, check_outputs, model_of
+from schedlang.networks.model import Recipe
 from schedlang.networks.module import NetworkModule
-from schedlang.networks.overrides import fuse_groups, named_stages
 from schedlang.networks.saving import save
-from schedlang.networks.sources import Found, OfFolder, OfGraph, OfModel, Source
+from schedlang.networks.sources import Found, OfGraph, Source
 from schedlang.networks.structure import filled
-from schedlang.networks.weights import weight_array
-from schedlang.target import Target, or_emulator
+from schedlang.target import Target
 
 if TYPE_CHECKING:
     from schedlang.autotune.database import Database
@@ -48,73 +46,14 @@ if TYPE_CHECKING:
     from schedlang.networks.tuning import NetworkTuning
 
 
-def network(
-    outputs: Any, params: Mapping[Any, Any] | None = None, target: Target | str | None = None,
-    name: str = "network", database: Trials = None, cut: Sequence[str] = (),
-    fuse: Sequence[Sequence[str]] = (), fold: bool = True, layouts: bool = True,
-    winograd: bool = True, flush_denormals: bool = True,
-) -> Network:  # fmt: skip
-    """Return a graph of stages as one module: fused kernels, which one call runs in order.
-
-    ``outputs`` is a tensor, a list of them, or what ``sl.frontend`` imported. ``params`` has an
-    array for each placeholder that is a weight, by the placeholder or by its name; the others are
-    the inputs of a call. A model that was imported brings its own.
-
-    What depends on the weights alone is computed once, ahead, and with ``fold`` the scales of batch
-    norms go into them (:func:`~schedlang.networks.prepare.prepare`). For a CPU, ``layouts`` puts
-    channels into blocks of a vector where that gains
-    (:func:`~schedlang.networks.layouts.blocked_layouts`), and ``winograd`` computes convolutions of
-    3 by 3 with fewer products where that is faster, with other rounding
-    (:func:`~schedlang.networks.winograd.with_winograd`). The stages are divided into
-    parts, each of which becomes a kernel; ``cut`` and ``fuse`` override how
-    (:func:`~schedlang.networks.partition.partition`). Parts that are equal but for names share a
-    schedule and a kernel. A schedule comes from ``database``, by default the one in the cache
-    folder and those that come with schedlang, or else from the cost model. Nothing is compiled
-    before the first call.
-
-    With ``flush_denormals`` a call on a CPU takes numbers below the smallest normal one (1.2e-38 in
-    float32) as 0, as ``torch.set_flush_denormal`` does: a processor needs some 150 cycles for an
-    operation on one of them, and there are many behind a sigmoid. The mode of the caller's thread
-    is as before when the call returns.
-
-    Raises :class:`~schedlang.errors.NetworkError` for outputs, weights and overrides that do not
-    fit, and :class:`~schedlang.errors.BuildError` for an unknown target.
-
-    >>> import numpy as np, schedlang as sl
-    >>> from schedlang import topi
-    >>> X, W = sl.placeholder((2, 3), name="X"), sl.placeholder((4, 3), name="W")
-    >>> h = topi.nn.relu(sl.named("fc", topi.nn.dense(X, W)))
-    >>> net = sl.network(topi.nn.softmax(h), {W: np.ones((4, 3), "float32")}, target="python")
-    >>> net(np.ones((2, 3), "float32"))
-    array([[0.25, 0.25, 0.25, 0.25],
-           [0.25, 0.25, 0.25, 0.25]], dtype=float32)
-    >>> [part.name for part in net.partition]
-    ['fc', 'softmax']
-    """
-    model = model_of(outputs, params)
-    check_outputs(model.outputs)
-    recipe = Recipe(
-        check_name(name, "a network"), model.inputs, dict(model.layers),
-        tuple(named_stages("cut", cut)), tuple(map(tuple, fuse_groups(fuse))), model.structure,
-        bool(flush_denormals),
-    )  # fmt: skip
-    arrays = {tensor: weight_array(tensor, value) for tensor, value in model.params.items()}
-    source = OfModel(recipe, model.outputs, arrays, Options(fold, layouts, winograd))
-    where = or_emulator(Target.of(target))
-    made = Network(source, where, database)
-    if where.is_gpu or not source.is_known(where, database):
-        # what does not fit is an error now
-        made._divided()
-    return made
-
-
 class Network:
     """A network: call it with arrays.
 
     ``net(x)`` returns what the network computes, in the library of the first array: an array, a
     tuple of them, or what the imported model returns. ``net(x, out=y)`` writes ``y``, an array or a
     tuple with one for each of ``outputs``. A call checks its arguments as a kernel does, runs
-    without Python between the kernels, and may be made by several threads at once.
+    without Python between the kernels, and may be made by several threads at once. On a GPU it
+    launches the kernels in order, on the stream of its arrays.
 
     * ``partition``: the parts, as a table.
     * ``kernels``: the kernels, each of one or several parts, with their schedules.
@@ -210,7 +149,7 @@ class Network:
         with self._lock:
             data = self._linked()
             if self._module is None:
-                self._module = NetworkModule(data, self.weights)
+                self._module = module_of(data, self.weights)
                 self._keep_only(self._module)
                 self._store_start(self._module)
             return self._module
@@ -339,8 +278,9 @@ class Network:
         """Return the time of each kernel in a call with these arguments.
 
         The module is compiled once more, with time stamps between its calls, and runs at least
-        ``repeat`` times. The times are those of the fastest run. ``print`` shows a table, a
-        notebook also a chart.
+        ``repeat`` times. The times are those of the fastest run. On a GPU they are by its events,
+        without the host's time of launching; for the emulator they are those of this CPU.
+        ``print`` shows a table, a notebook also a chart.
 
         Raises :class:`~schedlang.errors.CallError` for arguments that do not fit and for a
         ``repeat`` below 1, and :class:`~schedlang.errors.BuildError` for ``target="c"``.
@@ -361,14 +301,19 @@ class Network:
         """Write the network to a new folder, and return its path; ``sl.load`` reads it.
 
         * ``network.py`` runs with NumPy and numba alone: ``pack`` makes the bytes of the weights,
-          and the function with the name of the network takes and returns arrays.
+          and the function with the name of the network takes and returns arrays. That of a network
+          for a GPU, also of one for the emulator, runs with numba-cuda: ``memory_of`` copies the
+          weights to the GPU.
         * ``weights.npz`` has the weights, by their names in ``network.py``.
         * ``manifest.json`` has the graph, the schedules and the partition.
 
         The folder appears complete or not at all. Raises :class:`~schedlang.errors.NetworkError`
-        for one that exists already, and for a network that is not for ``target="cpu"``.
+        for one that exists already, for a network for ``target="python"`` or ``"c"``, and for a
+        kernel of a GPU that needs more shared memory than a launch by numba may have.
         """
         data, weights = self._whole(), self._weights()
+        if self.target.kind == "cuda-emulator":
+            data = self._made(Target("cuda", arch=self.target.arch))
         return save(folder, self.recipe, self.outputs, data, weights, *self._schedules())
 
     def _linked(self) -> ModuleData:
@@ -403,32 +348,43 @@ class Network:
         """Return the data of the module with its machine nest."""
         with self._lock:
             if self._data is None or self._data.machine is None:
-                from schedlang.networks.program import module_data
-
-                weights = [*self.prepared.params, *self.prepared.computed]
-                self._data = module_data(
-                    self.name, self.inputs, self.outputs, weights, self._calls(), self.target,
-                    flush_denormals=self.recipe.flush_denormals,
-                )  # fmt: skip
-                self._key = None
+                self._data, self._key = self._made(self.target), None
                 if self._module is not None:
                     # a module of the same parts has the same weights
-                    self._module = NetworkModule(self._data, self._module.params)
+                    self._module = module_of(self._data, self._module.params)
             return self._data
+
+    def _made(self, target: Target) -> ModuleData:
+        """Return the data of a module for ``target``, with its machine nest."""
+        weights = [*self.prepared.params, *self.prepared.computed]
+        if target.kind == "cuda":
+            from schedlang.networks.device_program import device_module_data
+
+            return device_module_data(
+                self.name, self.inputs, self.outputs, weights, self._calls(), target
+            )
+        from schedlang.networks.program import module_data
+
+        return module_data(
+            self.name, self.inputs, self.outputs, weights, self._calls(), target,
+            flush_denormals=self.recipe.flush_denormals,
+        )  # fmt: skip
 
     def _calls(self) -> list[KernelCall]:
         from schedlang.networks.kernels import kernel_of
         from schedlang.networks.program import KernelCall
+        from schedlang.runtime.emulated import GpuKernel
 
         kernels = kernel_of(self.kernels)
         found = []
         for part in self.partition.parts:
             made = kernels[part.name]
             kernel = made.kernel
+            program = kernel.launches if isinstance(kernel, GpuKernel) else None
             found.append(
                 KernelCall(
                     part.name, kernel.machine_nest, kernel.signature, (*part.reads, *part.writes),
-                    part.stages, part.layers, self._origin(made),
+                    part.stages, part.layers, self._origin(made), program=program,
                 )
             )  # fmt: skip
         return found
@@ -473,29 +429,13 @@ class Network:
         return {"text/html": self.partition._repr_html_(), "text/plain": str(self)}
 
 
-def load(folder: str | os.PathLike[str], target: Target | str | None = None) -> Network:
-    """Return the network that :meth:`Network.save` wrote to ``folder``.
+def module_of(data: ModuleData, weights: Mapping[str, Any] | np.ndarray) -> NetworkModule:
+    """Return the module with these weights, by their names or packed."""
+    if data.device is None:
+        return NetworkModule(data, weights)
+    from schedlang.networks.device_module import DeviceModule
 
-    Its graph and its schedules are checked, and its Python is not run: the module is generated
-    again, or comes from the cache folder. Steps that were saved on another machine are kept.
-
-    Raises :class:`~schedlang.errors.NetworkError` for a folder that has no saved network.
-
-    >>> import tempfile, numpy as np, schedlang as sl
-    >>> X, w = sl.placeholder((4,), name="X"), sl.placeholder((4,), name="w")
-    >>> net = sl.network(sl.named("scaled", X * w), {w: np.full(4, 3, "float32")})
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     again = sl.load(net.save(folder + "/scaled"))
-    >>> again.partition.parts[0].name, again.weights["w"].tolist()
-    ('scaled', [3.0, 3.0, 3.0, 3.0])
-    """
-    source = OfFolder(folder)
-    where, head = or_emulator(Target.of(target)), source.head
-    made = Network(source, where, None, head.steps, head.origins)
-    if not made._started():
-        # what is wrong with the folder is an error now
-        made._divided()
-    return made
+    return DeviceModule(data, weights)
 
 
 def _unpickled(
@@ -510,4 +450,4 @@ def _unpickled(
     return Network(source, target, None, steps, origins)
 
 
-__all__ = ["Network", "load", "network"]
+__all__ = ["Network", "module_of"]

@@ -17,11 +17,14 @@ from schedlang.markup.elements import table
 from schedlang.markup.flame import bars
 from schedlang.markup.fragment import fragment
 from schedlang.markup.text import escape, printable
+from schedlang.networks.device_module import DeviceModule
 from schedlang.networks.module import NetworkModule
 from schedlang.networks.partition import Part
 from schedlang.runtime.ceilings import ceilings
+from schedlang.runtime.gpu_clock import gpu_ceilings
 from schedlang.runtime.timing import duration
 
+EMULATED = "the CPU emulates a GPU: its times say nothing about one"
 # the least seconds of all measured calls
 WINDOW = 0.3
 _HEAD = ("time", "share", "GFLOP/s", "GB/s", "of the bound", "lines")
@@ -55,13 +58,14 @@ class NetworkProfile:
 
     ``seconds`` are those of one call, the fastest of ``runs``, and ``kernels`` what each part took
     of it, in the order in which they run. ``profile["conv1"]`` is that of one part. ``print`` shows
-    a table, the longest first; a notebook adds a chart.
+    a table, the longest first; a notebook adds a chart. ``note`` is a sentence about the times.
     """
 
     name: str
     seconds: float
     kernels: tuple[KernelTime, ...]
     runs: int
+    note: str = ""
 
     def __getitem__(self, name: str) -> KernelTime:
         for kernel in self.kernels:
@@ -74,7 +78,8 @@ class NetworkProfile:
         rows: list[tuple[Sequence[str], str]] = [(_HEAD, "part")]
         rows += [(_cells(kernel), _label(kernel)) for kernel in self._longest_first()]
         head = f"{printable(self.name)}: {duration(self.seconds)} a call"
-        return "\n".join([head, *aligned(rows)])
+        note = [self.note] if self.note else []
+        return "\n".join([head, *note, *aligned(rows)])
 
     __repr__ = __str__
 
@@ -93,7 +98,7 @@ class NetworkProfile:
         )
         head = (
             f'<div class="head">profile of {escape(self.name)}: {duration(self.seconds)} a '
-            "call</div>"
+            f"call{f'; {escape(self.note)}' if self.note else ''}</div>"
         )
         return fragment(head + chart + shown)
 
@@ -107,7 +112,8 @@ def profile(
     """Return the profile of a module whose calls run ``parts``, with the arguments of a call."""
     if isinstance(repeat, bool) or not isinstance(repeat, Integral) or repeat < 1:
         raise CallError(f"profile(..., repeat={repeat!r}): repeat must be an integer, 1 or more")
-    if module.target.kind == "c":
+    kind = module.target.kind
+    if kind == "c":
         raise BuildError(
             explain(
                 f"profile of network {module.name}",
@@ -115,10 +121,38 @@ def profile(
                 'Build the network with target="cpu".',
             )
         )
-    times = np.zeros(len(parts) + 1, "int64")
+    if isinstance(module, DeviceModule):
+        seconds, runs = module.timed(int(repeat), *args)
+    else:
+        seconds, runs = _stamped(module, len(parts), args, repeat)
+    total = sum(seconds) or 1e-9
+    calls = {call.name: call for call in module.calls}
+    made = []
+    for part, spent in zip(parts, seconds):
+        spent = max(spent, 1e-9)
+        moved = part.read_bytes + part.written_bytes
+        rates = part.flops / spent / 1e9, moved / spent / 1e9
+        dtype = part.writes[0].dtype
+        most = gpu_ceilings(dtype) if kind == "cuda" else ceilings(dtype, *rates)
+        made.append(
+            KernelTime(
+                part.name, spent, spent / total, *rates, most.seconds(part.flops, moved) / spent,
+                calls[part.name].lines, part.stages, part.layers,
+            )
+        )  # fmt: skip
+    note = EMULATED if kind == "cuda-emulator" else ""
+    return NetworkProfile(module.name, sum(seconds), tuple(made), runs, note)
+
+
+def _stamped(
+    module: NetworkModule, parts: int, args: Sequence[Any], repeat: int
+) -> tuple[list[float], int]:
+    """Return the seconds of each part in the fastest of several runs, and how many these were."""
+    times = np.zeros(parts + 1, "int64")
     start, flat = module.stamped(times, *args)
     start(*flat)
-    rows, begun = [], perf_counter()
+    rows: list[np.ndarray] = []
+    begun = perf_counter()
     spans: list[tuple[float, int]] = []
     while len(rows) < repeat or perf_counter() - begun < WINDOW:
         start(*flat)
@@ -127,22 +161,7 @@ def profile(
     per_tick = _seconds_per_tick(spans, rows, start, flat, times)
     # other work on the machine only adds to the time
     fastest = min(rows, key=lambda row: int(row.sum()))
-    seconds = [float(ticks) * per_tick for ticks in fastest]
-    total = sum(seconds) or 1e-9
-    calls = {call.name: call for call in module.calls}
-    made = []
-    for part, spent in zip(parts, seconds):
-        spent = max(spent, 1e-9)
-        moved = part.read_bytes + part.written_bytes
-        rates = part.flops / spent / 1e9, moved / spent / 1e9
-        least = ceilings(part.writes[0].dtype, *rates).seconds(part.flops, moved)
-        made.append(
-            KernelTime(
-                part.name, spent, spent / total, *rates, least / spent, calls[part.name].lines,
-                part.stages, part.layers,
-            )
-        )  # fmt: skip
-    return NetworkProfile(module.name, sum(seconds), tuple(made), len(rows))
+    return [float(ticks) * per_tick for ticks in fastest], len(rows)
 
 
 def _seconds_per_tick(

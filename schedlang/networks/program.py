@@ -6,7 +6,7 @@ that it is given. Nothing here schedules or compiles.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -57,46 +57,59 @@ def module_data(
     keeps, under the names of :func:`~schedlang.networks.roles.param_names`. All else that ``calls``
     write is stored in the arena. With ``flush_denormals`` a call takes denormal numbers as 0.
 
-    Raises :class:`~schedlang.errors.BuildError` for a target other than ``"cpu"``, ``"python"`` and
-    ``"c"``, for calls that read what nothing computes, and for sizes that no argument determines.
+    Raises :class:`~schedlang.errors.BuildError` for ``target="cuda"``, whose modules
+    :func:`~schedlang.networks.device_program.device_module_data` makes, for calls that read what
+    nothing computes, and for sizes that no argument determines.
     """
-    if target.kind not in ("cpu", "python", "c"):
+    if target.kind == "cuda":
         raise BuildError(
             explain(
-                f"module of network {name} for target={target.kind!r}",
-                "a network is one module for the CPU",
-                'Use target="cpu", "c" or "python".',
+                f"module_data of network {name} for target={target.kind!r}",
+                "this makes modules that run on the CPU",
+                "Use device_module_data of schedlang.networks.device_program, or "
+                'target="cuda-emulator".',
             )
         )
-    public = identifier(check_name(name, "a network"))
-    if public in RESERVED or public in NAMES or public in SAVED or public in HELPERS:
-        # the file imports or defines something under that name
-        public = f"{public}_"
+    public = public_name(name, HELPERS)
     roles = Roles(name, inputs, outputs, params, calls)
-    nest = _arguments(public, roles)
+    nest = arguments(public, roles)
     scratch: dict[MachineNest, Scratch] = {}
     for call in calls:
         if call.nest not in scratch:
             scratch[call.nest] = with_scratch(call.nest)
     kernels = [scratch[call.nest] for call in calls]
-    places = _param_places(roles)
-    ends = (aligned(p.start + max(1, bytes_of(t))) for t, p in places.items())
-    threads = max((k.per_thread for k in kernels), default=0)
-    storage = Storage(tuple(places.values()), max(ends, default=0), 0, threads)
-    memory: MemoryPlan | SizedMemory
-    if nest.sizes or any(isinstance(given, Var) and given.is_size for given in inputs):
-        memory = roles.sized(nest, kernels)
-    else:
-        memory = plan_memory(*roles.lifetimes(kernels))
-        # what has no elements has a place, too
-        arena = max(memory.peak, ALIGNMENT) if memory.placed else 0
-        storage = replace(storage, arena=arena)
+    places, storage, memory = stored_at(roles, nest, kernels)
     linked = _linked(public, roles, nest, kernels, places, memory, storage, target)
     flush = flush_denormals and target.kind != "python"
     return _with_text(public, roles, nest, linked, memory, storage, target, fastmath, flush)
 
 
-def _arguments(name: str, roles: Roles) -> Nest:
+def public_name(name: str, taken: Collection[str]) -> str:
+    """Return the name of the public function of a file that defines the names ``taken``."""
+    public = identifier(check_name(name, "a network"))
+    if public in RESERVED or public in NAMES or public in SAVED or public in taken:
+        # the file imports or defines something under that name
+        public = f"{public}_"
+    return public
+
+
+def stored_at(
+    roles: Roles, nest: Nest, kernels: Sequence[Scratch]
+) -> tuple[dict[Tensor, ParamPlace], Storage, MemoryPlan | SizedMemory]:
+    """Return the places of parameters, and the memory of a module that takes ``nest.args``."""
+    places = _param_places(roles)
+    ends = (aligned(p.start + max(1, bytes_of(t))) for t, p in places.items())
+    threads = max((k.per_thread for k in kernels), default=0)
+    storage = Storage(tuple(places.values()), max(ends, default=0), 0, threads)
+    if nest.sizes or any(isinstance(given, Var) and given.is_size for given in roles.inputs):
+        return places, storage, roles.sized(nest, kernels)
+    memory = plan_memory(*roles.lifetimes(kernels))
+    # what has no elements has a place, too
+    arena = max(memory.peak, ALIGNMENT) if memory.placed else 0
+    return places, replace(storage, arena=arena), memory
+
+
+def arguments(name: str, roles: Roles) -> Nest:
     """Return a nest without statements that takes the arguments of a network."""
     buffers = [roles.buffer(given) for given in (*roles.inputs, *roles.outputs)]
     results: Any = tuple(buffers[len(roles.inputs) :])
@@ -229,7 +242,7 @@ def _with_text(
     """Return the data of a module, with its text."""
     machine = with_flushed_denormals(linked.nest) if flush else linked.nest
     names = [f.name for f in machine.functions]
-    about = _about(roles, linked, storage)
+    about = about_lines(roles, len(linked.kernels), storage, memory)
     comments = _comments(roles, linked)
 
     between = None if isinstance(memory, MemoryPlan) else roles.between(memory)
@@ -274,37 +287,52 @@ def _printed(
     return made, functions
 
 
-def _about(roles: Roles, linked: Linked, storage: Storage) -> list[str]:
+def about_lines(
+    roles: Roles, kernels: int, storage: Storage, memory: MemoryPlan | SizedMemory
+) -> list[str]:
     """Return the lines of a header about the network."""
-    calls, kernels = len(roles.calls), len(linked.kernels)
-    text = f"{_counted(calls, 'call')} of {_counted(kernels, 'kernel')}."
+    text = f"{counted(len(roles.calls), 'call')} of {counted(kernels, 'kernel')}."
     if storage.params:
-        arrays = _counted(len(storage.params), "array")
+        arrays = counted(len(storage.params), "array")
         text += f" `params` has {arrays} in {bytes_text(storage.param_bytes)}."
     if storage.arena:
         text += f" `arena` has the arrays between calls in {bytes_text(storage.arena)}."
-    elif any(p.name == "places" for p in linked.nest.entry.parameters):
+    elif isinstance(memory, SizedMemory):
         text += " `places` has the start in `arena` and the length of each array between calls."
     if storage.threads:
         text += f" `thread_scratch` has {bytes_text(storage.threads)} for each thread."
     return [text]
 
 
-def _counted(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _comments(roles: Roles, linked: Linked) -> dict[str, list[str]]:
     """Return the lines above the first function of each kernel: its parts, stages and schedule."""
-    found: dict[str, list[str]] = {}
-    for functions in linked.kernels:
-        runs = [c for c, name in zip(roles.calls, linked.called) if name == functions[-1]]
-        lines = [f"Kernel of {', '.join(call.name for call in runs)}"]
-        if runs[0].stages:
-            lines[0] += f": {', '.join(runs[0].stages)}"
-        lines += runs[0].schedule.splitlines()
-        found[functions[0]] = lines
-    return found
+    return {
+        functions[0]: comment_of(
+            [c for c, name in zip(roles.calls, linked.called) if name == functions[-1]]
+        )
+        for functions in linked.kernels
+    }
 
 
-__all__ = ["CallData", "KernelCall", "ModuleData", "module_data"]
+def comment_of(runs: Sequence[KernelCall]) -> list[str]:
+    """Return the lines above a kernel that makes the calls ``runs``."""
+    text = f"Kernel of {', '.join(call.name for call in runs)}"
+    if runs[0].stages:
+        text += f": {', '.join(runs[0].stages)}"
+    return [text, *runs[0].schedule.splitlines()]
+
+
+__all__ = [
+    "KernelCall",
+    "about_lines",
+    "arguments",
+    "comment_of",
+    "counted",
+    "module_data",
+    "public_name",
+    "stored_at",
+]

@@ -7,13 +7,14 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from math import prod
-from typing import Union
+from typing import Optional, Union
 
 from schedlang.codegen.network_file import Between
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import BuildError
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Var
+from schedlang.gpu_lowering.program import Program
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
@@ -36,7 +37,7 @@ class KernelCall:
     ``args`` are the tensors of the network (and scalars) that it is given for the parameters of the
     signature. ``stages`` and ``layers`` are what it computes, and ``schedule`` is a short text of
     how, for comments. ``checked_by_size`` is true for a kernel that checks its reads against the
-    sizes of each call.
+    sizes of each call. ``program`` has the launches of a kernel for a GPU.
     """
 
     name: str
@@ -47,6 +48,7 @@ class KernelCall:
     layers: tuple[str, ...] = ()
     schedule: str = ""
     checked_by_size: bool = False
+    program: Optional[Program] = None
 
 
 class Roles:

@@ -20,12 +20,13 @@ import numpy as np
 from schedlang.compute.data import from_data, to_data
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor, check_name
-from schedlang.errors import NetworkError, SchedlangError, explain, first_line
+from schedlang.errors import BuildError, NetworkError, SchedlangError, explain, first_line
 from schedlang.expr.dtypes import array_dtype
 from schedlang.networks import structure
 from schedlang.networks.data import ModuleData
 from schedlang.networks.model import Recipe, check_outputs
 from schedlang.runtime.bundle import bundle
+from schedlang.target import Target
 from schedlang.version import __version__
 
 FORMAT, VERSION = "schedlang.network", 1
@@ -42,13 +43,15 @@ _DAMAGE = (
 class Head:
     """What a manifest says besides the graph: all that a call needs which the cache does not have.
 
-    ``steps`` are the schedules of kernels as JSON, and ``origins`` say where these came from.
+    ``steps`` are the schedules of kernels as JSON for ``target``, and ``origins`` say where these
+    came from.
     """
 
     name: str
     structure: Any
     steps: Mapping[str, str]
     origins: Mapping[str, str]
+    target: Target
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +74,19 @@ def save(
     """Write a network to a new folder; ``weights`` are those that the module reads, in its order.
 
     ``steps`` are the schedules of kernels as JSON, and ``origins`` say where these came from.
+    ``data`` are for a CPU or for ``target="cuda"``.
     """
     asked, path = f"save({os.fspath(folder)!r})", check_folder(folder)
-    if data.target.kind != "cpu":
+    kind = str(data.target.kind)
+    if kind not in ("cpu", "cuda"):
         raise NetworkError(
-            explain(asked, f'the network is for target="{data.target.kind}"',
-                    'Build it with target="cpu".')
+            explain(asked, f'the network is for target="{kind}"',
+                    'Build it with target="cpu", or for a GPU with "cuda" or "cuda-emulator".')
         )  # fmt: skip
+    try:
+        text = _standalone(data)
+    except BuildError as error:
+        raise NetworkError(f"{asked}: {error}") from None
     # with the inputs that no output reads, which a call takes, too
     tensors = (*outputs, *recipe.inputs)
     read = placeholders(tensors)
@@ -91,13 +100,13 @@ def save(
         "fuse": [list(names) for names in recipe.fuse],
         "structure": structure.to_json(recipe.structure),
         "flush_denormals": recipe.flush_denormals, "steps": dict(steps),
-        "origins": dict(origins),
+        "origins": dict(origins), "target": {"kind": kind, "arch": data.target.arch},
     }  # fmt: skip
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
         try:
-            (made / SOURCE).write_text(bundle(data.text), encoding="utf-8")
+            (made / SOURCE).write_text(text, encoding="utf-8")
             _write_arrays(made / WEIGHTS, {name: weights[t] for t, name in named.items()})
             (made / MANIFEST).write_text(json.dumps(manifest, allow_nan=False), encoding="utf-8")
             made.chmod(0o755)
@@ -109,6 +118,15 @@ def save(
     except OSError as error:
         raise NetworkError(f"{asked}: {error.strerror or error}") from None
     return path
+
+
+def _standalone(data: ModuleData) -> str:
+    """Return the text of a module that runs without schedlang."""
+    if data.device is None:
+        return bundle(data.text)
+    from schedlang.networks.device_module import standalone
+
+    return standalone(data)
 
 
 def check_folder(folder: str | os.PathLike[str]) -> Path:
@@ -148,9 +166,11 @@ def head_of(folder: str | os.PathLike[str], manifest: bytes) -> Head:
     with _refusing(folder):
         data = _checked(Path(folder), json.loads(manifest))
         outputs = _count(data["outputs"], data["graph"]["outputs"])
+        of = data["target"]
         found = Head(
             check_name(data["name"], "a network"), structure.from_json(data["structure"], outputs),
-            _texts(data["steps"]), _texts(data.get("origins", {})),
+            _texts(data["steps"]), _texts(data["origins"]),
+            Target(_text(of["kind"]), arch=_text(of["arch"])),
         )  # fmt: skip
     return found
 

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.networks.cache import path_of, written
+from schedlang.networks.cache import path_of
 from schedlang.networks.call import new_bytes
+from schedlang.runtime.files import written
 
 FORMAT = 1
 START, PACKED = ".start.json", ".weights"

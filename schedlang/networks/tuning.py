@@ -163,8 +163,11 @@ def _one(
     except TuningError as error:
         return Tuned(work, None, len(seen), why=first_line(error))
     seconds = result.seconds
-    rate = None if not seconds else flops(work.outputs, {}) / seconds / 1e9
-    return Tuned(work, seconds, len(seen), rate)
+    if not seconds:
+        # of a GPU that is not here, candidates are compiled and compared with the oracle only
+        why = "no candidate was timed, since there is no GPU" if target.is_gpu else ""
+        return Tuned(work, None, len(seen), why=why)
+    return Tuned(work, seconds, len(seen), flops(work.outputs, {}) / seconds / 1e9)
 
 
 def _weight(outputs: Sequence[Tensor]) -> float:

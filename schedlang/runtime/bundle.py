@@ -24,7 +24,7 @@ SHARED = (
 )  # fmt: skip
 MODULES = (*SHARED, "cpu/clock", "cpu/conditional", "cpu/denormals", "cpu/libm", "cpu/vmath")
 DEVICE_PACKAGE = "schedlang.intrinsics.gpu"
-DEVICE_MODULES = (*SHARED, "gpu/libdevice", "gpu/warp")
+DEVICE_MODULES = (*SHARED, "gpu/libdevice", "gpu/warp", "gpu/atomics")
 # suffixes of functions that are compiled like a kernel, so their operators count too
 COMPILED = ("_single", "_double")
 OPERATORS = {

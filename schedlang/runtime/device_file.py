@@ -67,9 +67,9 @@ class DeviceFile:
         """Return each kernel compiled for ``device``."""
         nvidia.driver()
         module = files.load(self.path)
-        kernels = self.source.kernels
         options = self.fastmath, self.lineinfo
-        return {k.name: nvidia.compiled(module, k, device, *options) for k in kernels}
+        forms = [k.form for k in self.source.kernels]
+        return {k.name: nvidia.compiled(module, k, device, *options) for k in forms}
 
     def bundled(self) -> str:
         """Return the file with the intrinsics of its kernels, which needs only numba-cuda."""

@@ -16,6 +16,7 @@ from schedlang.expr.nodes import Var
 from schedlang.gpu_lowering.counted_program import KernelCounters
 from schedlang.gpu_lowering.memory_requests import counted, decided_by_data
 from schedlang.gpu_lowering.printer import program_text
+from schedlang.gpu_lowering.program import Program
 from schedlang.gpu_lowering.simt import Simulation, simulate
 from schedlang.ir.nest import Nest
 from schedlang.runtime import nvidia
@@ -48,6 +49,11 @@ class GpuKernel(Kernel):
     def program(self) -> str:
         """The launches on the host and the program of each thread, with barriers, as text."""
         return program_text(self._program)
+
+    @property
+    def launches(self) -> Program:
+        """The launches on the host in order, as data."""
+        return self._program
 
     def _check_sizes(self, sizes: dict[str, int]) -> None:
         super()._check_sizes(sizes)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
+from typing import IO, Any
 
 from schedlang import intrinsics
 from schedlang.errors import BuildError
@@ -81,6 +82,25 @@ def write(text: str, name: str, suffix: str = ".py") -> Path:
             "SCHEDLANG_CACHE to a writable folder"
         ) from None
     return path
+
+
+def written(path: Path, write: Callable[[IO[bytes]], Any]) -> bool:
+    """Write a file of the cache folder, complete or not at all, and return whether it is there.
+
+    What cannot be written, as on a full disk, is left out: the next process makes it again.
+    """
+    temporary = ""
+    try:
+        path.parent.mkdir(exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+        os.replace(temporary, path)
+    except OSError:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+        return False
+    return True
 
 
 def load_kernel(path: Path, entry: str, called: Collection[str] = ()) -> ModuleType:

@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from schedlang.compute.arrays import as_numpy
-from schedlang.compute.torch_tensors import detached, is_tensor
-from schedlang.errors import BuildError, CallError, CallTypeError, explain
-from schedlang.expr.dtypes import array_dtype, stored
-from schedlang.gpu_lowering.limits import check_limits
+from schedlang.errors import BuildError, explain
 from schedlang.ir.nest import Nest
 from schedlang.runtime import files, nvidia
 from schedlang.runtime.cpu_profile import check_options
-from schedlang.runtime.device_arrays import (
-    Described,
-    address_of,
-    copied_to_host,
-    described,
-    device_of,
-    empty_on_device,
-    is_on_device,
-    streams_of,
+from schedlang.runtime.device_arrays import device_of, empty_on_device
+from schedlang.runtime.device_call import (
+    DeviceArguments,
+    check_gpu,
+    check_later,
+    device_elements,
+    device_for,
+    device_view,
+    one_stream,
 )
 from schedlang.runtime.device_fast_call import Passed, device_fast_call
 from schedlang.runtime.device_file import DeviceFile
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.runtime.gpu_profile import Watch, gpu_profile
 from schedlang.runtime.kernel import Built
-from schedlang.runtime.launch import Launcher, Memory
+from schedlang.runtime.launch import Launcher
 from schedlang.runtime.numba_code import Code
 from schedlang.runtime.nvidia import Compiled
 from schedlang.runtime.profile import Profile
 from schedlang.schedule.schedule import Schedule
-from schedlang.target import DEVICES, Target
 
 
 class Running(NamedTuple):
@@ -100,7 +94,7 @@ class CudaKernel(GpuKernel):
         )
         stages = {k.name: k.launch.stage for k in self._file.source.kernels}
         with nvidia.on_gpu(device_of(there)):
-            number, launcher = _one_stream(there)[0], self._function()
+            number, launcher = one_stream(there)[0], self._function()
 
             def run(watch: Watch | None) -> object:
                 watched = launcher if watch is None else launcher.watched(watch)
@@ -131,7 +125,8 @@ class CudaKernel(GpuKernel):
         found = self._ready.get(here.id)
         if found is None:
             code = self._code_for(tuple(here.compute_capability))
-            found = Launcher(files.load(self._path), self._file.source.kernels, code)
+            forms = [k.form for k in self._file.source.kernels]
+            found = Launcher(files.load(self._path), forms, code)
             self._ready[here.id] = found
             bind = device_fast_call(self.signature, self._file.source.alignment)
             if bind is not None and len(nvidia.driver().gpus) == 1:
@@ -139,54 +134,21 @@ class CudaKernel(GpuKernel):
         return found
 
     def _check_gpu(self) -> None:
-        if not self._ready and not nvidia.driver().is_available():
-            raise CallError(
-                explain(
-                    f"kernel {self.name}",
-                    "it needs an NVIDIA GPU, and none is available on this machine",
-                    'To run it on the CPU, build it for target="cuda-emulator", or set '
-                    "SCHEDLANG_CUDA=emulator.",
-                )
-            )
+        if not self._ready:
+            check_gpu(f"kernel {self.name}")
 
     def _code_for(self, have: tuple[int, ...]) -> Mapping[str, Compiled]:
         """Return the machine code for a GPU: the built one, or one compiled for a later GPU."""
-        built, arch = self.target.device, "sm_{}{}".format(*have)
-        later = have > built.capability and not built.specific
-        if later and arch in DEVICES:
-            # a later GPU may have less shared memory, as sm_89 has less than sm_80
-            for launch in self._file.program.launches:
-                check_limits(launch, Target("cuda", arch=arch))
-        if have == built.capability or (later and have[0] == built.capability[0]):
-            return self.machine_code
-        if not later or arch not in DEVICES:
-            raise CallError(
-                f"kernel {self.name} is built for {self.target.arch}, but this GPU is {arch}: "
-                f'build it for sl.Target("cuda", arch={arch!r})'
-            )
-        return self._file.compiled(DEVICES[arch])
+        check_later(self._file.program.launches, self.target, have)
+        device = device_for(f"kernel {self.name}", self.target, have)
+        return self.machine_code if device == self.target.device else self._file.compiled(device)
 
     def _view(self, value: Any, what: str, written: bool) -> np.ndarray:
-        if is_tensor(value):
-            value = detached(value, what)
-        if is_on_device(value) and not isinstance(value, np.ndarray):
-            known = getattr(value, "__cuda_array_interface__", None)
-            if known is not None and known.get("mask") is not None:
-                raise CallTypeError(f"{what} is a masked array: pass only its data")
-            running = RUNNING.get()
-            stream = 0 if running is None else running.stream
-            if is_tensor(value) and str(value.dtype) == "torch.bfloat16":
-                # the protocol has no name for it
-                short = sys.modules["torch"].int16
-                return described(value.view(short), stream).view(array_dtype("bfloat16"))
-            return described(value, stream)
-        return as_numpy(value, what, written)
+        running = RUNNING.get()
+        return device_view(value, what, written, 0 if running is None else running.stream)
 
     def _elements(self, value: Any) -> Any:
-        if not isinstance(value, Described):
-            return value
-        # facts about elements in the GPU's memory: the call waits for a copy of them
-        return copied_to_host(value)
+        return device_elements(value)
 
     def _fresh(self, first: Any, shape: tuple[int, ...], dtype: str) -> Any:
         return empty_on_device(first, shape, dtype)
@@ -194,38 +156,21 @@ class CudaKernel(GpuKernel):
     def _launch(self, arrays: Sequence[Any], sizes: Mapping[str, int]) -> None:
         running = RUNNING.get()
         assert running is not None
-        launcher, number = running
-        cuda = nvidia.driver()
-        stream = nvidia.stream_of(number)
-        given: list[Any] = []
-        copied: list[tuple[Any, np.ndarray, bool]] = []
-        parameters = self._built.signature.parameters
-        for value, p, alignment in zip(arrays, parameters, self._file.source.alignment):
-            if p.is_scalar:
-                given.append(value)
-                continue
-            flat = value.reshape(-1)
-            flat = flat.view(stored(p.dtype)) if stored(p.dtype) != p.dtype else flat
-            if isinstance(value, Described):
-                address = address_of(flat, p.name, alignment)
-                given.append(Memory(address, flat.size, flat.itemsize))
-                continue
-            given.append(cuda.to_device(flat, stream=stream))
-            copied.append((given[-1], flat, p.is_output))
-        launcher.start([*given, *(sizes[n] for n in self._built.signature.sizes)], number)
-        for there, here, is_output in copied:
-            if is_output:
-                there.copy_to_host(here, stream=stream)
-        if copied:
-            # after the call its arrays may change and the copies are freed
-            stream.synchronize()
+        signature = self._built.signature
+        passed = DeviceArguments(
+            arrays, signature, self._file.source.alignment, running.stream
+        )
+        running.launcher.start(
+            [*passed.given, *(sizes[n] for n in signature.sizes)], running.stream
+        )
+        passed.finish()
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         passed = self._quick.bind(args) if self._quick is not None and not named else None
         if self._quick is not None and passed is not None:
             # makes the GPU's context current in this thread
             nvidia.driver().get_current_device()
-            number, several = _one_stream(args, passed.interfaces)
+            number, several = one_stream(args, passed.interfaces)
             self._quick.launcher.launch(passed.memory, number)
             if several:
                 nvidia.stream_of(number).synchronize()
@@ -234,26 +179,12 @@ class CudaKernel(GpuKernel):
         values = (*args, *named.values())
         self._check_gpu()
         with nvidia.on_gpu(device_of(values)):
-            number, several = _one_stream(values)
+            number, several = one_stream(values)
             try:
                 return self._started_by(Running(self._function(), number), args, named)
             finally:
                 if several:
                     nvidia.stream_of(number).synchronize()
-
-
-def _one_stream(
-    values: Sequence[Any], interfaces: Sequence[Mapping[str, Any]] | None = None
-) -> tuple[int, bool]:
-    """Return the number of the stream to launch on, and whether the arrays are on others too.
-
-    It waits for the work on the others. The caller waits for its launch, so that later work on them
-    comes after it.
-    """
-    number, *others = streams_of(values, interfaces) or (0,)
-    for other in others:
-        nvidia.stream_of(other).synchronize()
-    return number, bool(others)
 
 
 __all__ = ["CudaKernel"]

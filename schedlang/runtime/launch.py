@@ -18,12 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schedlang.codegen.numba_cuda import KernelSource
-from schedlang.errors import BuildError
-from schedlang.expr.nodes import Axis, Var
-from schedlang.ir.nodes import Buffer
+from schedlang.codegen.numba_cuda import KernelForm, Passed
+from schedlang.errors import BuildError, CallError
 from schedlang.runtime import nvidia
 from schedlang.runtime.nvidia import Compiled
+from schedlang.target import DEFAULT_ARCH, DEVICES
 
 # launch configurations that are cached
 MAX_CONFIGS = 256
@@ -54,11 +53,11 @@ class Launcher:
     """
 
     def __init__(
-        self, module: ModuleType, kernels: Sequence[KernelSource], code: Mapping[str, Compiled]
+        self, module: ModuleType, kernels: Sequence[KernelForm], code: Mapping[str, Compiled]
     ) -> None:
         self._device = nvidia.driver().get_current_device().id
         self._scratch = Scratch()
-        self._streams: dict[int, Any] = {}
+        self._streams = Streams()
         self._kernels = {k.name: Loaded(k, code[k.name].cubin) for k in kernels}
         self._function = module.launch
         self._launch = self._with(self._kernels)
@@ -83,18 +82,24 @@ class Launcher:
 
     def start(self, args: Sequence[Any], number: int) -> None:
         """Launch the kernels of a call; the launcher's GPU must be the current one."""
-        self.launch([*map(_passed, args)], number)
+        self.launch([*map(passed, args)], number)
 
     def launch(self, args: Sequence[Any], number: int) -> None:
         """Launch the kernels; ``args`` has arrays as :class:`Memory`, and Python's integers."""
-        stream = self._streams.get(number)
-        if stream is None:
-            stream = self._streams[number] = core().Stream.from_handle(number)
         self._scratch.begin(number)
-        self._launch(*args, stream=stream)
+        self._launch(*args, stream=self._streams[number])
 
 
-def _passed(value: Any) -> Any:
+class Streams(dict[int, Any]):
+    """Streams as cuda.core takes them, by their numbers, each made once."""
+
+    def __missing__(self, number: int) -> Any:
+        found = self[number] = core().Stream.from_handle(number)
+        return found
+
+
+def passed(value: Any) -> Any:
+    """Return an argument of a launch: the memory of an array, or a number of Python's."""
     interface = getattr(value, "__cuda_array_interface__", None)
     if interface is not None:
         return Memory.of(interface)
@@ -105,8 +110,9 @@ def _passed(value: Any) -> Any:
 class Loaded:
     """A loaded kernel; ``kernel[grid, block, stream, dynamic_bytes](*args)`` launches it."""
 
-    def __init__(self, source: KernelSource, cubin: bytes) -> None:
+    def __init__(self, source: KernelForm, cubin: bytes) -> None:
         cuda = core()
+        self._name = source.name
         self._kernel = cuda.ObjectCode.from_cubin(cubin).get_kernel(source.name)
         self._launch, self._config = cuda.launch, cuda.LaunchConfig
         self._casts = [_cast(p) for p in source.parameters]
@@ -128,11 +134,20 @@ class Loaded:
         key = (grid, block, *dynamic)
         config = self._configs.get(key)
         if config is None:
+            self._check(grid)
             if len(self._configs) >= MAX_CONFIGS:
                 self._configs.clear()
             shared = dynamic[0] if dynamic else 0
             config = self._configs[key] = self._config(grid=grid, block=block, shmem_size=shared)
         return partial(self._start, stream, config)
+
+    def _check(self, grid: Sequence[int]) -> None:
+        for extent, (letter, most) in zip(grid, DEVICES[DEFAULT_ARCH].grid.items()):
+            if extent > most:
+                raise CallError(
+                    f"kernel {self._name}: blockIdx.{letter} would have extent {extent} for these "
+                    f"sizes, but a GPU allows {most}"
+                )
 
     def _start(self, stream: Any, config: Any, *args: Any) -> None:
         flat: list[Any] = []
@@ -198,11 +213,11 @@ def core() -> Any:
     return import_module("cuda.core")
 
 
-def _cast(parameter: Buffer | Var | Axis) -> Any:
+def _cast(parameter: Passed) -> Any:
     """Return the C type of a scalar parameter; ``None`` for an array."""
-    if isinstance(parameter, Buffer):
+    if parameter.is_array:
         return None
-    return np.ctypeslib.as_ctypes_type(np.dtype(nvidia.passed_dtype(parameter)))
+    return np.ctypeslib.as_ctypes_type(np.dtype(parameter.dtype))
 
 
-__all__ = ["Launcher", "Loaded", "Memory", "Scratch"]
+__all__ = ["Launcher", "Loaded", "Memory", "Scratch", "Streams", "passed"]

@@ -22,11 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.codegen.numba_cuda import KernelSource, memory_dtype
+from schedlang.codegen.numba_cuda import KernelForm
 from schedlang.errors import BuildError, MissingExtraError, explain, missing_extra
-from schedlang.expr.dtypes import computed
-from schedlang.expr.nodes import Axis, Var
-from schedlang.ir.nodes import Buffer
+from schedlang.runtime.machine_code import Assembled, code_key, keep_code, kept_code
 from schedlang.target import Device
 
 # allocation units of registers, warps and shared memory; the shared memory that a block reserves
@@ -119,25 +117,15 @@ def tool(name: str) -> str:
     return on_path
 
 
-def signature(kernel: KernelSource) -> tuple[Any, ...]:
+def signature(kernel: KernelForm) -> tuple[Any, ...]:
     """Return numba's types of a kernel's parameters."""
     from numba import from_dtype, types
 
     found: list[Any] = []
     for parameter in kernel.parameters:
-        if isinstance(parameter, Buffer):
-            stored = from_dtype(np.dtype(memory_dtype(parameter.dtype)))
-            found.append(types.Array(stored, 1, "C"))
-        else:
-            found.append(from_dtype(np.dtype(passed_dtype(parameter))))
+        kind = from_dtype(np.dtype(parameter.dtype))
+        found.append(types.Array(kind, 1, "C") if parameter.is_array else kind)
     return tuple(found)
-
-
-def passed_dtype(parameter: Var | Axis) -> str:
-    """Return the dtype that a scalar is passed in: float32 for short floats, int64 for sizes."""
-    if isinstance(parameter, Axis) or parameter.is_size:
-        return "int64"
-    return computed(parameter.dtype)
 
 
 def allow_shared(kernel: Any, dynamic_bytes: int) -> None:
@@ -151,23 +139,19 @@ def allow_shared(kernel: Any, dynamic_bytes: int) -> None:
 
 
 def compiled(
-    module: ModuleType, kernel: KernelSource, device: Device, fastmath: bool, lineinfo: bool = False
+    module: ModuleType, kernel: KernelForm, device: Device, fastmath: bool, lineinfo: bool = False
 ) -> Compiled:
-    """Compile one kernel of an emitted file for ``device``.
+    """Compile one kernel of an emitted file for ``device``, or load what was compiled before.
 
     With ``lineinfo`` its PTX and machine code name the lines of the file.
     """
-    cuda = driver()
-    capability = (*device.capability, device.arch[-1]) if device.specific else device.capability
-    function = getattr(module, kernel.name).py_func
-    with _nvvm_errors(f"kernel {kernel.name} for {device.arch}"):
-        ptx, _ = cuda.compile_ptx(
-            function, signature(kernel), cc=capability, fastmath=fastmath,
-            launch_bounds=kernel.launch.threads, lineinfo=lineinfo,
-        )  # fmt: skip
-    ptx = _canonical_ptx(ptx, kernel.name)
-    cubin, messages = _assembled(ptx, device.arch, lineinfo)
-    resources = _resources(messages, kernel, device)
+    path, options = Path(str(module.__file__)), (fastmath, lineinfo)
+    key = code_key(path, kernel.name, device.arch, options, Path(tool("ptxas")))
+    code = kept_code(key)
+    if code is None:
+        code = _compiled(module, kernel, device, fastmath, lineinfo)
+        keep_code(key, code)
+    resources = _resources(code.messages, kernel, device)
     if not resources.occupancy:
         raise BuildError(
             explain(
@@ -177,7 +161,23 @@ def compiled(
                 "Bind fewer threads, or make the tile of a thread smaller.",
             )
         )
-    return Compiled(ptx, cubin, resources)
+    return Compiled(code.ptx, code.cubin, resources)
+
+
+def _compiled(
+    module: ModuleType, kernel: KernelForm, device: Device, fastmath: bool, lineinfo: bool
+) -> Assembled:
+    """Compile one kernel of an emitted file for ``device``."""
+    cuda = driver()
+    capability = (*device.capability, device.arch[-1]) if device.specific else device.capability
+    function = getattr(module, kernel.name).py_func
+    with _nvvm_errors(f"kernel {kernel.name} for {device.arch}"):
+        ptx, _ = cuda.compile_ptx(
+            function, signature(kernel), cc=capability, fastmath=fastmath,
+            launch_bounds=kernel.threads, lineinfo=lineinfo,
+        )  # fmt: skip
+    ptx = _canonical_ptx(ptx, kernel.name)
+    return Assembled(ptx, *_assembled(ptx, device.arch, lineinfo))
 
 
 @contextmanager
@@ -243,7 +243,7 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def _resources(messages: str, kernel: KernelSource, device: Device) -> Resources:
+def _resources(messages: str, kernel: KernelForm, device: Device) -> Resources:
     def number(pattern: str) -> int:
         found = re.search(pattern, messages)
         return 0 if found is None else int(found.group(1))
@@ -251,7 +251,7 @@ def _resources(messages: str, kernel: KernelSource, device: Device) -> Resources
     registers = number(r"Used (\d+) registers")
     spills = number(r"(\d+) bytes spill stores") + number(r"(\d+) bytes spill loads")
     shared = number(r"(\d+) bytes smem") + kernel.dynamic_bytes
-    threads = kernel.launch.threads
+    threads = kernel.threads
     return Resources(
         registers, spills, shared, number(r"(\d+) bytes stack frame"), threads,
         occupancy(device, threads, registers, shared),
@@ -290,6 +290,5 @@ __all__ = [
     "driver",
     "gpu_of",
     "occupancy",
-    "passed_dtype",
     "stream_of",
 ]

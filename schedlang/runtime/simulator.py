@@ -25,17 +25,23 @@ BARRIER = "barrier"
 
 def launcher(path: Path) -> Callable[..., None]:
     """Return the function ``launch`` of an emitted file, for NumPy arrays."""
+    launch: Callable[..., None] = simulated(path)["launch"]
+    return launch
+
+
+def simulated(path: Path) -> dict[str, Any]:
+    """Return what an emitted file defines, by name; its kernels take NumPy arrays."""
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
     tree.body = [n for n in tree.body if not isinstance(n, (ast.Import, ast.ImportFrom))]
     imported = {name: getattr(twins, name) for name in dir(twins)}
     device = Device()
     namespace: dict[str, Any] = {
-        **imported, "inf": float("inf"), "nan": float("nan"), "np": np, "cuda": device
+        **imported, "inf": float("inf"), "nan": float("nan"), "np": np, "cuda": device,
+        "SimpleNamespace": SimpleNamespace,
     }  # fmt: skip
     tree = ast.fix_missing_locations(_YieldInsert().visit(tree))
     exec(compile(tree, str(path), "exec"), namespace)
-    launch: Callable[..., None] = namespace["launch"]
-    return launch
+    return namespace
 
 
 class _YieldInsert(ast.NodeTransformer):
@@ -158,4 +164,4 @@ def _exchanged(requests: Sequence[tuple[Any, int]]) -> list[Any]:
     return [requests[p][0] for p in partners]
 
 
-__all__ = ["launcher"]
+__all__ = ["launcher", "simulated"]

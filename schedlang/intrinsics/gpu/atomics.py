@@ -21,7 +21,7 @@ from schedlang.intrinsics.simd import is_float, is_unsigned, llvm_type
 WORDS = (
     types.int32, types.int64, types.uint32, types.uint64, types.float32, types.float64,
 )  # fmt: skip
-Emit = Callable[[ir.IRBuilder, types.Type, ir.Value, ir.Value], ir.Value]
+Combine = Callable[[ir.IRBuilder, types.Type, ir.Value, ir.Value], ir.Value]
 
 
 def _update(array: types.Type, x: types.Type, emit: Callable[..., None]) -> Any:
@@ -49,7 +49,9 @@ def _reduced(builder: ir.IRBuilder, ty: types.Type, name: str, ptr: ir.Value, x:
     builder.atomic_rmw(f"u{name}" if unsigned else name, ptr, x, "monotonic")
 
 
-def _swapped(builder: ir.IRBuilder, ty: types.Type, emit: Emit, ptr: ir.Value, x: ir.Value) -> None:
+def _swapped(
+    builder: ir.IRBuilder, ty: types.Type, emit: Combine, ptr: ir.Value, x: ir.Value
+) -> None:
     """Emit a loop that compares and swaps until the element is combined with ``x``."""
     word = ir.IntType(ty.bitwidth)
     place = builder.bitcast(ptr, word.as_pointer())
@@ -86,7 +88,7 @@ def atomic_multiply(typingctx: Any, A: Any, off: Any, x: Any) -> Any:
     return _update(A, x, lambda builder, ty, ptr, v: _swapped(builder, ty, _emit_product, ptr, v))
 
 
-def _extremum(A: Any, x: Any, name: str, emit: Emit) -> Any:
+def _atomic_extremum(A: Any, x: Any, name: str, emit: Combine) -> Any:
     def update(builder: ir.IRBuilder, ty: types.Type, ptr: ir.Value, v: ir.Value) -> None:
         # the instruction for floats drops NaN
         if is_float(ty):
@@ -100,10 +102,10 @@ def _extremum(A: Any, x: Any, name: str, emit: Emit) -> Any:
 @intrinsic
 def atomic_minimum(typingctx: Any, A: Any, off: Any, x: Any) -> Any:
     """Make the element at `off` the smaller of itself and x; NaN if either is NaN."""
-    return _extremum(A, x, "min", emit_nvvm_minimum)
+    return _atomic_extremum(A, x, "min", emit_nvvm_minimum)
 
 
 @intrinsic
 def atomic_maximum(typingctx: Any, A: Any, off: Any, x: Any) -> Any:
     """Make the element at `off` the larger of itself and x; NaN if either is NaN."""
-    return _extremum(A, x, "max", emit_nvvm_maximum)
+    return _atomic_extremum(A, x, "max", emit_nvvm_maximum)

@@ -1,0 +1,309 @@
+"""The text of a network's module for numba.cuda: kernels, their launches, and one function for all.
+
+The arrays of a network are parts of two arrays of bytes in the memory of the GPU: ``params`` has
+its parameters, and ``arena`` what its kernels pass to each other. The function ``views`` of the
+file makes them once; ``launch`` takes them in each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+
+from schedlang.codegen.listing import Line, Listing, apart, plain
+from schedlang.codegen.network_file import (
+    BYTES,
+    WIDTH,
+    network_head,
+    pack_source,
+    printable,
+    tables,
+)
+from schedlang.codegen.network_storage import Storage
+from schedlang.codegen.numba_cuda import GpuSource, memory_dtype
+from schedlang.codegen.numba_file import ARRAY, wrapped
+from schedlang.codegen.numba_file import HELPERS as KERNEL_HELPERS
+from schedlang.codegen.numba_source import INDENT
+from schedlang.expr.dtypes import SHORT_FLOATS, stored
+from schedlang.expr.nodes import Var
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Buffer
+from schedlang.ir.printer import argument_text
+
+# the names that a file defines or uses beside those of its kernels
+HELPERS = (
+    *KERNEL_HELPERS, "ARENA_BYTES", "OPTIONS", "PARAMS", "PARAM_BYTES", "SimpleNamespace",
+    "_apart", "_back", "_bytes", "_empty", "_is_there", "_there", "arena", "arrays", "cuda",
+    "launch", "memory", "memory_of", "ml_dtypes", "pack", "params", "part", "places", "stream", "v",
+    "views",
+)  # fmt: skip
+
+_PART = '''
+def part(whole, start, count, dtype):
+    """The array of `count` elements from byte `start` of `whole` on."""
+    end = start + count * np.dtype(dtype).itemsize
+    return whole[start:end].view(dtype)
+'''
+
+_THERE = '''
+def _is_there(value):
+    return hasattr(value, "__cuda_array_interface__")
+
+
+def _there(value, name, dtype, shape, stream, written=False):
+    """`value` on the GPU, flat, if it is a C-contiguous array of this dtype and shape."""
+    if not _is_there(value):
+        return cuda.to_device(_array(value, name, dtype, shape, written), stream=stream)
+    value = cuda.as_cuda_array(value)
+    if value.dtype != dtype or value.shape != shape:
+        given = f"{value.dtype}{value.shape}"
+        raise TypeError(f"{name} must be a {dtype} array of shape {shape}, got {given}")
+    if not value.is_c_contiguous():
+        raise ValueError(f"{name} is strided: pass a contiguous copy")
+    return value.reshape(-1)
+
+
+def _empty(like, shape, dtype):
+    """A new array where `like` is."""
+    return (cuda.device_array if _is_there(like) else np.empty)(shape, dtype)
+
+
+def _apart(a, b, names):
+    """Refuse an output that shares memory with another array."""
+    starts = [x.device_ctypes_pointer.value or 0 for x in (a, b)]
+    if starts[0] < starts[1] + b.nbytes and starts[1] < starts[0] + a.nbytes:
+        raise ValueError(f"{names} overlap: pass a copy of one")
+
+
+def _back(there, value, stream):
+    """Copy an output to the array of NumPy that was given for it."""
+    if not _is_there(value):
+        there.copy_to_host(np.asarray(value).reshape(-1).view(there.dtype), stream=stream)
+'''
+
+
+@dataclass(frozen=True)
+class ViewSource:
+    """An array of a network: its name in ``views``, and where it is in ``whole``.
+
+    ``start`` (in bytes) and ``count`` (of elements) are texts of numbers, or of elements of
+    ``places``. ``about`` is a comment.
+    """
+
+    name: str
+    whole: str
+    start: str
+    count: str
+    dtype: str
+    about: str
+
+
+@dataclass(frozen=True)
+class CallSource:
+    """A call in ``launch``: the function, the texts of its arguments, and a comment."""
+
+    function: str
+    args: tuple[str, ...]
+    note: str
+
+
+@dataclass(frozen=True)
+class NetworkSource:
+    """The parts of a file: the kernels of each part with its launches, then all calls.
+
+    ``parameters`` are the names of the arguments of ``launch``, which are those of a nest and then
+    its sizes. With ``places``, the memory between calls depends on the sizes of a call.
+    """
+
+    public: str
+    kernels: tuple[GpuSource, ...]
+    parameters: tuple[str, ...]
+    views: tuple[ViewSource, ...]
+    calls: tuple[CallSource, ...]
+    places: bool
+
+
+def kernel_functions(
+    source: GpuSource, comment: Sequence[str]
+) -> tuple[tuple[Line, ...], ...]:  # fmt: skip
+    """Return the functions of a part, the first one under its comment."""
+    above = [
+        Line(f"# {line}") for text in comment
+        for line in wrap(printable(text), WIDTH - 2, subsequent_indent="    ",
+                         break_on_hyphens=False)
+    ]  # fmt: skip
+    first, *rest = [*(k.lines for k in source.kernels), source.launcher]
+    return ((*above, *first), *rest)
+
+
+def render_device_network(
+    nest: Nest, source: NetworkSource, functions: Sequence[Sequence[Line]], about: Sequence[str],
+    storage: Storage, fastmath: bool,
+) -> Listing:  # fmt: skip
+    """Return the file of a network whose arguments are those of ``nest``.
+
+    ``functions`` are those of all parts. The file has a public function, unless its memory is
+    planned by the caller.
+    """
+    texts = [_launch(source), _PART.strip(), _views(source)]
+    exported = ["launch", "views"]
+    alone = not source.places
+    if storage.params or alone:
+        texts.append(ARRAY.strip())
+    if storage.params:
+        texts += [BYTES.strip(), pack_source(storage)]
+        exported += ["PARAMS", "pack"]
+    if alone:
+        texts += [_THERE.strip(), _memory_of(storage), _public(nest, source)]
+        exported += ["memory_of", source.public]
+    short = any(b.dtype == "bfloat16" for b in (*nest.args, *storage.params))
+    head = [network_head(nest, about), _imports(source, short), ""]
+    head += [f"OPTIONS = dict(fastmath={fastmath})", *tables(storage)]
+    last = f"__all__ = {sorted(exported)}"
+    parts = [plain("\n".join(head)), *functions, *map(plain, [*texts, last])]
+    return Listing(tuple(apart(parts, 2)))
+
+
+def _imports(source: NetworkSource, short: bool) -> str:
+    math = sorted({name for kernel in source.kernels for name in kernel.math})
+    names = sorted({name for kernel in source.kernels for name in kernel.intrinsics})
+    lines = [f"from math import {', '.join(math)}"] if math else []
+    lines += ["from types import SimpleNamespace", ""]
+    lines += ["import ml_dtypes  # NumPy's bfloat16"] if short else []
+    lines += ["import numpy as np", "from numba import cuda"]
+    if names:
+        lines += ["", *wrapped("from schedlang.intrinsics.gpu import (", names, ")")]
+    return "\n".join(lines)
+
+
+def _launch(source: NetworkSource) -> str:
+    """Return the function that launches the kernels of all parts."""
+    listed = ", ".join([*source.parameters, "v", "stream=0"])
+    lines = [
+        *wrapped_call("def launch(", listed, "):"),
+        f'{INDENT}"""All kernels in order, on one stream. `v` is what `views` returned."""',
+    ]
+    for call in source.calls:
+        note = f"  # {call.note}" if call.note else ""
+        listed = ", ".join([*call.args, "stream"])
+        made = wrapped_call(f"{INDENT}{call.function}(", listed, ")")
+        lines += [*made[:-1], made[-1] + note]
+    return "\n".join(lines)
+
+
+def wrapped_call(opening: str, listed: str, closing: str) -> list[str]:
+    """Return a call on one line, or on several if it is long.
+
+    >>> wrapped_call("f(", "a, b", ")")
+    ['f(a, b)']
+    """
+    line = f"{opening}{listed}{closing}"
+    if len(line) <= WIDTH:
+        return [line]
+    margin = " " * (len(opening) - len(opening.lstrip()))
+    inside = wrap(f"{listed},", WIDTH - len(margin) - 4, break_long_words=False,
+                  break_on_hyphens=False)  # fmt: skip
+    return [opening, *(f"{margin}{INDENT}{part}" for part in inside), f"{margin}{closing}"]
+
+
+def _views(source: NetworkSource) -> str:
+    given = "params, arena, places" if source.places else "params, arena"
+    lines = [
+        f"def views({given}):",
+        f'{INDENT}"""The parameters and the arrays between kernels, in two arrays of bytes."""',
+        f"{INDENT}return SimpleNamespace(",
+    ]
+    for view in source.views:
+        kind = memory_dtype(view.dtype)
+        made = f"part({view.whole}, {view.start}, {view.count}, np.{kind})"
+        lines.append(f"{INDENT * 2}{view.name}={made},  # {view.about}")
+    if not source.views:
+        return "\n".join([*lines[:-1], f"{INDENT}return SimpleNamespace()"])
+    return "\n".join([*lines, f"{INDENT})"])
+
+
+def _memory_of(storage: Storage) -> str:
+    """Return the function that makes the memory of calls."""
+    given = "arrays" if storage.params else ""
+    params = "cuda.to_device(pack(arrays))" if storage.params else "None"
+    arena = "cuda.device_array(ARENA_BYTES, np.uint8)" if storage.arena else "None"
+    about = "The parameters and the arena in the memory of the current GPU."
+    if storage.params:
+        about = "The parameters, of arrays by their names in PARAMS, and the arena, on the GPU."
+    made = f"{INDENT}return views({params}, {arena})"
+    return "\n".join([f"def memory_of({given}):", f'{INDENT}"""{about}"""', made])
+
+
+def _public(nest: Nest, source: NetworkSource) -> str:
+    """Return the source of the public function, which takes and returns arrays."""
+    names = dict(zip(nest.args, source.parameters))
+    arrays = [a for a in nest.args if isinstance(a, Buffer)]
+    inputs = [a for a in nest.args if a not in nest.outputs]
+    parameters = [names[a] for a in inputs] + [f"{names[b]}=None" for b in nest.outputs]
+    first = next((names[a] for a in inputs if isinstance(a, Buffer)), "None")
+    listed = ", ".join([*parameters, "*", "memory", "stream=0"])
+    lines = [
+        *wrapped_call(f"def {source.public}(", listed, "):"),
+        f'{INDENT}"""{", ".join(map(argument_text, nest.outputs))}; made here unless given.',
+        "",
+        f"{INDENT}Arrays are NumPy's or on the GPU. `memory` is what `memory_of` returned; calls",
+        f"{INDENT}that run at once need one each.",
+        f'{INDENT}"""',
+    ]
+    for b in nest.outputs:
+        lines.append(f"{INDENT}if {names[b]} is None:")
+        lines.append(f"{INDENT * 2}{names[b]} = _empty({first}, {_shape(b)}, {b.dtype!r})")
+    lines.append(f"{INDENT}given = (")
+    lines += [f"{INDENT * 2}{_given(a, names[a], a in nest.outputs)}," for a in nest.args]
+    lines.append(f"{INDENT})")
+    for k, other in _pairs(nest):
+        what = f"{nest.args[k].name} and {nest.args[other].name}"
+        lines.append(f"{INDENT}_apart(given[{k}], given[{other}], {what!r})")
+    lines.append(f"{INDENT}launch(*given, memory, stream=stream)")
+    for k, a in enumerate(nest.args):
+        if a in nest.outputs:
+            lines.append(f"{INDENT}_back(given[{k}], {names[a]}, stream)")
+    on_host = ", ".join(names[a] for a in arrays) + ("," if len(arrays) == 1 else "")
+    lines += [
+        f"{INDENT}if not all(map(_is_there, ({on_host}))):",
+        f"{INDENT * 2}(stream or cuda.default_stream()).synchronize()",
+        f"{INDENT}return {', '.join(names[b] for b in nest.outputs)}",
+    ]
+    return "\n".join(lines)
+
+
+def _given(a: Buffer | Var, name: str, written: bool) -> str:
+    """Return the text of an argument of ``launch``."""
+    if isinstance(a, Buffer):
+        last = ", written=True" if written else ""
+        made = f"_there({name}, {a.name!r}, {a.dtype!r}, {_shape(a)}, stream{last})"
+        return made + (f".view({stored(a.dtype)!r})" if stored(a.dtype) != a.dtype else "")
+    if a.is_size:
+        return f"int({name})"
+    kind = "bool_" if a.dtype == "bool" else a.dtype
+    made = f"ml_dtypes.bfloat16({name})" if kind == "bfloat16" else f"np.{kind}({name})"
+    return f"np.float32({made})" if kind in SHORT_FLOATS else made
+
+
+def _shape(buffer: Buffer) -> str:
+    return f"({', '.join(map(str, buffer.shape))}{',' if len(buffer.shape) == 1 else ''})"
+
+
+def _pairs(nest: Nest) -> Iterator[tuple[int, int]]:
+    """Yield the positions of each output and of each other array, every pair once."""
+    for k, out in enumerate(nest.args):
+        for other, arg in enumerate(nest.args):
+            both = out in nest.outputs and isinstance(arg, Buffer) and other != k
+            if both and not (arg in nest.outputs and other < k):
+                yield k, other
+
+
+__all__ = [
+    "CallSource",
+    "HELPERS",
+    "NetworkSource",
+    "ViewSource",
+    "kernel_functions",
+    "render_device_network",
+]

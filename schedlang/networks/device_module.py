@@ -1,0 +1,285 @@
+"""The module of a network on a GPU: one source, whose kernels a call launches in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schedlang.errors import BuildError, CallError, CallTypeError, explain
+from schedlang.expr.dtypes import array_dtype
+from schedlang.networks.call import Layouts, new_bytes
+from schedlang.networks.data import DeviceData, ModuleData
+from schedlang.networks.device_launch import NetworkLauncher
+from schedlang.networks.module import NetworkModule
+from schedlang.runtime import files, nvidia
+from schedlang.runtime.advice import advice
+from schedlang.runtime.bundle import DEVICE_PACKAGE, bundle
+from schedlang.runtime.checked import checked_arguments, flat_arguments
+from schedlang.runtime.device_arrays import device_of, empty_on_device
+from schedlang.runtime.device_call import (
+    DeviceArguments,
+    check_gpu,
+    device_elements,
+    device_for,
+    device_view,
+    one_stream,
+)
+from schedlang.runtime.device_fast_call import Passed, device_fast_call
+from schedlang.runtime.gpu_profile import Watch, gpu_profile
+from schedlang.runtime.launch import passed
+from schedlang.runtime.nvidia import Compiled, Resources
+from schedlang.runtime.simulator import simulated
+from schedlang.target import DEVICES, Device
+
+
+class Checked(NamedTuple):
+    """The arrays and scalars of a call after all checks, its sizes, and the outputs to return."""
+
+    arrays: list[Any]
+    sizes: dict[str, int]
+    results: list[Any]
+
+
+class DeviceModule(NetworkModule):
+    """A :class:`NetworkModule` for ``target="cuda"``.
+
+    A call launches all kernels in order on one stream, that of its arrays, and returns before they
+    have run, as kernels do. It uses arrays in the memory of a GPU in place, and copies NumPy's
+    there and back. The parameters are copied to a GPU by the first call on it. What kernels pass to
+    each other stays in the memory of the GPU: each stream has an arena, which its next call uses
+    again, and calls that are launched at once have one each.
+    """
+
+    def __init__(self, data: ModuleData, params: Mapping[str, Any] | np.ndarray) -> None:
+        super().__init__(data, params)
+        assert data.device is not None
+        self._device: DeviceData = data.device
+        # the fast path of a CPU takes NumPy's arrays
+        self._fast_call = None
+        self._quick = device_fast_call(data.signature, self._device.alignment)
+        # launchers by the number of the GPU
+        self._ready: dict[int, NetworkLauncher] = {}
+        self._codes: dict[Device, Mapping[str, Compiled]] = {}
+        self._preparing = Lock()
+
+    @property
+    def machine_code(self) -> Mapping[str, Compiled]:
+        """The PTX, machine code and resources of each kernel, by its name. It needs no GPU."""
+        return self._code_of(self.target.device)
+
+    @property
+    def resources(self) -> dict[str, Resources]:
+        """Registers, spills, shared memory and occupancy of each kernel, by its name."""
+        return {name: code.resources for name, code in self.machine_code.items()}
+
+    @property
+    def ptx(self) -> str:
+        """The PTX of all kernels."""
+        return "\n".join(code.ptx for code in self.machine_code.values())
+
+    @property
+    def sass(self) -> str:
+        """The machine code of all kernels, as nvdisasm prints it."""
+        codes = self.machine_code.values()
+        return "\n".join(nvidia.disassembled(code.cubin) for code in codes)
+
+    def compile(self) -> DeviceModule:
+        """Compile every kernel to machine code now, and return this module."""
+        assert self.machine_code is not None
+        return self
+
+    def _code_of(self, device: Device) -> Mapping[str, Compiled]:
+        """Return the machine code of each kernel for ``device``."""
+        found = self._codes.get(device)
+        if found is None:
+            nvidia.driver()
+            self._check_limits(device)
+            module, fastmath = files.load(self._path), self._data.fastmath
+            found = self._codes[device] = {
+                form.name: nvidia.compiled(module, form, device, fastmath)
+                for form in self._device.kernels
+            }
+        return found
+
+    def _check_limits(self, device: Device) -> None:
+        """Check the shared memory of kernels: a later GPU may have less."""
+        for form in self._device.kernels:
+            if form.shared_bytes > device.shared_opt_in:
+                raise BuildError(
+                    f"network {self.name} for {device.arch}: kernel {form.name} needs "
+                    f"{form.shared_bytes:,} B of shared memory, and {device.arch} allows "
+                    f"{device.shared_opt_in:,} B: build the network for "
+                    f'sl.Target("cuda", arch={device.arch!r})'
+                )
+
+    def _launcher(self) -> NetworkLauncher:
+        """Return the launcher for the current GPU."""
+        here = nvidia.driver().get_current_device()
+        found = self._ready.get(here.id)
+        if found is not None:
+            return found
+        with self._preparing:
+            found = self._ready.get(here.id)
+            if found is None:
+                have = tuple(here.compute_capability)
+                device = device_for(f"network {self.name}", self.target, have)
+                self._check_limits(DEVICES.get("sm_{}{}".format(*have), device))
+                code = self._code_of(device)
+                sized, storage = self._data.sized, self._data.storage
+                found = self._ready[here.id] = NetworkLauncher(
+                    files.load(self._path), self._device.kernels, code,
+                    [call.function for call in self._data.calls],
+                    self._params if storage.params else None, storage,
+                    None if sized is None else Layouts(sized, self._sizes()),
+                )  # fmt: skip
+            return found
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        if not self._ready:
+            check_gpu(f"network {self.name}")
+        values = (*args, *named.values())
+        with nvidia.on_gpu(device_of(values)):
+            known = self._quick(args) if self._quick is not None and not named else None
+            number, several = one_stream(values, None if known is None else known.interfaces)
+            try:
+                if known is not None:
+                    return self._started(known, args, number)
+                checked = self._checked_on(args, named, number)
+                self._run(self._launcher(), checked, number)
+                results = checked.results
+                return results[0] if len(results) == 1 else tuple(results)
+            finally:
+                if several:
+                    nvidia.stream_of(number).synchronize()
+
+    def _started(self, known: Passed, args: Sequence[Any], number: int) -> Any:
+        """Start a call whose arguments are all on the GPU, and return its outputs."""
+        self._launcher().start(known.memory, number)
+        outputs = [v for v, p in zip(args, self.signature.parameters) if p.is_output]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _checked_on(
+        self, args: Sequence[Any], named: Mapping[str, Any], number: int
+    ) -> Checked:
+        """Return what a call on a stream is given, after all checks."""
+        def view(value: Any, what: str, written: bool) -> np.ndarray:
+            return device_view(value, what, written, number)
+
+        try:
+            return Checked(
+                *checked_arguments(
+                    self._binder, args, named, view, empty_on_device, device_elements,
+                    lambda sizes: None,
+                )
+            )  # fmt: skip
+        except (CallError, CallTypeError) as error:
+            found = advice(self._binder, args, named, view)
+            if not found:
+                raise
+            raise type(error)(f"{error}\n  {found}") from None
+
+    def _run(self, launcher: NetworkLauncher, checked: Checked, number: int) -> None:
+        signature = self.signature
+        given = DeviceArguments(checked.arrays, signature, self._device.alignment, number)
+        sizes = [checked.sizes[name] for name in signature.sizes]
+        launcher.start([*map(passed, given.given), *sizes], number)
+        given.finish()
+
+    def bound(self, *args: Any) -> Any:
+        """Refuse: what a call launches depends on the GPU and the stream of its arrays."""
+        raise BuildError(
+            explain(
+                f"bound of network {self.name}",
+                "what a call launches depends on the GPU and the stream of its arrays",
+                "Call the module, with its outputs: module(x, out).",
+            )
+        )
+
+    def stamped(self, times: np.ndarray, *args: Any) -> Any:
+        """Refuse: the kernels of a GPU are timed by its events."""
+        raise BuildError(
+            explain(
+                f"stamped of network {self.name}", "a GPU has no clock that its kernels share",
+                "Use timed(repeat, *args), whose times are by events of the GPU.",
+            )
+        )  # fmt: skip
+
+    def timed(self, repeat: int, *args: Any) -> tuple[list[float], int]:
+        """Return the seconds of each of :attr:`calls`, by events of the GPU, and the runs.
+
+        The arguments are those of a call; NumPy's arrays are copied to the GPU once, before.
+        """
+        check_gpu(f"profile of network {self.name}")
+        cuda = nvidia.driver()
+        there = [cuda.to_device(a) if isinstance(a, np.ndarray) else a for a in args]
+        with nvidia.on_gpu(device_of(there)):
+            number, launcher = one_stream(there)[0], self._launcher()
+            checked = self._checked_on(there, {}, number)
+
+            def run(watch: Watch | None) -> None:
+                watched = launcher if watch is None else launcher.watched(watch)
+                self._run(watched, checked, number)
+
+            names = {str(k): str(k) for k in range(len(self.calls))}
+            found = gpu_profile(self.name, self.target.kind, names, run, number, repeat)
+        seconds = {part.name: part.seconds for part in found.parts}
+        return [seconds[name] for name in names], repeat
+
+    def simulate(self, *args: Any) -> Any:
+        """Return new outputs by running the source in Python, one thread of the GPU at a time.
+
+        Only tiny networks are practical. The arguments are the inputs of a call, as NumPy arrays. A
+        debugger stops at breakpoints in the file at :attr:`path`.
+        """
+        arrays, sizes, results = checked_arguments(
+            self._binder, args, {}, lambda value, *_: np.asarray(value),
+            lambda first, shape, dtype: np.empty(shape, array_dtype(dtype)), lambda value: value,
+            lambda found: None,
+        )  # fmt: skip
+        flat = flat_arguments(self.signature, arrays, sizes)
+        size, places = self._data.storage.arena, []
+        if self._data.sized is not None:
+            size, table = Layouts(self._data.sized, self._sizes())(flat)
+            places = [list(map(int, table))]
+        arena = new_bytes(size)
+        # a read before the first write shows
+        arena.fill(0xFF)
+        names = simulated(self._path)
+        with np.errstate(all="ignore"):
+            names["launch"](*flat, names["views"](self._params, arena, *places))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def release_memory(self) -> None:
+        for launcher in self._ready.values():
+            launcher.release_memory()
+
+    def standalone(self) -> str:
+        """Return the source with the intrinsics that it uses, which needs numba-cuda alone.
+
+        Raises :class:`~schedlang.errors.BuildError` for a kernel that needs more shared memory than
+        a launch by numba may have.
+        """
+        return standalone(self._data)
+
+    def __reduce__(self) -> Any:
+        return DeviceModule, (self._data, self._params)
+
+
+def standalone(data: ModuleData) -> str:
+    """Return the source of a module with the intrinsics that it uses."""
+    assert data.device is not None
+    most = data.target.device.shared_static
+    for form in data.device.kernels:
+        if form.dynamic_bytes:
+            raise BuildError(
+                f"save: kernel {form.name} of network {data.public} needs {form.shared_bytes:,} B "
+                f"of shared memory, but in a file of its own it may have {most:,} B: choose a "
+                "schedule with smaller tiles for its part"
+            )
+    return bundle(data.text, DEVICE_PACKAGE)
+
+
+__all__ = ["DeviceModule", "standalone"]

@@ -1,0 +1,239 @@
+"""From the kernels of a network for a GPU to the data of its module: memory, launches and text."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+from schedlang.codegen.listing import Line, spans
+from schedlang.codegen.network_cuda_file import (
+    HELPERS,
+    CallSource,
+    NetworkSource,
+    ViewSource,
+    kernel_functions,
+    render_device_network,
+)
+from schedlang.codegen.network_file import printable
+from schedlang.codegen.network_storage import ParamPlace
+from schedlang.codegen.numba_cuda import GpuSource, emit_program
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import BuildError, explain
+from schedlang.expr.dtypes import is_complex, itemsize, part_of
+from schedlang.expr.nodes import Var
+from schedlang.gpu_lowering.program import Program
+from schedlang.intrinsics.dialect import GPU_NAMES
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Buffer
+from schedlang.machine.names import Names, short_name
+from schedlang.machine.nest import MachineNest
+from schedlang.machine.scratch import Scratch, aligned
+from schedlang.networks.data import CallData, DeviceData, ModuleData
+from schedlang.networks.memory import MemoryPlan
+from schedlang.networks.program import (
+    about_lines,
+    arguments,
+    comment_of,
+    public_name,
+    stored_at,
+)
+from schedlang.networks.roles import Given, KernelCall, Roles, bytes_of
+from schedlang.networks.sized_memory import SizedMemory
+from schedlang.runtime.parameters import signature_of
+from schedlang.target import Target
+
+
+@dataclass(frozen=True)
+class _Emitted:
+    """The kernels of some calls, the function that launches them, and its comment."""
+
+    source: GpuSource
+    entry: str
+    functions: tuple[tuple[Line, ...], ...]
+
+
+def device_module_data(
+    name: str, inputs: Sequence[Given], outputs: Sequence[Tensor], params: Sequence[Tensor],
+    calls: Sequence[KernelCall], target: Target, fastmath: bool = False,
+) -> ModuleData:  # fmt: skip
+    """Return the data of the module for ``target="cuda"`` that makes the ``calls`` in order.
+
+    The arguments are those of :func:`~schedlang.networks.program.module_data`; each call has a
+    ``program``. Calls of one program share its kernels. What these pass to each other inside of a
+    call is in the arena too, if its size is known.
+
+    Raises :class:`~schedlang.errors.BuildError` for calls without a program, for calls that read
+    what nothing computes, and for sizes that no argument determines.
+    """
+    public = public_name(name, (*HELPERS, *GPU_NAMES))
+    for call in calls:
+        if call.program is None:
+            raise BuildError(
+                explain(
+                    f"module of network {name} for target={target.kind!r}",
+                    f"part {call.name} is a kernel for a CPU",
+                    'Build its kernel for target="cuda", and give its program.',
+                )
+            )
+    roles = Roles(name, inputs, outputs, params, calls)
+    nest = arguments(public, roles)
+    emitted = _emitted(public, roles, target)
+    kernels = [_scratch(call, emitted) for call in calls]
+    places, storage, memory = stored_at(roles, nest, kernels)
+    views = _Views(roles, nest, emitted, public, places, memory)
+    source = NetworkSource(
+        public, tuple(e.source for e in emitted.values()), views.parameters, tuple(views.found),
+        tuple(views.calls), isinstance(memory, SizedMemory),
+    )  # fmt: skip
+    functions = [f for e in emitted.values() for f in e.functions]
+    about = about_lines(roles, sum(len(s.kernels) for s in source.kernels), storage, memory)
+    listing = render_device_network(nest, source, functions, about, storage, fastmath)
+    lines = dict(zip((id(f) for f in functions), spans(listing, functions)))
+    plan, sized = (memory, None) if isinstance(memory, MemoryPlan) else (None, memory)
+    made = MachineNest(tuple(f for s in source.kernels for f in s.machine.functions))
+    return ModuleData(
+        public, target, "launch", listing.text, "", signature_of(nest, frozenset()), storage, plan,
+        tuple(_call_data(call, emitted, lines) for call in calls), fastmath, sized, made,
+        DeviceData(tuple(k.form for s in source.kernels for k in s.kernels), views.alignment),
+    )  # fmt: skip
+
+
+def _program(call: KernelCall) -> Program:
+    assert call.program is not None
+    return call.program
+
+
+def _emitted(public: str, roles: Roles, target: Target) -> dict[Program, _Emitted]:
+    """Return the kernels of each program, in the order of its first call."""
+    found: dict[Program, _Emitted] = {}
+    used = {public}
+    for call in roles.calls:
+        program = _program(call)
+        if program in found:
+            continue
+        entry = Names(used).fresh(short_name(f"launch_{call.name}"))
+        source = emit_program(program, target, public, entry, used, scratch_given=True)
+        used |= {entry, *(kernel.name for kernel in source.kernels)}
+        runs = [c for c in roles.calls if c.program is program]
+        found[program] = _Emitted(source, entry, kernel_functions(source, comment_of(runs)))
+    return found
+
+
+def _scratch(call: KernelCall, emitted: Mapping[Program, _Emitted]) -> Scratch:
+    """Return a kernel with the bytes of the arrays between its launches."""
+    source = emitted[_program(call)].source
+    return Scratch(call.nest, sum(aligned(_bytes(b)) for b in source.scratch), 0)
+
+
+def _bytes(buffer: Buffer) -> int:
+    assert buffer.bytes is not None
+    return max(1, buffer.bytes)
+
+
+def _call_data(
+    call: KernelCall, emitted: Mapping[Program, _Emitted], lines: Mapping[int, tuple[int, int]]
+) -> CallData:
+    made = emitted[_program(call)]
+    first, last = (lines[id(made.functions[k])] for k in (0, -1))
+    return CallData(call.name, made.entry, (first[0], last[1]), call.stages, call.layers)
+
+
+class _Views:
+    """The arrays of a network as parts of two arrays of bytes, and the calls that take them.
+
+    ``alignment`` has the bytes to which kernels need each argument to be aligned.
+    """
+
+    def __init__(
+        self, roles: Roles, nest: Nest, emitted: Mapping[Program, _Emitted], public: str,
+        places: Mapping[Tensor, ParamPlace], memory: MemoryPlan | SizedMemory,
+    ) -> None:  # fmt: skip
+        self.roles, self.places, self.memory = roles, places, memory
+        functions = [name for e in emitted.values() for name in (
+            e.entry, *(k.name for k in e.source.kernels))]  # fmt: skip
+        names = Names([*HELPERS, *GPU_NAMES, public, *functions])
+        given: tuple[Hashable, ...] = (*roles.inputs, *roles.outputs, *roles.sizes)
+        printed = [*(a.name for a in nest.args), *(v.name for v in roles.sizes)]
+        self.parameters = tuple(map(names.give, given, printed))
+        self.arguments = dict(zip(given, self.parameters))
+        # attributes of one object hide no other names
+        self.names = Names(())
+        self.known: dict[Hashable, str] = {}
+        self.found: list[ViewSource] = []
+        self.calls: list[CallSource] = []
+        widest = {
+            a: itemsize(b.dtype) for a, b in zip(given, nest.args) if isinstance(b, Buffer)
+        }
+        for position, call in enumerate(roles.calls):
+            source = emitted[_program(call)].source
+            self.calls.append(self.call(position, call, source, emitted[_program(call)].entry))
+            for a, unit in zip(call.args, source.alignment):
+                if a in widest:
+                    widest[a] = max(unit, widest[a])
+        self.alignment = tuple(widest.get(a, 0) for a in given[: len(nest.args)])
+
+    def call(
+        self, position: int, call: KernelCall, source: GpuSource, entry: str
+    ) -> CallSource:
+        sizes: dict[str, str] = {
+            key.name: text for key, text in self.arguments.items() if isinstance(key, Var)
+        }
+        args = [
+            sizes[a.name] if isinstance(a, Var) else self.array(a) for a in call.args
+        ]
+        args += [sizes[name] for name in call.signature.sizes]
+        start = 0
+        for buffer in source.scratch:
+            args.append(self.scratch(position, buffer, start))
+            start += aligned(_bytes(buffer))
+        return CallSource(entry, tuple(args), printable(", ".join(call.layers)))
+
+    def array(self, tensor: Tensor) -> str:
+        """Return the text of a tensor as an argument."""
+        if tensor in self.arguments:
+            return self.arguments[tensor]
+        if tensor not in self.known:
+            name = self.roles.named(tensor)
+            place = self.places.get(tensor)
+            if place is not None:
+                start, count = str(place.start), _elements(tensor)
+                self.add(tensor, name, "params", start, count, tensor.dtype, tensor.shape)
+            elif isinstance(self.memory, MemoryPlan):
+                start, count = str(self.memory.offset(name)), _elements(tensor)
+                self.add(tensor, name, "arena", start, count, tensor.dtype, tensor.shape)
+            else:
+                first = 2 * self.memory.names.index(name)
+                start, count = f"places[{first}]", f"places[{first + 1}]"
+                self.add(tensor, name, "arena", start, count, tensor.dtype, tensor.shape)
+        return self.known[tensor]
+
+    def scratch(self, position: int, buffer: Buffer, inside: int) -> str:
+        """Return the text of an array between the kernels of a call."""
+        region = self.roles.scratch_name(position)
+        if isinstance(self.memory, MemoryPlan):
+            start = str(self.memory.offset(region) + inside)
+        else:
+            start = f"places[{2 * self.memory.names.index(region)}]"
+            start += f" + {inside}" if inside else ""
+        name = f"{self.roles.calls[position].name}_{buffer.name}"
+        count = str(buffer.bytes // itemsize(buffer.dtype) if buffer.bytes else 0)
+        self.add((position, buffer), name, "arena", start, count, buffer.dtype, buffer.shape)
+        return self.known[position, buffer]
+
+    def add(
+        self, key: Hashable, name: str, whole: str, start: str, count: str, dtype: str,
+        shape: Sequence[object],
+    ) -> None:  # fmt: skip
+        attribute = self.names.fresh(name)
+        self.known[key] = f"v.{attribute}"
+        kind = part_of(dtype) if is_complex(dtype) else dtype
+        about = printable(f"{name}[{', '.join(map(str, shape))}]")
+        self.found.append(ViewSource(attribute, whole, start, count, kind, about))
+
+
+def _elements(tensor: Tensor) -> str:
+    dtype = part_of(tensor.dtype) if is_complex(tensor.dtype) else tensor.dtype
+    return str(bytes_of(tensor) // itemsize(dtype))
+
+
+__all__ = ["device_module_data"]

@@ -1,0 +1,120 @@
+"""``network`` and ``load``: a network of a graph with weights, or of a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from schedlang.compute.tensor import check_name
+from schedlang.errors import NetworkError, explain
+from schedlang.networks.model import Options, Recipe, check_outputs, model_of
+from schedlang.networks.network import Network
+from schedlang.networks.overrides import fuse_groups, named_stages
+from schedlang.networks.sources import OfFolder, OfModel
+from schedlang.networks.weights import weight_array
+from schedlang.target import Target, or_emulator
+
+if TYPE_CHECKING:
+    from schedlang.networks.kernels import Source as Trials
+
+
+def network(
+    outputs: Any, params: Mapping[Any, Any] | None = None, target: Target | str | None = None,
+    name: str = "network", database: Trials = None, cut: Sequence[str] = (),
+    fuse: Sequence[Sequence[str]] = (), fold: bool = True, layouts: bool = True,
+    winograd: bool = True, flush_denormals: bool = True,
+) -> Network:  # fmt: skip
+    """Return a graph of stages as one module: fused kernels, which one call runs in order.
+
+    ``outputs`` is a tensor, a list of them, or what ``sl.frontend`` imported. ``params`` has an
+    array for each placeholder that is a weight, by the placeholder or by its name; the others are
+    the inputs of a call. A model that was imported brings its own.
+
+    What depends on the weights alone is computed once, ahead, and with ``fold`` the scales of batch
+    norms go into them (:func:`~schedlang.networks.prepare.prepare`). For a CPU, ``layouts`` puts
+    channels into blocks of a vector where that gains
+    (:func:`~schedlang.networks.layouts.blocked_layouts`), and ``winograd`` computes convolutions of
+    3 by 3 with fewer products where that is faster, with other rounding
+    (:func:`~schedlang.networks.winograd.with_winograd`). The stages are divided into
+    parts, each of which becomes a kernel; ``cut`` and ``fuse`` override how
+    (:func:`~schedlang.networks.partition.partition`). Parts that are equal but for names share a
+    schedule and a kernel. For ``target="cuda"``, a call launches kernels on the GPU of its arrays;
+    ``"cuda-emulator"`` runs them on the CPU. A schedule comes from ``database``, by default the one
+    in the cache folder and those that come with schedlang, or else from the cost model. Nothing is
+    compiled before the first call.
+
+    With ``flush_denormals`` a call on a CPU takes numbers below the smallest normal one (1.2e-38 in
+    float32) as 0, as ``torch.set_flush_denormal`` does: a processor needs some 150 cycles for an
+    operation on one of them, and there are many behind a sigmoid. The mode of the caller's thread
+    is as before when the call returns.
+
+    Raises :class:`~schedlang.errors.NetworkError` for outputs, weights and overrides that do not
+    fit, and :class:`~schedlang.errors.BuildError` for an unknown target.
+
+    >>> import numpy as np, schedlang as sl
+    >>> from schedlang import topi
+    >>> X, W = sl.placeholder((2, 3), name="X"), sl.placeholder((4, 3), name="W")
+    >>> h = topi.nn.relu(sl.named("fc", topi.nn.dense(X, W)))
+    >>> net = sl.network(topi.nn.softmax(h), {W: np.ones((4, 3), "float32")}, target="python")
+    >>> net(np.ones((2, 3), "float32"))
+    array([[0.25, 0.25, 0.25, 0.25],
+           [0.25, 0.25, 0.25, 0.25]], dtype=float32)
+    >>> [part.name for part in net.partition]
+    ['fc', 'softmax']
+    """
+    model = model_of(outputs, params)
+    check_outputs(model.outputs)
+    recipe = Recipe(
+        check_name(name, "a network"), model.inputs, dict(model.layers),
+        tuple(named_stages("cut", cut)), tuple(map(tuple, fuse_groups(fuse))), model.structure,
+        bool(flush_denormals),
+    )  # fmt: skip
+    arrays = {tensor: weight_array(tensor, value) for tensor, value in model.params.items()}
+    source = OfModel(recipe, model.outputs, arrays, Options(fold, layouts, winograd))
+    where = or_emulator(Target.of(target))
+    made = Network(source, where, database)
+    if where.is_gpu or not source.is_known(where, database):
+        # what does not fit is an error now
+        made._divided()
+    return made
+
+
+def load(folder: str | os.PathLike[str], target: Target | str | None = None) -> Network:
+    """Return the network that :meth:`Network.save` wrote to ``folder``.
+
+    Its graph and its schedules are checked, and its Python is not run: the module is generated
+    again, or comes from the cache folder. Steps that were saved on another machine are kept.
+    ``target`` is by default the one that the network was saved for.
+
+    Raises :class:`~schedlang.errors.NetworkError` for a folder that has no saved network, and for a
+    CPU as the target of one that was saved for a GPU, or the other way round.
+
+    >>> import tempfile, numpy as np, schedlang as sl
+    >>> X, w = sl.placeholder((4,), name="X"), sl.placeholder((4,), name="w")
+    >>> net = sl.network(sl.named("scaled", X * w), {w: np.full(4, 3, "float32")})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = sl.load(net.save(folder + "/scaled"))
+    >>> again.partition.parts[0].name, again.weights["w"].tolist()
+    ('scaled', [3.0, 3.0, 3.0, 3.0])
+    """
+    source = OfFolder(folder)
+    saved = source.head.target
+    where = or_emulator((Target.current() if target is None else Target.of(target)) or saved)
+    if where.is_gpu != saved.is_gpu:
+        kinds = '"cuda" or "cuda-emulator"' if saved.is_gpu else '"cpu", "python" or "c"'
+        raise NetworkError(
+            explain(
+                f'load({os.fspath(folder)!r}, target="{where.kind}")',
+                f'it was saved for target="{saved.kind}", and so are its schedules',
+                f"Load it for {kinds}, or build the network again for {where.kind}.",
+            )
+        )
+    made = Network(source, where, None, source.head.steps, source.head.origins)
+    if where.is_gpu or not made._started():
+        # what is wrong with the folder is an error now
+        made._divided()
+    return made
+
+
+__all__ = ["load", "network"]

@@ -1,0 +1,85 @@
+"""Machine code of GPU kernels in the cache folder: a process compiles none that another one did."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple, Optional
+
+from schedlang.errors import BuildError
+from schedlang.runtime.files import cache_folder, written
+from schedlang.version import __version__
+
+FORMAT = 1
+# the packages that make machine code of a file
+COMPILERS = ("numba", "numba-cuda", "llvmlite", "nvidia-nvvm", "nvidia-cuda-nvcc")
+
+
+class Assembled(NamedTuple):
+    """The PTX of a kernel, its machine code, and what ptxas said about it."""
+
+    ptx: str
+    cubin: bytes
+    messages: str
+
+
+def code_key(path: Path, name: str, arch: str, options: tuple[bool, ...], ptxas: Path) -> str:
+    """Return a key of all that the machine code of the kernel ``name`` is made from.
+
+    ``path`` is that of an emitted file, which is named after its content and the intrinsics.
+    """
+    try:
+        found = ptxas.stat()
+        tool = [str(ptxas), found.st_size, found.st_mtime_ns]
+    except OSError:
+        tool = [str(ptxas)]
+    whole = [FORMAT, __version__, str(path), name, arch, options, _versions(), tool]
+    return hashlib.sha256(json.dumps(whole).encode()).hexdigest()[:24]
+
+
+@cache
+def _versions() -> tuple[tuple[str, Optional[str]], ...]:
+    return tuple((name, _version(name)) for name in COMPILERS)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def kept_code(key: str) -> Assembled | None:
+    """Return what :func:`keep_code` wrote, ``None`` if there is nothing that can be read."""
+    try:
+        found: Any = json.loads(_path(key).read_text(encoding="utf-8"))
+        cubin = base64.b64decode(found["cubin"], validate=True)
+        made = Assembled(str(found["ptx"]), cubin, str(found["messages"]))
+        intact = found["digest"] == _digest(made)
+    except (OSError, ValueError, KeyError, TypeError, BuildError):
+        # unreadable or cut off: it is made again
+        return None
+    return made if intact else None
+
+
+def keep_code(key: str, code: Assembled) -> None:
+    """Write machine code, complete or not at all; a full disk costs only the time."""
+    text = base64.b64encode(code.cubin).decode("ascii")
+    data = {"ptx": code.ptx, "cubin": text, "messages": code.messages, "digest": _digest(code)}
+    written(_path(key), lambda file: file.write(json.dumps(data).encode()))
+
+
+def _digest(code: Assembled) -> str:
+    whole = b"\0".join((code.ptx.encode(), code.cubin, code.messages.encode()))
+    return hashlib.sha256(whole).hexdigest()
+
+
+def _path(key: str) -> Path:
+    return cache_folder() / "machine_code" / f"{key}.json"
+
+
+__all__ = ["Assembled", "code_key", "keep_code", "kept_code"]
