@@ -16,7 +16,14 @@ import pytest
 
 import schedlang as sl
 from schedlang import topi
-from schedlang.errors import BuildError, CallError, CallTypeError, MissingNameError, NetworkError
+from schedlang.errors import (
+    BuildError,
+    CallError,
+    CallTypeError,
+    MissingNameError,
+    NetworkError,
+    TuningError,
+)
 from schedlang.networks import cache
 from schedlang.networks.model import Model
 from schedlang.networks.network import Network
@@ -474,3 +481,53 @@ def test_weights_of_one_name_are_told_apart() -> None:
     np.testing.assert_array_equal(net(np.ones(4, "float32")), np.full(4, 7))
     with pytest.raises(NetworkError, match="2 placeholders have that name"):
         sl.network(x * a + b, {"w": np.ones(4, "f4")})
+
+
+def test_a_schedule_of_the_user_for_one_kernel(tmp_path: Path) -> None:
+    x, w = sl.placeholder((8, 16), name="x"), sl.placeholder((32, 16), name="w")
+    y = topi.nn.softmax(topi.nn.relu(sl.named("fc", topi.nn.dense(x, w))))
+    values = {w: np.random.default_rng(0).random((32, 16), "float32")}
+    given = np.random.default_rng(1).random((8, 16), "float32")
+    net = sl.network(y, values)
+    wanted = net(given)
+    assert "prange" not in net.source
+    s = net.kernels[0].schedule
+    relu = s.outputs[0]
+    s[relu].parallel(s[relu].leaf_iter_vars[0])
+    # a changed copy changes nothing, until it is set
+    assert len(net.kernels[0].schedule.steps) == len(s.steps) - 1
+    net.reschedule("fc", s)
+    assert "prange" in net.source
+    assert [kernel.origin for kernel in net.kernels] == ["given", "model"]
+    np.testing.assert_array_equal(net(given), wanted)
+    saved = net.save(tmp_path / "net")
+    assert "prange" in (saved / "network.py").read_text()
+    again = sl.load(saved)
+    assert again.source == net.source
+    np.testing.assert_array_equal(again(given), wanted)
+    # another network of the same graph has its own schedules
+    assert "prange" not in sl.network(y, values).source
+    with pytest.raises(NetworkError, match="no part is called so.*fc"):
+        net.reschedule("fcc", s)
+    with pytest.raises(NetworkError, match="of another computation than the kernel"):
+        net.reschedule("fc", net.kernels[1].schedule)
+
+
+def test_tuning_at_given_sizes(tmp_path: Path) -> None:
+    x, w = sl.placeholder((sl.var("n"), 8), name="x"), sl.placeholder((8, 8), name="w")
+    y = topi.nn.relu(sl.named("fc", topi.nn.dense(x, w)))
+    net = sl.network(y, {w: np.eye(8, dtype="float32")}, database=tmp_path / "db")
+    with pytest.raises(TuningError, match="give the values to tune for.*n"):
+        net.tune(trials=1)
+    found = net.tune(trials=1, sizes={"n": 4}, progress=False)
+    assert found.searches[0].seconds is not None and found.searches[0].trials >= 1
+    given = np.random.default_rng(0).random((3, 8), "float32")
+    np.testing.assert_allclose(net(given), given, rtol=1e-6)
+
+
+def test_an_array_for_a_placeholder_that_no_stage_reads() -> None:
+    x, w = sl.placeholder((4, 8), name="x"), sl.placeholder((8, 8), name="w")
+    other = sl.placeholder((8, 8), name="w")
+    y = topi.nn.dense(x, w)
+    with pytest.raises(NetworkError, match="no stage reads this placeholder"):
+        sl.network(y, {other: np.eye(8, dtype="float32")})

@@ -6,6 +6,7 @@ import gc
 import json
 import subprocess
 import sys
+import tempfile
 import threading
 import weakref
 from pathlib import Path
@@ -258,10 +259,14 @@ def test_old_packed_weights_are_removed(folder: Path, monkeypatch: pytest.Monkey
 def test_a_folder_that_cannot_be_written_costs_only_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*args: Any, **named: Any) -> Any:
-        raise OSError(28, "No space left on device")
+    make = tempfile.mkstemp
 
-    monkeypatch.setattr("schedlang.networks.cache.tempfile", SimpleNamespace(mkstemp=full))
+    def full(**named: Any) -> Any:
+        if named["dir"].name == "networks":
+            raise OSError(28, "No space left on device")
+        return make(**named)
+
+    monkeypatch.setattr("schedlang.runtime.files.tempfile", SimpleNamespace(mkstemp=full))
     given = arrays()
     for _ in range(2):
         check(model(given), given)

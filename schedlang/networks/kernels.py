@@ -17,7 +17,7 @@ from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
-# the origin of a schedule that was given as steps
+# the origin of a schedule that was given
 GIVEN = "given"
 Source = Union[Database, str, "os.PathLike[str]", None]
 
@@ -26,20 +26,25 @@ Source = Union[Database, str, "os.PathLike[str]", None]
 class PartKernel:
     """The kernel of some parts of a network, which are equal but for names.
 
-    ``parts`` are their names, the first being the one whose names the kernel has. ``schedule`` is
-    that of its computation. ``origin`` says where it comes from, as
-    :class:`~schedlang.autoschedule.scheduler.Choice` does, and ``note`` adds a sentence.
+    ``parts`` are their names, the first being the one whose names the kernel has. ``origin`` says
+    where its schedule comes from, as :class:`~schedlang.autoschedule.scheduler.Choice` does, or is
+    ``"given"`` for one that was saved or set; ``note`` adds a sentence.
     """
 
     parts: tuple[str, ...]
-    schedule: Schedule = field(repr=False)
     origin: str
     note: str
     kernel: Kernel = field(repr=False)
+    _schedule: Schedule = field(repr=False)
 
     @property
     def name(self) -> str:
         return self.parts[0]
+
+    @property
+    def schedule(self) -> Schedule:
+        """A copy of the schedule, to change and pass to ``net.reschedule``."""
+        return self._schedule.copy()
 
 
 def part_kernels(
@@ -82,7 +87,7 @@ def _kernel(
         warnings.simplefilter("ignore", StrideWarning)
         kernel = unwritten(choice.schedule, [*group.inputs, *group.outputs], target, first.name)
     names = tuple(part.name for part in same)
-    return PartKernel(names, choice.schedule, choice.origin, choice.note, kernel)
+    return PartKernel(names, choice.origin, choice.note, kernel, choice.schedule.copy())
 
 
 def kernel_of(kernels: Sequence[PartKernel]) -> Mapping[str, PartKernel]:

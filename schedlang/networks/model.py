@@ -122,6 +122,15 @@ def _weights(read: Sequence[Tensor], params: Mapping[Any, Any] | None) -> dict[T
     found: dict[Tensor, Any] = {}
     for key, value in params.items():
         if not isinstance(key, str):
+            if isinstance(key, Tensor) and key not in read:
+                name = nearest(key.name, by_name)
+                raise NetworkError(
+                    explain(
+                        f"sl.network with an array for {key.name}",
+                        f"no stage reads this placeholder{name}",
+                        "Leave it out, or give the placeholder that the stages read.",
+                    )
+                )
             found[key] = value
             continue
         named = by_name.get(key, [])

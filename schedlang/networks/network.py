@@ -19,7 +19,7 @@ import numpy as np
 from schedlang.compute.data import Graph, to_data
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor, declared
-from schedlang.errors import CallTypeError, NetworkError
+from schedlang.errors import CallTypeError, NetworkError, explain, nearest
 from schedlang.ir.printer import bytes_text
 from schedlang.markup.text import printable
 from schedlang.networks.cache import cache_key, cached, store
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from schedlang.networks.program import KernelCall
     from schedlang.networks.progress import Setting
     from schedlang.networks.tuning import NetworkTuning
+    from schedlang.schedule.schedule import Schedule
 
 
 class Network:
@@ -71,6 +72,8 @@ class Network:
         self._source = source
         # the schedules of kernels that were saved, and where these came from
         self._steps, self._origins = steps, origins or {}
+        # the schedules of kernels that the user set
+        self._set: dict[str, str] = {}
         self._lock = RLock()
         self._parts: tuple[Prepared, Partition] | None = None
         self._kernels: tuple[PartKernel, ...] | None = None
@@ -124,7 +127,8 @@ class Network:
                 from schedlang.networks.kernels import part_kernels
 
                 self._kernels = part_kernels(
-                    self.partition.parts, self.target, self.database, self._steps
+                    self.partition.parts, self.target, self.database,
+                    {**(self._steps or {}), **self._set},
                 )
             return self._kernels
 
@@ -157,7 +161,7 @@ class Network:
     def _started(self) -> bool:
         """Take the module that an earlier process made, if the cache folder has it."""
         found = None
-        if not self.target.is_gpu:
+        if not (self.target.is_gpu or self._set):
             found = self._source.found(self.target, self.database)
         if found is None:
             return False
@@ -169,7 +173,7 @@ class Network:
 
     def _store_start(self, module: NetworkModule) -> None:
         """Let other processes find ``module`` without its parts."""
-        if self.target.is_gpu:
+        if self.target.is_gpu or self._set:
             return
         if self._key is None:
             self._key = self._cache_key()
@@ -243,6 +247,7 @@ class Network:
         seed: int = 0, resume: bool = True, executor: Executor | None = None,
         progress: Setting = None, limits: Limits | None = None,
         database: Database | str | os.PathLike[str] | None = None,
+        sizes: Mapping[Any, int] | None = None,
     ) -> NetworkTuning:  # fmt: skip
         """Search for the schedule of each kernel, and use what is found from the next call on.
 
@@ -250,7 +255,8 @@ class Network:
         The options are those of :func:`schedlang.autotune`, and ``trials`` are those of one kernel;
         ``timeout`` is for all of them. Every trial goes into ``database``, by default that of the
         network, so that a search that was interrupted continues. ``progress`` is one bar for all
-        searches, or a function that takes the name of a kernel and a trial.
+        searches, or a function that takes the name of a kernel and a trial. ``sizes`` are the
+        values of symbolic sizes to tune for, by name or by ``sl.var``.
 
         Raises :class:`~schedlang.errors.TuningError` for options that do not fit. A kernel for
         which no candidate works keeps its schedule, and the result says why.
@@ -265,14 +271,52 @@ class Network:
         where = self.database if database is None else database
         found = tune(
             self.name, works, self.target, trials, timeout, where, executor, progress, resume,
-            search, seed, limits,
+            search, seed, limits, sizes,
         )  # fmt: skip
         with self._lock:
             if where is not None:
                 self.database = where
-            self._source, self._origins = self._source.without_steps(), {}
+            self._source, self._origins, self._set = self._source.without_steps(), {}, {}
             self._kernels = self._data = self._module = self._steps = self._key = None
         return found
+
+    def reschedule(self, part: str, schedule: Schedule) -> None:
+        """Use ``schedule`` for the kernel of a part, and of all parts that are equal to it.
+
+        It is a schedule of the kernel's computation, such as a changed ``net.kernels[k].schedule``.
+        The next call runs it, and :meth:`save` writes it. :meth:`tune` searches for all kernels
+        again. Raises :class:`~schedlang.errors.NetworkError` for an unknown part, and for a
+        schedule of another computation.
+
+        >>> import numpy as np, schedlang as sl
+        >>> X = sl.placeholder((64,), name="X")
+        >>> net = sl.network(sl.named("double", X * 2), target="python")
+        >>> s = sl.schedule(net.partition["double"].group.outputs)
+        >>> s["double"].split(s["double"].op.axis[0], factor=8)  # doctest: +ELLIPSIS
+        (...)
+        >>> net.reschedule("double", s)
+        >>> net.kernels[0].origin, net(np.ones(64, "float32"))[:2]
+        ('given', array([2., 2.], dtype=float32))
+        """
+        with self._lock:
+            made = next((kernel for kernel in self.kernels if part in kernel.parts), None)
+            if made is None:
+                names = [name for kernel in self.kernels for name in kernel.parts]
+                why = f"no part is called so{nearest(part, names)}"
+                raise NetworkError(f"reschedule({part!r}): {why}")
+            if list(schedule.outputs) != list(made.schedule.outputs):
+                given = ", ".join(t.name for t in schedule.outputs)
+                raise NetworkError(
+                    explain(
+                        f"reschedule({part!r}) with a schedule of {given}",
+                        "it is of another computation than the kernel",
+                        "Change the schedule of this kernel, net.kernels[...].schedule, or make "
+                        f'one of net.partition["{made.name}"].group.outputs.',
+                    )
+                )
+            self._set[made.name] = schedule.to_json()
+            self._origins = {k: v for k, v in self._origins.items() if k != made.name}
+            self._kernels = self._data = self._module = self._key = None
 
     def profile(self, *args: Any, repeat: int = 5) -> NetworkProfile:
         """Return the time of each kernel in a call with these arguments.
@@ -340,7 +384,7 @@ class Network:
         recipe = self.recipe
         about = [
             to_data(self.outputs), recipe.name, dict(recipe.layers), recipe.cut, recipe.fuse,
-            recipe.flush_denormals, self._steps, self._origins, self._arguments(),
+            recipe.flush_denormals, self._steps, self._set, self._origins, self._arguments(),
         ]  # fmt: skip
         return cache_key(about, self.target, self.database, None if self._steps is None else ())
 

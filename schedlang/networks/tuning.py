@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from math import prod
@@ -15,11 +15,14 @@ from schedlang.autotune.database import Database
 from schedlang.autotune.options import checked_count, checked_number
 from schedlang.autotune.record import Trial
 from schedlang.autotune.runner.task import Limits
-from schedlang.compute.graph import placeholders
+from schedlang.autotune.sizes import checked_sizes
+from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
 from schedlang.errors import TuningError, first_line
 from schedlang.expr.dtypes import itemsize
+from schedlang.expr.evaluate import evaluate
+from schedlang.expr.nodes import Expr, Var
 from schedlang.markup.columns import aligned
 from schedlang.markup.text import printable
 from schedlang.networks.progress import Progress, Setting, progress_for
@@ -105,6 +108,7 @@ def tune(
     name: str, works: Sequence[Work], target: Target, trials: int | None, timeout: float | None,
     database: Database | str | os.PathLike[str] | None, executor: Executor | None,
     progress: Setting, resume: bool, search: Any, seed: int, limits: Limits | None,
+    sizes: Mapping[Any, int] | None = None,
 ) -> NetworkTuning:  # fmt: skip
     """Search for a schedule of each of ``works``, those with the most work in a call first.
 
@@ -114,9 +118,11 @@ def tune(
     """
     trials = None if trials is None else checked_count("trials", trials, 1)
     timeout = checked_number("timeout", timeout)
+    outputs = [t for work in works for t in work.outputs]
+    values = checked_sizes(f"tune of network {name}", outputs, sizes, every=True)
     started = monotonic()
     end = None if timeout is None else started + timeout
-    weights = {work.name: len(work.parts) * _weight(work.outputs) for work in works}
+    weights = {work.name: len(work.parts) * _weight(work.outputs, values) for work in works}
     order = sorted(works, key=lambda work: weights[work.name], reverse=True)
     most = TRIALS if trials is None and timeout is None else trials
     found: list[Tuned] = []
@@ -135,7 +141,7 @@ def tune(
             try:
                 found.append(
                     _one(work, target, most, share, database, executor, shown, resume, search,
-                         seed, limits)
+                         seed, limits, values)
                 )  # fmt: skip
             except KeyboardInterrupt:
                 ended = f"interrupted before {_listed(order[k:])}"
@@ -146,10 +152,11 @@ def tune(
 def _one(
     work: Work, target: Target, trials: int | None, timeout: float | None, database: Any,
     executor: Executor | None, shown: Progress, resume: bool, search: Any, seed: int,
-    limits: Limits | None,
+    limits: Limits | None, values: Mapping[str, int],
 ) -> Tuned:  # fmt: skip
     """Return what the search of one computation found; the others go on if it finds nothing."""
     seen: list[Trial] = []
+    own = {v.name: values[v.name] for v in variables(work.outputs) if v.is_size}
 
     def each(trial: Trial) -> None:
         seen.append(trial)
@@ -159,6 +166,7 @@ def _one(
         result = autotune(
             list(work.outputs), target, trials=trials, timeout=timeout, search=search, seed=seed,
             database=database, resume=resume, executor=executor, progress=each, limits=limits,
+            sizes=own or None,
         )  # fmt: skip
     except TuningError as error:
         return Tuned(work, None, len(seen), why=first_line(error))
@@ -167,17 +175,25 @@ def _one(
         # of a GPU that is not here, candidates are compiled and compared with the oracle only
         why = "no candidate was timed, since there is no GPU" if target.is_gpu else ""
         return Tuned(work, None, len(seen), why=why)
-    return Tuned(work, seconds, len(seen), flops(work.outputs, {}) / seconds / 1e9)
+    operations = flops(work.outputs, _extents(work.outputs, own))
+    return Tuned(work, seconds, len(seen), operations / seconds / 1e9)
 
 
-def _weight(outputs: Sequence[Tensor]) -> float:
-    """Return a measure of the time of a computation."""
-    moved = sum(_bytes(t) for t in (*placeholders(outputs), *outputs))
-    return float(flops(outputs, {})) + moved / BYTES_PER_OPERATION
+def _weight(outputs: Sequence[Tensor], values: Mapping[str, int]) -> float:
+    """Return a measure of the time of a computation at these sizes."""
+    known = _extents(outputs, values)
+    moved = sum(_bytes(t, known) for t in (*placeholders(outputs), *outputs))
+    return float(flops(outputs, known)) + moved / BYTES_PER_OPERATION
 
 
-def _bytes(tensor: Tensor) -> int:
-    return itemsize(tensor.dtype) * prod(n if isinstance(n, int) else 1 for n in tensor.shape)
+def _extents(outputs: Sequence[Tensor], values: Mapping[str, int]) -> dict[Var, int]:
+    return {v: values[v.name] for v in variables(outputs) if v.is_size}
+
+
+def _bytes(tensor: Tensor, sizes: Mapping[Var, int]) -> int:
+    return itemsize(tensor.dtype) * prod(
+        int(evaluate(n, sizes)) if isinstance(n, Expr) else n for n in tensor.shape
+    )
 
 
 def _listed(works: Sequence[Work]) -> str:
