@@ -214,6 +214,29 @@ def test_the_current_folder_is_no_folder_to_write(
     assert (tmp_path / "link" / "manifest.json").exists()
 
 
+def test_a_file_plans_its_memory_for_symbolic_sizes() -> None:
+    n = sl.var("n")
+    x, w = sl.placeholder((n, 6), name="x"), sl.placeholder((6, 6), name="w")
+    z = sl.placeholder((n,), "complex64", name="z")
+    first = topi.nn.relu(sl.named("first", topi.nn.dense(x, w)))
+    out = sl.named("out", topi.nn.dense(sl.named("second", topi.nn.dense(first, w)), w))
+    # a complex intermediate, which counts as two numbers an element
+    squares = sl.named("squares", z * z)
+    total = sl.named("total", topi.sum(sl.compute((n, 2), lambda i, j: squares[i] + 1), 1))
+    value = np.random.default_rng(0).standard_normal((6, 6)).astype("float32")
+    net = sl.network([out, total], {w: value}, target="python", cut=["squares"], name="sized")
+    names: dict[str, Any] = {"__name__": "sized"}
+    exec(compile(net.source, net.module.path, "exec"), names)
+    params = names["pack"](net.weights)
+    for size in (0, 1, 5):
+        a = np.arange(size * 6, dtype="float32").reshape(size, 6)
+        b = (np.arange(size) + 2j).astype("complex64")
+        made, summed = names["sized"](a, b, params=params)
+        want = np.maximum(a @ value.T, 0) @ value.T @ value.T
+        np.testing.assert_allclose(made, want, rtol=1e-4, atol=1e-3)
+        np.testing.assert_allclose(summed, 2 * (b * b + 1), rtol=1e-5)
+
+
 def test_folders_that_exist_are_kept(tmp_path: Path) -> None:
     net, *_ = mlp(target="cpu")
     (tmp_path / "full").mkdir()
