@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,15 @@ import pytest
 
 import schedlang as sl
 from schedlang import topi
-from schedlang.errors import BuildError, CallError, CallTypeError, MissingNameError, NetworkError
-from schedlang.networks import cache
+from schedlang.errors import (
+    BuildError,
+    CallError,
+    CallTypeError,
+    MissingNameError,
+    NetworkError,
+    TuningError,
+)
+from schedlang.networks import cache, tuning
 from schedlang.networks.model import Model
 from schedlang.networks.network import Network
 from tests import networks
@@ -438,6 +446,34 @@ def test_a_search_that_finds_nothing_leaves_the_others(tmp_path: Path) -> None:
     found = net.tune(timeout=0.0)
     assert found.searches == () and "the time was over before" in found.ended
     np.testing.assert_allclose(net(x), softmax_of(x, w, b), rtol=1e-5)
+
+
+@pytest.mark.parametrize("ended, broken, listed", [
+    ("interrupted", False, "interrupted before shares"),
+    ("ValueError: mine (mine.py:3)", True, "dense: ValueError: mine (mine.py:3)"),
+])  # fmt: skip
+def test_a_search_that_ends_early_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: str, broken: bool, listed: str
+) -> None:
+    def searched(outputs: Any, target: Any, **options: Any) -> Any:
+        return SimpleNamespace(seconds=0.5, facts=SimpleNamespace(ended=ended, broken=broken))
+
+    monkeypatch.setattr(tuning, "autotune", searched)
+    net, *_ = mlp(target="cpu", database=tmp_path / "t.jsonl")
+    found = net.tune(trials=1)
+    assert listed in str(found)
+    # Ctrl-C ends the search that runs, which keeps its best, and all others
+    assert len(found.searches) == (2 if broken else 1)
+
+
+@pytest.mark.parametrize("options", [
+    {"search": "none"}, {"seed": "a"}, {"executor": 3}, {"limits": 3}, {"database": 3},
+    {"trials": 0}, {"timeout": "a"}, {"progress": 3},
+])  # fmt: skip
+def test_options_of_tuning_that_do_not_fit(options: dict[str, Any]) -> None:
+    net, *_ = mlp(target="cpu")
+    with pytest.raises(TuningError, match=f"{next(iter(options))}="):
+        net.tune(**options)
 
 
 def test_a_network_can_be_pickled() -> None:

@@ -12,9 +12,15 @@ from typing import Any
 
 from schedlang.autotune import autotune
 from schedlang.autotune.database import Database
-from schedlang.autotune.options import checked_count, checked_number
+from schedlang.autotune.options import (
+    check_objects,
+    checked_count,
+    checked_limits,
+    checked_number,
+)
 from schedlang.autotune.record import Trial
 from schedlang.autotune.runner.task import Limits
+from schedlang.autotune.search import strategy
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
@@ -48,7 +54,8 @@ class Tuned:
     """The result of the search for one computation.
 
     ``seconds`` are those of the best schedule, ``None`` if nothing was timed or no candidate
-    worked; ``why`` then says so. ``trials`` counts the candidates of this search.
+    worked; ``why`` then says so, and also for a search that an error ended. ``trials`` counts the
+    candidates of this search. ``interrupted`` is true after Ctrl-C.
     """
 
     work: Work
@@ -56,6 +63,7 @@ class Tuned:
     trials: int
     gflops: float | None = None
     why: str = ""
+    interrupted: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,9 +92,10 @@ class NetworkTuning:
 
         total = self.seconds
         sum_text = "" if total is None else f"; the kernels of a call take {duration(total)}"
+        count = len(self.searches)
         head = (
-            f"{printable(self.name)}: {len(self.searches)} searches in {duration(self.spent)}"
-            f"{sum_text}"
+            f"{printable(self.name)}: {count} search{'es' * (count != 1)} in "
+            f"{duration(self.spent)}{sum_text}"
         )
         rows: list[tuple[tuple[str, ...], str]] = [
             (("in a call", "time", "GFLOP/s", "trials"), "kernel")
@@ -110,10 +119,16 @@ def tune(
 
     Each search gets its part of ``timeout``, by its part of the work that is left. A search that
     ends early leaves its time to the next ones. Ctrl-C ends the search that runs and all others;
-    what was measured is in the database.
+    what was measured is in the database. Raises :class:`~schedlang.errors.TuningError` for options
+    that no search takes.
     """
     trials = None if trials is None else checked_count("trials", trials, 1)
     timeout = checked_number("timeout", timeout)
+    # a search that fails leaves the others, but what fails each one is the caller's mistake
+    strategy(search, checked_count("seed", seed, 0))
+    checked_limits(limits)
+    check_objects(executor, None, None)
+    Database.open(database).check_writable()
     started = monotonic()
     end = None if timeout is None else started + timeout
     weights = {work.name: len(work.parts) * _weight(work.outputs) for work in works}
@@ -140,6 +155,10 @@ def tune(
             except KeyboardInterrupt:
                 ended = f"interrupted before {_listed(order[k:])}"
                 break
+            if found[-1].interrupted:
+                left_out = _listed(order[k + 1 :])
+                ended = f"interrupted before {left_out}" if left_out else "interrupted"
+                break
     return NetworkTuning(name, tuple(found), monotonic() - started, ended)
 
 
@@ -164,7 +183,9 @@ def _one(
         return Tuned(work, None, len(seen), why=first_line(error))
     seconds = result.seconds
     rate = None if not seconds else flops(work.outputs, {}) / seconds / 1e9
-    return Tuned(work, seconds, len(seen), rate)
+    facts = result.facts
+    why = facts.ended if facts.broken else ""
+    return Tuned(work, seconds, len(seen), rate, why, facts.ended == "interrupted")
 
 
 def _weight(outputs: Sequence[Tensor]) -> float:
