@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from schedlang.__main__ import main
+from schedlang.networks.module import NetworkModule
 
 
 def model_file(folder: Path) -> tuple[Path, np.ndarray]:
@@ -37,8 +38,8 @@ def test_a_model_becomes_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[
              "--database", str(tmp_path / "trials.jsonl")]  # fmt: skip
     assert main(given) == 0
     shown = capsys.readouterr().out
-    assert "1 parts" in shown or "1 part " in shown
-    assert "searches in" in shown and "memory: " in shown and str(out) in shown
+    assert "1 part of 2 stages" in shown
+    assert "1 search in" in shown and "memory: " in shown and str(out) in shown
     x = np.random.default_rng(1).standard_normal((3, 8)).astype("float32")
     np.save(tmp_path / "x.npy", x)
     program = (
@@ -50,6 +51,22 @@ def test_a_model_becomes_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[
     subprocess.run([sys.executable, "-c", program], cwd=out, check=True, timeout=120)
     want = np.maximum(x @ w, 0)
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), want, rtol=1e-5, atol=1e-6)
+
+
+def test_a_dimension_may_be_a_size_of_each_call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, _ = model_file(tmp_path)
+    # the file is tested in tests/test_network.py
+    monkeypatch.setattr(NetworkModule, "compile", lambda module: module)
+    out = tmp_path / "made"
+    assert main(["compile", str(path), "--out", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert "leaves open dimension 0 'batch'" in said and "--shape NAME=N" in said
+    assert not out.exists()
+    assert main(["compile", str(path), "--out", str(out), "--shape", "batch=n"]) == 0
+    assert "x: float32[n, 8]" in capsys.readouterr().out
+    assert "n = x.shape[0]" in (out / "network.py").read_text()
 
 
 @pytest.mark.parametrize("given, message", [

@@ -70,6 +70,7 @@ class Tuned:
 class NetworkTuning:
     """The result of tuning a network: each search, and the seconds that all took.
 
+    ``ended`` says why they ended early, and ``complete`` is true if each kernel was searched.
     ``print`` shows a table, the part with the longest time in a call first.
     """
 
@@ -77,12 +78,13 @@ class NetworkTuning:
     searches: tuple[Tuned, ...]
     spent: float
     ended: str = ""
+    complete: bool = True
 
     @property
     def seconds(self) -> float | None:
         """The sum over all parts of their kernels' seconds; ``None`` if one was not timed."""
         times = [t.seconds for t in self.searches]
-        if any(s is None for s in times):
+        if not self.complete or any(s is None for s in times):
             return None
         return sum(s * len(t.work.parts) for s, t in zip(times, self.searches) if s is not None)
 
@@ -105,7 +107,8 @@ class NetworkTuning:
             rate = "" if t.gflops is None else f"{t.gflops:.0f}"
             named = printable(f"{t.work.name}: {t.why}" if t.why else t.work.name)
             rows.append(((str(len(t.work.parts)), time, rate, str(t.trials)), named))
-        return "\n".join([head, *aligned(rows), *([self.ended] if self.ended else [])])
+        table = aligned(rows) if self.searches else []
+        return "\n".join([head, *table, *([self.ended] if self.ended else [])])
 
     __repr__ = __str__
 
@@ -159,7 +162,8 @@ def tune(
                 left_out = _listed(order[k + 1 :])
                 ended = f"interrupted before {left_out}" if left_out else "interrupted"
                 break
-    return NetworkTuning(name, tuple(found), monotonic() - started, ended)
+    complete = len(found) == len(order)
+    return NetworkTuning(name, tuple(found), monotonic() - started, ended, complete)
 
 
 def _one(
