@@ -55,8 +55,7 @@ def cached(key: str, target: Target) -> ModuleData | None:
 
 
 def store(key: str, data: ModuleData) -> None:
-    """Write the data of a module, complete or not at all; a full disk costs only the time.
-    """
+    """Write the data of a module, complete or not at all; a full disk costs only the time."""
     path, temporary = _path(key), ""
     try:
         path.parent.mkdir(exist_ok=True)
