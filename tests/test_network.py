@@ -497,6 +497,8 @@ def test_a_network_can_be_pickled() -> None:
      "the model has its own weights"),
     (lambda x, w: sl.network(x + w, name="a b"), sl.errors.SchedlangError, "a b"),
     (lambda x, w: sl.network(x + w, [w]), CallTypeError, "give a dict of arrays"),
+    (lambda x, w: sl.network((v := sl.placeholder((sl.var("n"),), name="v")) + v, {v: [1.0]}),
+     NetworkError, r"v: float32\[n\]: its extents must be numbers"),
     (lambda x, w: sl.network(x + w, {w: np.ones(4, "f4"), "w": np.ones(4, "f4")}), NetworkError,
      "the weight w is given twice"),
     (lambda x, w: sl.network(x * sl.var("alpha", dtype="float32")), NetworkError,
