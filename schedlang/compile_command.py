@@ -7,7 +7,15 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlang.errors import MissingExtraError, NetworkError, TuningError, explain, first_line
+from schedlang.compute.tensor import var
+from schedlang.errors import (
+    FrontendError,
+    MissingExtraError,
+    NetworkError,
+    TuningError,
+    explain,
+    first_line,
+)
 
 if TYPE_CHECKING:
     from schedlang.networks.module import NetworkModule
@@ -33,7 +41,8 @@ def add_compile(commands: Any) -> None:
     parser.add_argument("--database", default=None, metavar="FILE", help="a file of trials")
     parser.add_argument(
         "--shape", action="append", default=[], metavar="NAME=N",
-        help="the value of a dynamic dimension of the model",
+        help="the value of a dynamic dimension of the model; a name, as in batch=n, makes it a "
+        "size of each call",
     )  # fmt: skip
     parser.add_argument(
         "--target", default="cpu",
@@ -60,15 +69,21 @@ def run_compile(chosen: argparse.Namespace) -> int:
     shapes = dict(map(_shape, chosen.shape))
     # fail now, not after the search, if the folder cannot be written
     check_folder(chosen.out)
-    model = from_onnx(chosen.model, shapes=shapes or None)
+    try:
+        model = from_onnx(chosen.model, shapes=shapes or None)
+    except FrontendError as error:
+        if "shapes=" not in str(error):
+            raise
+        raise FrontendError(f"{error}\n  On the command line: --shape NAME=N.") from None
     print(f"imported {model}")
     name = chosen.name or identifier(Path(chosen.model).stem)
     net = network(model, target=target, name=name, database=chosen.database)
-    print(f"{len(net.partition)} parts of {net.partition.stage_count} stages")
+    print(str(net.partition).partition(",")[0])
     if seconds is not None:
         print(net.tune(timeout=seconds))
     print(compiled(net.module))
-    print(str(net.memory).splitlines()[0])
+    if net.module.data.plan is not None:
+        print(str(net.memory).splitlines()[0])
     folder = net.save(chosen.out)
     print(f"the network: {folder}")
     return 0
@@ -119,13 +134,19 @@ def identifier(text: str) -> str:
     return name if name[:1].isalpha() else f"network_{name}".rstrip("_")
 
 
-def _shape(text: str) -> tuple[str, int]:
-    name, _, number = text.partition("=")
-    if not name or not number.isdecimal():
+def _shape(text: str) -> tuple[str, Any]:
+    """Return the name of a dimension, and a number or a size."""
+    name, _, value = text.partition("=")
+    if name and value.isdecimal():
+        return name, int(value)
+    if not name or not value.isidentifier():
         raise NetworkError(
-            explain(f"--shape {text}", "this is no dimension", "Give it as in --shape batch=1.")
-        )
-    return name, int(number)
+            explain(
+                f"--shape {text}", "this is no dimension",
+                "Give a number, --shape batch=1, or the name of a size, --shape batch=n.",
+            )
+        )  # fmt: skip
+    return name, var(value)
 
 
 __all__ = ["add_compile", "identifier", "run_compile", "seconds_of"]

@@ -13,6 +13,7 @@ import pytest
 import schedlang as sl
 from schedlang.__main__ import main
 from schedlang.networks.device_module import DeviceModule
+from schedlang.networks.module import NetworkModule
 
 
 def model_file(folder: Path) -> tuple[Path, np.ndarray]:
@@ -40,8 +41,8 @@ def test_a_model_becomes_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[
              "--database", str(tmp_path / "trials.jsonl")]  # fmt: skip
     assert main(given) == 0
     shown = capsys.readouterr().out
-    assert "1 parts" in shown or "1 part " in shown
-    assert "searches in" in shown and "memory: " in shown and str(out) in shown
+    assert "1 part of 2 stages" in shown
+    assert "1 search in" in shown and "memory: " in shown and str(out) in shown
     x = np.random.default_rng(1).standard_normal((3, 8)).astype("float32")
     np.save(tmp_path / "x.npy", x)
     program = (
@@ -70,6 +71,22 @@ def test_a_model_becomes_a_folder_for_a_gpu(
     assert net.target == sl.Target("cuda", arch="sm_80") and isinstance(net.module, DeviceModule)
     x = np.random.default_rng(1).standard_normal((3, 8)).astype("float32")
     np.testing.assert_allclose(net.module.simulate(x), np.maximum(x @ w, 0), rtol=1e-5, atol=1e-6)
+
+
+def test_a_dimension_may_be_a_size_of_each_call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, _ = model_file(tmp_path)
+    # the file is tested in tests/test_network.py
+    monkeypatch.setattr(NetworkModule, "compile", lambda module: module)
+    out = tmp_path / "made"
+    assert main(["compile", str(path), "--out", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert "leaves open dimension 0 'batch'" in said and "--shape NAME=N" in said
+    assert not out.exists()
+    assert main(["compile", str(path), "--out", str(out), "--shape", "batch=n"]) == 0
+    assert "x: float32[n, 8]" in capsys.readouterr().out
+    assert "n = x.shape[0]" in (out / "network.py").read_text()
 
 
 @pytest.mark.parametrize("given, message", [

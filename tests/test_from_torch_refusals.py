@@ -122,6 +122,11 @@ def test_operators(function: Callable[..., Any], words: list[str]) -> None:
     assert all(word in message for word in words), message
 
 
+def test_a_weight_that_changes() -> None:
+    embedding = nn.Embedding(3, 2, max_norm=1.0).eval()
+    assert "changes the weight weight" in refused(embedding, torch.tensor([1, 2]))
+
+
 def test_a_buffer_that_changes() -> None:
     assert "changes the buffer calls" in refused(Counter().eval())
 

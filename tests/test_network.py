@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from schedlang.errors import (
     NetworkError,
     TuningError,
 )
-from schedlang.networks import cache
+from schedlang.networks import cache, tuning
 from schedlang.networks.model import Model
 from schedlang.networks.network import Network
 from tests import networks
@@ -219,6 +220,29 @@ def test_the_current_folder_is_no_folder_to_write(
     (tmp_path / "link").symlink_to(tmp_path / "there", target_is_directory=True)
     assert mlp(target="cpu")[0].save("link").name == "there"
     assert (tmp_path / "link" / "manifest.json").exists()
+
+
+def test_a_file_plans_its_memory_for_symbolic_sizes() -> None:
+    n = sl.var("n")
+    x, w = sl.placeholder((n, 6), name="x"), sl.placeholder((6, 6), name="w")
+    z = sl.placeholder((n,), "complex64", name="z")
+    first = topi.nn.relu(sl.named("first", topi.nn.dense(x, w)))
+    out = sl.named("out", topi.nn.dense(sl.named("second", topi.nn.dense(first, w)), w))
+    # a complex intermediate, which counts as two numbers an element
+    squares = sl.named("squares", z * z)
+    total = sl.named("total", topi.sum(sl.compute((n, 2), lambda i, j: squares[i] + 1), 1))
+    value = np.random.default_rng(0).standard_normal((6, 6)).astype("float32")
+    net = sl.network([out, total], {w: value}, target="python", cut=["squares"], name="sized")
+    names: dict[str, Any] = {"__name__": "sized"}
+    exec(compile(net.source, net.module.path, "exec"), names)
+    params = names["pack"](net.weights)
+    for size in (0, 1, 5):
+        a = np.arange(size * 6, dtype="float32").reshape(size, 6)
+        b = (np.arange(size) + 2j).astype("complex64")
+        made, summed = names["sized"](a, b, params=params)
+        want = np.maximum(a @ value.T, 0) @ value.T @ value.T
+        np.testing.assert_allclose(made, want, rtol=1e-4, atol=1e-3)
+        np.testing.assert_allclose(summed, 2 * (b * b + 1), rtol=1e-5)
 
 
 def test_folders_that_exist_are_kept(tmp_path: Path) -> None:
@@ -425,6 +449,34 @@ def test_a_search_that_finds_nothing_leaves_the_others(tmp_path: Path) -> None:
     np.testing.assert_allclose(net(x), softmax_of(x, w, b), rtol=1e-5)
 
 
+@pytest.mark.parametrize("ended, broken, listed", [
+    ("interrupted", False, "interrupted before shares"),
+    ("ValueError: mine (mine.py:3)", True, "dense: ValueError: mine (mine.py:3)"),
+])  # fmt: skip
+def test_a_search_that_ends_early_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: str, broken: bool, listed: str
+) -> None:
+    def searched(outputs: Any, target: Any, **options: Any) -> Any:
+        return SimpleNamespace(seconds=0.5, facts=SimpleNamespace(ended=ended, broken=broken))
+
+    monkeypatch.setattr(tuning, "autotune", searched)
+    net, *_ = mlp(target="cpu", database=tmp_path / "t.jsonl")
+    found = net.tune(trials=1)
+    assert listed in str(found)
+    # Ctrl-C ends the search that runs, which keeps its best, and all others
+    assert len(found.searches) == (2 if broken else 1)
+
+
+@pytest.mark.parametrize("options", [
+    {"search": "none"}, {"seed": "a"}, {"executor": 3}, {"limits": 3}, {"database": 3},
+    {"trials": 0}, {"timeout": "a"}, {"progress": 3},
+])  # fmt: skip
+def test_options_of_tuning_that_do_not_fit(options: dict[str, Any]) -> None:
+    net, *_ = mlp(target="cpu")
+    with pytest.raises(TuningError, match=f"{next(iter(options))}="):
+        net.tune(**options)
+
+
 def test_a_network_can_be_pickled() -> None:
     net, w, b, x = mlp()
     again = pickle.loads(pickle.dumps(net))
@@ -446,6 +498,8 @@ def test_a_network_can_be_pickled() -> None:
      "the model has its own weights"),
     (lambda x, w: sl.network(x + w, name="a b"), sl.errors.SchedlangError, "a b"),
     (lambda x, w: sl.network(x + w, [w]), CallTypeError, "give a dict of arrays"),
+    (lambda x, w: sl.network((v := sl.placeholder((sl.var("n"),), name="v")) + v, {v: [1.0]}),
+     NetworkError, r"v: float32\[n\]: its extents must be numbers"),
     (lambda x, w: sl.network(x + w, {w: np.ones(4, "f4"), "w": np.ones(4, "f4")}), NetworkError,
      "the weight w is given twice"),
     (lambda x, w: sl.network(x * sl.var("alpha", dtype="float32")), NetworkError,

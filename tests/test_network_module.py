@@ -663,6 +663,9 @@ def test_symbolic_sizes(target: str) -> None:
         _ = module.memory
     with pytest.raises(CallTypeError, match="its sizes are n, got m"):
         module.memory_at(m=3)
+    with pytest.raises(CallTypeError, match="n='a' must be an integer"):
+        module.memory_at(n="a")
+    assert module.memory_at(n=np.int64(3)).peak == module.memory_at(n=3).peak
     with pytest.raises(CallError, match=r"network net: argument 0 \(x: float32\[n, 5\]\)"):
         module(random(3, 6))
 

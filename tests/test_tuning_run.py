@@ -293,7 +293,6 @@ def test_one_trial(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.slow
 def test_the_first_candidate_is_the_schedule_of_autoschedule() -> None:
     B = plus_one((256, 1024))
     space = Space((B,), sl.Target("cpu"), template_for(sl.Target("cpu"), 2, {}), 2)
@@ -306,6 +305,7 @@ def test_the_first_candidate_is_the_schedule_of_autoschedule() -> None:
     assert RandomSearch(3).propose(space).schedule.steps == ()
 
 
+@pytest.mark.slow
 def test_one_worker_and_many(tmp_path: Path) -> None:
     for workers in (None, 5):
         result = tune(

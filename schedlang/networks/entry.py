@@ -29,7 +29,8 @@ def network(
 
     ``outputs`` is a tensor, a list of them, or what ``sl.frontend`` imported. ``params`` has an
     array for each placeholder that is a weight, by the placeholder or by its name; the others are
-    the inputs of a call. A model that was imported brings its own.
+    the inputs of a call. A model that was imported brings its own. The arrays are copied when the
+    module is made, for the first call; until then they should not change.
 
     What depends on the weights alone is computed once, ahead, and with ``fold`` the scales of batch
     norms go into them (:func:`~schedlang.networks.prepare.prepare`). For a CPU, ``layouts`` puts

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schedlang.compute.graph import placeholders, variables
-from schedlang.compute.tensor import PlaceholderOp, Tensor
+from schedlang.compute.tensor import PlaceholderOp, Tensor, declared
 from schedlang.errors import CallTypeError, NetworkError, explain, nearest, shown
 
 
@@ -77,6 +77,15 @@ def model_of(outputs: Any, params: Mapping[Any, Any] | None) -> Model:
         )
     read = placeholders(tensors)
     values = _weights(read, params)
+    for tensor in values:
+        if isinstance(tensor, Tensor) and not all(isinstance(e, int) for e in tensor.shape):
+            raise NetworkError(
+                explain(
+                    f"the weight {declared(tensor)}",
+                    "its extents must be numbers, which are those of its array",
+                    "Declare the placeholder with the shape of the array.",
+                )
+            )
     inputs = tuple(t for t in read if t not in values)
     single = not isinstance(outputs, (list, tuple))
     return Model(tensors, inputs, values, structure=0 if single else tuple(range(len(tensors))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
@@ -102,7 +103,7 @@ class NetworkModule:
                 f"{', '.join(sizes) if sizes else 'none'}"
             )
         for name, size in sizes.items():
-            if isinstance(size, bool) or not isinstance(size, int):
+            if isinstance(size, bool) or not isinstance(size, Integral):
                 raise CallTypeError(
                     f"memory_at of network {self.name}: {name}={size!r} must be an integer"
                 )

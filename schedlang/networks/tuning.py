@@ -12,9 +12,15 @@ from typing import Any
 
 from schedlang.autotune import autotune
 from schedlang.autotune.database import Database
-from schedlang.autotune.options import checked_count, checked_number
+from schedlang.autotune.options import (
+    check_objects,
+    checked_count,
+    checked_limits,
+    checked_number,
+)
 from schedlang.autotune.record import Trial
 from schedlang.autotune.runner.task import Limits
+from schedlang.autotune.search import strategy
 from schedlang.autotune.sizes import checked_sizes
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import Tensor
@@ -51,7 +57,8 @@ class Tuned:
     """The result of the search for one computation.
 
     ``seconds`` are those of the best schedule, ``None`` if nothing was timed or no candidate
-    worked; ``why`` then says so. ``trials`` counts the candidates of this search.
+    worked; ``why`` then says so, and also for a search that an error ended. ``trials`` counts the
+    candidates of this search. ``interrupted`` is true after Ctrl-C.
     """
 
     work: Work
@@ -59,12 +66,14 @@ class Tuned:
     trials: int
     gflops: float | None = None
     why: str = ""
+    interrupted: bool = False
 
 
 @dataclass(frozen=True)
 class NetworkTuning:
     """The result of tuning a network: each search, and the seconds that all took.
 
+    ``ended`` says why they ended early, and ``complete`` is true if each kernel was searched.
     ``print`` shows a table, the part with the longest time in a call first.
     """
 
@@ -72,12 +81,13 @@ class NetworkTuning:
     searches: tuple[Tuned, ...]
     spent: float
     ended: str = ""
+    complete: bool = True
 
     @property
     def seconds(self) -> float | None:
         """The sum over all parts of their kernels' seconds; ``None`` if one was not timed."""
         times = [t.seconds for t in self.searches]
-        if any(s is None for s in times):
+        if not self.complete or any(s is None for s in times):
             return None
         return sum(s * len(t.work.parts) for s, t in zip(times, self.searches) if s is not None)
 
@@ -87,9 +97,10 @@ class NetworkTuning:
 
         total = self.seconds
         sum_text = "" if total is None else f"; the kernels of a call take {duration(total)}"
+        count = len(self.searches)
         head = (
-            f"{printable(self.name)}: {len(self.searches)} searches in {duration(self.spent)}"
-            f"{sum_text}"
+            f"{printable(self.name)}: {count} search{'es' * (count != 1)} in "
+            f"{duration(self.spent)}{sum_text}"
         )
         rows: list[tuple[tuple[str, ...], str]] = [
             (("in a call", "time", "GFLOP/s", "trials"), "kernel")
@@ -99,7 +110,8 @@ class NetworkTuning:
             rate = "" if t.gflops is None else f"{t.gflops:.0f}"
             named = printable(f"{t.work.name}: {t.why}" if t.why else t.work.name)
             rows.append(((str(len(t.work.parts)), time, rate, str(t.trials)), named))
-        return "\n".join([head, *aligned(rows), *([self.ended] if self.ended else [])])
+        table = aligned(rows) if self.searches else []
+        return "\n".join([head, *table, *([self.ended] if self.ended else [])])
 
     __repr__ = __str__
 
@@ -114,12 +126,18 @@ def tune(
 
     Each search gets its part of ``timeout``, by its part of the work that is left. A search that
     ends early leaves its time to the next ones. Ctrl-C ends the search that runs and all others;
-    what was measured is in the database.
+    what was measured is in the database. Raises :class:`~schedlang.errors.TuningError` for options
+    that no search takes.
     """
     trials = None if trials is None else checked_count("trials", trials, 1)
     timeout = checked_number("timeout", timeout)
     outputs = [t for work in works for t in work.outputs]
     values = checked_sizes(f"tune of network {name}", outputs, sizes, every=True)
+    # a search that fails leaves the others, but what fails each one is the caller's mistake
+    strategy(search, checked_count("seed", seed, 0))
+    checked_limits(limits)
+    check_objects(executor, None, None)
+    Database.open(database).check_writable()
     started = monotonic()
     end = None if timeout is None else started + timeout
     weights = {work.name: len(work.parts) * _weight(work.outputs, values) for work in works}
@@ -146,7 +164,12 @@ def tune(
             except KeyboardInterrupt:
                 ended = f"interrupted before {_listed(order[k:])}"
                 break
-    return NetworkTuning(name, tuple(found), monotonic() - started, ended)
+            if found[-1].interrupted:
+                left_out = _listed(order[k + 1 :])
+                ended = f"interrupted before {left_out}" if left_out else "interrupted"
+                break
+    complete = len(found) == len(order)
+    return NetworkTuning(name, tuple(found), monotonic() - started, ended, complete)
 
 
 def _one(
@@ -171,12 +194,15 @@ def _one(
     except TuningError as error:
         return Tuned(work, None, len(seen), why=first_line(error))
     seconds = result.seconds
+    facts = result.facts
+    why, interrupted = facts.ended if facts.broken else "", facts.ended == "interrupted"
     if not seconds:
-        # of a GPU that is not here, candidates are compiled and compared with the oracle only
-        why = "no candidate was timed, since there is no GPU" if target.is_gpu else ""
-        return Tuned(work, None, len(seen), why=why)
+        if target.is_gpu and not why:
+            # candidates were compiled, and compared with the oracle only
+            why = "no candidate was timed, since there is no GPU"
+        return Tuned(work, None, len(seen), None, why, interrupted)
     operations = flops(work.outputs, _extents(work.outputs, own))
-    return Tuned(work, seconds, len(seen), operations / seconds / 1e9)
+    return Tuned(work, seconds, len(seen), operations / seconds / 1e9, why, interrupted)
 
 
 def _weight(outputs: Sequence[Tensor], values: Mapping[str, int]) -> float:

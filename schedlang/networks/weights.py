@@ -35,16 +35,11 @@ def weight_array(tensor: Any, value: Any) -> np.ndarray:
                 "Give a dict of placeholders, made by sl.placeholder, and arrays.",
             )
         )
-    if not all(isinstance(extent, int) for extent in tensor.shape):
-        raise NetworkError(
-            explain(
-                f"the weight {declared(tensor)}",
-                "its extents must be numbers, which are those of its array",
-                "Declare the placeholder with the shape of the array.",
-            )
-        )
     array = as_numpy(value, f"the array of weight {tensor.name}")
-    if array.shape != tensor.shape or array.dtype.name != tensor.dtype:
+    same = len(array.shape) == tensor.ndim and all(
+        not isinstance(own, int) or own == n for own, n in zip(tensor.shape, array.shape)
+    )
+    if not same or array.dtype.name != tensor.dtype:
         raise NetworkError(
             explain(
                 f"the weight {declared(tensor)}",

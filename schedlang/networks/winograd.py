@@ -349,6 +349,4 @@ def _weights(found: _Convolution, g: Matrix, dtype: str, edge: int) -> Tensor:
     return made
 
 
-
-
 __all__ = ["Winograd", "with_winograd"]

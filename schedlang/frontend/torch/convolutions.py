@@ -20,9 +20,9 @@ def convolution(
     count = weight.ndim - 2
     single = x.ndim == count + 1
     data = expand_dims(x, 0) if single else x
-    steps, spread, extra = (_each(v, count) for v in (stride, dilation, output_padding))
+    steps, spread, extra = (each(v, count) for v in (stride, dilation, output_padding))
     widths = padding if isinstance(padding, list) and len(padding) == 2 * count else None
-    widths = widths or [*_each(padding, count)] * 2
+    widths = widths or [*each(padding, count)] * 2
     if transposed:
         made = _transposed(call, data, weight, steps, widths[:count], spread, extra, groups)
     else:
@@ -76,7 +76,8 @@ def _transposed(
     return topi.nn.conv3d_transpose_ncdhw(data, weight, stride, padding, None, extra)
 
 
-def _each(given: Any, count: int) -> tuple[int, ...]:
+def each(given: Any, count: int) -> tuple[Any, ...]:
+    """Return a number for each of ``count`` dimensions, where one number stands for all."""
     items = list(given) if isinstance(given, (list, tuple)) else [given]
     return tuple(items * count if len(items) == 1 else items)
 
@@ -94,7 +95,7 @@ def conv_named(
 ) -> Tensor:  # fmt: skip
     """A convolution with ``padding="valid"``, or ``"same"``, whose odd element is at the end."""
     count = weight.ndim - 2
-    spans = [d * (k - 1) for d, k in zip(_each(dilation, count), weight.shape[2:])]
+    spans = [d * (k - 1) for d, k in zip(each(dilation, count), weight.shape[2:])]
     if padding == "valid":
         spans = [0] * count
     widths = [s // 2 for s in spans] + [s - s // 2 for s in spans]

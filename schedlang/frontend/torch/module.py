@@ -168,7 +168,8 @@ def _check_mutations(signature: Any) -> None:
     """Raise for a module that changes its inputs or buffers."""
     for spec in signature.output_specs:
         if "MUTATION" in spec.kind.name:
-            what = "input" if "INPUT" in spec.kind.name else "buffer"
+            kinds = {"INPUT": "input", "PARAMETER": "weight"}
+            what = next((w for kind, w in kinds.items() if kind in spec.kind.name), "buffer")
             raise FrontendError(
                 explain(
                     f"from_torch: forward changes the {what} {spec.target}",

@@ -8,16 +8,11 @@ from schedlang import topi
 from schedlang.arrays.shaping import expand_dims, squeeze
 from schedlang.compute.tensor import Tensor
 from schedlang.frontend.torch.calls import Call, Operator
+from schedlang.frontend.torch.convolutions import LAYOUTS, each
 
 POOLS = {1: topi.nn.pool1d, 2: topi.nn.pool2d, 3: topi.nn.pool3d}
 ADAPTIVE = {1: topi.nn.adaptive_pool1d, 2: topi.nn.adaptive_pool, 3: topi.nn.adaptive_pool3d}
 RESIZES = {1: topi.image.resize1d, 2: topi.image.resize2d, 3: topi.image.resize3d}
-LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
-
-
-def _each(given: Any, count: int) -> list[int]:
-    items = list(given) if isinstance(given, (list, tuple)) else [given]
-    return items * count if len(items) == 1 else items
 
 
 def _max(count: int, indices: bool) -> Operator:
@@ -25,11 +20,11 @@ def _max(count: int, indices: bool) -> Operator:
         call: Call, x: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
         ceil_mode: bool,
     ) -> Any:  # fmt: skip
-        kernel = _each(kernel_size, count)
+        kernel = each(kernel_size, count)
         data = expand_dims(x, 0) if x.ndim == count + 1 else x
         made = POOLS[count](
-            data, kernel, _each(stride or kernel, count), _each(dilation, count),
-            _each(padding, count), "max", ceil_mode,
+            data, kernel, each(stride or kernel, count), each(dilation, count),
+            each(padding, count), "max", ceil_mode,
         )  # fmt: skip
         made = squeeze(made, 0) if data is not x else made
         return _with_indices(call, made) if indices else made
@@ -51,7 +46,7 @@ def _mean(count: int) -> Operator:
         call: Call, x: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
         count_include_pad: bool, divisor_override: Any = None,
     ) -> Tensor:  # fmt: skip
-        kernel = _each(kernel_size, count)
+        kernel = each(kernel_size, count)
         if divisor_override is not None:
             raise call.refuse(
                 f"divisor_override={divisor_override} has no form here",
@@ -59,7 +54,7 @@ def _mean(count: int) -> Operator:
             )
         data = expand_dims(x, 0) if x.ndim == count + 1 else x
         made = POOLS[count](
-            data, kernel, _each(stride or kernel, count), 1, _each(padding, count), "avg",
+            data, kernel, each(stride or kernel, count), 1, each(padding, count), "avg",
             ceil_mode, count_include_pad=count_include_pad,
         )  # fmt: skip
         return squeeze(made, 0) if data is not x else made
@@ -71,7 +66,7 @@ def _adaptive(count: int, kind: str) -> Operator:
     def operator(call: Call, x: Tensor, output_size: Any) -> Any:
         data = expand_dims(x, 0) if x.ndim == count + 1 else x
         # None keeps the size of a dimension
-        size = [own if s is None else s for s, own in zip(_each(output_size, count),
+        size = [own if s is None else s for s, own in zip(each(output_size, count),
                                                           data.shape[2:])]  # fmt: skip
         made = ADAPTIVE[count](data, size, kind)
         made = squeeze(made, 0) if data is not x else made
