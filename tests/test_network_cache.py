@@ -140,8 +140,10 @@ def test_other_options_are_another_network(counts: Counts, options: dict[str, An
     given = arrays()
     check(model(given), given)
     counts.clear()
-    check(model(given, **options), given)
-    assert counts["prepare"] == counts["partition"] == 1
+    model(given)
+    assert not counts
+    model(given, **options)
+    assert counts == {"prepare": 1, "partition": 1}
 
 
 def test_other_weights_are_packed_again(counts: Counts, folder: Path) -> None:
