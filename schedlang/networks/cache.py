@@ -71,9 +71,11 @@ def path_of(key: str, suffix: str = ".json") -> Path:
 def _files(database: Any) -> list[Path]:
     if database is None:
         return [own_file(), *packaged_files()]
-    if isinstance(database, (str, os.PathLike)):
-        return [Path(database).expanduser()]
-    return [database.path]
+    if isinstance(database, (str, os.PathLike)) and not str(database).startswith("~"):
+        return [Path(database)]
+    from schedlang.autotune.database import Database
+
+    return [Database.open(database).path]
 
 
 def _stamp(path: Path) -> list[Any]:

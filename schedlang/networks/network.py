@@ -186,9 +186,11 @@ class Network:
         assert self._parts is not None
         prepared, divided = self._parts
         places = module.data.storage.params
-        self._values = {t: weight_in(module.params, p) for t, p in zip(self._read(), places)}
-        params = {t: self._values[t] for t in prepared.params}
-        self._parts = replace(prepared, params=params, given={}, kept=self._values), divided
+        found = {t: weight_in(module.params, place) for t, place in zip(self._read(), places)}
+        kept = {t: found[t] for t in (*prepared.params, *prepared.computed)}
+        params = {t: found[t] for t in prepared.params}
+        self._values = found
+        self._parts = replace(prepared, params=params, given={}, kept=kept), divided
 
     @property
     def weights(self) -> dict[str, np.ndarray]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property
@@ -20,13 +19,14 @@ import numpy as np
 
 from schedlang.compute.data import to_data
 from schedlang.compute.tensor import Tensor
+from schedlang.errors import BuildError
 from schedlang.networks.cache import cache_key, cached
 from schedlang.networks.call import weight_in
 from schedlang.networks.data import ModuleData
 from schedlang.networks.model import Options, Recipe
 from schedlang.networks.saving import WEIGHTS, Saved, head_of, load_saved, manifest_of
 from schedlang.networks.starts import Start, packed_of, start_of, store_packed, store_start
-from schedlang.networks.weights import digest, read_params
+from schedlang.networks.weights import UNREADABLE, digest, read_params
 from schedlang.target import Target
 
 if TYPE_CHECKING:
@@ -112,7 +112,8 @@ class OfModel:
             recipe.name, dict(recipe.layers), recipe.cut, recipe.fuse, recipe.flush_denormals,
             astuple(self.options),
         ]  # fmt: skip
-        text = json.dumps(about, sort_keys=True, allow_nan=False)
+        # names that are no text are refused when the model is divided
+        text = json.dumps(about, sort_keys=True, allow_nan=False, default=repr)
         return hashlib.sha256(text.encode()).hexdigest()
 
     @cached_property
@@ -125,7 +126,11 @@ class OfModel:
 
     def is_known(self, target: Target, database: Any) -> bool:
         """Return whether an earlier process made a module of this, of the same weights or not."""
-        return start_of(self._key(target, database)) is not None
+        try:
+            return start_of(self._key(target, database)) is not None
+        except BuildError:
+            # no folder: the first call says so
+            return False
 
     def found(self, target: Target, database: Any) -> Found | None:
         """Return the module that an earlier process made of this, ``None`` if there is none."""
@@ -210,7 +215,7 @@ class OfFolder:
             return None
         try:
             params = read_params(Path(self._folder) / WEIGHTS, data.storage)
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        except UNREADABLE:
             return None
         self._arrays = {place.name: weight_in(params, place) for place in data.storage.params}
         return Found(start.module, data, params)

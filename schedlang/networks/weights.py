@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,10 @@ from schedlang.networks.call import new_bytes, weight_in
 
 # how much of a file is read at once
 CHUNK = 1 << 20
+# what is raised for a file of arrays that is damaged, of another kind, or encrypted
+UNREADABLE = (
+    OSError, ValueError, KeyError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error
+)  # fmt: skip
 
 
 def weight_array(tensor: Any, value: Any) -> np.ndarray:
@@ -74,8 +79,8 @@ def digest(arrays: Iterable[np.ndarray]) -> str:
 def read_params(path: Path, storage: Storage) -> np.ndarray:
     """Return the bytes of all parameters of a module, read from an ``.npz`` file by their names.
 
-    Nothing is unpickled, and no array is in memory twice. Raises ``OSError``, ``ValueError``,
-    ``KeyError`` or ``zipfile.BadZipFile`` for a file that has not exactly these parameters.
+    Nothing is unpickled, and no array is in memory twice. Raises one of ``UNREADABLE`` for a file
+    that has not exactly these parameters.
     """
     made = new_bytes(storage.param_bytes)
     end = 0
@@ -112,4 +117,4 @@ def _fill(into: np.ndarray, file: Any) -> None:
         raise ValueError("an array has too few bytes")
 
 
-__all__ = ["contiguous", "digest", "read_params", "weight_array"]
+__all__ = ["UNREADABLE", "contiguous", "digest", "read_params", "weight_array"]

@@ -59,7 +59,7 @@ def sources() -> tuple[tuple[str, int, int], ...]:
     """
     root = Path(schedlang.__file__).parent
     found, folders = [], [str(root)]
-    while folders:
+    while folders and root.is_dir():
         with os.scandir(folders.pop()) as entries:
             for entry in entries:
                 if entry.name.endswith(".py"):
