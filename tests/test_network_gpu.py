@@ -352,8 +352,8 @@ def test_arrays_are_copied_once_or_not_at_all(driver: Driver) -> None:
     module.release_memory()
     module(OnGpu(x), out)
     assert driver.allocated == 3
-    # what was copied is freed after the call, so it waits
-    assert driver.waited == [0, 0]
+    # it waits for the parameters, and for what was copied, which is freed after the call
+    assert driver.waited == [0, 0, 0]
 
 
 def test_each_stream_has_memory_of_its_own(driver: Driver, core: Core) -> None:
@@ -414,6 +414,22 @@ def test_threads_call_at_once(driver: Driver) -> None:
     assert not wrong and driver.copied == 1
 
 
+def test_the_stream_of_each_thread_has_memory_that_ends_with_it(driver: Driver) -> None:
+    """The number 2 is another stream in each thread (CU_STREAM_PER_THREAD)."""
+    module, arrays = block()
+    x, out = random(4, 6, 8), OnGpu(np.zeros((4, 6, 8), "float32"))
+    module(OnGpu(x, 2), out)
+    thread = threading.Thread(target=module, args=(OnGpu(x, 2), out))
+    thread.start()
+    thread.join()
+    module(OnGpu(x, 2), out)
+    np.testing.assert_allclose(out.data, of_residual(x, arrays), rtol=1e-4, atol=1e-6)
+    assert driver.allocated == 2
+    module.release_memory()
+    module(OnGpu(x, 2), out)
+    assert driver.allocated == 3
+
+
 def test_memory_of_a_size_is_laid_out_once(driver: Driver) -> None:
     module = rows(sl.var("n"))
     made: list[int] = []
@@ -421,10 +437,10 @@ def test_memory_of_a_size_is_laid_out_once(driver: Driver) -> None:
         x, out = random(size, 40), OnGpu(np.zeros((size, 40), "float32"))
         module(OnGpu(x), out)
         np.testing.assert_allclose(out.data, of_rows(x), rtol=1e-5)
-        made.append(len(module._ready[0]._free[0, 0][0].views))
+        made.append(len(module._ready[0]._free[0][0].views))
     # the larger arena replaced the smaller one, and has the views of all later sizes
     assert made == [1, 1, 2, 2, 3]
-    assert len(module._ready[0]._free[0, 0]) == 1
+    assert len(module._ready[0]._free[0]) == 1
 
 
 def test_each_gpu_has_its_parameters(driver: Driver) -> None:
@@ -544,8 +560,10 @@ def test_the_public_function_of_a_file(tmp_path: Path) -> None:
     device.to_device = lambda array, stream=0: array.copy().view(There)
     device.device_array = lambda shape, dtype, stream=0: np.empty(shape, dtype).view(There)
     device.as_cuda_array = lambda value: value
+    device.synchronize = lambda: waited.append("all")
     device.default_stream = lambda: SimpleNamespace(synchronize=lambda: waited.append(0))
     memory = names["memory_of"](arrays)
+    assert waited.pop() == "all"
     x = random(4, 6, 8)
     wanted = of_residual(x, arrays)
     np.testing.assert_allclose(names["block"](x, memory=memory), wanted, rtol=1e-4, atol=1e-6)

@@ -231,8 +231,12 @@ def _memory_of(storage: Storage) -> str:
     about = "The parameters and the arena in the memory of the current GPU."
     if storage.params:
         about = "The parameters, of arrays by their names in PARAMS, and the arena, on the GPU."
-    made = f"{INDENT}return views({params}, {arena})"
-    return "\n".join([f"def memory_of({given}):", f'{INDENT}"""{about}"""', made])
+    return "\n".join([
+        f"def memory_of({given}):", f'{INDENT}"""{about}"""',
+        f"{INDENT}made = views({params}, {arena})",
+        f"{INDENT}cuda.synchronize()  # before a stream that does not wait for the copy",
+        f"{INDENT}return made",
+    ])  # fmt: skip
 
 
 def _public(nest: Nest, source: NetworkSource) -> str:

@@ -58,9 +58,13 @@ class NetworkLauncher:
     ) -> None:  # fmt: skip
         cuda = nvidia.driver()
         self._streams = Streams()
-        self._free: dict[tuple[int, int], list[CallMemory]] = {}
+        self._free: dict[int, list[CallMemory]] = {}
+        # of the stream that is another one in each thread; freed when the thread ends
+        self._of_thread = threading.local()
         self._storage, self._layouts, self._called = storage, layouts, called
         self._params = None if params is None else cuda.to_device(params)
+        # streams that do not wait for the default one may launch at once
+        nvidia.stream_of(0).synchronize()
         self._scratch = Scratch()
         loaded = {k.name: Loaded(k, code[k.name].cubin) for k in kernels}
         self._names: dict[str, Any] = {
@@ -93,8 +97,7 @@ class NetworkLauncher:
         if self._layouts is not None:
             size, places = self._layouts(args)
             key = self._layouts.key(args)
-        owner = threading.get_ident() if number == PER_THREAD else 0
-        free = self._free.setdefault((number, owner), [])
+        free = self._idle(number)
         memory = self._taken(free, size)
         try:
             self._launch(
@@ -103,6 +106,13 @@ class NetworkLauncher:
         finally:
             # what is launched later on this stream runs later
             free.append(memory)
+
+    def _idle(self, number: int) -> list[CallMemory]:
+        """Return the memories of a stream that no call being launched uses."""
+        if number != PER_THREAD:
+            return self._free.setdefault(number, [])
+        found: list[CallMemory] = vars(self._of_thread).setdefault("free", [])
+        return found
 
     def _taken(self, free: list[CallMemory], size: int) -> CallMemory:
         try:
@@ -133,14 +143,10 @@ class NetworkLauncher:
             found = memory.views[key] = self._names["views"](*wholes, *rest)
         return found
 
-    @property
-    def idle(self) -> int:
-        """The number of memories that no call being launched uses."""
-        return sum(map(len, self._free.values()))
-
     def release_memory(self) -> None:
         """Free the memory that no call uses; the driver waits for kernels that still run."""
         self._free.clear()
+        vars(self._of_thread).clear()
 
 
 def part_of(whole: Memory, start: int, count: int, dtype: Any) -> Memory:
