@@ -17,9 +17,11 @@ from schedlang.schedule import trace
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
-# threads must save so many times what their start costs, about 60 microseconds: a machine that
-# has other work starts one of them some milliseconds late
+# threads must save so many times what their first start costs, about 60 microseconds: a machine
+# that has other work starts one of them some milliseconds late
 MARGIN = 32.0
+# and so many times what each later start costs, when the threads still wait for work
+AGAIN = 4.0
 
 
 def without_useless_threads(s: Schedule, nest: Nest, target: Target, threads: int) -> Schedule:
@@ -46,7 +48,10 @@ def _useless(nest: Nest, target: Target, threads: int) -> set[str]:
         alone = joined(cost.compute, sum(cost.traffic))
         saved[loop.stage] += alone * (1 - slowest_share(loop, threads))
         starts[loop.stage][loop.axis] = times
-    least = {stage: MARGIN * LAUNCH * sum(times.values()) for stage, times in starts.items()}
+    least = {
+        stage: LAUNCH * sum(MARGIN + AGAIN * (n - 1) for n in times.values())
+        for stage, times in starts.items()
+    }
     return {stage for stage, gain in saved.items() if gain <= least[stage]}
 
 
