@@ -33,6 +33,7 @@ from schedlang.networks.profile import NetworkProfile, profile
 from schedlang.networks.program import KernelCall, ModuleData, module_data
 from schedlang.networks.progress import Setting
 from schedlang.networks.saving import load_saved, save
+from schedlang.networks.scan_weights import packed_for_scans
 from schedlang.networks.structure import filled
 from schedlang.networks.tuning import NetworkTuning, Work, tune
 from schedlang.networks.winograd import with_winograd
@@ -54,7 +55,8 @@ def network(
     What depends on the weights alone is computed once, ahead, and with ``fold`` the scales of batch
     norms go into them (:func:`~schedlang.networks.prepare.prepare`). For a CPU, ``layouts`` puts
     channels into blocks of a vector where that gains
-    (:func:`~schedlang.networks.layouts.blocked_layouts`), and ``winograd`` computes convolutions of
+    (:func:`~schedlang.networks.layouts.blocked_layouts`) and orders the weights of recurrent layers
+    (:func:`~schedlang.networks.scan_weights.packed_for_scans`), and ``winograd`` computes convolutions of
     3 by 3 with fewer products where that is faster, with other rounding
     (:func:`~schedlang.networks.winograd.with_winograd`). The stages are divided into
     parts, each of which becomes a kernel; ``cut`` and ``fuse`` override how
@@ -87,6 +89,7 @@ def network(
     ) -> tuple[Tensor, ...]:  # fmt: skip
         if layouts and on_cpu:
             outputs = blocked_layouts(outputs, weights, where).outputs
+            outputs = packed_for_scans(outputs, weights, where)
         if winograd and on_cpu:
             outputs = with_winograd(outputs, weights).outputs
         return outputs
