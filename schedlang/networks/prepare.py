@@ -98,7 +98,8 @@ def prepare(
     ``outputs`` is a tensor or a list of them, and ``params`` has an array for each placeholder that
     is a weight. The largest stages that depend on weights and constants alone become weights
     themselves. A stage that only copies its elements into an array of more than twice their size
-    stays, and so does one with symbolic sizes or scalar arguments. A scan is computed ahead as a whole or not at all.
+    stays, and so does one with symbolic sizes or scalar arguments. A scan is computed ahead as a
+    whole or not at all.
 
     ``rewrite`` is called with the outputs, after folding, and the weights, and returns outputs that
     compute the same, such as those of :func:`~schedlang.networks.layouts.blocked_layouts`.

@@ -139,8 +139,9 @@ def _panel(count: int, width: int) -> int:
 
 
 def _is_counted(axis: Axis) -> bool:
-    counted = isinstance(axis.extent, int) and isinstance(axis.lo, int) and axis.lo == 0
-    return counted and axis.extent > 0 and axis.bounds is None
+    if not isinstance(axis.extent, int) or not isinstance(axis.lo, int):
+        return False
+    return axis.extent > 0 and axis.lo == 0 and axis.bounds is None
 
 
 def _panels(
