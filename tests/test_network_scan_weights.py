@@ -48,7 +48,7 @@ def test_same_results(kind: str, hidden: int, options: dict[str, Any]) -> None:
 
 
 def test_panels() -> None:
-    """A panel has up to 4 vectors of results, as many as divide all of them."""
+    """A panel has up to 4 vectors of results, or 8 for one row, as many as divide all of them."""
     y, weights = _layer("gru", 16)
     given = _arrays(weights)
     net = sl.network(y, given, target=AVX512)
@@ -60,6 +60,13 @@ def test_panels() -> None:
     # 160 results are 10 vectors: 5 panels of 2 vectors
     net = sl.network(y, given, target=AVX512)
     want = given[weights[1]].reshape(5, 32, 40).transpose(0, 2, 1)
+    np.testing.assert_array_equal(net.weights["Wh_packed"], want)
+
+
+    y, weights = _layer("lstm", 64, batch=1)
+    given = _arrays(weights)
+    net = sl.network(y, given, target=AVX512)
+    want = given[weights[1]].reshape(2, 128, 64).transpose(0, 2, 1)
     np.testing.assert_array_equal(net.weights["Wh_packed"], want)
 
 

@@ -28,8 +28,9 @@ from schedlang.networks.prepare import MOST_GROWTH
 from schedlang.state.initial import stage_names
 from schedlang.target import Target
 
-# the vectors of a panel: those of the widest tiles, see autotune/tactics/cpu/tile_sizes.py
-VECTORS = 4
+# the vectors of a panel: those of the widest tiles with rows and without, see
+# autotune/tactics/cpu/tile_sizes.py
+WITH_ROWS, ALONE = 4, 8
 
 
 def packed_for_scans(
@@ -39,10 +40,10 @@ def packed_for_scans(
 
     ``params`` are the placeholders that are weights. A weight is packed if a reduction in the steps
     of a scan reads it once, at places that change along the last axis of its result and along its
-    steps, and if all sizes are numbers. Each panel is up to four vectors of ``target`` wide, and
-    the last one is filled with zeros. The packed weights are stages that depend on weights alone:
-    compute them once, ahead of all calls. The results are the same to the last bit if the schedule
-    sums in the same order.
+    steps, and if all sizes are numbers. A panel is up to eight vectors of ``target`` wide, or four
+    if several rows of results share it, and the last one is filled with zeros. The packed weights
+    are stages that depend on weights alone: compute them once, ahead of all calls. The results are
+    the same to the last bit if the schedule sums in the same order.
 
     >>> import schedlang as sl
     >>> from schedlang import topi
@@ -52,7 +53,7 @@ def packed_for_scans(
     >>> (made,) = packed_for_scans([hidden], [Wi, Wh], sl.Target("cpu", vector_bytes=64))
     >>> s = sl.schedule(made)
     >>> [stage.outputs[0] for stage in s.state.stages.values() if "packed" in stage.name]
-    [Tensor(Wh_packed: float32[5, 40, 32])]
+    [Tensor(Wh_packed: float32[2, 40, 80])]
     """
     ops = operations(outputs)
     scans = [op for op in ops if isinstance(op, ScanOp)]
@@ -93,7 +94,7 @@ def _packed(
         axes = _axes(read, op, last) if once and read.tensor in known else None
         if axes is None:
             continue
-        panel = _panel(int(last.extent), target.vector_width(read.dtype))
+        panel = _panel(op, last, target.vector_width(read.dtype))
         if -(-int(last.extent) // panel) * panel > MOST_GROWTH * int(last.extent):
             continue
         tensor = _panels(read, axes, last, panel, names, made)
@@ -130,10 +131,11 @@ def _axes(read: Read, op: ComputeOp, last: Axis) -> list[Axis] | None:
     return others if size <= prod(map(int, read.tensor.shape)) else None
 
 
-def _panel(count: int, width: int) -> int:
-    """Return the results of a panel: whole vectors, so many that they divide ``count`` if some do.
-    """
-    most = min(VECTORS, -(-count // width))
+def _panel(op: ComputeOp, last: Axis, width: int) -> int:
+    """Return the results of a panel along ``last``: whole vectors, which divide all if some do."""
+    count = int(last.extent)
+    rows = any(axis.extent != 1 for axis in op.axis[1:] if axis is not last)
+    most = min(WITH_ROWS if rows else ALONE, -(-count // width))
     whole = (n for n in range(most, 1, -1) if count % (n * width) == 0)
     return width * next(whole, most)
 
