@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 
 from schedlang.autotune.costs.estimate import (
-    AGAIN,
     LAUNCH,
     costs,
     joined,
+    launching,
     parallel_loop,
     slowest_share,
 )
@@ -21,8 +21,6 @@ from schedlang.target import Target
 # threads must save so many times what their first start costs, about 60 microseconds: a machine
 # that has other work starts one of them some milliseconds late
 MARGIN = 32.0
-# and so many times what each later start costs
-MARGIN_AGAIN = 2.0
 
 
 def without_useless_threads(s: Schedule, nest: Nest, target: Target, threads: int) -> Schedule:
@@ -50,7 +48,7 @@ def _useless(nest: Nest, target: Target, threads: int) -> set[str]:
         saved[loop.stage] += alone * (1 - slowest_share(loop, threads))
         starts[loop.stage][loop.axis] = times
     least = {
-        stage: sum(MARGIN * LAUNCH + MARGIN_AGAIN * AGAIN * (n - 1) for n in times.values())
+        stage: sum((MARGIN - 1) * LAUNCH + launching(n) for n in times.values())
         for stage, times in starts.items()
     }
     return {stage for stage, gain in saved.items() if gain <= least[stage]}
