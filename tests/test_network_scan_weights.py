@@ -96,10 +96,55 @@ def test_what_is_not_packed() -> None:
 
 def test_weights_of_each_time_step_are_not_packed() -> None:
     """A matrix for each step is read once."""
-    W = sl.placeholder((6, 32, 8), name="W")
+    W, X = sl.placeholder((6, 32, 8), name="W"), sl.placeholder((32,), name="X")
     h = sl.placeholder((6, 32), name="h")
     k = sl.reduce_axis(8, name="k")
-    first = sl.compute((1, 32), lambda t, j: sl.const(1, "float32"), name="first")
-    step = sl.compute((6, 32), lambda t, j: sl.sum(h[t - 1, k] * W[t, j, k], axis=k), name="step")
+    first = sl.compute((1, 32), lambda t, j: X[j], name="first")
+    made = []
+    for at in (lambda t: t, lambda t: 0):
+        step = sl.compute(
+            (6, 32), lambda t, j, at=at: sl.sum(h[t - 1, k] * W[at(t), j, k], axis=k), name="step"
+        )
+        y = sl.scan(first, step, h, name="y")
+        made.append(packed_for_scans([y], [W], AVX512) != (y,))
+    assert made == [False, True]
+
+
+@pytest.mark.parametrize("shift", [-4, 4])
+def test_reads_that_a_condition_keeps_in_bounds_are_not_packed(shift: int) -> None:
+    """The copy would read places that are not there."""
+    W, X = sl.placeholder((32, 8), name="W"), sl.placeholder((32,), name="X")
+    h = sl.placeholder((6, 32), name="h")
+    k = sl.reduce_axis(8, name="k")
+
+    def value(t: Any, j: Any, at: Any) -> Any:
+        inside = (j + at >= 0) & (j + at < 32)
+        return sl.sum(h[t - 1, k] * sl.if_then_else(inside, W[j + at, k], 0), axis=k)
+
+    first = sl.compute((1, 32), lambda t, j: X[j], name="first")
+    made = []
+    for at in (0, shift):
+        step = sl.compute((6, 32), lambda t, j, at=at: value(t, j, at), name="step")
+        y = sl.scan(first, step, h, name="y")
+        made.append(packed_for_scans([y], [W], AVX512) != (y,))
+    assert made == [True, False]
+
+
+def test_weights_of_two_products_of_other_lengths() -> None:
+    """Both read W[j, k], but not as many rows."""
+    W, X = sl.placeholder((32, 32), name="W"), sl.placeholder((32,), name="X")
+    h = sl.placeholder((4, 32), name="h")
+    k, m = sl.reduce_axis(32, name="k"), sl.reduce_axis(16, name="k")
+    first = sl.compute((1, 32), lambda t, j: X[j], name="first")
+    long = sl.compute((4, 32), lambda t, j: sl.sum(h[t - 1, k] * W[j, k], axis=k), name="long")
+    short = sl.compute((4, 16), lambda t, j: sl.sum(h[t - 1, m] * W[j, m], axis=m), name="short")
+    step = sl.compute((4, 32), lambda t, j: sl.tanh(long[t, j] + short[t, j % 16]), name="step")
     y = sl.scan(first, step, h, name="y")
-    assert packed_for_scans([y], [W], AVX512) == (y,)
+    given, (x,) = _arrays([W]), _arrays([X]).values()
+    net = sl.network(y, given, target=AVX512)
+    assert {a.shape for a in net.weights.values()} == {(1, 32, 32), (1, 16, 16)}
+    want = sl.reference(y)
+    arrays = {"X": x, "W": given[W]}
+    np.testing.assert_allclose(
+        net(x), want(*(arrays[t.name] for t in want.inputs)), rtol=1e-5, atol=1e-6
+    )

@@ -97,6 +97,25 @@ def test_calls_at_once(module: ModuleType) -> None:
             done.result()
 
 
+def test_memory_that_there_is_not(tmp_path: Path) -> None:
+    """What the kernel raises on a thread of the team reaches the caller."""
+    path = tmp_path / "large_kernel.py"
+    text = TEXT[: TEXT.index("    @njit(parallel=True")].replace("load,", "heap_array, load,") + """
+    @njit(parallel=True, **OPTIONS)
+    def large_kernel(A, steps, n):
+        B = heap_array(n, float32)
+        for t in range(steps):
+            for i in prange(4):
+                moved(int64(i), A, B, 4)
+    """
+    path.write_text(dedent(text), encoding="utf-8")
+    kernel = load_kernel(path, "large_kernel").large_kernel
+    a = np.ones(4, "float32")
+    kernel(a, 3, 4)
+    with pytest.raises(MemoryError, match="no memory for the arrays of a kernel"):
+        kernel(a, 3, 1 << 55)
+
+
 def test_machine_code_from_the_disk(module: ModuleType) -> None:
     _check(module, 10, 3)
     del sys.modules[module.__name__]

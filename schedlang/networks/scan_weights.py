@@ -20,8 +20,10 @@ from schedlang.compute.extraction import extracted
 from schedlang.compute.graph import operations, step_operations
 from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
-from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder, rewrite
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
 from schedlang.language.construct import const
 from schedlang.networks.ahead import in_order, known_tensors
 from schedlang.networks.prepare import MOST_GROWTH
@@ -89,7 +91,7 @@ def _packed(
     last = next((a for a in reversed(op.axis[1:]) if a.extent != 1), op.axis[-1])
     swap: dict[Tensor, tuple[Tensor, tuple[Expr, ...]]] = {}
     found = list(reads(op.roots))
-    for read in found:
+    for read in reads(op.body):
         once = sum(r.tensor is read.tensor for r in found) == 1
         axes = _axes(read, op, last) if once and read.tensor in known else None
         if axes is None:
@@ -115,15 +117,21 @@ def _axes(read: Read, op: ComputeOp, last: Axis) -> list[Axis] | None:
     """Return the other axes that a read depends on, those of the result first.
 
     Returns ``None`` for a read that is not to be packed: one that changes in each step of the scan,
-    or not along ``last``, or not along the sum, or that depends on sizes or on elements.
+    or not along ``last``, or not along the sum, that depends on sizes or on elements, or that only
+    conditions keep in bounds.
     """
     inside = set(postorder(read.indices))
     time, own = op.axis[0], [a for a in (*op.axis, *op.reduce_axis) if a in inside]
     if time in own or last not in own or not any(a in op.reduce_axis for a in own):
         return None
-    if any(isinstance(node, Read) for node in inside) or not all(map(_is_counted, own)):
+    if any(isinstance(node, (Read, Var)) for node in inside) or not all(map(_is_counted, own)):
         return None
-    if any(isinstance(node, Axis) and node not in own for node in inside):
+    # the copy is made without the conditions around the read
+    ranges, shape = Ranges(), read.tensor.shape
+    indices = [to_lin(index) for index in read.indices]
+    if not all(
+        ranges.nonneg(i) and ranges.nonneg(to_lin(n) - 1 - i) for i, n in zip(indices, shape)
+    ):
         return None
     others = [a for a in own if a is not last]
     # a copy is of the size of the weight, or smaller
@@ -153,7 +161,8 @@ def _panels(
     """Return the stage of a packed weight: panels along ``last``, the other ``axes``, lanes."""
     count = int(last.extent)
     outer, inner = Axis("panel", -(-count // panel)), Axis("lane", panel)
-    own = [Axis(a.name, a.extent) for a in axes]
+    # names of their own, so that equal texts are equal reads
+    own = [Axis(f"{a.name}_{n}", a.extent) for n, a in enumerate(axes)]
     places: dict[Expr, Expr] = {**dict(zip(axes, own)), last: outer * panel + inner}
 
     def placed(node: Expr) -> Expr | None:
@@ -162,7 +171,7 @@ def _panels(
     value: Expr = Read(read.tensor, tuple(rewrite(i, placed) for i in read.indices), read.dtype)
     if count % panel:
         value = math.if_then_else(outer * panel + inner < count, value, const(0, read.dtype))
-    key = read.tensor, repr((value, own, panel))
+    key = read.tensor, f"{value} over {[a.extent for a in (outer, *own, inner)]}"
     if key not in made:
         name = f"{names.get(read.tensor, read.tensor.name)}_packed"
         made[key] = defined(name, (outer, *own, inner), value)

@@ -25,7 +25,13 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.ufunc.parallel import _launch_threads
 
-from schedlang.runtime.numba_team import call_iteration, emit_member, emit_team, team_for
+from schedlang.runtime.numba_team import (
+    call_iteration,
+    emit_member,
+    emit_raise,
+    emit_team,
+    team_for,
+)
 
 BYTE_PTR = ir.IntType(8).as_pointer()
 I64 = ir.IntType(64)
@@ -177,7 +183,8 @@ def as_team(typingctx: Any, function: Any, *args: Any) -> Any:
         context.active_code_library.add_linking_library(compiled.library)
         start_threads()
         threads = _call(builder, "get_num_threads", I64)
-        shared = cgutils.make_anonymous_struct(builder, [emit_team(builder, threads), values[1]])
+        words = emit_team(builder, threads)
+        shared = cgutils.make_anonymous_struct(builder, [words, values[1]])
         data = cgutils.alloca_once_value(builder, shared)
 
         def member(inside: ir.IRBuilder, held: ir.Value, number: ir.Value) -> None:
@@ -192,6 +199,7 @@ def as_team(typingctx: Any, function: Any, *args: Any) -> Any:
         _call(builder, "set_parallel_chunksize", ir.VoidType(), I64(0))
         _launch(builder, task, threads, builder.bitcast(data, BYTE_PTR))
         _call(builder, "set_parallel_chunksize", ir.VoidType(), chunk)
+        emit_raise(context, builder, words)
         return context.get_dummy_value()
 
     return types.void(function, types.StarArgTuple(plain)), codegen

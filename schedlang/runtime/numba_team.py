@@ -28,9 +28,10 @@ I64_PTR = I64.as_pointer()
 TASK_TYPE = ir.FunctionType(ir.VoidType(), [I64, I64, BYTE_PTR])
 # words of a cache line, which no two threads should write at once
 LINE = 8
-# the places of words: whether the kernel has a thread, and whether it is done; the number of the
-# loop; the loop itself; its finished pieces; then a line for each thread, its ticket
-TAKEN, OVER, LOOP = 0, LINE, 2 * LINE
+# the places of words: whether the kernel has a thread, whether it failed, and whether it is done;
+# the number of the loop; the loop itself; its finished pieces; then a line for each thread, its
+# ticket
+TAKEN, FAILED, OVER, LOOP = 0, 1, LINE, 2 * LINE
 JOB = 3 * LINE
 THREADS, TASK, DATA, COUNT, SIZE = JOB, JOB + 1, JOB + 2, JOB + 3, JOB + 4
 DONE, TICKETS = 4 * LINE, 5 * LINE
@@ -278,17 +279,26 @@ def emit_member(
     ``arguments``.
     """
     word = builder.inttoptr(team, I64_PTR)
-    found = builder.cmpxchg(word, I64(0), I64(1), "acq_rel", "acquire")
+    taken, failed, over = (builder.gep(word, [I64(at)]) for at in (TAKEN, FAILED, OVER))
+    found = builder.cmpxchg(taken, I64(0), I64(1), "acq_rel", "acquire")
     with builder.if_else(builder.extract_value(found, 1)) as (first, later):
         with first:
             callee = context.declare_function(builder.module, compiled.fndesc)
-            context.call_conv.call_function(
+            status, _ = context.call_conv.call_function(
                 builder, callee, types.void, compiled.signature.args, [team, number, *arguments]
             )  # fmt: skip
-            over = builder.gep(word, [I64(OVER)])
+            builder.store(builder.zext(status.is_error, I64), failed)
             builder.store_atomic(I64(1), over, "release", 8)
         with later:
             _emit_call(context, builder, help_team, [team, number])
+
+
+def emit_raise(context: Any, builder: ir.IRBuilder, team: ir.Value) -> None:
+    """Emit what raises the error of a team's kernel: it can only lack memory for its arrays."""
+    failed = builder.load(builder.gep(builder.inttoptr(team, I64_PTR), [I64(FAILED)]))
+    with builder.if_then(builder.icmp_signed("!=", failed, I64(0)), likely=False):
+        why = "no memory for the arrays of a kernel"
+        context.call_conv.return_user_exc(builder, MemoryError, (why,))
 
 
 def _emit_call(
@@ -310,4 +320,4 @@ def emit_team(builder: ir.IRBuilder, threads: ir.Value) -> ir.Value:
     return builder.ptrtoint(team, I64)
 
 
-__all__ = ["call_iteration", "emit_member", "emit_team", "team_for"]
+__all__ = ["call_iteration", "emit_member", "emit_raise", "emit_team", "team_for"]
