@@ -16,9 +16,9 @@ from math import prod, sqrt
 from schedlang.autotune.costs.averages import averaged
 from schedlang.autotune.costs.estimate import (
     CYCLE,
-    LAUNCH,
     costs,
     joined,
+    launching,
     parallel_loop,
     slowest_share,
 )
@@ -61,7 +61,7 @@ def predicted(nest: Nest, target: Target, threads: int) -> Prediction:
         compute = cost.compute + START * _starts(cost.loops)
         cycles += joined(compute * share, sum(caches) * share + memory * shared)
         waiting += memory * shared
-    cycles += sum(LAUNCH * times for _, times in launches)
+    cycles += sum(launching(times) for _, times in launches)
     return Prediction(cycles * CYCLE, waiting * CYCLE)
 
 

@@ -11,6 +11,7 @@ from schedlang.networks.layouts import blocked_layouts
 from schedlang.networks.model import Options, Recipe
 from schedlang.networks.partition import Partition, partition
 from schedlang.networks.prepare import Prepared, prepare
+from schedlang.networks.scan_weights import packed_for_scans
 from schedlang.networks.winograd import with_winograd
 from schedlang.target import Target
 
@@ -30,6 +31,7 @@ def divided(
     ) -> tuple[Tensor, ...]:  # fmt: skip
         if options.layouts and on_cpu:
             outputs = blocked_layouts(outputs, weights, target).outputs
+            outputs = packed_for_scans(outputs, weights, target)
         if options.winograd and on_cpu:
             outputs = with_winograd(outputs, weights).outputs
         return outputs

@@ -35,9 +35,10 @@ def network(
     What depends on the weights alone is computed once, ahead, and with ``fold`` the scales of batch
     norms go into them (:func:`~schedlang.networks.prepare.prepare`). For a CPU, ``layouts`` puts
     channels into blocks of a vector where that gains
-    (:func:`~schedlang.networks.layouts.blocked_layouts`), and ``winograd`` computes convolutions of
-    3 by 3 with fewer products where that is faster, with other rounding
-    (:func:`~schedlang.networks.winograd.with_winograd`). The stages are divided into
+    (:func:`~schedlang.networks.layouts.blocked_layouts`) and the weights of recurrent layers into
+    the order of their steps (:func:`~schedlang.networks.scan_weights.packed_for_scans`), and
+    ``winograd`` computes convolutions of 3 by 3 with fewer products where that is faster, with
+    other rounding (:func:`~schedlang.networks.winograd.with_winograd`). The stages are divided into
     parts, each of which becomes a kernel; ``cut`` and ``fuse`` override how
     (:func:`~schedlang.networks.partition.partition`). Parts that are equal but for names share a
     schedule and a kernel. For ``target="cuda"``, a call launches kernels on the GPU of its arrays;

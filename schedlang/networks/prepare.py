@@ -24,6 +24,8 @@ from schedlang.state.initial import stage_names
 
 # beyond so many operations a kernel, which takes seconds to compile, is faster than NumPy
 MOST_FLOPS = 2**28
+# the most that a copy of weights is larger than these, as one filled up with zeros
+MOST_GROWTH = 2
 Rewrite = Callable[["tuple[Tensor, ...]", Collection[Tensor]], "tuple[Tensor, ...]"]
 
 
@@ -91,8 +93,9 @@ def prepare(
 
     ``outputs`` is a tensor or a list of them, and ``params`` has an array for each placeholder that
     is a weight. The largest stages that depend on weights and constants alone become weights
-    themselves. A stage that only copies its elements into a larger array stays, and so does one
-    with symbolic sizes or scalar arguments. A scan is computed ahead as a whole or not at all.
+    themselves. A stage that only copies its elements into an array of more than twice their size
+    stays, and so does one with symbolic sizes or scalar arguments. A scan is computed ahead as a
+    whole or not at all.
 
     ``rewrite`` is called with the outputs, after folding, and the weights, and returns outputs that
     compute the same, such as those of :func:`~schedlang.networks.layouts.blocked_layouts`.
@@ -167,11 +170,11 @@ def _frontier(
 
 
 def _only_grows(op: Operation) -> bool:
-    """Return whether a known stage only copies its elements into a larger array."""
+    """Return whether a known stage only copies its elements into a much larger array."""
     if not isinstance(op, ComputeOp) or kind_of(op) != COPY or of_point(op):
         return False
     read = sum(prod(int(n) for n in t.shape) for t in op.input_tensors)
-    return prod(int(n) for n in op.shape) > read
+    return prod(int(n) for n in op.shape) > MOST_GROWTH * read
 
 
 __all__ = ["MOST_FLOPS", "Prepared", "prepare"]

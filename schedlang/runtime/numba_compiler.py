@@ -233,11 +233,20 @@ def _compiled_by(compiler: type[KernelCompiler], function: Any, module: ModuleTy
     if options.pop("parallel", False):
         launching = without_prange(python, module)
         options["parallel"] = launching is None
-        python = launching or python
+        if launching is not None:
+            python, by_team = launching.function, launching.by_team
+            if by_team is not None:
+                part = {**options, "pipeline_class": PartCompiler}
+                setattr(module, by_team.__name__, _jitted(by_team, part))
+    return _jitted(python, options, cache=compiler is KernelCompiler)
+
+
+def _jitted(python: Any, options: dict[str, Any], cache: bool = False) -> Any:
+    """Return a function of Python, compiled by numba with ``options``."""
     # set, since numba takes over what is not set from the caller's options
     options["_nrt"] = options.get("parallel", False) or ALLOCATING in python.__code__.co_names
     made = jit(**options)(python)
-    if compiler is KernelCompiler:
+    if cache:
         made._cache = KernelCache(python)
     return made
 

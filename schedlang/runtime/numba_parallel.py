@@ -5,11 +5,16 @@ that the loop calls: it takes most of the time of compiling a parallel kernel. T
 an emitted file have one form, ``for i in prange(n): f(int64(i), A, B)``. Here each becomes a call
 of the threads that numba has started, by the scheduler of numba's pass, so that it runs as fast.
 Source of the calls: numba/parfors/parfor_lowering.py and numba/np/ufunc/parallel.py.
+
+A function with parallel loops inside of another loop starts the threads once, as a team
+(:mod:`.numba_team`).
 """
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -20,11 +25,33 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.ufunc.parallel import _launch_threads
 
+from schedlang.runtime.numba_team import (
+    call_iteration,
+    emit_member,
+    emit_raise,
+    emit_team,
+    team_for,
+)
+
 BYTE_PTR = ir.IntType(8).as_pointer()
 I64 = ir.IntType(64)
 I64_PTR = I64.as_pointer()
-# the name of the intrinsic in an emitted file, whose own names do not start so
-NAME = "__parallel_for"
+# the names of the intrinsics, and of what a team runs, in an emitted file, whose own names do not
+# start so
+NAME, TEAM, TEAM_FOR, RUN_BY = "__parallel_for", "__as_team", "__team_for", "__by_team_"
+# the parameters of what a team runs, before its own: the team, and the number of the thread
+MEMBER = ("__team", "__thread")
+
+
+@dataclass(frozen=True)
+class Launching:
+    """A function of an emitted file that launches its parallel loops itself.
+
+    ``by_team`` is what a team runs, to be compiled under its name before ``function`` is.
+    """
+
+    function: FunctionType
+    by_team: FunctionType | None = None
 
 
 def start_threads() -> None:
@@ -32,7 +59,7 @@ def start_threads() -> None:
     _launch_threads()
 
 
-def without_prange(function: FunctionType, module: ModuleType) -> FunctionType | None:
+def without_prange(function: FunctionType, module: ModuleType) -> Launching | None:
     """Return a function of an emitted file with its parallel loops as calls of an intrinsic.
 
     Return ``None`` if one of its parallel loops is more than a call.
@@ -40,22 +67,62 @@ def without_prange(function: FunctionType, module: ModuleType) -> FunctionType |
     path = Path(function.__code__.co_filename)
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
     found = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == function.__name__]
-    changed = _Loops().visit(found[-1])
+    definition = found[-1]
+    closely = any(map(_has_loops_inside, definition.body))
+    changed = _Loops((TEAM_FOR, *MEMBER) if closely else (NAME,)).visit(definition)
     if any(isinstance(n, ast.Name) and n.id == "prange" for n in ast.walk(changed)):
         return None
-    changed.decorator_list = []
-    tree.body = [changed]
     names = vars(module)
-    names[NAME] = parallel_for
+    names |= {NAME: parallel_for, TEAM: as_team, TEAM_FOR: team_for}
+    if not closely:
+        return Launching(_defined(changed, tree, path, names))
+    parameters = [a.arg for a in changed.args.args]
+    changed.name = f"{RUN_BY}{function.__name__}"
+    call = ast.Call(_name(TEAM), [_name(changed.name), *map(_name, parameters)], [])
+    launching = ast.FunctionDef(function.__name__, _parameters(parameters), [ast.Expr(call)], [])
+    ast.copy_location(launching, definition)
+    changed.args = _parameters([*MEMBER, *parameters])
+    by_team = _defined(changed, tree, path, names)
+    return Launching(_defined(launching, tree, path, names), by_team)
+
+
+def _defined(
+    definition: ast.FunctionDef, tree: ast.Module, path: Path, names: dict[str, Any]
+) -> FunctionType:  # fmt: skip
+    """Return the function that a definition in a file makes."""
+    definition.decorator_list = []
+    tree.body = [definition]
     made: dict[str, Any] = {}
     exec(compile(ast.fix_missing_locations(tree), str(path), "exec"), names, made)
-    result = made[function.__name__]
+    result = made[definition.name]
     assert isinstance(result, FunctionType)
     return result
 
 
+def _parameters(names: list[str]) -> ast.arguments:
+    return ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
+
+
+def _name(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _has_loops_inside(stmt: ast.stmt) -> bool:
+    """Return whether a statement is, or holds, a serial loop with a parallel one inside."""
+    serial = (
+        n for n in ast.walk(stmt) if isinstance(n, ast.For) and not _is_call(n.iter, "prange")
+    )
+    return any(_is_call(n, "prange") for loop in serial for n in ast.walk(loop))
+
+
 class _Loops(ast.NodeTransformer):
-    """Makes a call of the intrinsic of each parallel loop whose body is one call."""
+    """Makes a call of an intrinsic of each parallel loop whose body is one call.
+
+    ``launch`` has the names of the intrinsic and of its first arguments.
+    """
+
+    def __init__(self, launch: tuple[str, ...]) -> None:
+        self.launch = launch
 
     def visit_For(self, node: ast.For) -> ast.AST:  # noqa: N802
         call = node.body[0].value if isinstance(node.body[0], ast.Expr) else None
@@ -67,7 +134,8 @@ class _Loops(ast.NodeTransformer):
         stop, step = node.iter.args[0], ast.Constant(1)
         if len(node.iter.args) == 3:
             _, stop, step = node.iter.args  # type: ignore[assignment]
-        launch = ast.Call(ast.Name(NAME, ast.Load()), [call.func, stop, step, *call.args[1:]], [])
+        intrinsic, *first = map(_name, self.launch)
+        launch = ast.Call(intrinsic, [*first, call.func, stop, step, *call.args[1:]], [])
         return ast.copy_location(ast.Expr(launch), node)
 
 
@@ -89,7 +157,11 @@ def parallel_for(typingctx: Any, function: Any, stop: Any, step: Any, *args: Any
         _, stop, step, given = values
         shared = cgutils.make_anonymous_struct(builder, [step, given])
         data = cgutils.alloca_once_value(builder, shared)
-        task = _task(context, builder.module, compiled, shared.type)
+
+        def iteration(inside: ir.IRBuilder, held: ir.Value, index: ir.Value) -> None:
+            call_iteration(context, inside, compiled, held, index)
+
+        task = _task(builder.module, compiled, shared.type, iteration)
         # the step is a positive literal
         count = builder.sdiv(builder.add(stop, builder.sub(step, I64(1))), step)
         with builder.if_then(builder.icmp_signed(">", count, I64(0))):
@@ -100,11 +172,48 @@ def parallel_for(typingctx: Any, function: Any, stop: Any, step: Any, *args: Any
     return types.void(function, types.int64, types.int64, star), codegen
 
 
-def _task(context: Any, module: ir.Module, compiled: Any, shared: ir.Type) -> ir.Function:
-    """Return what a thread runs: calls of a compiled function for ranges of iterations.
+@intrinsic
+def as_team(typingctx: Any, function: Any, *args: Any) -> Any:
+    """Call ``function(team, thread, *args)`` on one thread, with all others as its team."""
+    plain = tuple(types.unliteral(a) for a in args)
+    called = function.get_call_type(typingctx, (types.int64, types.int64, *plain), {})
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
+        compiled = function.dispatcher.overloads[called.args]
+        context.active_code_library.add_linking_library(compiled.library)
+        start_threads()
+        threads = _call(builder, "get_num_threads", I64)
+        words = emit_team(builder, threads)
+        shared = cgutils.make_anonymous_struct(builder, [words, values[1]])
+        data = cgutils.alloca_once_value(builder, shared)
+
+        def member(inside: ir.IRBuilder, held: ir.Value, number: ir.Value) -> None:
+            team, given = (inside.extract_value(held, k) for k in range(2))
+            count = len(compiled.signature.args) - 2
+            arguments = [inside.extract_value(given, k) for k in range(count)]
+            emit_member(context, inside, compiled, team, number, arguments)
+
+        task = _task(builder.module, compiled, shared.type, member)
+        # a range for each thread, whatever numba's user asked for
+        chunk = _call(builder, "get_parallel_chunksize", I64)
+        _call(builder, "set_parallel_chunksize", ir.VoidType(), I64(0))
+        _launch(builder, task, threads, builder.bitcast(data, BYTE_PTR))
+        _call(builder, "set_parallel_chunksize", ir.VoidType(), chunk)
+        emit_raise(context, builder, words)
+        return context.get_dummy_value()
+
+    return types.void(function, types.StarArgTuple(plain)), codegen
+
+
+def _task(
+    module: ir.Module, compiled: Any, shared: ir.Type,
+    each: Callable[[ir.IRBuilder, ir.Value, ir.Value], None],
+) -> ir.Function:  # fmt: skip
+    """Return what a thread runs for ranges of iterations.
 
     Its parameters are those of a generalized ufunc's loop. The first array holds the ranges, their
-    ends included, and the data are ``shared``: the step and the arguments.
+    ends included, and the data are ``shared``. ``each`` emits an iteration, given the data and its
+    number; ``compiled`` is the function that it calls.
     """
     kind = ir.FunctionType(ir.VoidType(), [BYTE_PTR.as_pointer(), I64_PTR, I64_PTR, BYTE_PTR])
     name = f"__gufunc__.{compiled.fndesc.llvm_func_name}"
@@ -114,20 +223,13 @@ def _task(context: Any, module: ir.Module, compiled: Any, shared: ir.Type) -> ir
     arrays, dimensions, steps, data = task.args
     ranges, apart = builder.load(arrays), builder.load(steps)
     held = builder.load(builder.bitcast(data, shared.as_pointer()))
-    step, given = builder.extract_value(held, 0), builder.extract_value(held, 1)
-    arguments = [builder.extract_value(given, k) for k in range(len(compiled.signature.args) - 1)]
-    callee = context.declare_function(module, compiled.fndesc)
-    with cgutils.for_range(builder, builder.load(dimensions)) as each:
-        here = builder.gep(ranges, [builder.mul(each.index, apart)])
+    with cgutils.for_range(builder, builder.load(dimensions)) as part:
+        here = builder.gep(ranges, [builder.mul(part.index, apart)])
         ends = builder.bitcast(here, I64_PTR)
         first, last = builder.load(ends), builder.load(builder.gep(ends, [I64(1)]))
         stop = builder.add(last, I64(1))
         with cgutils.for_range_slice(builder, first, stop, I64(1), I64) as (index, _):
-            # the function of a parallel loop raises nothing, so its status says nothing
-            context.call_conv.call_function(
-                builder, callee, types.void, compiled.signature.args,
-                [builder.mul(index, step), *arguments],
-            )  # fmt: skip
+            each(builder, held, index)
     builder.ret_void()
     return task
 
@@ -136,8 +238,7 @@ def _launch(builder: ir.IRBuilder, task: ir.Function, count: ir.Value, data: ir.
     """Emit the call of ``task`` for all iterations, in the ranges that numba would make."""
 
     def call(name: str, result: ir.Type, *args: ir.Value) -> ir.Value:
-        kind = ir.FunctionType(result, [a.type for a in args])
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
+        return _call(builder, name, result, *args)
 
     def stored(*values: ir.Value) -> ir.Value:
         cell = cgutils.alloca_once(builder, I64, size=len(values))
@@ -160,4 +261,12 @@ def _launch(builder: ir.IRBuilder, task: ir.Function, count: ir.Value, data: ir.
     call("deallocate_sched", ir.VoidType(), plan)
 
 
-__all__ = ["NAME", "parallel_for", "start_threads", "without_prange"]
+def _call(builder: ir.IRBuilder, name: str, result: ir.Type, *args: ir.Value) -> ir.Value:
+    """Emit a call of a function of numba's threads."""
+    kind = ir.FunctionType(result, [a.type for a in args])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
+
+
+__all__ = [
+    "NAME", "Launching", "as_team", "parallel_for", "start_threads", "without_prange",
+]  # fmt: skip

@@ -30,8 +30,9 @@ LATENCY = 4
 RATES = (32.0, 16.0, 8.0)
 # the assumed value of a symbolic size
 SYMBOLIC = 256
-# cycles to start a parallel loop, and the seconds of a cycle
-LAUNCH, CYCLE = 6000.0, 3e-10
+# cycles to start a parallel loop, and to start it again soon, when threads still wait for work (see
+# runtime/numba_team.py); the seconds of a cycle
+LAUNCH, AGAIN, CYCLE = 6000.0, 3500.0, 3e-10
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,13 @@ def estimate(
             launches.add(outer)
         cycles += own
         work += cost.flops
-    total = cycles + sum(LAUNCH * times for _, times in launches)
+    total = cycles + sum(launching(times) for _, times in launches)
     return Estimate(total * CYCLE, work)
+
+
+def launching(times: int) -> float:
+    """Return the cycles of starting a parallel loop ``times`` times, one soon after the other."""
+    return LAUNCH + AGAIN * (times - 1)
 
 
 def parallel_loop(loops: Sequence[For]) -> tuple[For, int] | None:
@@ -310,6 +316,6 @@ def _extent(loop: For) -> int:
 
 
 __all__ = [
-    "CYCLE", "LAUNCH", "Cost", "Estimate", "costs", "estimate", "joined", "parallel_loop",
-    "slowest_share", "work_of",
+    "AGAIN", "CYCLE", "LAUNCH", "Cost", "Estimate", "costs", "estimate", "joined", "launching",
+    "parallel_loop", "slowest_share", "work_of",
 ]  # fmt: skip

@@ -32,7 +32,7 @@ class Group:
     ``outputs`` compute what other groups read, or results of the whole computation. What the group
     reads of others are placeholders. Stages are named as in the whole computation, so that the
     decisions for both have the same names. ``heads`` are the names of the stages with loops of
-    their own, ``cut`` those of them that other groups read.
+    their own, of a scan those that are products, ``cut`` those of them that other groups read.
     """
 
     outputs: tuple[Tensor, ...]
@@ -50,7 +50,11 @@ def groups(problem: Problem) -> list[Group]:
     flow = Dataflow(problem, s.state)
     scans = any(isinstance(stage.op, ScanOp) for stage in s.state.stages.values())
     names = {t: flow.stage(t).name for t in flow.stages}
-    if scans or (len(flow.stages) <= MOST_STAGES and _products(flow.stages, flow) < 2):
+    if scans:
+        # beside the products of its steps, the other stages of a scan are little work
+        sums = tuple(names[t] for t in flow.stages if flow.stage(t).is_reduction)
+        return [Group(problem.outputs, sums or tuple(names.values()))]
+    if len(flow.stages) <= MOST_STAGES and _products(flow.stages, flow) < 2:
         return [Group(problem.outputs, tuple(names.values()))]
     # inlined in any case: knobs that only have first options inline nothing else
     flow = flow.then(s, inline(s, flow, Knobs()))

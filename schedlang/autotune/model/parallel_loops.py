@@ -8,6 +8,7 @@ from schedlang.autotune.costs.estimate import (
     LAUNCH,
     costs,
     joined,
+    launching,
     parallel_loop,
     slowest_share,
 )
@@ -17,8 +18,8 @@ from schedlang.schedule import trace
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
-# threads must save so many times what their start costs, about 60 microseconds: a machine that
-# has other work starts one of them some milliseconds late
+# threads must save so many times what their first start costs, about 60 microseconds: a machine
+# that has other work starts one of them some milliseconds late
 MARGIN = 32.0
 
 
@@ -46,7 +47,10 @@ def _useless(nest: Nest, target: Target, threads: int) -> set[str]:
         alone = joined(cost.compute, sum(cost.traffic))
         saved[loop.stage] += alone * (1 - slowest_share(loop, threads))
         starts[loop.stage][loop.axis] = times
-    least = {stage: MARGIN * LAUNCH * sum(times.values()) for stage, times in starts.items()}
+    least = {
+        stage: sum((MARGIN - 1) * LAUNCH + launching(n) for n in times.values())
+        for stage, times in starts.items()
+    }
     return {stage for stage, gain in saved.items() if gain <= least[stage]}
 
 

@@ -101,13 +101,14 @@ def _streamed(stage: StageFacts, lane: Lane) -> Sequence[Access]:
     """Return the reads of operands that are worth streaming, in order and once.
 
     If a tile has rows, these are the reads that its rows share. Otherwise they are all reads that
-    are contiguous along the lanes.
+    are contiguous along the lanes, but for panels: a tile reads each panel in order by itself.
     """
     if row_axes(stage, lane.at):
         return lane.packable
     axis = stage.op.axis[lane.at]
     lanes = min(stage.width, *stage.extents([axis]))
-    return [read for read in stage.reads if read.contiguous(axis, lanes)]
+    whole = (read for read in stage.reads if read.own_dimension(axis) is not None)
+    return [read for read in whole if read.contiguous(axis, lanes)]
 
 
 def applies(stage: StageFacts, others: Applicable) -> bool:

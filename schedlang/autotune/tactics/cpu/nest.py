@@ -128,7 +128,8 @@ def in_threads(
     useful = [n for n in enough if n == enough[0] or counts[n - 2] < 16 * threads]
     # a short stage, or one time step of a scan, may be too little work to start threads for
     if useful and (work < LEAST_STEPS or stage.time_axes):
-        useful = [0, *useful]
+        steps = max(1, math.prod(stage.extents(stage.op.axis[: stage.time_axes])))
+        useful = [*useful, 0] if work // steps >= LEAST_STEPS else [0, *useful]
     many = knobs.choice(f"{stage.name}.parallel", useful) if useful else 0
     if not many:
         return [Level(loop.axis, (loop.along,), loop.extent) for loop in loops]

@@ -16,7 +16,8 @@ from schedlang.diagnostics.tiles import registers
 from schedlang.expr.nodes import Axis
 from schedlang.index.simplify import to_lin
 
-MOST_VECTORS = 4
+# the most vectors along the lanes: of a tile with rows, and of one without
+MOST_VECTORS, MOST_ALONE = 4, 8
 # the fewest tiles along an axis whose last tile may be smaller: that one needs a copy of the code
 LEAST_TILES = 16
 # of a tile that is stored transposed: the most vectors, as each lane is compiled, and the fewest
@@ -255,10 +256,11 @@ def _fitting(
         operands = min(_held(known, lanes, order) for order in permutations(counts.items()))
         return lanes * prod(counts.values()) + operands <= stage.problem.target.vector_registers
 
-    most = max(1, min(MOST_VECTORS, -(-length // width)))
-    whole = [v for v in range(1, most + 1) if length % (v * width) == 0]
+    most = max(1, min(MOST_VECTORS if rows else MOST_ALONE, -(-length // width)))
+    some = [v for v in range(1, most + 1) if _in_panels(stage, lane, v)]
+    whole = [v for v in some if length % (v * width) == 0]
     found = []
-    for vectors in whole or range(1, most + 1):
+    for vectors in whole or some:
         # cutting rows as well as lanes makes four copies of the code: only for long axes
         cut = short or bool(whole) or length >= LEAST_TILES * vectors * width
         taken = registers(min(vectors * width, length), width)
@@ -277,6 +279,18 @@ def _fitting(
                     continue
                 found.append(Tile(vectors, tuple(rows_.items())))
     return found
+
+
+def _in_panels(stage: StageFacts, lane: Lane, vectors: int) -> bool:
+    """Return whether the operands of so many vectors are contiguous where those of one are.
+
+    They are not if the vectors are of two panels of an operand that is packed.
+    """
+    axis, width = stage.op.axis[lane.at], stage.width
+    return vectors == 1 or all(
+        read.contiguous(axis, vectors * width)
+        for read in stage.reads if read.contiguous(axis, min(width, stage.lengths[lane.at]))
+    )  # fmt: skip
 
 
 def choose_tile(stage: StageFacts, shapes: Sequence[Tile], knobs: Knobs) -> Tile:
