@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Optional, Union
 
-from schedlang.compute.tensor import Tensor
+from schedlang.compute.read import reads
+from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.networks.dataflow import (
     COPY,
     ELEMENTWISE,
@@ -28,6 +29,8 @@ from schedlang.networks.dataflow import (
 
 # the most stages of a part, without those that only move elements
 MOST_STAGES = 32
+# the most columns of a product that goes with the softmax of its rows: one tile of sums has them
+MOST_COLUMNS = 128
 # what a node reads: another node, or an input
 Source = Union[Node, Tensor]
 
@@ -195,9 +198,10 @@ class _Parts:
         It is the last one that the node reads. Elementwise parts after it do not count, if only
         this node and the part read them, and if they do not wait for the part.
         """
-        if node.kind == PRODUCT:
-            return None, []
         parts = self._read_by(node)
+        if node.kind == PRODUCT:
+            rows = bool(parts) and parts[-1].kind == REDUCTION
+            return (parts[-1] if rows and self._joins(node, parts[-1], ()) else None), []
         main = next((p for p in reversed(parts) if p.kind not in (COPY, ELEMENTWISE)), None)
         if main is not None and main is not parts[-1]:
             later = [part for part in parts if part.number > main.number]
@@ -312,9 +316,38 @@ def _fits(
             # element by element, or the last part of it
             return node.results == main.results or kind != PRODUCT
         return kind == REDUCTION and _same_rows(nodes, sources, node, sketch)
+    if kind == REDUCTION and node.kind == PRODUCT:
+        return any(_weighs(node, rows) for rows in nodes if rows.results == main.evaluations)
+    if kind == PRODUCT and node.kind == REDUCTION:
+        # the sums of the same rows as those of its weights
+        return any(other.kind == REDUCTION and _as_many(other, node) for other in nodes)
     if kind == REDUCTION and node.kind == REDUCTION:
-        return (node.results, node.evaluations) == (main.results, main.evaluations)
+        return _as_many(main, node)
     return False
+
+
+def _weighs(node: Node, rows: Node) -> bool:
+    """Return whether a product sums few columns, each with the weights of whole rows of ``rows``.
+
+    So a block of rows of weights, as those of a softmax in attention, is computed where it is used.
+    """
+    op = node.ops[0]
+    if not rows.is_map or not isinstance(op, ComputeOp):
+        return False
+    found = [read for read in reads(op.roots) if read.tensor in rows.outputs]
+    axes = [axis for read in found for axis in read.indices]
+    own = {*op.axis, *op.reduce_axis}
+    plain = len(found) == 1 and len(set(axes)) == len(axes) and all(a in own for a in axes)
+    return (
+        plain and axes[-1] in op.reduce_axis
+        and sum(axis in op.reduce_axis for axis in axes) == len(op.reduce_axis) == 1
+        and node.evaluations <= MOST_COLUMNS * rows.results
+    )  # fmt: skip
+
+
+def _as_many(a: Node, b: Node) -> bool:
+    """Return whether two reductions have as many results and evaluations."""
+    return (a.results, a.evaluations) == (b.results, b.evaluations)
 
 
 def _same_rows(

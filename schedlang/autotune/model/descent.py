@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from schedlang.autotune.knobs import Decisions, Rejected
-from schedlang.autotune.model.moves import STRUCTURE, in_order, kind_of, others
+from schedlang.autotune.model.moves import STRUCTURE, in_order, kind_of, others, start_inside
 from schedlang.autotune.model.pressure import spill_factor
 from schedlang.autotune.space import Candidate, Space
 from schedlang.target import Target
@@ -19,13 +19,16 @@ LEAST_GAIN = 1e-3
 MOST_DRAWS = 8
 # how many structures are refined, each with this part of the evaluations
 REFINED, PART = 2, 0.3
+# the rows of a block that goes through several stages
+ROWS = 4
 
 
 def descend(space: Space, evaluations: int, given: Decisions | None = None) -> Candidate | None:
     """Return the candidate of the least estimate that ``evaluations`` draws of ``space`` find.
 
-    The first candidate has the decisions ``given`` and those that ``space.pick`` makes. Each change
-    of its structure, such as another tactic, is tried. The best two structures are refined, and
+    The first candidate has the decisions ``given`` and those that ``space.pick`` makes. If stages
+    of it may be computed in the loops of others, the second one computes them there. Each change of
+    the structure of the better one, such as another tactic, is tried. The best two structures are refined, and
     then the better one until the evaluations are used up or nothing gains. The result depends on no
     clock: the same space gives the same candidate. It is ``None`` if all are rejected.
     """
@@ -33,7 +36,9 @@ def descend(space: Space, evaluations: int, given: Decisions | None = None) -> C
     first = draws.first(given or {})
     if first is None:
         return None
-    found = sorted([first, *draws.structures(first)], key=lambda c: c.estimate.seconds)[:REFINED]
+    found = [first, *draws.inside(first)]
+    first = min(found, key=lambda c: c.estimate.seconds)
+    found = sorted([*found, *draws.structures(first)], key=lambda c: c.estimate.seconds)[:REFINED]
     if len(found) > 1:
         part = int(PART * evaluations)
         found = [draws.refined(candidate, part, STRUCTURE) for candidate in found]
@@ -57,6 +62,25 @@ class _Draws:
                 break
             found = self.draw(given, Random(seed))
         return found
+
+    def inside(self, first: Candidate) -> list[Candidate]:
+        """Return candidates that compute stages in the loops of their readers, if any can be.
+
+        One goes through single rows of the first reader, the other through blocks of rows. A change
+        of one stage after the other would not get there: the first ones alone gain nothing.
+        """
+        if not any(kind_of(name) == "at" for name in first.decisions):
+            return []
+        space = replace(self.space, pick=start_inside)
+        rows = self.draw({}, space=space)
+        if rows is None:
+            return []
+        block = next((name for name in rows.decisions if kind_of(name) == "block"), None)
+        sizes = (rows.options[block] or []) if block is not None else []
+        if block is None or ROWS not in sizes:
+            return [rows]
+        found = self.draw({**rows.decisions, block: ROWS}, space=space)
+        return [rows] if found is None else [rows, found]
 
     def structures(self, first: Candidate) -> list[Candidate]:
         """Return candidates with other structures: one decision is changed after the other.
@@ -109,14 +133,16 @@ class _Draws:
         decisions = {**best.decisions, name: value}
         return None if _key(decisions) in self.drawn else self.draw(decisions)
 
-    def draw(self, decisions: Decisions, rng: Random | None = None) -> Candidate | None:
+    def draw(
+        self, decisions: Decisions, rng: Random | None = None, space: Space | None = None
+    ) -> Candidate | None:
         """Return the candidate of ``decisions``; ``None`` if it is rejected or none are left."""
         if self.left <= 0:
             return None
         self.left -= 1
         self.drawn.add(_key(decisions))
         try:
-            found = self.space.draw_unverified(rng, decisions)
+            found = (space or self.space).draw_unverified(rng, decisions)
         except Rejected:
             return None
         self.drawn.add(_key(found.decisions))
