@@ -16,6 +16,9 @@ from typing import Optional, Union
 
 from schedlang.compute.read import reads
 from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.expr.nodes import Const
+from schedlang.expr.visit import postorder
+from schedlang.networks.blocks import is_long
 from schedlang.networks.dataflow import (
     COPY,
     ELEMENTWISE,
@@ -327,22 +330,24 @@ def _fits(
 
 
 def _weighs(node: Node, rows: Node) -> bool:
-    """Return whether a product sums few columns, each with the weights of whole rows of ``rows``.
+    """Return whether a product sums few columns of each head with the weights of whole rows.
 
     So a block of rows of weights, as those of a softmax in attention, is computed where it is used.
+    A product of all rows with one matrix has a part of its own.
     """
     op = node.ops[0]
     if not rows.is_map or not isinstance(op, ComputeOp):
         return False
-    found = [read for read in reads(op.roots) if read.tensor in rows.outputs]
-    axes = [axis for read in found for axis in read.indices]
-    own = {*op.axis, *op.reduce_axis}
-    plain = len(found) == 1 and len(set(axes)) == len(axes) and all(a in own for a in axes)
-    return (
-        plain and axes[-1] in op.reduce_axis
-        and sum(axis in op.reduce_axis for axis in axes) == len(op.reduce_axis) == 1
-        and node.evaluations <= MOST_COLUMNS * rows.results
-    )  # fmt: skip
+    found = list(reads(op.roots))
+    own = [read for read in found if read.tensor in rows.outputs]
+    steps = [axis for axis in op.reduce_axis if is_long(axis)]
+    if len(own) != 1 or len(steps) != 1 or node.evaluations > MOST_COLUMNS * rows.results:
+        return False
+    indices = [index for index in own[0].indices if not isinstance(index, Const)]
+    plain = len({id(i) for i in indices}) == len(indices) and indices and indices[-1] is steps[0]
+    heads = {axis for axis in op.axis if is_long(axis) and any(axis is i for i in indices)}
+    others = [index for read in found if read is not own[0] for index in read.indices]
+    return bool(plain) and not heads.isdisjoint(postorder(others))
 
 
 def _as_many(a: Node, b: Node) -> bool:

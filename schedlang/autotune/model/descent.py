@@ -27,10 +27,10 @@ def descend(space: Space, evaluations: int, given: Decisions | None = None) -> C
     """Return the candidate of the least estimate that ``evaluations`` draws of ``space`` find.
 
     The first candidate has the decisions ``given`` and those that ``space.pick`` makes. If stages
-    of it may be computed in the loops of others, the second one computes them there. Each change of
-    the structure of the better one, such as another tactic, is tried. The best two structures are refined, and
-    then the better one until the evaluations are used up or nothing gains. The result depends on no
-    clock: the same space gives the same candidate. It is ``None`` if all are rejected.
+    of it may be computed in the loops of others, the next ones compute them there. Each change of
+    the structure of the best one, such as another tactic, is tried. The best two structures are
+    refined, and then the better one until the evaluations are used up or nothing gains. The result
+    depends on no clock: the same space gives the same candidate. It is ``None`` if all are rejected.
     """
     draws = _Draws(space, evaluations)
     first = draws.first(given or {})
