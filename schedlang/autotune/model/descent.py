@@ -8,9 +8,17 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from schedlang.autotune.knobs import Decisions, Rejected
-from schedlang.autotune.model.moves import STRUCTURE, in_order, kind_of, others, start_inside
+from schedlang.autotune.model.moves import (
+    STRUCTURE,
+    in_order,
+    is_place,
+    kind_of,
+    others,
+    start_inside,
+)
 from schedlang.autotune.model.pressure import spill_factor
 from schedlang.autotune.space import Candidate, Space
+from schedlang.compute.tensor import ComputeOp
 from schedlang.target import Target
 
 # a decision is changed only for a gain of more than this part: the first options are the safest
@@ -19,31 +27,40 @@ LEAST_GAIN = 1e-3
 MOST_DRAWS = 8
 # how many structures are refined, each with this part of the evaluations
 REFINED, PART = 2, 0.3
-# the rows of a block that goes through several stages
-ROWS = 4
+# more evaluations, as a part, of candidates that compute stages in the loops of their readers, and
+# the rows of a block that goes through these stages
+INSIDE, ROWS = 0.5, 4
+# the fewest stages of a chain
+CHAIN = 3
+# the estimate at which these are still faster: it sees little of what passes over memory cost
+SLOWER = 1.05
 
 
 def descend(space: Space, evaluations: int, given: Decisions | None = None) -> Candidate | None:
     """Return the candidate of the least estimate that ``evaluations`` draws of ``space`` find.
 
-    The first candidate has the decisions ``given`` and those that ``space.pick`` makes. If stages
-    of it may be computed in the loops of others, the next ones compute them there. Each change of
-    the structure of the best one, such as another tactic, is tried. The best two structures are
-    refined, and then the better one until the evaluations are used up or nothing gains. The result
-    depends on no clock: the same space gives the same candidate. It is ``None`` if all are rejected.
+    The first candidate has the decisions ``given`` and those that ``space.pick`` makes. Each change
+    of its structure, such as another tactic, is tried. The best two structures are refined, and
+    then the better one until the evaluations are used up or nothing gains. If stages may be
+    computed in the loops of others, a candidate that does so is refined, too, by some more draws.
+    The result depends on no clock: the same space gives the same candidate. It is ``None`` if all
+    are rejected.
     """
     draws = _Draws(space, evaluations)
     first = draws.first(given or {})
     if first is None:
         return None
-    found = [first, *draws.inside(first)]
-    first = min(found, key=lambda c: c.estimate.seconds)
-    found = sorted([*found, *draws.structures(first)], key=lambda c: c.estimate.seconds)[:REFINED]
-    if len(found) > 1:
+    some = sorted([first, *draws.structures(first)], key=lambda c: c.estimate.seconds)[:REFINED]
+    if len(some) > 1:
         part = int(PART * evaluations)
-        found = [draws.refined(candidate, part, STRUCTURE) for candidate in found]
-    best = min(found, key=lambda c: c.estimate.seconds)
-    return draws.refined(best, draws.left)
+        some = [draws.refined(candidate, part, STRUCTURE) for candidate in some]
+    best = draws.refined(min(some, key=lambda c: c.estimate.seconds), draws.left)
+    draws.left = int(INSIDE * evaluations)
+    inside = draws.inside(first)
+    if inside:
+        found = draws.refined(min(inside, key=lambda c: c.estimate.seconds), draws.left)
+        best = found if found.estimate.seconds < SLOWER * best.estimate.seconds else best
+    return best
 
 
 @dataclass
@@ -64,12 +81,12 @@ class _Draws:
         return found
 
     def inside(self, first: Candidate) -> list[Candidate]:
-        """Return candidates that compute stages in the loops of their readers, if any can be.
+        """Return candidates that compute stages in the loops of their readers, if that may gain.
 
         One goes through single rows of the first reader, the other through blocks of rows. A change
         of one stage after the other would not get there: the first ones alone gain nothing.
         """
-        if not any(kind_of(name) == "at" for name in first.decisions):
+        if not _has_rows(first):
             return []
         space = replace(self.space, pick=start_inside)
         rows = self.draw({}, space=space)
@@ -147,6 +164,18 @@ class _Draws:
             return None
         self.drawn.add(_key(found.decisions))
         return _with_spills(found, self.space.target)
+
+
+def _has_rows(candidate: Candidate) -> bool:
+    """Return whether a reduction, or a chain of stages, may be computed in the loops of others.
+
+    A pad or another single stage gets there by one change.
+    """
+    names = [name.removesuffix(".at") for name in candidate.decisions if is_place(name)]
+    stages = candidate.schedule.state.stages
+    found = (stages[name].op for name in names if name in stages)
+    sums = any(isinstance(op, ComputeOp) and op.reducer is not None for op in found)
+    return sums or len(names) >= CHAIN
 
 
 def _with_spills(candidate: Candidate, target: Target) -> Candidate:
