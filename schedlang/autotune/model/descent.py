@@ -58,7 +58,8 @@ def descend(space: Space, evaluations: int, given: Decisions | None = None) -> C
     draws.left = int(INSIDE * evaluations)
     inside = draws.inside(first)
     if inside:
-        found = draws.refined(min(inside, key=lambda c: c.estimate.seconds), draws.left)
+        found = min(inside, key=lambda c: c.estimate.seconds)
+        found = draws.refined(found, draws.left, STRUCTURE)
         best = found if found.estimate.seconds < SLOWER * best.estimate.seconds else best
     return best
 
