@@ -34,6 +34,7 @@ from schedlang.errors import (
 )
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.simt import simulate
+from schedlang.ir.nodes import For
 from schedlang.ir.verify import verify
 from schedlang.runtime.environment import machine
 from tests.cpu_candidates import AVX2, AVX512
@@ -114,6 +115,24 @@ def test_a_softmax() -> None:
     e = np.exp(x - x.max(axis=1, keepdims=True))
     got = run(tensors, sl.autoschedule(tensors[-1], AVX2), x)
     np.testing.assert_allclose(got, e / e.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+@pytest.mark.parametrize("rows, width, each", [(64, 256, 4), (61, 200, 1)])
+def test_a_block_of_rows_goes_through_all_stages_of_a_softmax(
+    rows: int, width: int, each: int
+) -> None:
+    """One loop over blocks of rows, and nothing of the size of the input in between."""
+    tensors = softmax(rows, width)
+    s = sl.autoschedule(tensors[-1], AVX512)
+    nest = s.nest()
+    (loop,) = nest.body.stmts
+    assert isinstance(loop, For) and loop.extent == rows // each
+    between = [b for b in nest.buffers if b not in nest.args]
+    assert {b.tensor.name for b in between} >= {"M", "E", "S"}
+    assert all(b.scope == "local" and b.bytes <= each * width * 4 for b in between)
+    (x,) = values(tensors[0])
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(run(tensors, s, x), e / e.sum(axis=1, keepdims=True), rtol=1e-5)
 
 
 def test_a_chain_of_groups() -> None:

@@ -178,6 +178,19 @@ def test_reductions_over_the_same_rows_are_one_part() -> None:
     assert len(partition([total, topi.sum(x, 0)])) == 2
 
 
+def test_attention_is_its_scores_and_the_rest() -> None:
+    q, k, v = (input_of(1, 6, 2, 4, name=name) for name in "qkv")
+    scores, rest = partition(topi.nn.attention(q, k, v, online=False))
+    assert scores.stages == ("attention_scores", "attention_masked")
+    assert rest.kind == "product" and rest.name == "attention_sum"
+    assert {"attention_rows", "attention_weights", "attention_total"} < {*rest.stages}
+    # too many columns for a tile of sums, and rows that one matrix multiplies, as those of a norm
+    wide = topi.nn.attention(q, k, input_of(1, 6, 2, 256, name="w"), online=False)
+    assert len(partition(wide)) > 2
+    x, g = input_of(4, 8), input_of(8, name="g")
+    assert len(partition(dense(topi.nn.rms_norm(x, g, -1), "d"))) == 2
+
+
 def test_a_scale_by_a_mean_of_the_same_rows_is_one_part_and_by_others_is_not() -> None:
     x = input_of(1, 4, 6, 6)
     mean = topi.nn.global_pool(x, "avg")

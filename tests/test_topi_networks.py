@@ -258,11 +258,12 @@ def test_gru(reverse: bool) -> None:
     check(topi.nn.gru_cell(x, h, Wi, Wh, Bi, Bh), expected[0], **data)
 
 
+@pytest.mark.parametrize("online", [True, False])
 @pytest.mark.parametrize("mask", [None, "TopLeft", "BottomRight"])
-def test_attention(mask: str | None) -> None:
+def test_attention(mask: str | None, online: bool) -> None:
     q, k, v, b = given(q=(2, 5, 4, 3), k=(2, 6, 2, 3), v=(2, 6, 2, 7), b=(1, 4, 5, 6))
     data = values(q, k, v, b)
-    made = topi.nn.attention(q, k, v, b, causal_mask=mask)
+    made = topi.nn.attention(q, k, v, b, causal_mask=mask, online=online)
     query, key, value = (t(data[name]).transpose(1, 2) for name in "qkv")
     added = t(data["b"])
     if mask:
@@ -274,14 +275,22 @@ def test_attention(mask: str | None) -> None:
     check(made, expected.transpose(1, 2).numpy(), **data)
 
 
-def test_attention_of_large_and_of_hidden_scores() -> None:
+@pytest.mark.parametrize("online", [True, False])
+def test_attention_of_large_and_of_hidden_scores(online: bool) -> None:
     q, k, v = given(q=(1, 3, 1, 2), k=(1, 2, 1, 2), v=(1, 2, 1, 1))
-    made = topi.nn.attention(q, k, v, scale=1.0, causal_mask="BottomRight")
+    made = topi.nn.attention(q, k, v, scale=1.0, causal_mask="BottomRight", online=online)
     data = {"q": np.full(q.shape, 200, "float32"), "k": np.ones(k.shape, "float32"),
             "v": np.array([1, 3], "float32").reshape(v.shape)}  # fmt: skip
     got = sl.reference(made)(**data)
     # row 0 sees no key, row 1 the first one, and row 2 both
     np.testing.assert_array_equal(got.ravel(), [np.nan, 1, 2])
+
+
+def test_attention_to_nothing_divides_zero_by_zero() -> None:
+    q, k, v = given(q=(1, 3, 1, 2), k=(1, 0, 1, 2), v=(1, 0, 1, 1))
+    made = topi.nn.attention(q, k, v, online=False)
+    got = sl.reference(made)(*(np.ones(x.shape, "float32") for x in (q, k, v)))
+    assert got.shape == (1, 3, 1, 1) and np.isnan(got).all()
 
 
 def test_a_layer_trains() -> None:

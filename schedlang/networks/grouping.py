@@ -14,7 +14,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Optional, Union
 
-from schedlang.compute.tensor import Tensor
+from schedlang.compute.read import reads
+from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.expr.nodes import Const
+from schedlang.expr.visit import postorder
+from schedlang.networks.blocks import is_long
 from schedlang.networks.dataflow import (
     COPY,
     ELEMENTWISE,
@@ -28,6 +32,8 @@ from schedlang.networks.dataflow import (
 
 # the most stages of a part, without those that only move elements
 MOST_STAGES = 32
+# the most columns of a product that goes with the softmax of its rows: one tile of sums has them
+MOST_COLUMNS = 128
 # what a node reads: another node, or an input
 Source = Union[Node, Tensor]
 
@@ -195,9 +201,10 @@ class _Parts:
         It is the last one that the node reads. Elementwise parts after it do not count, if only
         this node and the part read them, and if they do not wait for the part.
         """
-        if node.kind == PRODUCT:
-            return None, []
         parts = self._read_by(node)
+        if node.kind == PRODUCT:
+            rows = bool(parts) and parts[-1].kind == REDUCTION
+            return (parts[-1] if rows and self._joins(node, parts[-1], ()) else None), []
         main = next((p for p in reversed(parts) if p.kind not in (COPY, ELEMENTWISE)), None)
         if main is not None and main is not parts[-1]:
             later = [part for part in parts if part.number > main.number]
@@ -312,9 +319,40 @@ def _fits(
             # element by element, or the last part of it
             return node.results == main.results or kind != PRODUCT
         return kind == REDUCTION and _same_rows(nodes, sources, node, sketch)
+    if kind == REDUCTION and node.kind == PRODUCT:
+        return any(_weighs(node, rows) for rows in nodes if rows.results == main.evaluations)
+    if kind == PRODUCT and node.kind == REDUCTION:
+        # the sums of the same rows as those of its weights
+        return any(other.kind == REDUCTION and _as_many(other, node) for other in nodes)
     if kind == REDUCTION and node.kind == REDUCTION:
-        return (node.results, node.evaluations) == (main.results, main.evaluations)
+        return _as_many(main, node)
     return False
+
+
+def _weighs(node: Node, rows: Node) -> bool:
+    """Return whether a product sums few columns of each head with the weights of whole rows.
+
+    So a block of rows of weights, as those of a softmax in attention, is computed where it is used.
+    A product of all rows with one matrix has a part of its own.
+    """
+    op = node.ops[0]
+    if not rows.is_map or not isinstance(op, ComputeOp):
+        return False
+    found = list(reads(op.roots))
+    own = [read for read in found if read.tensor in rows.outputs]
+    steps = [axis for axis in op.reduce_axis if is_long(axis)]
+    if len(own) != 1 or len(steps) != 1 or node.evaluations > MOST_COLUMNS * rows.results:
+        return False
+    indices = [index for index in own[0].indices if not isinstance(index, Const)]
+    plain = len({id(i) for i in indices}) == len(indices) and indices and indices[-1] is steps[0]
+    heads = {axis for axis in op.axis if is_long(axis) and any(axis is i for i in indices)}
+    others = [index for read in found if read is not own[0] for index in read.indices]
+    return bool(plain) and not heads.isdisjoint(postorder(others))
+
+
+def _as_many(a: Node, b: Node) -> bool:
+    """Return whether two reductions have as many results and evaluations."""
+    return (a.results, a.evaluations) == (b.results, b.evaluations)
 
 
 def _same_rows(

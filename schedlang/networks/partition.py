@@ -161,7 +161,8 @@ def partition(
       in the part, too. A stage with several operands goes with the one that is computed last.
     * A reduction that reads its operands about once, such as a pooling, goes with the elementwise
       stages after it, and with those before it that nothing else reads. Several reductions over the
-      same rows, as in a softmax or a layer norm, are one part.
+      same rows, as in a softmax or a layer norm, are one part. In attention, the product of these
+      rows with the few columns of each head is in that part, too.
     * A chain of other elementwise stages is a part.
     * A scan is a part, with its first rows, its steps and the elementwise stages around it.
     * A stage that only moves elements (a reshape, a transpose, a slice) is computed where it is

@@ -8,9 +8,17 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from schedlang.autotune.knobs import Decisions, Rejected
-from schedlang.autotune.model.moves import STRUCTURE, in_order, kind_of, others
+from schedlang.autotune.model.moves import (
+    STRUCTURE,
+    in_order,
+    is_place,
+    kind_of,
+    others,
+    start_inside,
+)
 from schedlang.autotune.model.pressure import spill_factor
 from schedlang.autotune.space import Candidate, Space
+from schedlang.compute.tensor import ComputeOp
 from schedlang.target import Target
 
 # a decision is changed only for a gain of more than this part: the first options are the safest
@@ -19,6 +27,13 @@ LEAST_GAIN = 1e-3
 MOST_DRAWS = 8
 # how many structures are refined, each with this part of the evaluations
 REFINED, PART = 2, 0.3
+# more evaluations, as a part, of candidates that compute stages in the loops of their readers, and
+# the rows of a block that goes through these stages
+INSIDE, ROWS = 0.5, 4
+# the fewest stages of a chain
+CHAIN = 3
+# the estimate at which these are still faster: it sees little of what passes over memory cost
+SLOWER = 1.05
 
 
 def descend(space: Space, evaluations: int, given: Decisions | None = None) -> Candidate | None:
@@ -26,19 +41,27 @@ def descend(space: Space, evaluations: int, given: Decisions | None = None) -> C
 
     The first candidate has the decisions ``given`` and those that ``space.pick`` makes. Each change
     of its structure, such as another tactic, is tried. The best two structures are refined, and
-    then the better one until the evaluations are used up or nothing gains. The result depends on no
-    clock: the same space gives the same candidate. It is ``None`` if all are rejected.
+    then the better one until the evaluations are used up or nothing gains. If stages may be
+    computed in the loops of others, a candidate that does so is refined, too, by some more draws.
+    The result depends on no clock: the same space gives the same candidate. It is ``None`` if all
+    are rejected.
     """
     draws = _Draws(space, evaluations)
     first = draws.first(given or {})
     if first is None:
         return None
-    found = sorted([first, *draws.structures(first)], key=lambda c: c.estimate.seconds)[:REFINED]
-    if len(found) > 1:
+    some = sorted([first, *draws.structures(first)], key=lambda c: c.estimate.seconds)[:REFINED]
+    if len(some) > 1:
         part = int(PART * evaluations)
-        found = [draws.refined(candidate, part, STRUCTURE) for candidate in found]
-    best = min(found, key=lambda c: c.estimate.seconds)
-    return draws.refined(best, draws.left)
+        some = [draws.refined(candidate, part, STRUCTURE) for candidate in some]
+    best = draws.refined(min(some, key=lambda c: c.estimate.seconds), draws.left)
+    draws.left = int(INSIDE * evaluations)
+    inside = draws.inside(first)
+    if inside:
+        found = min(inside, key=lambda c: c.estimate.seconds)
+        found = draws.refined(found, draws.left, STRUCTURE)
+        best = found if found.estimate.seconds < SLOWER * best.estimate.seconds else best
+    return best
 
 
 @dataclass
@@ -57,6 +80,25 @@ class _Draws:
                 break
             found = self.draw(given, Random(seed))
         return found
+
+    def inside(self, first: Candidate) -> list[Candidate]:
+        """Return candidates that compute stages in the loops of their readers, if that may gain.
+
+        One goes through single rows of the first reader, the other through blocks of rows. A change
+        of one stage after the other would not get there: the first ones alone gain nothing.
+        """
+        if not _has_rows(first):
+            return []
+        space = replace(self.space, pick=start_inside)
+        rows = self.draw({}, space=space)
+        if rows is None:
+            return []
+        block = next((name for name in rows.decisions if kind_of(name) == "block"), None)
+        sizes = (rows.options[block] or []) if block is not None else []
+        if block is None or ROWS not in sizes:
+            return [rows]
+        found = self.draw({**rows.decisions, block: ROWS}, space=space)
+        return [rows] if found is None else [rows, found]
 
     def structures(self, first: Candidate) -> list[Candidate]:
         """Return candidates with other structures: one decision is changed after the other.
@@ -109,18 +151,32 @@ class _Draws:
         decisions = {**best.decisions, name: value}
         return None if _key(decisions) in self.drawn else self.draw(decisions)
 
-    def draw(self, decisions: Decisions, rng: Random | None = None) -> Candidate | None:
+    def draw(
+        self, decisions: Decisions, rng: Random | None = None, space: Space | None = None
+    ) -> Candidate | None:
         """Return the candidate of ``decisions``; ``None`` if it is rejected or none are left."""
         if self.left <= 0:
             return None
         self.left -= 1
         self.drawn.add(_key(decisions))
         try:
-            found = self.space.draw_unverified(rng, decisions)
+            found = (space or self.space).draw_unverified(rng, decisions)
         except Rejected:
             return None
         self.drawn.add(_key(found.decisions))
         return _with_spills(found, self.space.target)
+
+
+def _has_rows(candidate: Candidate) -> bool:
+    """Return whether a reduction, or a chain of stages, may be computed in the loops of others.
+
+    A pad or another single stage gets there by one change.
+    """
+    names = [name.removesuffix(".at") for name in candidate.decisions if is_place(name)]
+    stages = candidate.schedule.state.stages
+    found = (stages[name].op for name in names if name in stages)
+    sums = any(isinstance(op, ComputeOp) and op.reducer is not None for op in found)
+    return sums or len(names) >= CHAIN
 
 
 def _with_spills(candidate: Candidate, target: Target) -> Candidate:

@@ -65,6 +65,33 @@ def start(name: str, options: Sequence[Decision]) -> int:
     return min(1, last) if kind == "lanes" else 0
 
 
+def is_place(name: str) -> bool:
+    """Return whether a knob is the loop at which a stage is computed, not a packed copy.
+
+    >>> is_place("S.at"), is_place("A.global.at"), is_place("S.how")
+    (True, False, False)
+    """
+    return kind_of(name) == "at" and not name.endswith(".global.at")
+
+
+def start_inside(name: str, options: Sequence[Decision]) -> int:
+    """Return the position of :func:`start`, but compute stages in the outermost loop that fits.
+
+    So a block of rows goes through all stages while it is in a cache. The lanes go along the last
+    axis, which keeps the rows whole. Partial sums are one vector wide: the rows of a block need not
+    wait for each other.
+
+    >>> start_inside("S.at", [-1, 0, 1]), start_inside("S.at", [-1]), start_inside("C.lane", [0, 1])
+    (1, 0, 1)
+    """
+    kind, last = kind_of(name), len(options) - 1
+    if is_place(name):
+        return min(1, last)
+    if kind == "vectors":
+        return 0
+    return last if kind == "lane" else start(name, options)
+
+
 def others(name: str, decision: Decision, options: Sequence[Decision] | None) -> list[Decision]:
     """Return the values of a knob to try instead of ``decision``, the most promising first.
 
@@ -113,4 +140,4 @@ def _moved(order: list[int], back: bool) -> list[Decision]:
     return found
 
 
-__all__ = ["STRUCTURE", "in_order", "kind_of", "others", "start"]
+__all__ = ["STRUCTURE", "in_order", "is_place", "kind_of", "others", "start", "start_inside"]

@@ -73,20 +73,29 @@ def attach(s: Schedule, stage: StageFacts, point: AttachPoint | None) -> None:
 
 
 def inherited(stage: StageFacts) -> Placement | None:
-    """Return the place of a stage that is attached to the nest of its only reader.
+    """Return the place of a stage that is attached to the nest of all its readers.
 
     At loops around it, its producers may be computed, too.
     """
-    point, readers = stage.attached, stage.consumers
-    place = stage.flow.decided.placements.get(readers[0]) if len(readers) == 1 else None
-    if point is None or place is None or place.nest is not point.nest:
+    point, placed = stage.attached, stage.flow.decided.placements
+    places = [placed.get(reader) for reader in stage.consumers]
+    if point is None or not places:
         return None
-    read = next(r for r in stage.flow.stage(readers[0]).reads if r.tensor in stage.stage.outputs)
-    along = {}
-    for position, axis in place.along.items():
-        moved = [d for d, index in enumerate(read.indices) if _moves(to_lin(index), axis)]
-        if len(moved) == 1:
-            along[position] = stage.op.axis[moved[0]]
+    # the axis of the stage that each data axis of the head moves; None where readers disagree
+    moved: dict[int, Axis | None] = {}
+    for reader, place in zip(stage.consumers, places):
+        if place is None or place.nest is not point.nest:
+            return None
+        for read in stage.flow.stage(reader).reads:
+            if read.tensor not in stage.stage.outputs:
+                continue
+            indices = [to_lin(index) for index in read.indices]
+            for position, axis in place.along.items():
+                dims = [d for d, index in enumerate(indices) if _moves(index, axis)]
+                own = stage.op.axis[dims[0]] if len(dims) == 1 else None
+                if moved.setdefault(position, own) is not own:
+                    moved[position] = None
+    along = {position: axis for position, axis in moved.items() if axis is not None}
     return Placement(point.nest, along, point.nest.levels.index(point.level) + 1)
 
 

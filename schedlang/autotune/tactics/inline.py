@@ -33,11 +33,21 @@ def inline(s: Schedule, flow: Dataflow, knobs: Knobs) -> Scheduled:
         more = _more(stage) if often > 1 else 0
         if not flow.problem.worth_measuring(flow.decided.recomputed + more):
             continue
-        if often <= 1 or knobs.choice(f"{stage.name}.inline", [False, True]):
+        # the first option is what costs least in most cases
+        options = [True, False] if _keeps_rows(stage) else [False, True]
+        if often <= 1 or knobs.choice(f"{stage.name}.inline", options):
             s[tensor].compute_inline()
             found = Scheduled(inlined=frozenset({tensor}), recomputed=more)
             decided, flow = decided.joined(found), flow.then(s, found)
     return decided
+
+
+def _keeps_rows(stage: StageFacts) -> bool:
+    """Return whether a stage is a copy whose neighbouring elements are neighbours in its source."""
+    last = stage.op.axis[stage.last] if stage.op.axis else None
+    return last is not None and isinstance(stage.op.body[0], Read) and all(
+        read.contiguous(last) for read in stage.reads
+    )
 
 
 def _inlinable(stage: StageFacts) -> bool:

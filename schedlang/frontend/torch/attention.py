@@ -30,7 +30,7 @@ def scaled_dot_product_attention(
     elif bias is not None and bias.ndim < 4:
         bias = reshape(bias, (*[1] * (4 - bias.ndim), *bias.shape))
     q, k, v = (swapaxes(x, 1, 2) for x in (query, key, value))
-    made = topi.nn.attention(q, k, v, bias, scale, "TopLeft" if is_causal else None)
+    made = topi.nn.attention(q, k, v, bias, scale, "TopLeft" if is_causal else None, online=False)
     heads = swapaxes(made, 1, 2)
     if bias is not None:
         # a row that sees nothing is 0 in PyTorch, and NaN in topi

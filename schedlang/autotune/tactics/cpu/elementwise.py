@@ -66,7 +66,7 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
             in_lanes(s, stage, lanes)
         for at in choosing:
             s[tensor].unroll(op.axis[at])
-        place = inherited(stage) if choosing else None
+        place = inherited(stage)
         return found if place is None else found.joined(Scheduled(placements={tensor: place}))
     tile = {at: stage.extents([op.axis[at]])[0] for at in choosing}
     chosen = {at: n for at, n in chosen_axes(stage).items() if at not in tile and at not in joined}

@@ -77,16 +77,26 @@ def in_lanes(
 
 
 def partial_in_lanes(
-    s: Schedule, partial: StageFacts, row: int | None = None, whole: Mapping[int, int] = NONE
-) -> None:
+    s: Schedule, partial: StageFacts, row: int | None = None, whole: Mapping[int, int] = NONE,
+    rows: int | None = None,
+) -> None:  # fmt: skip
     """Vectorize the last axis of partial results, and unroll the data axis ``row`` if given.
 
-    ``whole`` is as for :func:`whole_steps`.
+    With ``rows``, so many rows of that axis are unrolled, and a loop is over the others. ``whole``
+    is as for :func:`whole_steps`.
     """
     op, tensor = partial.op, partial.tensor
     lane = op.axis[-1]
-    unrolled = [op.axis[row]] if row is not None else []
-    rest = [a for a in op.axis if a is not lane and a not in unrolled]
+    rest = [a for a in op.axis if a is not lane]
+    unrolled = []
+    if row is not None:
+        axis = op.axis[row]
+        if rows is None:
+            rest.remove(axis)
+            unrolled = [axis]
+        elif rows > 1:
+            rest[row], inner = s[tensor].split(axis, factor=rows)
+            unrolled = [inner]
     in_order(s, tensor, [*rest, *whole_steps(s, partial, whole), *unrolled, lane])
     for axis in unrolled:
         s[tensor].unroll(axis)

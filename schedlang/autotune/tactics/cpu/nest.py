@@ -16,6 +16,8 @@ from schedlang.schedule.schedule import Schedule
 
 # the fewest evaluations of a body that are worth starting threads for
 LEAST_STEPS = 1 << 13
+# the most time of the busiest thread, as a multiple of what it is if all have as much work
+UNEVEN = 1.25
 PARALLEL = Knob(
     "C.parallel", "0 to the number of loops",
     "the number of outermost loops that the threads share; 0 means one thread",
@@ -100,8 +102,10 @@ def blocks(s: Schedule, stage: StageFacts, outer: list[Loop], knobs: Knobs) -> l
     place = {loop.along: n for n, loop in enumerate(order)}
     within = list(knobs.permutation(f"{name}.inner_order", outer)) if len(inside) > 1 else outer
     place_inside = {loop.along: n for n, loop in enumerate(within)}
-    # a cut loop goes behind the loops that threads share, or before them if these are too few
-    few = math.prod(loop.extent for loop in outside if not loop.cut) < stage.problem.threads
+    # a cut loop goes behind the loops that threads share, or before them if these are too few, or
+    # leave one of the threads waiting
+    whole = math.prod(loop.extent for loop in outside if not loop.cut)
+    few = stage.problem.threads * -(-whole // stage.problem.threads) > UNEVEN * whole
     outside.sort(key=lambda loop: (loop.cut != few, place[loop.along]))
     inside.sort(key=lambda loop: place_inside[loop.along])
     # last, as a loop of one iteration would end the fusion of parallel loops

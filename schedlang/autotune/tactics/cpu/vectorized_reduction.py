@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.tactics.attach import attach
+from schedlang.autotune.tactics.attach import attach, inherited
 from schedlang.autotune.tactics.cpu import nest as outer_loops
 from schedlang.autotune.tactics.cpu import parallel_reduction
 from schedlang.autotune.tactics.cpu.lanes import PARTIAL_VECTORS, partial_in_lanes, vector_counts
@@ -57,7 +58,7 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     combined = stage.after(s)
     whole = {len(partial.op.reduce_axis) - 1: length // lanes} if fixed else {}
     if stage.attached is not None:
-        return _attached(s, partial, combined, stage.attached, whole)
+        return _attached(s, partial, combined, stage.attached, whole, lanes // width, knobs)
     at = combined.last
     points = combined.lengths[at:][:1] or (1,)
     together = [n for n in range(1, MOST_ROWS + 1) if points[0] % n == 0]
@@ -84,15 +85,32 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
 
 def _attached(
     s: Schedule, partial: StageFacts, combined: StageFacts, point: AttachPoint,
-    whole: dict[int, int],
+    whole: dict[int, int], vectors: int, knobs: Knobs,
 ) -> Scheduled:  # fmt: skip
     """Compute the partial results and their combination at a loop of their reader."""
     for stage in (partial, combined):
         attach(s, stage, point)
-    partial_in_lanes(s, partial, whole=whole)
-    place = Placement(point.nest, {}, point.nest.levels.index(point.level) + 1)
+    depth = point.nest.levels.index(point.level) + 1
+    place = inherited(combined) or Placement(point.nest, {}, depth)
+    at = {position: combined.op.axis.index(axis) for position, axis in place.along.items()}
+    row = combined.last if combined.last in at.values() else None
+    if row is not None:
+        counts = point.nest.iterations(point.level)
+        pieces = prod(counts.get(position, 1) for position, n in at.items() if n == row)
+        rows = -(-combined.lengths[row] // pieces)
+        together = [n for n in range(1, MOST_ROWS + 1) if rows % n == 0]
+        strip = knobs.choice(f"{combined.name}.rows", together) if len(together) > 1 else 1
+        fits = strip * vectors < combined.problem.target.vector_registers
+        knobs.require(fits, "more partial results than registers")
+        partial_in_lanes(s, partial, row, whole, strip)
+    else:
+        partial_in_lanes(s, partial, whole=whole)
+    along = {position: partial.op.axis[n] for position, n in at.items()}
     both = (partial.tensor, combined.tensor)
-    return Scheduled(frozenset(both), placements=dict.fromkeys(both, place))
+    return Scheduled(
+        frozenset(both),
+        placements={combined.tensor: place, partial.tensor: replace(place, along=along)},
+    )
 
 
 def _among_threads(stage: StageFacts) -> bool:

@@ -41,7 +41,8 @@ def attention(
     query = _heads(call, q, q_num_heads, "q_num_heads")
     key, value = (_heads(call, x, kv_num_heads, "kv_num_heads") for x in (k, v))
     bias = None if attn_mask is None else _bias(call, attn_mask, query.dtype)
-    made = topi.nn.attention(query, key, value, bias, scale, "TopLeft" if is_causal else None)
+    mask = "TopLeft" if is_causal else None
+    made = topi.nn.attention(query, key, value, bias, scale, mask, online=False)
     call.main(made)
     if flat:
         batch, rows, heads, columns = made.shape

@@ -1,4 +1,4 @@
-"""Attention, with the maximum and the sum of each row's softmax in one pass over its scores."""
+"""Attention, with the softmax of its rows in one pass over the scores, or with stored weights."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from schedlang.arrays.shapes import is_one, same
 from schedlang.compute.custom_reducer import comm_reducer
 from schedlang.compute.reduce import Reduction, reduce_axis
+from schedlang.compute.reduce import max as largest
 from schedlang.compute.reduce import sum as total
 from schedlang.compute.tensor import Extent, Tensor, shape_text
 from schedlang.errors import ComputeError, explain
@@ -20,11 +21,13 @@ from schedlang.tvm.topi.checks import check_choice, check_float, check_same, che
 from schedlang.tvm.topi.stages import compute, result_dtype, wide_dtype
 
 DIMS = ("batch", "sequence", "heads", "width")
+# the axes of scores
+NAMES = ["b", "h", "i", "j"]
 
 
 def attention(
     query: Any, key: Any, value: Any, bias: Any = None, scale: float | None = None,
-    causal_mask: str | None = None,
+    causal_mask: str | None = None, online: bool = True,
 ) -> Tensor:  # fmt: skip
     """Return ``softmax(query @ key.T * scale + bias) @ value`` for each batch and head.
 
@@ -41,6 +44,10 @@ def attention(
     reduction, an online softmax), ``attention_sum`` (the weighted sum of values) and ``attention``.
     So a schedule may compute a tile of scores where a tile of rows needs it. Source: M. Milakov and
     N. Gimelshein, "Online normalizer calculation for softmax", 2018.
+
+    Without ``online``, ``attention_rows`` is the largest score of a row, ``attention_weights`` the
+    exponentials of its scores less that, and ``attention_total`` their sum. These are fewer
+    exponentials, for a machine whose caches hold the scores of some rows.
 
     >>> import schedlang as sl
     >>> q, k, v = (sl.placeholder((1, 6, 2, 4), name=name) for name in "qkv")
@@ -61,7 +68,7 @@ def attention(
         if not isinstance(width, int):
             raise ComputeError(f"{asked}: scale= must be given, since the width {width} is a size")
         scale = 1 / math.sqrt(width) if width else 1.0
-    d, online, j_sum = reduce_axis(width, "d"), reduce_axis(length, "j"), reduce_axis(length, "j")
+    d, j_sum = reduce_axis(width, "d"), reduce_axis(length, "j")
 
     def head(h: Axis) -> Expr:
         return h if group == 1 else h // group
@@ -69,9 +76,8 @@ def attention(
     def product(b: Axis, h: Axis, i: Axis, j: Axis) -> Reduction:
         return total(cast(query[b, i, h, d], wide) * cast(key[b, j, head(h), d], wide), axis=d)
 
-    names = ["b", "h", "i", "j"]
     shape = (batch, heads, rows, length)
-    scores = compute("attention_scores", shape, product, names)
+    scores = compute("attention_scores", shape, product, NAMES)
     visible = _visible(causal_mask, rows, length)
     extra = None if bias is None else _bias(asked, bias, shape)
 
@@ -81,15 +87,12 @@ def attention(
             found = found + cast(extra(b, h, i, j), wide)
         return found if visible is None else select(visible(i, j), found, -infinity(wide))
 
-    masked = compute("attention_masked", shape, score, names)
-    top, sums = compute(
-        "attention_rows", shape[:3],
-        lambda b, h, i: ONLINE((masked[b, h, i, online], const(1, wide)), axis=online), names[:3],
-    )  # fmt: skip
+    masked = compute("attention_masked", shape, score, NAMES)
+    softmax = _online if online or same(length, 0) else _stored
+    weight, sums = softmax(masked, wide)
 
     def weighted(b: Axis, i: Axis, h: Axis, c: Axis) -> Reduction:
-        weight = call("exp", masked[b, h, i, j_sum] - top[b, h, i])
-        return total(weight * cast(value[b, j_sum, head(h), c], wide), axis=j_sum)
+        return total(weight(b, h, i, j_sum) * cast(value[b, j_sum, head(h), c], wide), axis=j_sum)
 
     result = (batch, rows, heads, columns)
     out = compute("attention_sum", result, weighted, ["b", "i", "h", "c"])
@@ -98,6 +101,31 @@ def attention(
         lambda b, i, h, c: cast(out[b, i, h, c] / sums[b, h, i], dtype), ["b", "i", "h", "c"],
     )  # fmt: skip
     return made
+
+
+def _online(masked: Tensor, wide: str) -> tuple[Callable[..., Expr], Tensor]:
+    """Return the softmax's weights as expressions, and their sums by one pass over the scores."""
+    *shape, length = masked.shape
+    j = reduce_axis(length, "j")
+    top, sums = compute(
+        "attention_rows", shape,
+        lambda *i: ONLINE((masked[(*i, j)], const(1, wide)), axis=j), NAMES[:-1],
+    )  # fmt: skip
+    return lambda *i: call("exp", masked[i] - top[i[:-1]]), sums
+
+
+def _stored(masked: Tensor, wide: str) -> tuple[Callable[..., Expr], Tensor]:
+    """Return the softmax's weights, which are a stage, and their sums."""
+    *shape, length = masked.shape
+    j, k = reduce_axis(length, "j"), reduce_axis(length, "j")
+    top = compute("attention_rows", shape, lambda *i: largest(masked[(*i, j)], axis=j), NAMES[:-1])
+    weights = compute(
+        "attention_weights", masked.shape, lambda *i: call("exp", masked[i] - top[i[:-1]]), NAMES
+    )
+    sums = compute(
+        "attention_total", shape, lambda *i: total(weights[(*i, k)], axis=k), NAMES[:-1]
+    )
+    return lambda *i: weights[i], sums
 
 
 def _joined(a: Any, b: Any) -> tuple[Expr, Expr]:
