@@ -42,7 +42,7 @@ def add_compile(commands: Any) -> None:
     parser.add_argument(
         "--shape", action="append", default=[], metavar="NAME=N",
         help="the value of a dynamic dimension of the model; a name, as in batch=n, makes it a "
-        "size of each call",
+        "size of each call; X=1,64 is the whole shape of the input X",
     )  # fmt: skip
     parser.add_argument(
         "--target", default="cpu",
@@ -135,18 +135,19 @@ def identifier(text: str) -> str:
 
 
 def _shape(text: str) -> tuple[str, Any]:
-    """Return the name of a dimension, and a number or a size."""
+    """Return the name of a dimension and its value, or that of an input and its whole shape."""
     name, _, value = text.partition("=")
-    if name and value.isdecimal():
-        return name, int(value)
-    if not name or not value.isidentifier():
+    extents = [part.strip() for part in value.split(",")]
+    if not name or not all(part.isdecimal() or part.isidentifier() for part in extents):
         raise NetworkError(
             explain(
-                f"--shape {text}", "this is no dimension",
-                "Give a number, --shape batch=1, or the name of a size, --shape batch=n.",
+                f"--shape {text}", "this is no dimension, and no shape of an input",
+                "Give a number, --shape batch=1, the name of a size, --shape batch=n, or all "
+                "dimensions of an input, --shape X=1,64.",
             )
         )  # fmt: skip
-    return name, var(value)
+    found = tuple(int(part) if part.isdecimal() else var(part) for part in extents)
+    return name, found if "," in value else found[0]
 
 
 __all__ = ["add_compile", "identifier", "run_compile", "seconds_of"]

@@ -87,6 +87,9 @@ def test_a_dimension_may_be_a_size_of_each_call(
     assert main(["compile", str(path), "--out", str(out), "--shape", "batch=n"]) == 0
     assert "x: float32[n, 8]" in capsys.readouterr().out
     assert "n = x.shape[0]" in (out / "network.py").read_text()
+    whole = tmp_path / "whole"
+    assert main(["compile", str(path), "--out", str(whole), "--shape", "x=3,8"]) == 0
+    assert "x: float32[3, 8]" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("given, message", [

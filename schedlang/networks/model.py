@@ -73,7 +73,8 @@ def model_of(outputs: Any, params: Mapping[Any, Any] | None) -> Model:
     tensors = tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
     if not tensors or not all(isinstance(t, Tensor) for t in tensors):
         raise CallTypeError(
-            f"sl.network({shown(outputs)}): give a tensor, a list of them or an imported model"
+            f"sl.network({shown(outputs)}): give a tensor, a list of them, or a model "
+            "that sl.frontend.from_torch or sl.frontend.from_onnx imported"
         )
     read = placeholders(tensors)
     values = _weights(read, params)
