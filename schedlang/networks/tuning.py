@@ -30,6 +30,11 @@ from schedlang.target import Target
 LEAST_SECONDS = 5.0
 # bytes that are moved in the time of one operation, in a kernel without reuse
 BYTES_PER_OPERATION = 0.1
+# why no candidate was timed, by the kind of target
+_UNTIMED = {
+    "cuda": "no candidate was timed, since there is no GPU",
+    "cuda-emulator": "no candidate was timed, since the emulator's times say nothing of a GPU",
+}
 # the default of ``trials`` where no timeout is given
 TRIALS = 64
 
@@ -164,8 +169,8 @@ def _one(
         return Tuned(work, None, len(seen), why=first_line(error))
     seconds = result.seconds
     if not seconds:
-        # of a GPU that is not here, candidates are compiled and compared with the oracle only
-        why = "no candidate was timed, since there is no GPU" if target.is_gpu else ""
+        # for a GPU that is not here, candidates are only compiled and checked
+        why = _UNTIMED.get(target.kind, "")
         return Tuned(work, None, len(seen), why=why)
     return Tuned(work, seconds, len(seen), flops(work.outputs, {}) / seconds / 1e9)
 
