@@ -24,7 +24,7 @@ from schedlang.codegen.network_cuda_file import HELPERS
 from schedlang.errors import BuildError, CallError, CallTypeError, NetworkError
 from schedlang.expr.dtypes import array_dtype
 from schedlang.intrinsics.dialect import GPU_NAMES
-from schedlang.networks import profile
+from schedlang.networks import profile, tuning
 from schedlang.networks.data import from_data, to_data
 from schedlang.networks.device_module import DeviceModule
 from schedlang.networks.device_program import device_module_data
@@ -639,6 +639,17 @@ def test_a_network_can_be_pickled(small: Small) -> None:
     again = pickle.loads(pickle.dumps(net))
     assert again.target == net.target and isinstance(again.module, DeviceModule)
     np.testing.assert_allclose(again.module.simulate(x), softmax_of(x, w, b), rtol=1e-5)
+
+
+def test_a_search_that_times_nothing_says_why(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    untimed = SimpleNamespace(seconds=None)
+    monkeypatch.setattr(tuning, "autotune", lambda *args, **options: untimed)
+    for net, why in ((small[0], "there is no GPU"), (on_emulator(small[0]), "the emulator's")):
+        found = pickle.loads(pickle.dumps(net)).tune(trials=1, progress=False)
+        assert found.seconds is None
+        assert f"dense: no candidate was timed, since {why}" in str(found)
 
 
 def test_kernels_of_a_cpu_are_no_network_for_a_gpu() -> None:

@@ -39,6 +39,11 @@ from schedlang.target import Target
 LEAST_SECONDS = 5.0
 # bytes that are moved in the time of one operation, in a kernel without reuse
 BYTES_PER_OPERATION = 0.1
+# why no candidate was timed, by the kind of target
+_UNTIMED = {
+    "cuda": "no candidate was timed, since there is no GPU",
+    "cuda-emulator": "no candidate was timed, since the emulator's times say nothing of a GPU",
+}
 # the default of ``trials`` where no timeout is given
 TRIALS = 64
 
@@ -197,9 +202,8 @@ def _one(
     facts = result.facts
     why, interrupted = facts.ended if facts.broken else "", facts.ended == "interrupted"
     if not seconds:
-        if target.is_gpu and not why:
-            # candidates were compiled, and compared with the oracle only
-            why = "no candidate was timed, since there is no GPU"
+        # for a GPU that is not here, candidates are only compiled and checked
+        why = why or _UNTIMED.get(target.kind, "")
         return Tuned(work, None, len(seen), None, why, interrupted)
     operations = flops(work.outputs, _extents(work.outputs, own))
     return Tuned(work, seconds, len(seen), operations / seconds / 1e9, why, interrupted)
