@@ -18,10 +18,10 @@ import numba
 import numpy as np
 
 from schedlang.intrinsics import cpu as intrinsics
-from schedlang.intrinsics.cpu import int32
+from schedlang.intrinsics.cpu import int32, vload, vstore
 from schedlang.intrinsics.cpu.vmath import float32_from_bits
 
-CHUNK = 1 << 20
+CHUNK, LANES = 1 << 20, 16
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}}
 
 
@@ -52,8 +52,12 @@ def error_in_ulps(got: float, true: float) -> float:
     return abs(got - true) / 2.0**exponent
 
 
-def sweeper(name: str) -> Callable[[int], tuple[float, float]]:
-    """Return a function that takes a stride and returns the largest error and its argument."""
+def sweeper(name: str, vectors: bool = False) -> Callable[[int], tuple[float, float]]:
+    """Return a function that takes a stride and returns the largest error and its argument.
+
+    The function is applied to single elements, or to ``vectors`` of 16, for which processors with
+    AVX-512 have instructions of their own.
+    """
     function, true = getattr(intrinsics, name), TRUE[name]
 
     @numba.njit(parallel=True, **OPTIONS)
@@ -62,7 +66,11 @@ def sweeper(name: str) -> Callable[[int], tuple[float, float]]:
             got = np.empty(CHUNK, np.float32)
             first = (chunk * CHUNK * stride) - 2**31
             for i in range(CHUNK):
-                got[i] = function(float32_from_bits(int32(first + i * stride)))
+                x = float32_from_bits(int32(first + i * stride))
+                got[i] = x if vectors else function(x)
+            if vectors:
+                for i in range(0, CHUNK, LANES):
+                    vstore(got, i, function(vload(got, i, LANES)))
             for i in range(CHUNK):
                 bits = first + i * stride
                 if bits < 2**31:
@@ -82,16 +90,17 @@ def sweeper(name: str) -> Callable[[int], tuple[float, float]]:
 
 
 def main() -> None:
-    """Print one line for each function."""
+    """Print two lines for each function."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--stride", type=int, default=1)
     parser.add_argument("functions", nargs="*", default=list(TRUE))
     options = parser.parse_args()
     for name in options.functions:
-        start = time.perf_counter()
-        worst, where = sweeper(name)(options.stride)
-        seconds = time.perf_counter() - start
-        print(f"{name:8s} {worst:.4f} ulp at {where!r} ({seconds:.0f} s)", flush=True)
+        for form in ("elements", "vectors"):
+            start = time.perf_counter()
+            worst, where = sweeper(name, form == "vectors")(options.stride)
+            seconds = time.perf_counter() - start
+            print(f"{name:8s} {form} {worst:.4f} ulp at {where!r} ({seconds:.0f} s)", flush=True)
 
 
 if __name__ == "__main__":

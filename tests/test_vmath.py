@@ -68,9 +68,10 @@ def inputs(dtype: str) -> np.ndarray:
         return x[: x.size // 8 * 8].astype(dtype)
 
 
+@pytest.mark.parametrize("vectors", [False, True], ids=["elements", "vectors"])
 @pytest.mark.parametrize("name", POLYNOMIALS)
-def test_polynomials_are_within_two_ulps(name: str) -> None:
-    worst, where = exhaustive_math.sweeper(name)(1021)
+def test_polynomials_are_within_two_ulps(name: str, vectors: bool) -> None:
+    worst, where = exhaustive_math.sweeper(name, vectors)(1021)
     assert worst <= 2.0, where
 
 

@@ -22,7 +22,8 @@ SHARED = (
     "simd", "operators", "elementary", "predicates", "lanes", "half", "bfloat", "bits", "saturated",
     "memory", "scattered", "transposed", "hints",
 )  # fmt: skip
-MODULES = (*SHARED, "cpu/clock", "cpu/conditional", "cpu/denormals", "cpu/libm", "cpu/vmath")
+MODULES = (*SHARED, "cpu/clock", "cpu/conditional", "cpu/denormals", "cpu/libm", "cpu/scaling",
+           "cpu/tables", "cpu/vmath")  # fmt: skip
 DEVICE_PACKAGE = "schedlang.intrinsics.gpu"
 DEVICE_MODULES = (*SHARED, "gpu/libdevice", "gpu/warp", "gpu/atomics")
 # suffixes of functions that are compiled like a kernel, so their operators count too

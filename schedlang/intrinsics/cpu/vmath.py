@@ -19,10 +19,11 @@ from numba.core import compiler
 from numba.extending import intrinsic
 
 from schedlang.intrinsics.cpu.libm import libm
+from schedlang.intrinsics.cpu.scaling import scaled
+from schedlang.intrinsics.cpu.tables import erf_table_single, has_tables, tanh_table_single
 from schedlang.intrinsics.elementary import absolute, copysign, fma, select
 from schedlang.intrinsics.operators import right_shift
 from schedlang.intrinsics.simd import (
-    constant,
     element,
     float32,
     float64,
@@ -44,14 +45,12 @@ LN2_HIGH = np.float32(0.693359375)
 LN2_LOW = np.float32(-2.1219444005469058e-4)
 # adding it rounds a float32 to a whole number, which is then in its low bits
 MAGIC = np.float32(12582912.0)
-MAGIC_BITS = np.int32(0x4B400000)
 # above EXP_HIGH exp is infinite, below EXP_LOW it is 0
 EXP_HIGH = np.float32(89)
 EXP_LOW = np.float32(-104)
 
 FRACTION_BITS = np.int32(23)
 FRACTION_MASK = np.int32(0x7FFFFF)
-ONE_BIT = np.int32(1)
 SQRT_HALF_BITS = np.int32(0x3F3504F3)
 SMALLEST_NORMAL = np.float32(2.0**-126)
 SHIFT_23 = np.float32(23)
@@ -87,18 +86,6 @@ def reinterpret(x: types.Type, src: types.Type, dst: types.Type) -> Any:
     return ret(ty), codegen
 
 
-@intrinsic
-def power_of_two(typingctx: Any, n: Any) -> Any:
-    """Return 2**n as float32, for an int32 n for which that is a normal number."""
-    ret = with_element(n, types.float32)
-
-    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-        biased = builder.add(args[0], constant(n, 127))
-        return builder.bitcast(builder.shl(biased, constant(n, 23)), llvm_type(ret))
-
-    return ret(n), codegen
-
-
 def emit_single(context: Any, builder: ir.IRBuilder, single: Any, sig: Any, args: Any) -> ir.Value:
     """Emit an inlined call of the Python function `single`, compiled."""
     flags = compiler.Flags()
@@ -128,8 +115,7 @@ def single_or_double(single: Any, double: Any, x: types.Type) -> Any:
 def exp_single(x: Any) -> Any:
     """Return exp(x) = 2**n * exp(r) with n = round(x / log(2)) and |r| <= log(2) / 2.
 
-    Source: Cody and Waite, "Software Manual for the Elementary Functions" (1980), chapter 6. 2**n
-    is multiplied as two factors, so that large and small results overflow and underflow correctly.
+    Source: Cody and Waite, "Software Manual for the Elementary Functions" (1980), chapter 6.
     """
     x = select(x > EXP_HIGH, EXP_HIGH, select(x < EXP_LOW, EXP_LOW, x))
     shifted = fma(x, LOG2_E, MAGIC)
@@ -141,9 +127,7 @@ def exp_single(x: Any) -> Any:
     p = fma(p, r, np.float32(0.16666521))
     p = fma(p, r, np.float32(0.49999994))
     p = fma(p, r * r, r) + ONE
-    power = int32(float32_bits(shifted) - MAGIC_BITS)
-    low = right_shift(power, ONE_BIT)
-    return p * power_of_two(low) * power_of_two(int32(power - low))
+    return scaled(p, shifted)
 
 
 def log_single(x: Any) -> Any:
@@ -259,7 +243,7 @@ def log(typingctx: Any, x: Any) -> Any:
 @intrinsic
 def tanh(typingctx: Any, x: Any) -> Any:
     """Return the hyperbolic tangent of `x` (floats)."""
-    return single_or_double(tanh_single, math.tanh, x)
+    return single_or_double(tanh_table_single if has_tables(x) else tanh_single, math.tanh, x)
 
 
 @intrinsic
@@ -271,4 +255,4 @@ def sigmoid(typingctx: Any, x: Any) -> Any:
 @intrinsic
 def erf(typingctx: Any, x: Any) -> Any:
     """Return the error function of `x` (floats)."""
-    return single_or_double(erf_single, math.erf, x)
+    return single_or_double(erf_table_single if has_tables(x) else erf_single, math.erf, x)

@@ -105,25 +105,25 @@ def attention(
 
 def _online(masked: Tensor, wide: str) -> tuple[Callable[..., Expr], Tensor]:
     """Return the softmax's weights as expressions, and their sums by one pass over the scores."""
-    *shape, length = masked.shape
+    shape, length = masked.shape[:-1], masked.shape[-1]
     j = reduce_axis(length, "j")
     top, sums = compute(
         "attention_rows", shape,
-        lambda *i: ONLINE((masked[(*i, j)], const(1, wide)), axis=j), NAMES[:-1],
+        lambda *i: ONLINE((masked[i + (j,)], const(1, wide)), axis=j), NAMES[:-1],
     )  # fmt: skip
     return lambda *i: call("exp", masked[i] - top[i[:-1]]), sums
 
 
 def _stored(masked: Tensor, wide: str) -> tuple[Callable[..., Expr], Tensor]:
     """Return the softmax's weights, which are a stage, and their sums."""
-    *shape, length = masked.shape
+    shape, length = masked.shape[:-1], masked.shape[-1]
     j, k = reduce_axis(length, "j"), reduce_axis(length, "j")
-    top = compute("attention_rows", shape, lambda *i: largest(masked[(*i, j)], axis=j), NAMES[:-1])
+    top = compute("attention_rows", shape, lambda *i: largest(masked[i + (j,)], axis=j), NAMES[:-1])
     weights = compute(
         "attention_weights", masked.shape, lambda *i: call("exp", masked[i] - top[i[:-1]]), NAMES
     )
     sums = compute(
-        "attention_total", shape, lambda *i: total(weights[(*i, k)], axis=k), NAMES[:-1]
+        "attention_total", shape, lambda *i: total(weights[i + (k,)], axis=k), NAMES[:-1]
     )
     return lambda *i: weights[i], sums
 
