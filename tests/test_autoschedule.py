@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.autoschedule import choose, moves
-from schedlang.autoschedule.groups import groups
+from schedlang.autoschedule import choose
 from schedlang.autoschedule.nearest import nearest
 from schedlang.autoschedule.plain import plain
-from schedlang.autoschedule.pressure import spill_factor
-from schedlang.autoschedule.problems import problem_of, space_of
 from schedlang.autotune.costs.estimate import estimate
+from schedlang.autotune.model import moves
+from schedlang.autotune.model.groups import groups
+from schedlang.autotune.model.pressure import spill_factor
+from schedlang.autotune.model.problems import problem_of, space_of
 from schedlang.autotune.record import Trial, Where
 from schedlang.autotune.space import Space
 from schedlang.errors import (

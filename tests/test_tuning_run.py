@@ -25,6 +25,7 @@ import pytest
 import schedlang as sl
 from schedlang.autotune.database import Database
 from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.model.by_model import by_model
 from schedlang.autotune.record import UNTUNED, Trial, Where
 from schedlang.autotune.report.progress import Silent
 from schedlang.autotune.run import run
@@ -37,6 +38,8 @@ from schedlang.autotune.runner.task import Limits, Task
 from schedlang.autotune.search import Evolve, Strategy, valid
 from schedlang.autotune.search import Random as RandomSearch
 from schedlang.autotune.space import Candidate, Space
+from schedlang.autotune.tactics.facts import Problem
+from schedlang.autotune.tactics.templates import template_for
 from schedlang.autotune.tuner import _processes
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import DatabaseWarning, SpillWarning, TuningError, VerifyError
@@ -291,6 +294,18 @@ def test_one_trial(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_first_candidate_is_the_schedule_of_autoschedule() -> None:
+    B = plus_one((256, 1024))
+    space = Space((B,), sl.Target("cpu"), template_for(sl.Target("cpu"), 2, {}), 2)
+    first = RandomSearch(3).propose(space)
+    made = by_model(Problem((B,), sl.Target("cpu"), 2, {}))[0]
+    assert made is not None and first.schedule.to_json() == made.to_json()
+    assert first.origin == "model" and "vectorize" in {x.primitive for x in first.schedule.steps}
+    # the steps of a user's template are all that its search may take
+    space = Space((B,), sl.Target("cpu"), lambda s, knobs: None, made=False)
+    assert RandomSearch(3).propose(space).schedule.steps == ()
+
+
 def test_one_worker_and_many(tmp_path: Path) -> None:
     for workers in (None, 5):
         result = tune(
@@ -986,7 +1001,7 @@ def test_some_proposals_ignore_the_estimate(target: str, draws: float) -> None:
 
     space: Any = SimpleNamespace(
         target=sl.Target(target), draw_unverified=draw, verified=lambda c: c, late=lambda: False,
-        reasons=Counter(), counts={"valid": 1, "drawn": 1},
+        reasons=Counter(), counts={"valid": 1, "drawn": 1}, made=False,
     )  # fmt: skip
     strategy = RandomSearch(0)
     costs = [strategy.propose(space).estimate.seconds for _ in range(1000)]

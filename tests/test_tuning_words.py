@@ -131,8 +131,11 @@ def test_the_reason_why_all_candidates_of_a_template_are_refused(
     assert hint in told.splitlines()[-1] and ("Loosen" in told) == (hint == "Loosen")
 
 
-def test_the_advice_is_not_to_change_the_tactics(tmp_path: Path) -> None:
+def test_the_advice_is_not_to_change_the_tactics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     search = made_up(tmp_path, with_a_reason)
+    monkeypatch.setattr("schedlang.autotune.search.modelled", lambda space: None)
     search.space.made = True
     with pytest.raises(TuningError) as error:
         found(search)
@@ -144,6 +147,7 @@ def test_tactics_without_enough_time_are_advised_more_time(
 ) -> None:
     search = made_up(tmp_path, with_a_reason, deadline=0.0)
     search.space.made = True
+    monkeypatch.setattr("schedlang.autotune.search.modelled", lambda space: None)
     # the time is up as soon as a draw is refused
     monkeypatch.setattr(type(search.space), "late", lambda space: space.counts["invalid"] > 0)
     with pytest.raises(TuningError, match="1 time the tile is too small\n.*give more time"):

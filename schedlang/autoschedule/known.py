@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from math import log2
 
 from schedlang.autoschedule.nearest import nearest
-from schedlang.autoschedule.problems import space_of
-from schedlang.autoschedule.rename import renamed
 from schedlang.autotune.best import packaged
 from schedlang.autotune.database import Database
 from schedlang.autotune.knobs import Rejected
+from schedlang.autotune.model.problems import space_of
+from schedlang.autotune.model.rename import renamed
 from schedlang.autotune.record import UNTUNED, Where
 from schedlang.autotune.records.distance import differences, distance
 from schedlang.autotune.records.entry import Entry

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log2
 
-from schedlang.autoschedule import moves
 from schedlang.autotune.knobs import Decision, Decisions, Pick
+from schedlang.autotune.model import moves
 
 # the distance of two options that have nothing in common: more than that of any two sizes
 UNLIKE = 64.0
@@ -15,7 +15,7 @@ UNLIKE = 64.0
 def nearest(recorded: Decisions) -> Pick:
     """Return a function that picks the option nearest to the recorded decision of a knob.
 
-    A knob that was not recorded starts as in :func:`schedlang.autoschedule.moves.start`.
+    A knob that was not recorded starts as in :func:`schedlang.autotune.model.moves.start`.
 
     >>> pick = nearest({"C.tile": [2, [0, 11]], "C.i.block": 47, "C.how": "phases"})
     >>> pick("C.tile", [[4, [0, 6]], [2, [1, 11]], [2, [0, 10]]]), pick("C.i.block", [1, 25, 50])

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schedlang.autoschedule.known import known, sources
-from schedlang.autoschedule.model import by_model
 from schedlang.autoschedule.plain import plain
-from schedlang.autoschedule.problems import assumed, problem_of
 from schedlang.autotune.database import Database
+from schedlang.autotune.model.by_model import by_model
+from schedlang.autotune.model.problems import assumed, problem_of
 from schedlang.autotune.records.warn import warn
 from schedlang.autotune.sizes import checked_sizes
 from schedlang.autotune.tactics.facts import Problem

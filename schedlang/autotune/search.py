@@ -10,6 +10,7 @@ from random import Random as Generator
 from typing import Any, Protocol
 
 from schedlang.autotune.knobs import Decisions, Rejected
+from schedlang.autotune.model.by_model import modelled
 from schedlang.autotune.record import Trial
 from schedlang.autotune.space import Candidate, Space
 from schedlang.errors import TuningError
@@ -60,16 +61,23 @@ class Strategy(Protocol):
 class Random:
     """Random search: each proposal is the best of eight draws by estimate, of four for a GPU.
 
-    One proposal in four (for a GPU, in two) is a single draw. On one machine, a seed always gives
-    the same proposals, whatever the trials measure.
+    The first proposal is the schedule of :func:`schedlang.autoschedule`, unless the template is the
+    user's. One proposal in four (for a GPU, in two) is a single draw. On one machine, a seed always
+    gives the same proposals, whatever the trials measure.
     """
 
     name = "random"
 
     def __init__(self, seed: int) -> None:
         self._rng = Generator(seed)
+        self._started = False
 
     def propose(self, space: Space) -> Candidate:
+        if not self._started:
+            self._started = True
+            found = modelled(space) if space.made else None
+            if found is not None:
+                return found
         single = self._rng.random() < (EPS_GREEDY_GPU if space.target.is_gpu else EPS_GREEDY)
         count = 1 if single else _per_trial(space)
         return _best(space, self._rng, [_drawn(space, self._rng) for _ in range(count)])

@@ -15,8 +15,8 @@ from math import prod
 
 import numpy as np
 
-from schedlang.autoschedule.extraction import extracted
 from schedlang.compute.define import defined
+from schedlang.compute.extraction import extracted
 from schedlang.compute.graph import operations
 from schedlang.compute.read import Read, reads
 from schedlang.compute.reducer import Reducer

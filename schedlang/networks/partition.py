@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from schedlang.autoschedule.extraction import Subgraph, extracted
-from schedlang.autoschedule.problems import SYMBOLIC
+from schedlang.autotune.model.problems import SYMBOLIC
 from schedlang.autotune.sizes import checked_sizes
 from schedlang.compute.chunks import extent_of
 from schedlang.compute.data import structure
+from schedlang.compute.extraction import Subgraph, extracted
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import PlaceholderOp, Tensor
 from schedlang.compute.work import flops

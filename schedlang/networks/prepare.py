@@ -9,8 +9,8 @@ from typing import Any, Optional
 
 import numpy as np
 
-from schedlang.autoschedule.extraction import extracted, name_of
 from schedlang.autoschedule.scheduler import autoschedule
+from schedlang.compute.extraction import extracted, name_of
 from schedlang.compute.graph import operations, placeholders
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, Tensor

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from schedlang.autoschedule import moves
 from schedlang.autotune.costs.estimate import SYMBOLIC
+from schedlang.autotune.model import moves
 from schedlang.autotune.space import Space
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.autotune.tactics.templates import template_for

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from schedlang.autoschedule.problems import JUMPS
 from schedlang.autotune.costs.estimate import (
     LAUNCH,
     costs,
@@ -12,6 +11,7 @@ from schedlang.autotune.costs.estimate import (
     parallel_loop,
     slowest_share,
 )
+from schedlang.autotune.model.problems import JUMPS
 from schedlang.ir.nest import Nest
 from schedlang.schedule import trace
 from schedlang.schedule.schedule import Schedule

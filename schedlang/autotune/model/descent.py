@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from schedlang.autoschedule.moves import STRUCTURE, in_order, kind_of, others
-from schedlang.autoschedule.pressure import spill_factor
 from schedlang.autotune.knobs import Decisions, Rejected
+from schedlang.autotune.model.moves import STRUCTURE, in_order, kind_of, others
+from schedlang.autotune.model.pressure import spill_factor
 from schedlang.autotune.space import Candidate, Space
 from schedlang.target import Target
 

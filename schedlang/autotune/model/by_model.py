@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
-from schedlang.autoschedule.descent import MOST_DRAWS, descend
-from schedlang.autoschedule.groups import Group, groups
-from schedlang.autoschedule.parallel_loops import without_useless_threads
-from schedlang.autoschedule.problems import space_of
-from schedlang.autoschedule.rename import renamed
 from schedlang.autotune.knobs import Decision, Decisions, Rejected
+from schedlang.autotune.model.descent import MOST_DRAWS, descend
+from schedlang.autotune.model.groups import Group, groups
+from schedlang.autotune.model.parallel_loops import without_useless_threads
+from schedlang.autotune.model.problems import space_of
+from schedlang.autotune.model.rename import renamed
 from schedlang.autotune.space import Candidate, Space
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.compute.data import structure
@@ -52,6 +52,14 @@ def by_model(problem: Problem) -> tuple[Schedule | None, str]:
     if _seconds(space, untouched) <= _seconds(space, s):
         return untouched, "no step lowers the estimate of the loops as they are"
     return s, ""
+
+
+def modelled(space: Space) -> Candidate | None:
+    """Return the schedule of :func:`by_model` as a candidate of ``space``, if there is one."""
+    threads = 1 if space.target.is_gpu else space.threads
+    problem = Problem(tuple(space.outputs), space.target, threads, dict(space.sizes))
+    found, _ = by_model(problem)
+    return None if found is None or not found.steps else space.of(found, {}, "model")
 
 
 def _seconds(space: Space, s: Schedule) -> float:
@@ -124,4 +132,4 @@ def _whole(space: Space, decided: dict[str, Decision]) -> Candidate | None:
     return None
 
 
-__all__ = ["by_model"]
+__all__ = ["by_model", "modelled"]

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from schedlang.autoschedule.extraction import extracted
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.facts import Dataflow, Problem, StageFacts
 from schedlang.autotune.tactics.inline import inline
+from schedlang.compute.extraction import extracted
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.schedule.schedule import empty_schedule
 

@@ -1,0 +1,1 @@
+"""The schedule that the cost model prefers, found without measuring."""
