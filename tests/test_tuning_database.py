@@ -21,10 +21,11 @@ from hypothesis import strategies as st
 import schedlang as sl
 from schedlang.autotune.database import Database
 from schedlang.autotune.locks import lock
-from schedlang.autotune.record import OUTCOMES, Trial, Where, cores, threads
+from schedlang.autotune.record import OUTCOMES, Trial, Where
 from schedlang.autotune.records.entry import LONGEST
 from schedlang.autotune.records.lines import opened
 from schedlang.errors import DatabaseWarning, TuningError
+from schedlang.runtime.environment import cores, threads
 
 HERE = Where(
     "ab" * 32, (("m", 8), ("n", 64)), "cpu, 16 vectors of 32 bytes", "AMD EPYC 7R13, 2 cores",
