@@ -15,6 +15,7 @@ OF_GPU = {
     "sl.reference.",
     "simulate": 'Build the schedule for target="python": its source runs uncompiled.',
     "program": "Print .loop_nest or .machine_nest.",
+    "launches": "Print .loop_nest or .machine_nest.",
     "machine_code": _ASSEMBLY,
     "ptx": _ASSEMBLY,
     "sass": _ASSEMBLY,
