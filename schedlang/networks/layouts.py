@@ -56,8 +56,8 @@ def blocked_layouts(
     ``outputs`` is a tensor or a list of them, ``params`` are the placeholders that are weights, and
     ``target`` is as :func:`~schedlang.runtime.build.build` takes it: its vectors make the blocks.
 
-    *Channels* are the data axis of a reduction that only weights depend on, if other axes longer
-    than 1 come after it: the output channels of a convolution. They are in blocks if their number
+    *Channels* are the data axis of a reduction that only weights depend on, if other data axes come
+    after it: the output channels of a convolution. They are in blocks if their number
     divides by a vector, or by half of one. Stages that read such a tensor element by element along
     its channels have blocks too, as activations, additions, poolings and concatenations do, and
     reductions over channels are over blocks. Other numbers of channels, inputs and outputs of the
