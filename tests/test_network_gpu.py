@@ -644,7 +644,8 @@ def test_a_network_can_be_pickled(small: Small) -> None:
 def test_a_search_that_times_nothing_says_why(
     small: Small, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    untimed = SimpleNamespace(seconds=None)
+    facts = SimpleNamespace(ended="", broken=False)
+    untimed = SimpleNamespace(seconds=None, facts=facts)
     monkeypatch.setattr(tuning, "autotune", lambda *args, **options: untimed)
     for net, why in ((small[0], "there is no GPU"), (on_emulator(small[0]), "the emulator's")):
         found = pickle.loads(pickle.dumps(net)).tune(trials=1, progress=False)
