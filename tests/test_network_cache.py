@@ -42,7 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Counts(dict[str, int]):
-    """How often each function of ``WORK`` was called."""
+    """The number of calls of each function of ``WORK``."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__()

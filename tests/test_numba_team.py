@@ -98,7 +98,7 @@ def test_calls_at_once(module: ModuleType) -> None:
 
 
 def test_memory_that_there_is_not(tmp_path: Path) -> None:
-    """What the kernel raises on a thread of the team reaches the caller."""
+    """An error that the kernel raises on a thread of the team reaches the caller."""
     path = tmp_path / "large_kernel.py"
     text = TEXT[: TEXT.index("    @njit(parallel=True")].replace("load,", "heap_array, load,") + """
     @njit(parallel=True, **OPTIONS)

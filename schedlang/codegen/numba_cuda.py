@@ -29,7 +29,7 @@ from schedlang.target import Target
 
 
 class Passed(NamedTuple):
-    """How a parameter of a kernel is passed: as a flat array, or as a scalar, of this dtype."""
+    """A parameter of a kernel: passed as a flat array, or as a scalar, of this dtype."""
 
     dtype: str
     is_array: bool
@@ -37,7 +37,7 @@ class Passed(NamedTuple):
 
 @dataclass(frozen=True)
 class KernelForm:
-    """What compiling and launching a kernel takes, as data.
+    """The data with which a kernel is compiled and launched.
 
     ``threads`` are those of a block. ``shared_bytes`` is its shared storage, of which a launch
     gives ``dynamic_bytes``.

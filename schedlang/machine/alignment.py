@@ -1,4 +1,4 @@
-"""Where arrays begin in an array of bytes."""
+"""The starts of arrays in an array of bytes."""
 
 from __future__ import annotations
 

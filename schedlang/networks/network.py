@@ -103,7 +103,7 @@ class Network:
 
     @property
     def prepared(self) -> Prepared:
-        """What is computed ahead of all calls, and what was folded."""
+        """The graph after preparing: with the stages computed ahead of all calls, and those folded."""
         return self._divided()[0]
 
     @property

@@ -1,4 +1,4 @@
-"""What a network is made from: a model with options, or what was saved or pickled.
+"""Sources of networks: a model with options, or what was saved or pickled.
 
 A source says enough to find the network in the cache. Only if it is not there, or if its parts are
 asked for, the source divides it into parts.
@@ -44,7 +44,7 @@ class Found:
 
 
 class Source(Protocol):
-    """What a network is made from.
+    """The source of a network.
 
     ``name`` and ``structure`` are those of the recipe, which may be made when it is asked for.
     """

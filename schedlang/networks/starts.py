@@ -1,4 +1,4 @@
-"""What the cache folder knows of a network by what it is made from, before its graph is prepared.
+"""Entries of the cache folder for networks whose graphs are not prepared yet.
 
 A *start* is a small file under the key of a model and its options, or of the manifest of a folder.
 It has the key of the module that an earlier process made of these. For a model it also has a hash

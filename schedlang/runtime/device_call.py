@@ -1,4 +1,4 @@
-"""What a call on a GPU does with its arguments: arrays of any library, on one stream."""
+"""The arguments of a call on a GPU: arrays of any library, on one stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What records and cached files hold for: this machine, its threads, versions of packages."""
+"""The environment of records and cached files: machine, threads, versions of packages."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class _Library(JITCodeLibrary):
 
 
 class _Loading(CompileResultCacheImpl):
-    """What makes the result of a compilation of the data in the cache."""
+    """The function that makes the result of a compilation of the data in the cache."""
 
     def rebuild(self, target_context: Any, payload: Any) -> CompileResult:
         """Return the result of a compilation, as ``CompileResult._rebuild`` of numba does."""
