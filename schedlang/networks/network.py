@@ -103,7 +103,7 @@ class Network:
 
     @property
     def prepared(self) -> Prepared:
-        """The graph after preparing: with the stages computed ahead of all calls, and those folded."""
+        """The graph with the stages that are computed ahead of all calls, and those folded."""
         return self._divided()[0]
 
     @property

@@ -41,7 +41,7 @@ _DAMAGE = (
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """The part of a manifest besides the graph: all that a call needs which the cache does not have.
+    """The part of a manifest besides the graph: all that a call needs and the cache does not have.
 
     ``steps`` are the schedules of kernels as JSON for ``target``, and ``origins`` say where these
     came from.
