@@ -68,7 +68,7 @@ def winograd() -> dict[str, sl.Tensor]:
     A = sl.placeholder((1, 2, 10, 7, 16), name="A")
     W = sl.placeholder((2, 2, 3, 3, 16, 16), name="W")
     out = topi.nn.relu(topi.nn.conv2d_NCHWc(A, W, 1, 1, 1, "NCHW16c", "NCHW16c"))
-    fast = with_winograd(out, [W], choose=lambda name: True)
+    fast = with_winograd(out, [W], lambda found: 4)
     ready = prepare(list(fast.outputs), {W: np.zeros(W.shape, "float32")})
     return {part.name: part.group.outputs[0] for part in partition(list(ready.outputs))}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,25 +9,18 @@ import pytest
 
 import schedlang as sl
 from schedlang import topi
-from schedlang.compute.graph import placeholders
+from schedlang.compute.graph import operations, placeholders
 from schedlang.networks.layouts import blocked_layouts
-from schedlang.networks.winograd import Winograd, with_winograd
+from schedlang.networks.winograd import Convolution, Winograd, by_rule, forms, with_winograd
 
 
 def tensor(name: str, *shape: Any, dtype: str = "float64") -> sl.Tensor:
     return sl.placeholder(shape, dtype, name=name)
 
 
-def every(name: str) -> bool:
-    return True
-
-
-def checked(
-    outputs: sl.Tensor, params: list[sl.Tensor], tile: int = 4,
-    choose: Callable[[str], bool] | None = every,
-) -> Winograd:  # fmt: skip
+def checked(outputs: sl.Tensor, params: list[sl.Tensor], tile: int = 4) -> Winograd:
     """Return the network with Winograd's filtering, after a comparison of its results."""
-    found = with_winograd(outputs, params, tile, choose)
+    found = with_winograd(outputs, params, lambda found: tile)
     rng = np.random.default_rng(0)
     arrays = {t.name: rng.standard_normal(t.shape).astype(t.dtype) for t in placeholders([outputs])}
     (made,) = found.outputs
@@ -87,7 +79,7 @@ def test_other_sums_stay() -> None:
                             W),
     }  # fmt: skip
     for what, (out, weight) in others.items():
-        found = with_winograd(out, [weight], 4, every)
+        found = with_winograd(out, [weight], lambda found: 4)
         assert found.outputs == (out,) and not found.replaced, what
 
 
@@ -101,11 +93,40 @@ def test_which_convolutions_gain() -> None:
     assert replaced(32, 7, 3)
     A, W = tensor("A", 1, 32, 16, 16), tensor("W", 32, 32, 3, 3)
     named = sl.named("layer", topi.nn.conv2d_nchw(A, W, 1, 1, 1))
-    asked: list[str] = []
-    assert with_winograd(named, [W], choose=lambda name: bool(asked.append(name))).outputs == (
-        named,
-    )
-    assert asked == ["layer"]
+    asked: list[Convolution] = []
+
+    def none(found: Convolution) -> int:
+        asked.append(found)
+        return 0
+
+    assert with_winograd(named, [W], none).outputs == (named,)
+    (found,) = asked
+    assert (found.name, found.channels, found.tiles(4), found.all_tiles(2)) == (
+        "layer", (32, 32), (4, 4), 64,
+    )  # fmt: skip
+
+
+def test_forms_that_may_be_the_fastest() -> None:
+    def found(channels: int, edge: int, images: int = 1) -> tuple[int, tuple[int, ...]]:
+        asked: list[Convolution] = []
+        A, W = tensor("A", images, channels, edge, edge), tensor("W", 64, channels, 3, 3)
+        with_winograd(topi.nn.conv2d_nchw(A, W, 1, 1, 1), [W], lambda c: len(asked.append(c) or ""))
+        return by_rule(asked[0]), forms(asked[0])
+
+    # 196, 16 and 4 tiles of 4 by 4, and 4 of each of eight images
+    assert found(64, 56) == (4, (0, 4)) and found(64, 14) == (4, (0, 4, 2))
+    assert found(64, 7) == (0, (0, 2)) and found(64, 7, 8) == (4, (0, 4))
+    assert found(8, 56) == (0, (0,)) and found(64, 3) == (0, (0,))
+
+
+def test_equal_names_of_convolutions() -> None:
+    """The stages of each have names of their own, as those of two direct convolutions have."""
+    A, U, V = tensor("A", 1, 3, 6, 6), tensor("U", 3, 3, 3, 3), tensor("V", 3, 3, 3, 3)
+    out = topi.nn.conv2d_nchw(topi.nn.conv2d_nchw(A, U, 1, 1, 1), V, 1, 1, 1)
+    found = with_winograd(out, [U, V], lambda found: 2)
+    assert found.replaced == ("conv2d_nchw", "conv2d_nchw_1")
+    names = [op.name for op in operations(found.outputs)]
+    assert names.count("conv2d_nchw_products") == names.count("conv2d_nchw_1_products") == 1
 
 
 def test_a_network_in_blocks() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
@@ -12,17 +12,20 @@ from schedlang.networks.model import Options, Recipe
 from schedlang.networks.partition import Partition, partition
 from schedlang.networks.prepare import Prepared, prepare
 from schedlang.networks.scan_weights import packed_for_scans
-from schedlang.networks.winograd import with_winograd
+from schedlang.networks.winograd import Convolution, by_rule, with_winograd
 from schedlang.target import Target
+
+Divided = tuple[Prepared, Partition]
 
 
 def divided(
     outputs: tuple[Tensor, ...], params: Mapping[Tensor, np.ndarray], options: Options,
-    recipe: Recipe, target: Target,
-) -> tuple[Prepared, Partition]:  # fmt: skip
+    recipe: Recipe, target: Target, form: Callable[[Convolution], int] = by_rule,
+) -> Divided:  # fmt: skip
     """Return a model that is prepared for ``target`` with ``options``, and its parts.
 
-    Raises :class:`~schedlang.errors.NetworkError` for overrides that do not fit.
+    ``form`` returns the size of Winograd's tiles for a convolution of 3 by 3, 0 for none. Raises
+    :class:`~schedlang.errors.NetworkError` for overrides that do not fit.
     """
     on_cpu = not target.is_gpu
 
@@ -33,7 +36,7 @@ def divided(
             outputs = blocked_layouts(outputs, weights, target).outputs
             outputs = packed_for_scans(outputs, weights, target)
         if options.winograd and on_cpu:
-            outputs = with_winograd(outputs, weights).outputs
+            outputs = with_winograd(outputs, weights, form).outputs
         return outputs
 
     return _parts(prepare(outputs, params, options.fold, rewritten), recipe)
@@ -41,13 +44,13 @@ def divided(
 
 def divided_again(
     outputs: tuple[Tensor, ...], params: Mapping[Tensor, np.ndarray], recipe: Recipe
-) -> tuple[Prepared, Partition]:
+) -> Divided:
     """Return a graph that was prepared before, and its parts."""
     return _parts(prepare(outputs, params, fold=False), recipe)
 
 
-def _parts(prepared: Prepared, recipe: Recipe) -> tuple[Prepared, Partition]:
+def _parts(prepared: Prepared, recipe: Recipe) -> Divided:
     return prepared, partition(prepared.outputs, recipe.cut, recipe.fuse, layers=recipe.layers)
 
 
-__all__ = ["divided", "divided_again"]
+__all__ = ["Divided", "divided", "divided_again"]

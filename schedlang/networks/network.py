@@ -114,7 +114,7 @@ class Network:
     def _divided(self) -> tuple[Prepared, Partition]:
         with self._lock:
             if self._parts is None:
-                self._parts = self._source.divided(self.target)
+                self._parts = self._source.divided(self.target, self.database)
                 if self._module is not None:
                     self._keep_only(self._module)
             return self._parts
@@ -169,7 +169,7 @@ class Network:
         self._module = NetworkModule(found.data, found.params)
         if self._parts is not None:
             self._keep_only(self._module)
-        return True
+        return self._data is not None
 
     def _store_start(self, module: NetworkModule) -> None:
         """Let other processes find ``module`` without its parts."""
@@ -185,11 +185,14 @@ class Network:
         """Replace the arrays of weights by views of those of ``module``, which has copies."""
         assert self._parts is not None
         prepared, divided = self._parts
-        places = module.data.storage.params
-        found = {t: weight_in(module.params, place) for t, place in zip(self._read(), places)}
+        places, read = module.data.storage.params, self._read()
+        if [place.shape for place in places] != [t.shape for t in read]:
+            # another process has tuned it since, so that it has other forms now
+            self._module = self._data = self._key = None
+            return
+        found = {t: weight_in(module.params, place) for t, place in zip(read, places)}
         kept = {t: found[t] for t in (*prepared.params, *prepared.computed)}
-        params = {t: found[t] for t in prepared.params}
-        self._values = found
+        self._values, params = found, {t: found[t] for t in prepared.params}
         self._parts = replace(prepared, params=params, given={}, kept=kept), divided
 
     @property
@@ -254,33 +257,33 @@ class Network:
         """Search for the schedule of each kernel, and use what is found from the next call on.
 
         Each kernel is searched once, however many parts it has, those with the most work first.
-        The options are those of :func:`schedlang.autotune`, and ``trials`` are those of one kernel;
-        ``timeout`` is for all of them. Every trial goes into ``database``, by default that of the
-        network, so that a search that was interrupted continues. ``progress`` is one bar for all
-        searches, or a function that takes the name of a kernel and a trial. ``sizes`` are the
-        values of symbolic sizes to tune for, by name or by ``sl.var``.
+        So are those of the other forms of 3 by 3 convolutions (direct, or Winograd's filtering),
+        and the network takes the fastest form of each; one that has run keeps its forms, since its
+        weights are packed for them. The options are those of :func:`schedlang.autotune`;
+        ``trials`` are those of one kernel, and ``timeout`` is for all. Every trial goes into
+        ``database``, by default that of the network, so that a search that was interrupted
+        continues. ``progress`` is one bar for all searches, or a function that takes the name of a
+        kernel and a trial. ``sizes`` are the values of symbolic sizes, by name or by ``sl.var``.
 
         Raises :class:`~schedlang.errors.TuningError` for options that do not fit. A kernel for
         which no candidate works keeps its schedule, and the result says why.
         """
-        from schedlang.networks.partition import equal_parts
-        from schedlang.networks.tuning import Work, tune
+        from schedlang.networks.tuning import tune, works_of
 
-        works = [
-            Work(same[0].name, same[0].group.outputs, tuple(part.name for part in same))
-            for same in equal_parts(self.partition.parts)
-        ]
+        forms = self._source.forms(self.target)
         where = self.database if database is None else database
         found = tune(
-            self.name, works, self.target, trials, timeout, where, executor, progress, resume,
-            search, seed, limits, sizes,
+            self.name, works_of(self.partition, forms), self.target, trials, timeout, where,
+            executor, progress, resume, search, seed, limits, sizes,
         )  # fmt: skip
         with self._lock:
             if where is not None:
                 self.database = where
             self._source, self._origins, self._set = self._source.without_steps(), {}, {}
             self._kernels = self._data = self._module = self._steps = self._key = None
-        return found
+            if forms is not None:
+                self._parts = self._values = None
+            return found.within(self.partition)
 
     def reschedule(self, part: str, schedule: Schedule) -> None:
         """Use ``schedule`` for the kernel of a part, and of all parts that are equal to it.
@@ -464,12 +467,9 @@ class Network:
 
         weights = [*self.prepared.params, *self.prepared.computed]
         size = bytes_text(sum(self.partition.bytes_of(t) for t in weights))
-        kernels = len(equal_parts(self.partition.parts))
-        head = (
-            f"{repr(self)[1:-1]}: {len(self.partition)} parts, {kernels} kernels, "
-            f"{len(weights)} weights of {size}"
-        )
-        return f"{head}\n\n{self.partition}"
+        parts, kernels = len(self.partition), len(equal_parts(self.partition.parts))
+        counts = f"{parts} parts, {kernels} kernels, {len(weights)} weights of {size}"
+        return f"{repr(self)[1:-1]}: {counts}\n\n{self.partition}"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/html": self.partition._repr_html_(), "text/plain": str(self)}

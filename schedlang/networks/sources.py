@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -30,8 +30,9 @@ from schedlang.networks.weights import UNREADABLE, digest, read_params
 from schedlang.target import Target
 
 if TYPE_CHECKING:
-    from schedlang.networks.partition import Partition
-    from schedlang.networks.prepare import Prepared
+    from schedlang.networks.dividing import Divided
+    from schedlang.networks.forms import Forms
+    from schedlang.networks.winograd import Convolution
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +59,12 @@ class Source(Protocol):
     @property
     def recipe(self) -> Recipe: ...
 
-    def divided(self, target: Target) -> tuple[Prepared, Partition]:
-        """Return the network in parts."""
+    def divided(self, target: Target, database: Any) -> Divided:
+        """Return the network in parts; ``database`` may tell which forms of them are faster."""
+        ...
+
+    def forms(self, target: Target) -> Forms | None:
+        """Return the network in all forms of its convolutions, ``None`` if these are settled."""
         ...
 
     def found(self, target: Target, database: Any) -> Found | None:
@@ -82,12 +87,16 @@ class Source(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class OfModel:
-    """A model: a graph that is not prepared, and the arrays of its weights."""
+    """A model: a graph that is not prepared, and the arrays of its weights.
+
+    These are empty if ``packed``: a module has them, in its own layouts.
+    """
 
     recipe: Recipe
     outputs: tuple[Tensor, ...]
     params: Mapping[Tensor, np.ndarray]
     options: Options
+    packed: bool = False
 
     @property
     def name(self) -> str:
@@ -97,11 +106,35 @@ class OfModel:
     def structure(self) -> Any:
         return self.recipe.structure
 
-    def divided(self, target: Target) -> tuple[Prepared, Partition]:
-        """Return the network in parts."""
+    def divided(self, target: Target, database: Any) -> Divided:
+        """Return the network in parts, its convolutions in the fastest form that is known."""
+        divide = partial(self._divided, target)
+        if not self._open(target):
+            return divide()
+        from schedlang.networks.forms import chosen
+
+        return chosen(divide, target, database)
+
+    def forms(self, target: Target) -> Forms | None:
+        """Return the network in all forms of its convolutions, ``None`` if these are settled."""
+        if not self._open(target):
+            return None
+        from schedlang.networks.forms import all_forms
+
+        return all_forms(partial(self._divided, target))
+
+    def _open(self, target: Target) -> bool:
+        """Return whether convolutions may have another form than that of the rule.
+
+        Overrides name stages of a form, and weights that are packed are those of one.
+        """
+        settled = self.recipe.cut or self.recipe.fuse or self.packed
+        return self.options.winograd and not target.is_gpu and not settled
+
+    def _divided(self, target: Target, *form: Callable[[Convolution], int]) -> Divided:
         from schedlang.networks.dividing import divided
 
-        return divided(self.outputs, self.params, self.options, self.recipe, target)
+        return divided(self.outputs, self.params, self.options, self.recipe, target, *form)
 
     @cached_property
     def _graph(self) -> str:
@@ -155,7 +188,7 @@ class OfModel:
         checksum = store_packed(key, self._weights, made.params)
         if checksum is not None:
             store_start(key, Start(made.key, self._weights, checksum))
-        found = replace(self, params=dict.fromkeys(self.params, np.empty(0)))
+        found = replace(self, params=dict.fromkeys(self.params, np.empty(0)), packed=True)
         vars(found).update(_graph=self._graph, _weights=self._weights)
         return found
 
@@ -195,9 +228,12 @@ class OfFolder:
         """The graph and the weights, which are read if they were not."""
         return load_saved(self._folder, self._manifest, self.head, self._arrays)
 
-    def divided(self, target: Target) -> tuple[Prepared, Partition]:
+    def divided(self, target: Target, database: Any) -> Divided:
         """Return the network in parts."""
-        return self.without_steps().divided(target)
+        return self.without_steps().divided(target, database)
+
+    def forms(self, target: Target) -> None:
+        """Return ``None``: the folder has the weights of one form."""
 
     def _key(self, target: Target) -> str:
         manifest = hashlib.sha256(self._manifest).hexdigest()
@@ -250,7 +286,10 @@ class OfGraph:
     def structure(self) -> Any:
         return self.recipe.structure
 
-    def divided(self, target: Target) -> tuple[Prepared, Partition]:
+    def forms(self, target: Target) -> None:
+        """Return ``None``: the weights are those of one form."""
+
+    def divided(self, target: Target, database: Any) -> Divided:
         """Return the network in parts."""
         from schedlang.networks.dividing import divided_again
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from time import monotonic
 from typing import Any
@@ -31,6 +31,8 @@ from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
 from schedlang.markup.columns import aligned
 from schedlang.markup.text import printable
+from schedlang.networks.forms import Forms, form_name
+from schedlang.networks.partition import Partition, equal_parts
 from schedlang.networks.progress import Progress, Setting, progress_for
 from schedlang.runtime.timing import duration
 from schedlang.target import Target
@@ -50,11 +52,16 @@ TRIALS = 64
 
 @dataclass(frozen=True)
 class Work:
-    """A computation to tune, and the ``parts`` of the network that it stands for."""
+    """A computation to tune, and the ``parts`` of the network that it stands for.
+
+    ``key`` is that of these parts. A computation of another form of a convolution than the
+    network has is called ``"... as F(2x2, 3x3)"`` or ``"... as direct"``.
+    """
 
     name: str
     outputs: tuple[Tensor, ...]
     parts: tuple[str, ...]
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,13 +95,26 @@ class NetworkTuning:
     ended: str = ""
     complete: bool = True
 
+    def within(self, partition: Partition) -> NetworkTuning:
+        """Return this result for a network with these parts, which may have other forms."""
+        names: dict[str, list[str]] = {}
+        for part in partition.parts:
+            names.setdefault(part.key, []).append(part.name)
+        searches = [
+            replace(t, work=replace(t.work, parts=tuple(names.get(t.work.key, ()))))
+            for t in self.searches
+        ]
+        return replace(self, searches=tuple(searches))
+
     @property
     def seconds(self) -> float | None:
         """The sum over all parts of their kernels' seconds; ``None`` if one was not timed."""
-        times = [t.seconds for t in self.searches]
-        if not self.complete or any(s is None for s in times):
-            return None
-        return sum(s * len(t.work.parts) for s, t in zip(times, self.searches) if s is not None)
+        total = 0.0
+        for tuned in self.searches:
+            if tuned.work.parts and tuned.seconds is None:
+                return None
+            total += (tuned.seconds or 0.0) * len(tuned.work.parts)
+        return total if self.complete else None
 
     def __str__(self) -> str:
         def whole(tuned: Tuned) -> float:
@@ -121,6 +141,19 @@ class NetworkTuning:
     __repr__ = __str__
 
 
+def works_of(partition: Partition, forms: Forms | None) -> list[Work]:
+    """Return the computations to tune: those of the parts, and of the other forms of these."""
+    by_form = {None: partition} if forms is None else {m: p for m, (_, p) in forms.divided.items()}
+    found: dict[str, Work] = {}
+    for form, divided in by_form.items():
+        for same in equal_parts(divided.parts):
+            first = same[0]
+            name = first.name if form is None else f"{first.name} as {form_name(form)}"
+            names = tuple(part.name for part in same)
+            found.setdefault(first.key, Work(name, first.group.outputs, names, first.key))
+    return list(found.values())
+
+
 def tune(
     name: str, works: Sequence[Work], target: Target, trials: int | None, timeout: float | None,
     database: Database | str | os.PathLike[str] | None, executor: Executor | None,
@@ -145,8 +178,8 @@ def tune(
     Database.open(database).check_writable()
     started = monotonic()
     end = None if timeout is None else started + timeout
-    weights = {work.name: len(work.parts) * _weight(work.outputs, values) for work in works}
-    order = sorted(works, key=lambda work: weights[work.name], reverse=True)
+    weights = {work.key: len(work.parts) * _weight(work.outputs, values) for work in works}
+    order = sorted(works, key=lambda work: weights[work.key], reverse=True)
     most = TRIALS if trials is None and timeout is None else trials
     found: list[Tuned] = []
     ended = ""
@@ -158,8 +191,8 @@ def tune(
                 break
             share = None
             if left is not None:
-                rest = sum(weights[w.name] for w in order[k:]) or 1.0
-                share = min(left, max(LEAST_SECONDS, left * weights[work.name] / rest))
+                rest = sum(weights[w.key] for w in order[k:]) or 1.0
+                share = min(left, max(LEAST_SECONDS, left * weights[work.key] / rest))
             shown.search(k + 1, work.name, len(work.parts))
             try:
                 found.append(
@@ -232,4 +265,4 @@ def _listed(works: Sequence[Work]) -> str:
     return ", ".join(names[:3]) + more
 
 
-__all__ = ["NetworkTuning", "Tuned", "Work", "tune"]
+__all__ = ["NetworkTuning", "Tuned", "Work", "tune", "works_of"]

@@ -26,12 +26,17 @@ from schedlang.language.construct import as_expr
 from schedlang.networks.ahead import known_tensors
 from schedlang.networks.blocks import may_be_rewritten
 from schedlang.networks.folding import is_sum
+from schedlang.state.initial import stage_names
 from schedlang.tvm.topi.nn.winograd import Matrix, mixed, transposed, winograd_matrices
 
 # the fewest tiles, and channels of either side, with which F(4x4, 3x3) is faster than a direct
 # convolution: with fewer tiles, reading four times as many weights takes longer than the products
 LEAST_TILES, LEAST_CHANNELS = 12, 32
+# with so many tiles, few of them are cut off, and F(2x2, 3x3) has more products than F(4x4, 3x3)
+MANY_TILES = 32
 EDGE = 3
+# what the names of the stages of a convolution by Winograd's filtering end with
+STAGES = ("padded", "rows", "data", "products", "columns", "tiles")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +53,15 @@ class Winograd:
 
 
 @dataclass(frozen=True, eq=False)
-class _Convolution:
+class Convolution:
     """A sum over ``data[..., y + ry, ..., x + rx, ...] * kernel[..., ry, ..., rx, ...]``.
 
-    ``y`` and ``x`` are data axes, ``ry`` and ``rx`` reduction axes of 3. ``high`` and ``wide`` are
-    the dimensions of ``data`` that they index. All other indices are axes or numbers.
+    ``name`` is that of its stage. ``y`` and ``x`` are data axes, ``ry`` and ``rx`` reduction axes
+    of 3. ``high`` and ``wide`` are the dimensions of ``data`` that they index. All other indices
+    are axes or numbers.
     """
 
+    name: str
     op: ComputeOp
     data: Read
     kernel: Read
@@ -68,6 +75,10 @@ class _Convolution:
     def tiles(self, m: int) -> tuple[int, int]:
         """Return the number of tiles along ``y`` and ``x``; the last ones may be smaller."""
         return -(-int(self.y.extent) // m), -(-int(self.x.extent) // m)
+
+    def all_tiles(self, m: int) -> int:
+        """Return the number of tiles of all images."""
+        return self.images * prod(self.tiles(m))
 
     @property
     def images(self) -> int:
@@ -86,18 +97,42 @@ class _Convolution:
         )
 
 
+def by_rule(found: Convolution) -> int:
+    """Return 4 for a convolution of at least 12 tiles and 32 channels on either side, else 0."""
+    gains = found.all_tiles(4) >= LEAST_TILES and min(found.channels) >= LEAST_CHANNELS
+    return 4 if gains else 0
+
+
+def forms(found: Convolution) -> tuple[int, ...]:
+    """Return the tile sizes of which one may be the fastest for a convolution, 0 for none.
+
+    >>> import schedlang as sl
+    >>> from schedlang import topi
+    >>> A, W = sl.placeholder((1, 64, 14, 14), name="A"), sl.placeholder((64, 64, 3, 3), name="W")
+    >>> def show(found):
+    ...     print(found.name, by_rule(found), forms(found))
+    ...     return 0
+    >>> _ = with_winograd(topi.nn.conv2d_nchw(A, W, 1, 1, 1), [W], show)
+    conv2d_nchw 4 (0, 4, 2)
+    """
+    if min(found.channels) < LEAST_CHANNELS // 2:
+        return (0,)
+    larger = (4,) if found.all_tiles(4) >= LEAST_TILES // 2 else ()
+    gains = found.all_tiles(2) >= LEAST_TILES and found.all_tiles(4) < MANY_TILES
+    return (0, *larger, *((2,) if gains else ()))
+
+
 def with_winograd(
-    outputs: Any, params: Collection[Tensor] = (), tile_size: int = 4,
-    choose: Callable[[str], bool] | None = None,
-) -> Winograd:  # fmt: skip
-    """Return a network whose convolutions of 3 by 3 use F(m x m, 3 x 3), m = ``tile_size``, 2 or 4.
+    outputs: Any, params: Collection[Tensor] = (), choose: Callable[[Convolution], int] = by_rule
+) -> Winograd:
+    """Return a network with convolutions of 3 by 3 as F(m x m, 3 x 3), m being 2 or 4.
 
     ``outputs`` is a tensor or a list of them, and ``params`` are the placeholders that are weights.
     A convolution is a sum of products of floats with weights, of stride and dilation 1, in any
-    layout. ``choose`` is asked with the name of each one's stage; by default those are replaced
-    that have at least 12 tiles, and 32 channels on either side. The rounding errors of the sums are
-    larger, as ``docs/topi.md`` says, and an infinite or NaN input makes all results of its tiles
-    NaN. A network with scans or ragged axes stays as it is.
+    layout. ``choose`` returns the ``m`` of each, or 0 for a direct convolution; :func:`by_rule` is
+    the default. The rounding errors of the sums are larger, as ``docs/topi.md`` says, and an
+    infinite or NaN input makes all results of its tiles NaN. A network with scans or ragged axes
+    stays as it is.
 
     >>> import schedlang as sl
     >>> from schedlang import topi
@@ -111,31 +146,24 @@ def with_winograd(
     if not may_be_rewritten(ops):
         return Winograd(tensors)
     known = known_tensors(ops, params)
+    names = stage_names(ops)
     made: dict[Tensor, Tensor] = {}
     replaced, weights = [], []
     for op in ops:
         if not isinstance(op, ComputeOp):
             continue
         twin = _reading(op, made)
-        found = _convolution(twin, known)
-        gains = found is not None and (
-            choose(op.name) if choose is not None else _gains(found, tile_size)
-        )
-        if found is not None and gains:
-            result, weight = _by_winograd(found, tile_size)
-            replaced.append(op.name)
+        found = _convolution(twin, known, names[op])
+        m = 0 if found is None else choose(found)
+        if found is not None and m:
+            result, weight = _by_winograd(found, m)
+            replaced.append(found.name)
             weights.append(weight)
             made[op.outputs[0]] = result
         elif twin is not op:
             made.update(zip(op.outputs, twin.outputs))
             known.update((new, None) for old, new in zip(op.outputs, twin.outputs) if old in known)
     return Winograd(tuple(made.get(t, t) for t in tensors), tuple(replaced), tuple(weights))
-
-
-def _gains(found: _Convolution, m: int) -> bool:
-    return found.images * prod(found.tiles(m)) >= LEAST_TILES and (
-        min(found.channels) >= LEAST_CHANNELS
-    )
 
 
 def _reading(op: ComputeOp, made: Mapping[Tensor, Tensor]) -> ComputeOp:
@@ -162,7 +190,7 @@ def _reading(op: ComputeOp, made: Mapping[Tensor, Tensor]) -> ComputeOp:
     return twin
 
 
-def _convolution(op: ComputeOp, known: Collection[Tensor]) -> _Convolution | None:
+def _convolution(op: ComputeOp, known: Collection[Tensor], name: str) -> Convolution | None:
     """Return an operation as a convolution of 3 by 3 with weights, if it is one."""
     if op.where is not None or not is_sum(op):
         return None
@@ -198,7 +226,7 @@ def _convolution(op: ComputeOp, known: Collection[Tensor]) -> _Convolution | Non
     ):  # fmt: skip
         return None
     (high, (y, ry)), (wide, (x, rx)) = pairs
-    return _Convolution(op, data, kernel, y, x, ry, rx, high, wide)
+    return Convolution(name, op, data, kernel, y, x, ry, rx, high, wide)
 
 
 def _lone(index: Expr) -> Axis | int | None:
@@ -225,10 +253,10 @@ def _axes(indices: Sequence[Expr]) -> set[Axis]:
     return {atom for index in indices for atom in to_lin(index).atoms() if isinstance(atom, Axis)}
 
 
-def _by_winograd(found: _Convolution, m: int) -> tuple[Tensor, Tensor]:
+def _by_winograd(found: Convolution, m: int) -> tuple[Tensor, Tensor]:
     """Return the result of a convolution by F(m x m, 3 x 3), and the transformed weights."""
     op, edge = found.op, m + EDGE - 1
-    name, dtype = op.name, op.body[0].dtype
+    name, dtype = found.name, op.body[0].dtype
     a, b, g = winograd_matrices(m)
     th, tw = found.tiles(m)
     source = _whole_tiles(found, m)
@@ -310,7 +338,7 @@ def _by_winograd(found: _Convolution, m: int) -> tuple[Tensor, Tensor]:
     return defined(name, tuple(last.values()), body), weight
 
 
-def _whole_tiles(found: _Convolution, m: int) -> Tensor:
+def _whole_tiles(found: Convolution, m: int) -> Tensor:
     """Return the data with zeros after the last row and column, if its last tiles are not whole."""
     source = found.data.tensor
     after = [0] * source.ndim
@@ -318,11 +346,11 @@ def _whole_tiles(found: _Convolution, m: int) -> Tensor:
         after[dimension] = max(0, count * m + EDGE - 1 - int(source.shape[dimension]))
     if not any(after):
         return source
-    made: Tensor = pad(source, [0] * source.ndim, after, name=f"{found.op.name}_padded")
+    made: Tensor = pad(source, [0] * source.ndim, after, name=f"{found.name}_padded")
     return made
 
 
-def _weights(found: _Convolution, g: Matrix, dtype: str, edge: int) -> Tensor:
+def _weights(found: Convolution, g: Matrix, dtype: str, edge: int) -> Tensor:
     """Return the transformed weights: two axes of the transform, and those of the kernel."""
     kernel = found.kernel
     dims = [k for k in map(_lone, kernel.indices)
@@ -349,4 +377,4 @@ def _weights(found: _Convolution, g: Matrix, dtype: str, edge: int) -> Tensor:
     return made
 
 
-__all__ = ["Winograd", "with_winograd"]
+__all__ = ["STAGES", "Convolution", "Winograd", "by_rule", "forms", "with_winograd"]
