@@ -7,7 +7,7 @@ convolution, Winograd's filtering with tiles of 2 or 4), the fastest form is tak
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from schedlang.autoschedule.known import fastest, sources
 from schedlang.autotune.model.problems import problem_of
@@ -45,22 +45,33 @@ class Forms:
 
 def all_forms(divide: Divide) -> Forms:
     """Return a network in all forms; ``divide`` divides it with the form of each convolution."""
+    return _with_others(_by_the_rule(divide), divide)
+
+
+def _by_the_rule(divide: Divide) -> Forms:
+    """Return a network in the form of the rule alone."""
     rule: dict[str, int] = {}
-    others: dict[str, tuple[int, ...]] = {}
+    several: dict[str, tuple[int, ...]] = {}
 
     def asked(found: Convolution) -> int:
-        rule[found.name] = by_rule(found)
-        several = tuple(dict.fromkeys((rule[found.name], *forms(found))))
-        if len(several) > 1:
-            others[found.name] = several
-        return rule[found.name]
+        form = rule[found.name] = by_rule(found)
+        several[found.name] = tuple(dict.fromkeys((form, *forms(found))))
+        return form
 
-    made: dict[int | None, Divided] = {None: divide(asked)}
-    for form in sorted({m for name, several in others.items() for m in several[1:]}):
-        made[form] = divide(
-            lambda found, m=form: m if m in others.get(found.name, ()) else rule[found.name]
+    divided: dict[int | None, Divided] = {None: divide(asked)}
+    return Forms(rule, {name: sizes for name, sizes in several.items() if sizes[1:]}, divided)
+
+
+def _with_others(found: Forms, divide: Divide) -> Forms:
+    """Return a network also in the forms that are open."""
+
+    def of(form: int) -> Divided:
+        return divide(
+            lambda c: form if form in found.open.get(c.name, ()) else found.rule[c.name]
         )
-    return Forms(rule, others, made)
+
+    others = sorted({form for several in found.open.values() for form in several[1:]})
+    return replace(found, divided={**found.divided, **{form: of(form) for form in others}})
 
 
 def form_name(form: int) -> str:
@@ -73,22 +84,14 @@ def chosen(divide: Divide, target: Target, database: Source) -> Divided:
 
     Each convolution whose times are not all there has the form of the rule.
     """
-    asked: list[Convolution] = []
-
-    def first(found: Convolution) -> int:
-        asked.append(found)
-        return by_rule(found)
-
-    by_the_rule = divide(first)
-    times = _Times(target, database)
-    known = [f for f in asked if len(forms(f)) > 1 and times.of(f.name, by_the_rule[1])]
+    found, times = _by_the_rule(divide), _Times(target, database)
+    by_the_rule = found.divided[None]
+    known = [name for name in found.open if times.of(name, by_the_rule[1]) is not None]
     if not known:
         return by_the_rule
-    found = all_forms(divide)
-    best = {f.name: _fastest(f.name, found, times) for f in known if f.name in found.open}
-    if all(best[name] == found.rule[name] for name in best):
-        return by_the_rule
-    return divide(lambda f: best.get(f.name, by_rule(f)))
+    found = _with_others(found, divide)
+    best = {**found.rule, **{name: _fastest(name, found, times) for name in known}}
+    return by_the_rule if best == found.rule else divide(lambda c: best[c.name])
 
 
 def _fastest(name: str, found: Forms, times: _Times) -> int:
