@@ -145,8 +145,10 @@ class _Times:
         if part.key not in self._known:
             outputs = part.group.outputs
             entry = fastest(problem_of(outputs, self.target, {}), sources(outputs, self.database))
-            timed = entry is not None and entry.seconds is not None
-            self._known[part.key] = (entry.where.machine, entry.seconds) if timed else None
+            if entry is None or entry.seconds is None:
+                self._known[part.key] = None
+            else:
+                self._known[part.key] = entry.where.machine, entry.seconds
         return self._known[part.key]
 
 
