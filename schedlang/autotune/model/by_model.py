@@ -25,6 +25,8 @@ from schedlang.compute.work import flops
 from schedlang.ir.specialize import at_sizes
 from schedlang.schedule.schedule import Schedule, empty_schedule
 
+# the origin of the schedule of the cost model, among candidates
+MODEL = "model"
 # evaluations of one stage for a whole computation, and for one group of it
 BUDGET, MOST = 48, 28
 # the fewest evaluations of a group: its starting point and some changes
@@ -36,30 +38,36 @@ def by_model(problem: Problem) -> tuple[Schedule | None, str]:
 
     It is ``None``, with the reason, if the tactics make no schedule of the computation.
     """
+    found, _, note = _planned(problem)
+    return found, note
+
+
+def _planned(problem: Problem) -> tuple[Schedule | None, Decisions, str]:
+    """Return what :func:`by_model` does, and the decisions that make the schedule, if any do."""
     decided = _decisions(problem, groups(problem))
     space = space_of(problem)
     found = _whole(space, decided)
     if found is None:
         why = space.reasons.most_common(1)
-        return None, why[0][0] if why else "no tactic applies"
+        return None, {}, why[0][0] if why else "no tactic applies"
     if problem.target.is_gpu:
-        return found.schedule, ""
+        return found.schedule, found.decisions, ""
     nest = found.nest
     if nest.sizes:
         nest = at_sizes(nest, {v.name: n for v, n in problem.sizes.items()})
     s = without_useless_threads(found.schedule, nest, problem.target, problem.threads)
     untouched = empty_schedule(list(problem.outputs))
     if _seconds(space, untouched) <= _seconds(space, s):
-        return untouched, "no step lowers the estimate of the loops as they are"
-    return s, ""
+        return untouched, {}, "no step lowers the estimate of the loops as they are"
+    return s, found.decisions if s is found.schedule else {}, ""
 
 
 def modelled(space: Space) -> Candidate | None:
     """Return the schedule of :func:`by_model` as a candidate of ``space``, if there is one."""
     threads = 1 if space.target.is_gpu else space.threads
     problem = Problem(tuple(space.outputs), space.target, threads, dict(space.sizes))
-    found, _ = by_model(problem)
-    return None if found is None or not found.steps else space.of(found, {}, "model")
+    found, decisions, _ = _planned(problem)
+    return None if found is None or not found.steps else space.of(found, decisions, MODEL)
 
 
 def _seconds(space: Space, s: Schedule) -> float:
@@ -132,4 +140,4 @@ def _whole(space: Space, decided: dict[str, Decision]) -> Candidate | None:
     return None
 
 
-__all__ = ["by_model", "modelled"]
+__all__ = ["MODEL", "by_model", "modelled"]
