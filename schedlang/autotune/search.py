@@ -10,7 +10,7 @@ from random import Random as Generator
 from typing import Any, Protocol
 
 from schedlang.autotune.knobs import Decisions, Rejected
-from schedlang.autotune.model.by_model import MODEL, modelled
+from schedlang.autotune.model.by_model import modelled
 from schedlang.autotune.record import Trial
 from schedlang.autotune.space import Candidate, Space
 from schedlang.errors import TuningError
@@ -89,8 +89,7 @@ class Random:
 class Evolve:
     """Evolutionary search: crossover and mutation of the fastest trials.
 
-    The method is that of Ansor (OSDI 2020, section 5.1). The first parent is the schedule of
-    :func:`schedlang.autoschedule`; without one, the first parents are random.
+    The method is that of Ansor (OSDI 2020, section 5.1).
     """
 
     name = "evolve"
@@ -99,11 +98,9 @@ class Evolve:
         self._rng = Generator(f"children, {seed}")
         self._random = Random(seed)
         self._best: list[tuple[float, Decisions]] = []
-        # the trials that must be known before the first child
-        self._least = POPULATION
 
     def propose(self, space: Space) -> Candidate:
-        if len(self._best) < self._least or self._rng.random() < RANDOM_PART:
+        if len(self._best) < POPULATION or self._rng.random() < RANDOM_PART:
             return self._random.propose(space)
         found = [self._child(space) for _ in range(_per_trial(space))]
         return _best(space, self._rng, found)
@@ -114,8 +111,6 @@ class Evolve:
         if trial.outcome == "ok" and value is not None and trial.decisions:
             self._best.append((value, trial.decisions))
             self._best.sort(key=lambda item: item[0])
-            if trial.strategy == MODEL:
-                self._least = 1
 
     def _child(self, space: Space) -> Candidate:
         """Return a child: a parent, often crossed with another, with a few decisions redrawn."""
@@ -123,8 +118,7 @@ class Evolve:
 
         def made() -> Decisions:
             # the smaller of two ranks: faster parents are more likely
-            most = min(POPULATION, len(self._best))
-            ranks = [min(rng.randrange(most), rng.randrange(most)) for _ in range(2)]
+            ranks = [min(rng.randrange(POPULATION), rng.randrange(POPULATION)) for _ in range(2)]
             parent, mate = (self._best[rank][1] for rank in ranks)
             given = dict(parent)
             if rng.random() < 0.5:

@@ -140,4 +140,4 @@ def _whole(space: Space, decided: dict[str, Decision]) -> Candidate | None:
     return None
 
 
-__all__ = ["MODEL", "by_model", "modelled"]
+__all__ = ["by_model", "modelled"]
