@@ -300,6 +300,14 @@ def test_the_first_candidate_is_the_schedule_of_autoschedule() -> None:
     made = by_model(Problem((B,), sl.Target("cpu"), 2, {}))[0]
     assert made is not None and first.schedule.to_json() == made.to_json()
     assert first.origin == "model" and "vectorize" in {x.primitive for x in first.schedule.steps}
+    # no decision says that it does without threads
+    assert not first.decisions
+    # those of a larger one make it again, so that evolution may go on from it
+    large = plus_one((4096, 4096))
+    space = Space((large,), sl.Target("cpu"), template_for(sl.Target("cpu"), 2, {}), 2)
+    first = RandomSearch(3).propose(space)
+    assert first.origin == "model" and first.decisions
+    assert space.replay(first.decisions).schedule.to_json() == first.schedule.to_json()
     # the steps of a user's template are all that its search may take
     space = Space((B,), sl.Target("cpu"), lambda s, knobs: None, made=False)
     assert RandomSearch(3).propose(space).schedule.steps == ()
