@@ -445,7 +445,7 @@ class Network:
 
     def _origin(self, kernel: PartKernel) -> str:
         """Return where the schedule of a kernel comes from, or came from when it was saved."""
-        return self._origins.get(kernel.name, "") or kernel.note or kernel.origin
+        return self._origins.get(kernel.name, "") or kernel.provenance
 
     def __reduce__(self) -> Any:
         # with the inputs that no output reads, which a call takes, too
