@@ -208,14 +208,17 @@ def explain(asked: str, why: str, hint: str = "", nest: str = "") -> str:
     return "\n".join(lines)
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
     """Return the end of a message about ``name``, which suggests the closest of ``known``.
 
     >>> nearest("splt", ["split", "fuse"])
     "; did you mean 'split'?"
+    >>> nearest("conv", ["conv1", "pool", "conv2"], most=3)
+    "; did you mean 'conv2' or 'conv1'?"
     """
-    close = difflib.get_close_matches(name, list(known), 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    close = [repr(word) for word in difflib.get_close_matches(name, list(known), most)]
+    listed = " or ".join(filter(None, (", ".join(close[:-1]), *close[-1:])))
+    return f"; did you mean {listed}?" if close else ""
 
 
 def shown(value: object) -> str:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -351,7 +352,7 @@ def test_a_module_that_was_linked_before_is_not_linked_again(
     first, w, b, x = mlp()
     source = first.source
     second, *_ = mlp()
-    monkeypatch.setattr(Network, "_calls", lambda self: pytest.fail("linked again"))
+    monkeypatch.setattr(Network, "_made", lambda self, target: pytest.fail("linked again"))
     np.testing.assert_allclose(second(x), softmax_of(x, w, b), rtol=1e-5)
     assert second.source == source
     other, *_ = mlp(cut=["fc_bias"]) if "fc_bias" in str(first.partition) else mlp(name="other")
@@ -432,6 +433,7 @@ def test_tuning_searches_each_kernel_once(tmp_path: Path) -> None:
     assert search.work.parts == ("fc0", "fc1") and set(seen) == {"fc0"}
     assert search.seconds is not None and found.seconds == pytest.approx(2 * search.seconds)
     assert [kernel.origin for kernel in net.kernels] == ["database"]
+    assert "\n# schedule: tuned on " in net.source
     a = np.random.default_rng(0).random((8, 8), "float32")
     np.testing.assert_allclose(net(a), a, rtol=1e-6)
     assert "GFLOP/s" in str(found) and "fc0" in str(found)
@@ -537,6 +539,21 @@ def test_weights_of_one_name_are_told_apart() -> None:
         sl.network(x * a + b, {"w": np.ones(4, "f4")})
 
 
+def test_where_schedules_come_from() -> None:
+    x = sl.placeholder((8,), name="x")
+    (found,) = sl.network(sl.named("y", x + 1), target="python").kernels
+    for origin, note, phrase in (
+        ("model", "", "by the cost model"),
+        ("model", "planned for n = 9", "by the cost model (planned for n = 9)"),
+        ("plain", "no tactic applies",
+         "plain, each stage in loops of its own (no tactic applies)"),
+        ("database", "tuned on A (line 3 of trials)", "tuned on A (line 3 of trials)"),
+        ("near size", "tuned for n = 8, not for n = 9", "tuned for n = 8, not for n = 9"),
+        ("given", "", "given to net.reschedule"),
+    ):  # fmt: skip
+        assert replace(found, origin=origin, note=note).provenance == phrase
+
+
 def test_a_schedule_of_the_user_for_one_kernel(tmp_path: Path) -> None:
     x, w = sl.placeholder((8, 16), name="x"), sl.placeholder((32, 16), name="w")
     y = topi.nn.softmax(topi.nn.relu(sl.named("fc", topi.nn.dense(x, w))))
@@ -553,6 +570,8 @@ def test_a_schedule_of_the_user_for_one_kernel(tmp_path: Path) -> None:
     net.reschedule("fc", s)
     assert "prange" in net.source
     assert [kernel.origin for kernel in net.kernels] == ["given", "model"]
+    comments = [line for line in net.source.splitlines() if line.startswith("# schedule: ")]
+    assert comments == ["# schedule: given to net.reschedule", "# schedule: by the cost model"]
     np.testing.assert_array_equal(net(given), wanted)
     saved = net.save(tmp_path / "net")
     assert "prange" in (saved / "network.py").read_text()

@@ -18,7 +18,7 @@ import pytest
 
 import schedlang as sl
 from schedlang import topi
-from schedlang.errors import NetworkError, TuningError
+from schedlang.errors import BuildError, NetworkError, TuningError
 from schedlang.networks import starts, weights
 from schedlang.networks.call import weight_in
 from schedlang.networks.network import Network
@@ -28,7 +28,7 @@ WORK = (
     "schedlang.networks.dividing.prepare",
     "schedlang.networks.dividing.partition",
     "schedlang.networks.kernels.part_kernels",
-    "schedlang.networks.program.module_data",
+    "schedlang.networks.linking.module_data",
     "schedlang.networks.prepare.Prepared.values",
     "schedlang.networks.module.pack",
 )
@@ -73,7 +73,7 @@ class Counts(dict[str, int]):
 def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
     import schedlang.networks.dividing
     import schedlang.networks.kernels
-    import schedlang.networks.program  # noqa: F401
+    import schedlang.networks.linking  # noqa: F401
 
     return Counts(monkeypatch)
 
@@ -344,6 +344,53 @@ def test_a_folder_that_was_loaded_before_is_not_prepared_again(
     counts.clear()
     check(sl.load(saved, target="python"), {**given, "b": 2 * given["b"]})
     assert not counts
+
+
+@pytest.mark.parametrize("target", ["python", "c", "cpu", "cuda-emulator", "cuda"])
+def test_a_network_makes_the_machine_nest_of_its_module(tmp_path: Path, target: str) -> None:
+    given = arrays()
+    first = model(given, target=target)
+    wanted = str(first.module.machine_nest)
+    found = [model(given, target=target)]
+    if target in ("cpu", "cuda"):
+        saved = first.save(tmp_path / "saved")
+        assert str(sl.load(saved).module.machine_nest) == wanted
+        found.append(sl.load(saved))
+    for net in found:
+        module = net.module
+        assert module.data.machine is None
+        assert str(module.machine_nest) == wanted and "fc" in wanted
+        assert net.module is module and net.source == first.source
+
+
+def test_a_machine_nest_of_other_schedules(tmp_path: Path) -> None:
+    given = arrays()
+    check(model(given), given)
+    net = model(given)
+    before = net.module
+    s = sl.schedule(net.partition["fc"].group.outputs)
+    s[s.outputs[0]].split(s.outputs[0].op.axis[0], factor=2)
+    net.reschedule("fc", s)
+    with pytest.raises(BuildError, match="other schedules by now\\n.*net.module.machine_nest"):
+        _ = before.machine_nest
+    assert "inner" in str(net.module.machine_nest)
+    check(net, given)
+
+
+def test_a_module_does_not_keep_its_network() -> None:
+    given = arrays()
+    check(model(given), given)
+    net = model(given)
+    module, alive = net.module, weakref.ref(net)
+    assert module.machine_nest is module.machine_nest
+    del net
+    gc.collect()
+    assert alive() is None and "fc" in str(module.machine_nest)
+    # without its network, one that was not made before is refused
+    module = model(given).module
+    gc.collect()
+    with pytest.raises(BuildError, match=r"loaded from its source(.|\n)*net.module.machine_nest"):
+        _ = module.machine_nest
 
 
 def test_what_was_compiled_serves_a_saved_network(tmp_path: Path) -> None:

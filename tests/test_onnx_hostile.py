@@ -368,4 +368,4 @@ def test_deep_and_wide_graphs_are_imported() -> None:
     names = ["x", *(f"v{k}" for k in range(count - 1)), "y"]
     nodes = [node("Neg", [a], [b], name=f"n{k}") for k, (a, b) in enumerate(zip(names, names[1:]))]
     found = sl.frontend.from_onnx(model(nodes[::-1]))
-    assert len(found.layers) == count and found.layers["n999"] == "n999"
+    assert len(found.layers) == count and found.layers["y"] == "n999"

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.errors import FrontendError
+from schedlang.errors import FrontendError, SchedlangError
+from schedlang.frontend.stages import Stages
 from tests.onnx_cases import f32
 
 onnx = pytest.importorskip("onnx", reason="imports ONNX models: the extra onnx")
@@ -58,12 +59,12 @@ def classifier() -> Any:
 def test_names_and_layers_are_those_of_the_nodes() -> None:
     found = sl.frontend.from_onnx(classifier())
     assert str(found) == (
-        "input_1: float32[1, 2, 4, 4] -> fc_Gemm.bias: float32[1, 3]; 4 parameters, 548 B"
+        "input_1: float32[1, 2, 4, 4] -> logits: float32[1, 3]; 4 parameters, 548 B"
     )
     assert found.layers == {
         "conv_Conv.pad_temp": "/conv/Conv", "conv_Conv": "/conv/Conv",
         "conv_Conv.bias": "/conv/Conv", "Relu": "/Relu", "Flatten": "/Flatten",
-        "fc_Gemm": "/fc/Gemm", "fc_Gemm.bias": "/fc/Gemm",
+        "fc_Gemm": "/fc/Gemm", "logits": "/fc/Gemm",
     }  # fmt: skip
 
 
@@ -125,7 +126,7 @@ def test_a_weight_that_several_nodes_read_is_one_parameter() -> None:
     found = sl.frontend.from_onnx(given)
     # a number is part of the expression
     assert [t.name for t in found.params] == ["w"]
-    assert found.outputs[0].op.name == "Add_2"
+    assert found.outputs[0].op.name == "y" and found.layers["y"] == "Add_2"
 
 
 def test_inputs_weights_and_copies_may_be_outputs() -> None:
@@ -135,7 +136,8 @@ def test_inputs_weights_and_copies_may_be_outputs() -> None:
         [value("x", (3,)), value("w", (2,)), value("y", (3,)), value("again", (3,))], w=f32(2),
     )  # fmt: skip
     found = sl.frontend.from_onnx(given)
-    assert len(found.outputs) == 3 and found.structure == (0, 1, 2, 2)
+    assert [t.name for t in found.outputs] == ["x_1", "w", "y"] and found.structure == (0, 1, 2, 2)
+    assert [t.name for t in found.params] == ["w_1"]
     x = np.float32([-1, 0, 2])
     for got, wanted in zip(found.reference(x), (x, f32(2), np.maximum(x, 0), np.maximum(x, 0))):
         np.testing.assert_array_equal(got, wanted)
@@ -144,14 +146,81 @@ def test_inputs_weights_and_copies_may_be_outputs() -> None:
 def test_nodes_without_use_are_left_out() -> None:
     given = model([node("TopK", "x k", "v i"), node("Relu", "x", "y")], [value("x", (3,))],
                   [value("y", (3,))], k=np.array([1]))  # fmt: skip
-    assert sl.frontend.from_onnx(given).layers == {"Relu_1": "Relu_1"}
+    assert sl.frontend.from_onnx(given).layers == {"y": "Relu_1"}
 
 
 def test_names_in_use_get_numbers() -> None:
     given = model([node("Relu", "x", "a", "x"), node("Exp", "a", "b", "class"),
         node("Neg", "b", "y", "7")],
                   [value("x", (3,))], [value("y", (3,))])  # fmt: skip
-    assert sl.frontend.from_onnx(given).layers == {"x_1": "x", "class_": "class", "layer_7": "7"}
+    assert sl.frontend.from_onnx(given).layers == {"x_1": "x", "class_": "class", "y": "7"}
+
+
+def named_outputs() -> Any:
+    """Return two products with outputs of odd names, one also a node's and one a weight's."""
+    return model(
+        [node("Gemm", "IN__0 w1 b1", "h", "OUT__0", transB=1), node("Relu", "h", "hidden:0"),
+         node("Gemm", "hidden:0 w2 b2", "OUT__0", "fc2", transB=1), node("Neg", "OUT__0", "if")],
+        [value("IN__0", (2, 8))],
+        [value("OUT__0", (2, 4)), value("hidden:0", (2, 16)), value("if", (2, 4))],
+        w1=f32(16, 8), b1=f32(16), w2=f32(4, 16), b2=f32(4),
+    )  # fmt: skip
+
+
+def test_outputs_have_the_names_of_the_file() -> None:
+    found = sl.frontend.from_onnx(named_outputs())
+    names = ["OUT__0", "hidden_0", "if_"]
+    assert [t.name for t in found.inputs] == ["IN__0"]
+    assert [t.name for t in found.outputs] == names
+    assert found.layers == {
+        "OUT_0": "OUT__0", "OUT_0.bias": "OUT__0", "hidden_0": "Relu_1", "fc2": "fc2",
+        "OUT__0": "fc2", "if_": "Neg_3",
+    }  # fmt: skip
+    net = sl.network(found, target="python")
+    assert [t.name for t in net.outputs] == names
+    assert [p.name for p in net.module.signature.outputs] == names
+    assert "-> OUT__0: float32[2, 4], hidden_0: float32[2, 16], if_: float32[2, 4]" in net.source
+    x = f32(2, 8)
+    out = [np.empty(t.shape, "float32") for t in net.outputs]
+    net(x, OUT__0=out[0], hidden_0=out[1], if_=out[2])
+    for got, wanted in zip(out, found.reference(x)):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+    with pytest.raises(SchedlangError, match="give an array for each: OUT__0, hidden_0, if_"):
+        net(x, out=out[:2])
+
+
+@pytest.mark.parametrize("nodes", [
+    [node("Conv", "x w", "y", "conv", pads=[1, 1, 1, 1])],
+    [node("Conv", "x w", "c", "conv"), node("Flatten", "c", "y", "flat")],
+    [node("Conv", "x w", "c", "conv"), node("Shape", "c", "y")],
+])  # fmt: skip
+def test_an_output_keeps_its_name_in_other_layouts(nodes: list[Any]) -> None:
+    given = model(nodes, [value("x", (1, 32, 8, 8))], [value("y", None)], w=f32(32, 32, 3, 3))
+    given.graph.output[0].type.tensor_type.elem_type = 0
+    net = sl.network(sl.frontend.from_onnx(given))
+    assert [p.name for p in net.module.signature.outputs] == ["y"]
+
+
+def test_states_of_a_scan_have_the_names_of_the_outputs() -> None:
+    given = model(
+        [node("LSTM", "x w r", "rows last state", "lstm", hidden_size=4)],
+        [value("x", (5, 2, 3))], [value(name, None) for name in ("rows", "last", "state")],
+        w=f32(1, 16, 3), r=f32(1, 16, 4),
+    )  # fmt: skip
+    found = sl.frontend.from_onnx(given)
+    assert [t.name for t in found.outputs] == ["rows", "last", "state"]
+    assert {found.layers[name] for name in ("rows", "last", "state")} == {"lstm"}
+
+
+def test_one_of_several_results_is_copied_under_the_name_of_the_output() -> None:
+    A = sl.placeholder((3,), name="A")
+    pair = sl.compute((3,), lambda i: (A[i] + 1, A[i] * 2), name="pair")
+    stages = Stages([A])
+    stages.name(pair, "pair", "twice")
+    first, second = (stages.rename(t, name) for t, name in zip(pair, ("more", "double")))
+    assert (first.name, second.name, stages.layers["double"]) == ("more", "double", "twice")
+    got = sl.reference([first, second])(np.ones(3, "float32"))
+    assert [a.tolist() for a in got] == [[2, 2, 2], [2, 2, 2]]
 
 
 # sizes

@@ -353,6 +353,70 @@ def test_fusions_join_parts() -> None:
     np.testing.assert_array_equal(known[out], oracle(*(values[t] for t in oracle.inputs)))
 
 
+def blocks() -> tuple[sl.Tensor, dict[str, str]]:
+    """Return two blocks of a product and a softmax behind a transpose, with their layers."""
+    y, layers = input_of(4, 8), {}
+    for k in range(2):
+        first = dense(y, f"first{k}")
+        y = relu(first, f"act{k}")
+        layers.update({f"first{k}": f"net.{k}.fc", f"act{k}": f"net.{k}"})
+    flipped = sl.named("flipped", topi.transpose(y))
+    u, v = dense(flipped, "u", 4), dense(flipped, "v", 4)
+    out = sl.named("out", topi.add(u, v))
+    return out, {**layers, "flipped": "turn", "u": "u", "v": "head", "out": "head", "gone": "old"}
+
+
+def test_layers_stand_for_their_stages() -> None:
+    out, layers = blocks()
+
+    def of(**options: Any) -> list[tuple[str, ...]]:
+        return stages(partition(out, layers=layers, **options))
+
+    first, second, u, v = of()
+    assert (first, second) == (("first0", "act0"), ("first1", "act1"))
+    assert (u, v) == (("flipped", "u"), ("flipped", "v", "out"))
+    # a layer ends after its last stage, and a block after the last one of those inside of it
+    assert of(cut=["net.0.fc"])[:2] == [("first0",), ("act0",)]
+    assert of(cut=["net.0", "net"]) == of(cut=["act0", "act1"]) == of()
+    assert of(cut=["turn"]) == of(cut=["flipped"]) != of()
+    assert of(cut=["head"]) == of()
+    # fused are the parts of all stages of a layer
+    assert of(fuse=["net"]) == of(fuse=["first0", "act1"])
+    assert of(fuse=["net"])[0] == (*first, *second)
+    assert of(fuse=[["net.0", "net.1.fc"]]) == of(fuse=["net"])
+    assert of(fuse=[["u", "head"]]) == of(fuse=["u", "v"])
+    # u is a stage, too; the transpose belongs to the two parts that read it
+    assert of(cut=["u"]) == of()
+    with pytest.raises(NetworkError, match=r"^fuse=\['turn', ...\]: turn only moves elements, and"):
+        of(fuse=[["turn", "net"]])
+    layers["act1"] = "turn"
+    assert of(fuse=[["turn", "net.0"]])[0] == (*first, *second)
+
+
+def test_refused_layers() -> None:
+    out, layers = blocks()
+    for arguments, message in {
+        "cut=['net.2']": "cut=['net.2']: there is no stage or layer net.2; did you mean 'net.1', "
+                         "'net.0' or 'net'?",
+        "fuse=[['frst0', 'hea']]": "fuse=['frst0']: there is no stage or layer frst0; did you mean "
+                                   "'first0' or 'first1'?",
+        "fuse=[['act0', 'hea']]": "fuse=['hea']: there is no stage or layer hea; did you mean "
+                                  "'head'?",
+        "cut=['old']": "cut=['old']: layer old has no stage in a call: all of it is folded into "
+                       "other layers or computed ahead; name a layer that is left, as "
+                       "print(partition) shows them",
+        "fuse=[['net.0', 'u']]": "fuse=['net.0', 'u']: the part of u is not adjacent to that of "
+                                 "first0: neither reads a result of the other\n"
+                                 "  Name the stages between them, too.",
+        "fuse=['net', 'u', 'head'], cut=['net']":
+            "cut=['net'] with fuse=[...]: flipped, which reads act1, is fused with it\n"
+            "  Leave net out of cut=, or one of them out of fuse=.",
+    }.items():  # fmt: skip
+        with pytest.raises(NetworkError) as refused:
+            partition(out, layers=layers, **eval(f"dict({arguments})"))
+        assert str(refused.value) == message
+
+
 def test_refused_cuts_and_fusions() -> None:
     x = input_of(4, 8)
     a = dense(x, "alpha")
@@ -361,12 +425,13 @@ def test_refused_cuts_and_fusions() -> None:
     for arguments, message in {
         "cut=['bete']": "cut=['bete']: there is no stage bete; did you mean 'beta'?",
         "cut=['X']": "cut=['X']: X is an input, which no part computes; name a stage that reads it",
-        "cut=[1]": "cut=[1]: give a list of names of stages, as print(partition) shows them",
+        "cut=[1]": "cut=[1]: give a list of names of stages or layers, as print(partition) shows "
+                   "them",
         "fuse=[['alpha', 'delto']]": "fuse=['delto']: there is no stage delto; did you mean "
                                      "'delta'?",
-        "fuse=3": "fuse=3: give a list of lists of names of stages",
-        "fuse=[['beta', 3]]": "fuse=['beta', 3]: give a list of names of stages, as "
-                              "print(partition) shows them",
+        "fuse=3": "fuse=3: give a list of lists of names of stages or layers",
+        "fuse=[['beta', 3]]": "fuse=['beta', 3]: give a list of names of stages or "
+                              "layers, as print(partition) shows them",
         "fuse=['alpha', 'delta']": "fuse=['alpha', 'delta']: part beta reads a result of one of "
                                    "them, and another one needs its result, so that neither could "
                                    "run first\n  Name beta in the same group, too.",

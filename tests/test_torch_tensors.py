@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.compute.conversions import as_contiguous, as_dtype
 from schedlang.errors import CallError, CallTypeError
 from schedlang.runtime.fast_call import fast_call
 from schedlang.runtime.kernel import Kernel
@@ -162,3 +164,42 @@ def test_subclasses_with_memory_are_tensors() -> None:
 
     x = torch.ones(2, 3).as_subclass(Image)
     assert bool((double()(x) == 2).all())
+
+
+@pytest.mark.parametrize(("make", "fix"), [
+    (lambda: torch.ones(2, 3, dtype=torch.float64), "A.to(torch.float32)"),
+    (lambda: torch.ones(3, 2).T, "A.contiguous()"),
+    (lambda: np.ones((2, 3)), "A.astype('float32')"),
+    (lambda: np.ones((3, 2), "float32").T, "np.ascontiguousarray(A)"),
+    (lambda: memoryview(np.ones((2, 3))), "np.asarray(A, 'float32')"),
+])  # fmt: skip
+def test_errors_say_the_call_of_the_library(make: Any, fix: str) -> None:
+    given = make()
+    A = sl.placeholder((2, 3), name="A")
+    net = sl.network(sl.named("B", A * 2), target="python")
+    for f in (double(), double((sl.var("n"), 3)), net, sl.reference(A * 2)):
+        if f.__class__.__name__ == "Reference" and "contiguous" in fix:
+            # the oracle takes strided arrays
+            continue
+        with pytest.raises((CallError, CallTypeError), match=rf"(with|pass) {re.escape(fix)}$"):
+            f(given)
+        mended = eval(fix, {"A": given, "np": np, "torch": torch})
+        np.testing.assert_array_equal(f(mended), np.full((2, 3), 2))
+
+
+def test_the_dtype_of_a_tensor_for_a_gpu() -> None:
+    A = sl.placeholder((2, 3), "int64", name="A")
+    B = sl.compute((2, 3), lambda i, j: A[i, j] * 2, name="B")
+    s = sl.schedule(B)
+    s[B].bind(B.op.axis[0], "blockIdx.x")
+    s[B].bind(B.op.axis[1], "threadIdx.x")
+    f = sl.build(s, target="cuda-emulator")
+    for call in (f, f.check):
+        with pytest.raises(CallTypeError, match=r"convert it with A\.to\(torch\.int64\)$"):
+            call(torch.ones(2, 3))
+
+
+def test_an_array_of_cupy_is_copied_by_cupy() -> None:
+    kind = type("ndarray", (), {"__module__": "cupy._core.core", "astype": None})
+    assert as_contiguous(kind(), "A") == "cupy.ascontiguousarray(A)"
+    assert as_dtype(kind(), "A", "int8") == "A.astype('int8')"

@@ -144,3 +144,21 @@ def test_a_network_in_blocks() -> None:
     np.testing.assert_allclose(
         sl.reference(found.outputs[0])(**arrays), sl.reference(out)(**arrays), rtol=1e-9
     )
+
+
+def test_all_stages_of_a_convolution_belong_to_its_layer() -> None:
+    x, w, b = (sl.placeholder(shape, name=n) for n, shape in (
+        ("x", (1, 32, 24, 24)), ("w", (32, 32, 3, 3)), ("b", (32, 1, 1))))  # fmt: skip
+    conv = sl.named("conv", topi.nn.conv2d_nchw(x, w, 1, 1, 1))
+    out = sl.named("relu", topi.nn.relu(topi.add(conv, b)))
+    arrays = {t: np.random.default_rng(0).random(t.shape, "float32") for t in (w, b)}
+    layers = {"pad_temp": "body.0", "conv": "body.0", "add": "body.0", "relu": "body.1"}
+    model = sl.frontend.Imported((out,), (x,), arrays, layers)
+    net = sl.network(model)
+    assert {part.name: part.layers for part in net.partition} == {
+        "conv_data": ("body.0",), "conv_products": ("body.0",), "relu": ("body.0", "body.1"),
+    }  # fmt: skip
+    (part,) = sl.network(model, fuse=["body.0"], target="python").partition
+    assert part.layers == ("body.0", "body.1")
+    cut = sl.network(model, cut=["body.0"]).partition
+    assert [part.stages[-1] for part in cut][-2:] == ["add", "relu"]

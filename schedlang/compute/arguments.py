@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.compute.arrays import as_numpy
+from schedlang.compute.conversions import as_dtype
 from schedlang.compute.tensor import Extent, Tensor, declared, shape_text
 from schedlang.errors import CallError, CallTypeError
 from schedlang.expr import dtypes
@@ -97,7 +98,7 @@ def _array(tensor: Tensor, value: Any) -> np.ndarray:
     if array.dtype.name != tensor.dtype or not array.dtype.isnative:
         raise CallTypeError(
             f"{tensor.name} is {tensor.dtype}, got {array.dtype}: convert it with "
-            f".astype({tensor.dtype!r})"
+            f"{as_dtype(value, tensor.name, tensor.dtype)}"
         )
     if array.ndim != tensor.ndim:
         raise CallError(

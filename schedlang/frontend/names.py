@@ -27,11 +27,21 @@ class Names:
     >>> names = Names()
     >>> names.new("layer1.0.relu"), names.new("layer1.0.relu")
     ('layer1_0_relu', 'layer1_0_relu_1')
+    >>> names.kept("OUTPUT__0"), names.kept("OUTPUT__0"), names.kept("Identity:0")
+    ('OUTPUT__0', 'OUTPUT_0', 'Identity_0')
     """
 
     def __init__(self) -> None:
         self._used: set[str] = set()
         self._next: dict[str, int] = {}
+
+    def kept(self, text: str) -> str:
+        """Return ``text`` as it is if it is an identifier that is not in use, else a new one."""
+        plain = text.isascii() and text.isidentifier() and not keyword.iskeyword(text)
+        if not plain or len(text) > _LONGEST or text in self._used:
+            return self.new(text)
+        self._used.add(text)
+        return text
 
     def new(self, text: str) -> str:
         """Return the identifier of ``text``, with a number at its end if it is in use."""

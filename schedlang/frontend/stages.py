@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from schedlang.arrays.naming import renamed
 from schedlang.compute.tensor import Operation, PlaceholderOp, Tensor
+from schedlang.tvm.topi.elementwise import identity
 
 
 class Stages:
@@ -39,6 +40,23 @@ class Stages:
                 renamed(op.outputs[0], f"{base}_{number}")
             used.add(op.name)
             self.layers[op.name] = layer
+
+    def rename(self, tensor: Tensor, name: str) -> Tensor:
+        """Return the stage ``tensor`` under ``name``, in the same layer.
+
+        An input, a weight, and one of several results of a stage are copied under that name.
+        """
+        op, old = tensor.op, tensor.op.name
+        layer = self.layers.get(old)
+        alone = not isinstance(op, PlaceholderOp) and len(op.outputs) == 1
+        found = renamed(tensor, name) if alone else tensor
+        if alone and found.name == name:
+            self.layers.pop(old, None)
+        else:
+            found = renamed(identity(tensor), name)
+        if layer is not None:
+            self.layers[name] = layer
+        return found
 
     def _new(self, tensors: Sequence[Tensor]) -> list[Operation]:
         """Return the operations behind ``tensors`` that are not seen yet; now they are."""

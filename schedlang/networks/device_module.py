@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -53,8 +53,11 @@ class DeviceModule(NetworkModule):
     again, and calls that are launched at once have one each.
     """
 
-    def __init__(self, data: ModuleData, params: Mapping[str, Any] | np.ndarray) -> None:
-        super().__init__(data, params)
+    def __init__(
+        self, data: ModuleData, params: Mapping[str, Any] | np.ndarray,
+        whole: Callable[[], ModuleData] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(data, params, whole)
         assert data.device is not None
         self._device: DeviceData = data.device
         # the fast path of a CPU takes NumPy's arrays

@@ -12,7 +12,7 @@ from schedlang.networks.model import Options, Recipe
 from schedlang.networks.partition import Partition, partition
 from schedlang.networks.prepare import Prepared, prepare
 from schedlang.networks.scan_weights import packed_for_scans
-from schedlang.networks.winograd import Convolution, by_rule, with_winograd
+from schedlang.networks.winograd import STAGES, Convolution, by_rule, with_winograd
 from schedlang.target import Target
 
 Divided = tuple[Prepared, Partition]
@@ -50,7 +50,18 @@ def divided_again(
 
 
 def _parts(prepared: Prepared, recipe: Recipe) -> Divided:
-    return prepared, partition(prepared.outputs, recipe.cut, recipe.fuse, layers=recipe.layers)
+    layers = with_winograd_stages(recipe.layers)
+    return prepared, partition(prepared.outputs, recipe.cut, recipe.fuse, layers=layers)
+
+
+def with_winograd_stages(layers: Mapping[str, str]) -> dict[str, str]:
+    """Return the layers of stages, and of those that Winograd's filtering makes of convolutions.
+
+    >>> with_winograd_stages({"conv": "features.0"})["conv_products"]
+    'features.0'
+    """
+    made = {f"{stage}_{word}": layer for stage, layer in layers.items() for word in STAGES}
+    return {**made, **layers}
 
 
 __all__ = ["Divided", "divided", "divided_again"]

@@ -39,12 +39,12 @@ def network(
     the order of their steps (:func:`~schedlang.networks.scan_weights.packed_for_scans`), and
     ``winograd`` computes convolutions of 3 by 3 with fewer products where that is faster, with
     other rounding (:func:`~schedlang.networks.winograd.with_winograd`). The stages are divided into
-    parts, each of which becomes a kernel; ``cut`` and ``fuse`` override how
-    (:func:`~schedlang.networks.partition.partition`). Parts that are equal but for names share a
-    schedule and a kernel. For ``target="cuda"``, a call launches kernels on the GPU of its arrays;
-    ``"cuda-emulator"`` runs them on the CPU. A schedule comes from ``database``, by default the one
-    in the cache folder and those that come with schedlang, or else from the cost model. Nothing is
-    compiled before the first call.
+    parts, each of which becomes a kernel; ``cut`` and ``fuse`` override how, by names of stages and
+    layers (:func:`~schedlang.networks.partition.partition`). Parts that are equal but for names
+    share a schedule and a kernel. For ``target="cuda"``, a call launches kernels on the GPU of its
+    arrays; ``"cuda-emulator"`` runs them on the CPU. A schedule comes from ``database``, by default
+    the one in the cache folder and those that come with schedlang, or else from the cost model.
+    Nothing is compiled before the first call.
 
     With ``flush_denormals`` a call on a CPU takes numbers below the smallest normal one (1.2e-38 in
     float32) as 0, as ``torch.set_flush_denormal`` does: a processor needs some 150 cycles for an

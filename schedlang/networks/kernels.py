@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Union
 
-from schedlang.autoschedule.scheduler import Choice, choose
+from schedlang.autoschedule.scheduler import MODEL, PLAIN, Choice, choose
 from schedlang.autotune.database import Database
 from schedlang.errors import SpillWarning, StrideWarning
 from schedlang.networks.partition import Part, equal_parts
@@ -19,6 +19,10 @@ from schedlang.target import Target
 
 # the origin of a schedule that was given
 GIVEN = "given"
+_PHRASES = {
+    MODEL: "by the cost model", PLAIN: "plain, each stage in loops of its own",
+    GIVEN: "given to net.reschedule",
+}  # fmt: skip
 Source = Union[Database, str, "os.PathLike[str]", None]
 
 
@@ -28,7 +32,7 @@ class PartKernel:
 
     ``parts`` are their names, the first being the one whose names the kernel has. ``origin`` says
     where its schedule comes from, as :class:`~schedlang.autoschedule.scheduler.Choice` does, or is
-    ``"given"`` for one that was saved or set; ``note`` adds a sentence.
+    ``"given"`` for one that was saved or set; ``note`` adds what else is known about it.
     """
 
     parts: tuple[str, ...]
@@ -40,6 +44,22 @@ class PartKernel:
     @property
     def name(self) -> str:
         return self.parts[0]
+
+    @property
+    def provenance(self) -> str:
+        """A phrase that says where the schedule comes from, as the source of a network has it.
+
+        >>> import schedlang as sl
+        >>> X = sl.placeholder((sl.var("n"),), name="X")
+        >>> net = sl.network(sl.named("double", X * 2), target="python")
+        >>> net.kernels[0].provenance
+        'by the cost model (planned for n = 256)'
+        """
+        phrase = _PHRASES.get(self.origin, "")
+        if not phrase:
+            # that of a database is a phrase of its own
+            return self.note
+        return f"{phrase} ({self.note})" if self.note else phrase
 
     @property
     def schedule(self) -> Schedule:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from numbers import Integral
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakMethod
 
 import numpy as np
 
@@ -41,11 +43,16 @@ class NetworkModule:
     own, which the next one uses again.
 
     ``params`` are the arrays of the network's parameters by name, or their bytes as :attr:`params`
-    has them.
+    has them. ``whole`` is a method of the network that returns the data with the machine nest; the
+    module does not keep the network alive.
     """
 
-    def __init__(self, data: ModuleData, params: Mapping[str, Any] | np.ndarray) -> None:
+    def __init__(
+        self, data: ModuleData, params: Mapping[str, Any] | np.ndarray,
+        whole: Callable[[], ModuleData] | None = None,
+    ) -> None:  # fmt: skip
         self._data = data
+        self._whole = None if whole is None else WeakMethod(whole)
         if not isinstance(params, np.ndarray):
             params = pack(data.storage, params)
         self._params = usable(params, data.storage)
@@ -147,18 +154,35 @@ class NetworkModule:
     def machine_nest(self) -> MachineNest:
         """The linked machine nest: the functions of all kernels, and the one that calls them.
 
-        Raises :class:`~schedlang.errors.BuildError` for a module that was loaded from a folder.
+        A module that came from the cache folder has the network make it, which divides and
+        schedules the graph. Raises :class:`~schedlang.errors.BuildError` for a module without its
+        network, and for one whose network was scheduled anew since.
         """
-        machine = self._data.machine
-        if machine is None:
+        if self._data.machine is None:
+            self._data = replace(self._data, machine=self._made())
+        return cast("MachineNest", self._data.machine)
+
+    def _made(self) -> MachineNest | None:
+        """Return the machine nest that the network makes."""
+        whole = None if self._whole is None else self._whole()
+        asked = f"machine_nest of network {self.name}"
+        if whole is None:
             raise BuildError(
                 explain(
-                    f"machine_nest of network {self.name}",
-                    "it was loaded from its source, which is all that running needs",
-                    "Read its .source, or build the network again.",
+                    asked, "it was loaded from its source, which is all that running needs",
+                    "Keep its network, net = sl.network(...) or net = sl.load(...): "
+                    "net.module.machine_nest makes it. Or read .source.",
                 )
-            )
-        return machine
+            )  # fmt: skip
+        found = whole()
+        if found != self._data:
+            raise BuildError(
+                explain(
+                    asked, "the network has other schedules by now",
+                    "Take net.module.machine_nest: net.module is the module that runs now.",
+                )
+            )  # fmt: skip
+        return found.machine
 
     def __repr__(self) -> str:
         return f"<NetworkModule {self.name}({self._binder.listing}) for {self.target.kind}>"

@@ -7,7 +7,7 @@ imported when they are asked for.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from schedlang.networks.partition import Partition
     from schedlang.networks.prepare import Prepared
     from schedlang.networks.profile import NetworkProfile
-    from schedlang.networks.program import KernelCall
     from schedlang.networks.progress import Setting
     from schedlang.networks.tuning import NetworkTuning
     from schedlang.schedule.schedule import Schedule
@@ -153,7 +152,7 @@ class Network:
         with self._lock:
             data = self._linked()
             if self._module is None:
-                self._module = module_of(data, self.weights)
+                self._module = module_of(data, self.weights, self._whole)
                 self._keep_only(self._module)
                 self._store_start(self._module)
             return self._module
@@ -166,7 +165,7 @@ class Network:
         if found is None:
             return False
         self._data, self._key = found.data, found.key
-        self._module = NetworkModule(found.data, found.params)
+        self._module = module_of(found.data, found.params, self._whole)
         if self._parts is not None:
             self._keep_only(self._module)
         return self._data is not None
@@ -398,54 +397,27 @@ class Network:
         with self._lock:
             if self._data is None or self._data.machine is None:
                 self._data, self._key = self._made(self.target), None
-                if self._module is not None:
+                if self._module is not None and self._module.data != self._data:
                     # a module of the same parts has the same weights
-                    self._module = module_of(self._data, self._module.params)
+                    self._module = module_of(self._data, self._module.params, self._whole)
             return self._data
 
     def _made(self, target: Target) -> ModuleData:
         """Return the data of a module for ``target``, with its machine nest."""
-        weights = [*self.prepared.params, *self.prepared.computed]
-        if target.kind == "cuda":
-            from schedlang.networks.device_program import device_module_data
+        from schedlang.networks.linking import linked
 
-            return device_module_data(
-                self.name, self.inputs, self.outputs, weights, self._calls(), target
-            )
-        from schedlang.networks.program import module_data
-
-        return module_data(
-            self.name, self.inputs, self.outputs, weights, self._calls(), target,
-            flush_denormals=self.recipe.flush_denormals,
-        )  # fmt: skip
-
-    def _calls(self) -> list[KernelCall]:
-        from schedlang.networks.kernels import kernel_of
-        from schedlang.networks.program import KernelCall
-        from schedlang.runtime.emulated import GpuKernel
-
-        kernels = kernel_of(self.kernels)
-        found = []
-        for part in self.partition.parts:
-            made = kernels[part.name]
-            kernel = made.kernel
-            program = kernel.launches if isinstance(kernel, GpuKernel) else None
-            found.append(
-                KernelCall(
-                    part.name, kernel.machine_nest, kernel.signature, (*part.reads, *part.writes),
-                    part.stages, part.layers, self._origin(made), program=program,
-                )
-            )  # fmt: skip
-        return found
+        return linked(
+            self.recipe, self.prepared, self.partition, self.kernels, self._provenance(), target
+        )
 
     def _schedules(self) -> tuple[dict[str, str], dict[str, str]]:
         """Return the steps of each kernel as JSON, and where they come from."""
         steps = {kernel.name: kernel.schedule.to_json() for kernel in self.kernels}
-        return steps, {kernel.name: self._origin(kernel) for kernel in self.kernels}
+        return steps, self._provenance()
 
-    def _origin(self, kernel: PartKernel) -> str:
-        """Return where the schedule of a kernel comes from, or came from when it was saved."""
-        return self._origins.get(kernel.name, "") or kernel.note or kernel.origin
+    def _provenance(self) -> dict[str, str]:
+        """Return where the schedule of each kernel comes from, or came from when it was saved."""
+        return {k.name: self._origins.get(k.name, "") or k.provenance for k in self.kernels}
 
     def __reduce__(self) -> Any:
         # with the inputs that no output reads, which a call takes, too
@@ -475,13 +447,19 @@ class Network:
         return {"text/html": self.partition._repr_html_(), "text/plain": str(self)}
 
 
-def module_of(data: ModuleData, weights: Mapping[str, Any] | np.ndarray) -> NetworkModule:
-    """Return the module with these weights, by their names or packed."""
+def module_of(
+    data: ModuleData, weights: Mapping[str, Any] | np.ndarray,
+    whole: Callable[[], ModuleData] | None = None,
+) -> NetworkModule:  # fmt: skip
+    """Return the module with these weights, by their names or packed.
+
+    ``whole`` is the method of its network that returns the data with the machine nest.
+    """
     if data.device is None:
-        return NetworkModule(data, weights)
+        return NetworkModule(data, weights, whole)
     from schedlang.networks.device_module import DeviceModule
 
-    return DeviceModule(data, weights)
+    return DeviceModule(data, weights, whole)
 
 
 def _unpickled(

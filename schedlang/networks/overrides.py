@@ -5,59 +5,51 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from schedlang.compute.graph import placeholders
-from schedlang.errors import NetworkError, explain, nearest
-from schedlang.networks.dataflow import COPY, ELEMENTWISE, REDUCTION, SCAN, Flow, Node
+from schedlang.errors import NetworkError, explain
+from schedlang.networks.dataflow import COPY, ELEMENTWISE, REDUCTION, Flow, Node
 from schedlang.networks.grouping import Draft
+from schedlang.networks.naming import Naming
 
 
-def ends_of(flow: Flow, cut: Any) -> frozenset[Node]:
-    """Return the nodes of the stages that ``cut`` names.
+def ends_of(naming: Naming, cut: Any) -> dict[Node, str]:
+    """Return the nodes that ``cut`` names, stages and the last ones of layers, by those names.
 
-    Raises :class:`~schedlang.errors.NetworkError` for a name of no stage, and for a stage whose
-    rows exist only inside of a scan.
+    Raises :class:`~schedlang.errors.NetworkError` for an unknown name, and for a stage whose rows
+    exist only inside of a scan.
     """
-    names = named_stages("cut", cut)
-    found = {name: _node("cut", name, flow) for name in names}
-    for name, node in found.items():
-        if node.kind == SCAN and name != node.name:
-            raise NetworkError(
-                explain(
-                    f"cut=[{name!r}]",
-                    f"{name} is a stage of scan {node.name}, whose rows exist only inside of it",
-                    f"Cut after the scan: cut=[{node.name!r}].",
-                )
-            )
-    return frozenset(found.values())
+    return {naming.end("cut", name): name for name in named_stages("cut", cut)}
 
 
 def fused(
-    flow: Flow, drafts: Sequence[Draft], moved: Mapping[Draft, Iterable[Node]], fuse: Any,
-    ends: Iterable[Node],
+    naming: Naming, drafts: Sequence[Draft], moved: Mapping[Draft, Iterable[Node]], fuse: Any,
+    ends: Mapping[Node, str],
 ) -> list[Draft]:  # fmt: skip
     """Return the parts, in order, with those of the stages that ``fuse`` names merged.
 
-    ``fuse`` has groups of names of stages. ``moved`` are the nodes computed where each part reads
-    them. Raises :class:`~schedlang.errors.NetworkError` for unknown names, for parts that do not
-    read each other or that would wait for each other, and for a result that has to end a part.
+    ``fuse`` has groups of names of stages and layers, and ``ends`` is what :func:`ends_of` returns.
+    ``moved`` are the nodes computed where each part reads them. Raises
+    :class:`~schedlang.errors.NetworkError` for unknown names, for parts that do not read each other
+    or that would wait for each other, and for a result that has to end a part.
     """
     found, copied = list(drafts), {draft: [*nodes] for draft, nodes in moved.items()}
+    flow = naming.flow
     for group in fuse_groups(fuse):
         homes: dict[Draft, str] = {}
         for name in group:
-            homes.setdefault(_home(name, flow, found, copied), name)
+            for draft, stage in _homes(name, naming, found, copied).items():
+                homes.setdefault(draft, stage)
         if len(homes) > 1:
             _check_adjacent(group, homes, flow, copied)
             found = _merged(group, list(homes), found, copied, flow)
-    for end in ends:
+    for end, name in ends.items():
         for draft in found:
             inside = [n for n in (*draft.nodes, *copied[draft]) if _reads(n, end)]
             if end in draft.nodes and inside:
                 raise NetworkError(
                     explain(
-                        f"cut=[{end.name!r}] with fuse=[...]",
+                        f"cut=[{name!r}] with fuse=[...]",
                         f"{inside[0].name}, which reads {end.name}, is fused with it",
-                        f"Leave {end.name} out of cut=, or one of them out of fuse=.",
+                        f"Leave {name} out of cut=, or one of them out of fuse=.",
                     )
                 )
     return found
@@ -74,7 +66,8 @@ def named_stages(option: str, given: Any) -> list[str]:
         isinstance(name, str) for name in given
     ):
         raise NetworkError(
-            f"{option}={given!r}: give a list of names of stages, as print(partition) shows them"
+            f"{option}={given!r}: give a list of names of stages or layers, as print(partition) "
+            "shows them"
         )
     # the order of a set differs between processes
     return sorted(given) if isinstance(given, (set, frozenset)) else list(given)
@@ -89,32 +82,28 @@ def fuse_groups(fuse: Any) -> list[list[str]]:
     if isinstance(fuse, (list, tuple)) and all(isinstance(name, str) for name in fuse):
         return [named_stages("fuse", fuse)] if fuse else []
     if not isinstance(fuse, (list, tuple)):
-        raise NetworkError(f"fuse={fuse!r}: give a list of lists of names of stages")
+        raise NetworkError(f"fuse={fuse!r}: give a list of lists of names of stages or layers")
     return [named_stages("fuse", group) for group in fuse]
 
 
-def _node(option: str, name: str, flow: Flow) -> Node:
-    """Return the node of a stage."""
-    for node in flow.nodes:
-        if any(flow.names[op.outputs[0]] == name for op in node.ops):
-            return node
-    if any(tensor.name == name for tensor in placeholders(flow.outputs)):
-        raise NetworkError(
-            f"{option}=[{name!r}]: {name} is an input, which no part computes; name a stage that "
-            "reads it"
-        )
-    close = nearest(name, flow.names.values())
-    raise NetworkError(f"{option}=[{name!r}]: there is no stage {name}{close}")
+def _homes(
+    name: str, naming: Naming, drafts: Sequence[Draft], moved: Mapping[Draft, Sequence[Node]]
+) -> dict[Draft, str]:
+    """Return the parts that compute a stage or those of a layer, each with one of these stages.
 
-
-def _home(
-    name: str, flow: Flow, drafts: Sequence[Draft], moved: Mapping[Draft, Sequence[Node]]
-) -> Draft:
-    """Return the part that computes a stage."""
-    node = _node("fuse", name, flow)
-    homes = [draft for draft in drafts if node in draft.nodes or node in moved[draft]]
-    if len(homes) > 1:
-        listed = ", ".join(main_name(draft) for draft in homes)
+    What each part that reads it computes counts only where it is all that the name means.
+    """
+    stage = naming.stage(name)
+    found: dict[Draft, str] = {}
+    several: list[Draft] = []
+    for node in naming.nodes("fuse", name):
+        homes = [draft for draft in drafts if node in draft.nodes or node in moved[draft]]
+        if len(homes) == 1:
+            found.setdefault(homes[0], name if stage is not None else node.name)
+        else:
+            several = homes
+    if not found:
+        listed = ", ".join(main_name(draft) for draft in several)
         raise NetworkError(
             explain(
                 f"fuse=[{name!r}, ...]",
@@ -122,7 +111,7 @@ def _home(
                 "Name other stages of these parts.",
             )
         )
-    return homes[0]
+    return found
 
 
 def _check_adjacent(

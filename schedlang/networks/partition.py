@@ -21,6 +21,7 @@ from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.networks.dataflow import Flow, Node, flow_of
 from schedlang.networks.grouping import Draft, drafts
+from schedlang.networks.naming import Naming
 from schedlang.networks.ordering import ordered
 from schedlang.networks.overrides import ends_of, fused, main_name
 from schedlang.networks.table import partition_html, partition_text
@@ -172,9 +173,11 @@ def partition(
     The order of the parts keeps little memory live.
 
     ``cut`` names stages that end a part: what reads them is in other parts. ``fuse`` is a list of
-    lists of names; the parts of the stages of each list become one. The names are those that
-    ``print`` shows. ``sizes`` gives values of symbolic sizes, by name, for the comparison of stages
-    and for counts; others count as 256. ``layers`` gives the layer of each stage, by its name.
+    lists of names; the parts of the stages of each list become one. The names are those of stages
+    that ``print`` shows, or those of layers: in ``cut`` a layer means its last stage, in ``fuse``
+    all of them. A name of both a stage and a layer means the stage. ``layers`` gives the layer of
+    each stage, by its name. ``sizes`` gives values of symbolic sizes, by name, for the comparison
+    of stages and for counts; others count as 256.
 
     Raises :class:`~schedlang.errors.NetworkError` for a cut or a fusion that cannot be, with the
     reason.
@@ -201,10 +204,11 @@ def partition(
     given = checked_sizes("partition", tensors, sizes)
     values = {v: given.get(v.name, SYMBOLIC) for v in variables(tensors) if v.is_size}
     flow = flow_of(tensors, values)
-    ends = ends_of(flow, cut)
-    found, moved = drafts(flow, ends)
+    naming = Naming(flow, layers or {})
+    ends = ends_of(naming, cut)
+    found, moved = drafts(flow, frozenset(ends))
     copies = {draft: _read_through(draft, moved, flow) for draft in found}
-    found = fused(flow, found, copies, fuse, ends)
+    found = fused(naming, found, copies, fuse, ends)
     parts = _parts(found, {d: _read_through(d, moved, flow) for d in found}, flow, layers or {})
     return Partition(_in_order(parts, flow), tensors, {v.name: n for v, n in values.items()})
 

@@ -323,7 +323,8 @@ def comment_of(runs: Sequence[KernelCall]) -> list[str]:
     text = f"Kernel of {', '.join(call.name for call in runs)}"
     if runs[0].stages:
         text += f": {', '.join(runs[0].stages)}"
-    return [text, *runs[0].schedule.splitlines()]
+    schedule = runs[0].schedule
+    return [text, *(f"schedule: {schedule}".splitlines() if schedule else ())]
 
 
 __all__ = [

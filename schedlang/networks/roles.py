@@ -35,9 +35,10 @@ class KernelCall:
 
     ``nest`` and ``signature`` are those of the kernel, as :func:`schedlang.build` makes it.
     ``args`` are the tensors of the network (and scalars) that it is given for the parameters of the
-    signature. ``stages`` and ``layers`` are what it computes, and ``schedule`` is a short text of
-    how, for comments. ``checked_by_size`` is true for a kernel that checks its reads against the
-    sizes of each call. ``program`` has the launches of a kernel for a GPU.
+    signature. ``stages`` and ``layers`` are what it computes, and ``schedule`` is a phrase that
+    says where its schedule comes from, for comments. ``checked_by_size`` is true for a kernel that
+    checks its reads against the sizes of each call. ``program`` has the launches of a kernel for a
+    GPU.
     """
 
     name: str

@@ -79,7 +79,7 @@ def _fits(binder: Binder, slots: Sequence[int], given: Sequence[tuple[Any, Any]]
                 continue
             if array is None:
                 return False
-            binder.check(k, array)
+            binder.check(k, array, value)
             bound[k] = array
         sizes = binder.sizes(bound) if binder.symbolic else {}
         binder.check_derived(bound, sizes)

@@ -34,14 +34,15 @@ def checked_arguments(
         if p.is_scalar:
             arrays.append(scalar(value, p.dtype, binder.places[k]))
             continue
+        array = value
         if type(value) is not np.ndarray:
-            value = view(value, binder.places[k], p.is_output)
+            array = view(value, binder.places[k], p.is_output)
         if (
-            value.dtype != binder.dtypes[k] or value.shape != binder.fixed[k]
-            or not value.flags.c_contiguous or p.is_output
+            array.dtype != binder.dtypes[k] or array.shape != binder.fixed[k]
+            or not array.flags.c_contiguous or p.is_output
         ):  # fmt: skip
-            binder.check(k, value)
-        arrays.append(value)
+            binder.check(k, array, value)
+        arrays.append(array)
     sizes = binder.sizes(arrays) if binder.symbolic else {}
     arrays_given = (v for v, p in zip(values, parameters) if not p.is_scalar)
     first = next((v for v in arrays_given if hasattr(v, "dtype")), None)

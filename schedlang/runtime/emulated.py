@@ -172,7 +172,7 @@ class GpuKernel(Kernel):
                 given.append(scalar(value, p.dtype, binder.places[k]))
             else:
                 given.append(as_numpy(value, binder.places[k]))
-                binder.check(k, given[-1])
+                binder.check(k, given[-1], value)
             arrays.append(given[-1])
         sizes = binder.sizes(arrays) if binder.symbolic else {}
         if sizes:

@@ -10,6 +10,7 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
+from schedlang.compute.conversions import as_contiguous, as_dtype
 from schedlang.compute.facts import Facts, check_facts, facts_of
 from schedlang.errors import CallError, CallTypeError
 from schedlang.expr import dtypes
@@ -233,12 +234,15 @@ class Binder:
             f"output{'s' * (outputs != 1)}, got {given}{without}; it takes {self.listing}"
         )
 
-    def check(self, position: int, value: np.ndarray) -> None:
-        """Check dtype, rank, fixed extents, contiguity and writability of one array."""
+    def check(self, position: int, value: np.ndarray, given: Any) -> None:
+        """Check dtype, rank, fixed extents, contiguity and writability of one array.
+
+        ``given`` is the argument that it is the memory of, in whose library errors say what to do.
+        """
         p, where = self.signature.parameters[position], self.places[position]
         if value.dtype != self.dtypes[position]:
             fix = f"pass an array of {p.dtype} to write into" if p.is_output else (
-                f"convert it with {p.name}.astype({p.dtype!r})")  # fmt: skip
+                f"convert it with {as_dtype(given, p.name, p.dtype)}")  # fmt: skip
             raise CallTypeError(f"{where} got dtype {value.dtype}: {fix}")
         if value.ndim != len(p.shape):
             raise CallError(f"{where} got shape {value.shape}, which has {value.ndim} dimensions")
@@ -247,7 +251,7 @@ class Binder:
                 raise CallError(f"{where} got shape {value.shape}: dimension {k} must be {extent}")
         if not value.flags.c_contiguous:
             fix = "write into a contiguous array" if p.is_output else (
-                f"pass np.ascontiguousarray({p.name})")  # fmt: skip
+                f"pass {as_contiguous(given, p.name)}")  # fmt: skip
             raise CallError(f"{where} is strided (strides {value.strides}): {fix}")
         if p.is_output and not value.flags.writeable:
             raise CallError(f"{where} is read-only: pass a writable array")

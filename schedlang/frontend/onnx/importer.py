@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedlang.arrays.naming import prefixed, renamed, unviewed
+from schedlang.arrays.naming import prefixed, unviewed
 from schedlang.arrays.stages import tensor_of
 from schedlang.compute.graph import operations, placeholders
-from schedlang.compute.tensor import PlaceholderOp, Tensor, declared, placeholder
+from schedlang.compute.tensor import Tensor, declared, placeholder
 from schedlang.errors import FrontendError, SchedlangError
 from schedlang.expr.nodes import Expr
 from schedlang.frontend.imported import Imported
@@ -24,7 +24,6 @@ from schedlang.frontend.onnx.operators import function_of
 from schedlang.frontend.onnx.sizes import input_shapes
 from schedlang.frontend.onnx.values import Known, Params, Value
 from schedlang.frontend.stages import Stages
-from schedlang.tvm.topi.elementwise import identity
 
 
 def from_onnx(model: Any, shapes: Mapping[str, Any] | None = None) -> Imported:
@@ -35,7 +34,8 @@ def from_onnx(model: Any, shapes: Mapping[str, Any] | None = None) -> Imported:
     or a size that each call chooses (``sl.var("batch")``), and ``{"x": (4, 64)}`` for an input.
 
     Each node becomes stages of topi, named after the node, as ``layers`` says of each stage.
-    Initializers are parameters, named after themselves, with dtype and values as in the file.
+    Inputs, outputs and parameters, which are the initializers, are named after themselves;
+    parameters have dtype and values as in the file.
     Arithmetic on shapes is done at import. ``ZipMap``, which makes dicts of probabilities, passes
     on the tensor of probabilities. Only what the outputs need is imported.
 
@@ -54,11 +54,13 @@ def from_onnx(model: Any, shapes: Mapping[str, Any] | None = None) -> Imported:
     graph = checked(proto, folder)
     names = Names()
     inputs = tuple(
-        placeholder(shape, value.dtype, name=names.new(value.name))
+        placeholder(shape, value.dtype, name=names.kept(value.name))
         for value, shape in zip(graph.inputs, input_shapes(graph.inputs, shapes))
     )
     for tensor in inputs:
         _check_size(tensor, f"input {tensor.name!r}")
+    # before nodes and weights, so that those of the same names get numbers
+    titles = [names.kept(output.name) for output in graph.outputs]
     values: dict[str, Value] = {v.name: t for v, t in zip(graph.inputs, inputs)}
     params, stages = Params(names), Stages(inputs)
     for node in graph.nodes:
@@ -66,7 +68,7 @@ def from_onnx(model: Any, shapes: Mapping[str, Any] | None = None) -> Imported:
         for name, made in zip(node.outputs, _evaluated(node, given, params, stages)):
             if name and made is not None:
                 values[name] = made
-    outputs, structure = _outputs(graph, values, params)
+    outputs, structure = _outputs(graph, values, params, stages, titles)
     needed = {*placeholders(outputs)}
     kept = {tensor: array for tensor, array in params.arrays.items() if tensor in needed}
     return Imported(outputs, inputs, kept, _layers(outputs, stages.layers), structure)
@@ -123,11 +125,15 @@ def _check_size(tensor: Tensor, what: str) -> None:
 
 
 def _outputs(
-    graph: Graph, values: dict[str, Value], params: Params
+    graph: Graph, values: dict[str, Value], params: Params, stages: Stages, titles: Sequence[str]
 ) -> tuple[tuple[Tensor, ...], Any]:
-    """Return the outputs as distinct stages, and the structure in which the model returns them."""
-    found: list[Tensor] = []
-    for output in graph.outputs:
+    """Return the outputs as distinct stages, and the structure in which the model returns them.
+
+    Each is named by its title. One that the model returns twice has the first of its titles.
+    """
+    found: dict[Tensor, Tensor] = {}
+    places: list[int] = []
+    for output, title in zip(graph.outputs, titles):
         value = _value(output.name, values, graph)
         if output.dtype not in (None, value.dtype):
             raise FrontendError(
@@ -135,13 +141,10 @@ def _outputs(
                 f"computes {value.dtype}"
             )
         tensor = params.tensor(value)
-        if isinstance(tensor.op, PlaceholderOp):
-            # an input or a weight that is returned as it is
-            tensor = renamed(identity(tensor), params.names.new(output.name))
-        found.append(unviewed(tensor))
-    distinct = list(dict.fromkeys(found))
-    places = tuple(distinct.index(t) for t in found)
-    return tuple(distinct), places if len(places) > 1 else places[0]
+        if tensor not in found:
+            found[tensor] = unviewed(stages.rename(tensor, title))
+        places.append(list(found).index(tensor))
+    return tuple(found.values()), tuple(places) if len(places) > 1 else places[0]
 
 
 def _layers(outputs: Sequence[Tensor], layers: Mapping[str, str]) -> dict[str, str]:

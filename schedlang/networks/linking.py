@@ -1,0 +1,58 @@
+"""From the parts of a network and their kernels to the data of its module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from schedlang.networks.data import ModuleData
+from schedlang.networks.kernels import PartKernel, kernel_of
+from schedlang.networks.model import Recipe
+from schedlang.networks.partition import Partition
+from schedlang.networks.prepare import Prepared
+from schedlang.networks.program import module_data
+from schedlang.networks.roles import KernelCall
+from schedlang.runtime.emulated import GpuKernel
+from schedlang.target import Target
+
+
+def linked(
+    recipe: Recipe, prepared: Prepared, partition: Partition, kernels: Sequence[PartKernel],
+    provenance: Mapping[str, str], target: Target,
+) -> ModuleData:  # fmt: skip
+    """Return the data of the module that calls the kernels of all parts, with its machine nest.
+
+    ``provenance`` says where the schedule of each kernel comes from, by the kernel's name.
+    """
+    weights = [*prepared.params, *prepared.computed]
+    calls = _calls(partition, kernels, provenance)
+    if target.kind == "cuda":
+        from schedlang.networks.device_program import device_module_data
+
+        return device_module_data(
+            recipe.name, recipe.inputs, prepared.outputs, weights, calls, target
+        )
+    return module_data(
+        recipe.name, recipe.inputs, prepared.outputs, weights, calls, target,
+        flush_denormals=recipe.flush_denormals,
+    )  # fmt: skip
+
+
+def _calls(
+    partition: Partition, kernels: Sequence[PartKernel], provenance: Mapping[str, str]
+) -> list[KernelCall]:
+    """Return the call of a kernel for each part, in the order in which they run."""
+    made = kernel_of(kernels)
+    found = []
+    for part in partition.parts:
+        kernel = made[part.name].kernel
+        program = kernel.launches if isinstance(kernel, GpuKernel) else None
+        found.append(
+            KernelCall(
+                part.name, kernel.machine_nest, kernel.signature, (*part.reads, *part.writes),
+                part.stages, part.layers, provenance[made[part.name].name], program=program,
+            )
+        )  # fmt: skip
+    return found
+
+
+__all__ = ["linked"]

@@ -1,0 +1,106 @@
+"""Stages of a network by names that a user gives: those of stages, and those of layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from schedlang.compute.graph import placeholders
+from schedlang.errors import NetworkError, explain, nearest
+from schedlang.networks.dataflow import SCAN, Flow, Node
+
+# an error lists so many names that look like an unknown one
+_MOST_NEAR = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Naming:
+    """The stages of ``flow`` by their names, and by those of the layers that they belong to.
+
+    ``layers`` has the layer of each stage, by its name. A layer has the stages of the layers inside
+    of it, too: ``layer1.0`` those of ``layer1.0.conv1``. A name of both a stage and a layer is that
+    of the stage.
+
+    >>> import schedlang as sl
+    >>> from schedlang import topi
+    >>> from schedlang.networks.dataflow import flow_of
+    >>> A, W = sl.placeholder((8, 16), name="A"), sl.placeholder((4, 16), name="W")
+    >>> flow = flow_of([topi.nn.relu(topi.nn.dense(A, W))], {})
+    >>> naming = Naming(flow, {"dense": "body.0", "relu": "body.1"})
+    >>> [node.name for node in naming.nodes("fuse", "body")], naming.end("cut", "body.0").name
+    (['dense', 'relu'], 'dense')
+    """
+
+    flow: Flow
+    layers: Mapping[str, str]
+
+    def end(self, option: str, name: str) -> Node:
+        """Return the node of a stage, or that of the last stage of a layer.
+
+        Raises :class:`~schedlang.errors.NetworkError` for an unknown name, and for a stage whose
+        rows exist only inside of a scan.
+        """
+        node = self.stage(name)
+        if node is None:
+            return self.nodes(option, name)[-1]
+        if node.kind == SCAN and name != node.name:
+            raise NetworkError(
+                explain(
+                    f"{option}=[{name!r}]",
+                    f"{name} is a stage of scan {node.name}, whose rows exist only inside of it",
+                    f"Cut after the scan: {option}=[{node.name!r}].",
+                )
+            )
+        return node
+
+    def nodes(self, option: str, name: str) -> list[Node]:
+        """Return the node of a stage, or those of all stages of a layer, producers first.
+
+        Raises :class:`~schedlang.errors.NetworkError` if there are none.
+        """
+        node = self.stage(name)
+        if node is not None:
+            return [node]
+        found = [
+            node for node in self.flow.nodes
+            if any(_is_in(self.layers.get(stage, ""), name) for stage in self._stages(node))
+        ]  # fmt: skip
+        if not found:
+            raise NetworkError(f"{option}=[{name!r}]: {self._missing(name)}")
+        return found
+
+    def stage(self, name: str) -> Node | None:
+        """Return the node of a stage, ``None`` if no stage has the name."""
+        return next((node for node in self.flow.nodes if name in self._stages(node)), None)
+
+    def _stages(self, node: Node) -> list[str]:
+        return [self.flow.names[op.outputs[0]] for op in node.ops]
+
+    def _missing(self, name: str) -> str:
+        """Return why a name means no stage, with what to name instead."""
+        if any(_is_in(layer, name) for layer in self.layers.values()):
+            return (
+                f"layer {name} has no stage in a call: all of it is folded into other layers or "
+                "computed ahead; name a layer that is left, as print(partition) shows them"
+            )
+        if any(tensor.name == name for tensor in placeholders(self.flow.outputs)):
+            return f"{name} is an input, which no part computes; name a stage that reads it"
+        layers = dict.fromkeys(around for v in self.layers.values() for around in _around(v))
+        what = "stage or layer" if layers else "stage"
+        known = dict.fromkeys((*self.flow.names.values(), *layers))
+        return f"there is no {what} {name}{nearest(name, known, _MOST_NEAR)}"
+
+
+def _is_in(layer: str, name: str) -> bool:
+    """Return whether a layer is that of a name, or inside of it."""
+    return bool(name) and (layer == name or layer.startswith(f"{name}."))
+
+
+def _around(layer: str) -> Iterator[str]:
+    """Yield a layer, if it has a name, and those that it is inside of."""
+    while layer:
+        yield layer
+        layer = layer.rpartition(".")[0]
+
+
+__all__ = ["Naming"]
