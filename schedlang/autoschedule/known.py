@@ -39,11 +39,15 @@ MOST_TRIED = 8
 
 @dataclass(frozen=True)
 class Known:
-    """A schedule from a database. ``note`` says where it comes from and what differs."""
+    """A schedule from a database, its ``place``, and a ``note`` of who measured it.
+
+    The note also says what differs.
+    """
 
     schedule: Schedule
     same_sizes: bool
     note: str
+    place: str
 
 
 def sources(
@@ -78,7 +82,7 @@ def known(problem: Problem, databases: Sequence[Database]) -> Known | None:
             continue
         made = _made(problem, entry, replays=not apart and _same_threads(problem, entry))
         if made is not None:
-            return Known(made, not apart, _note(where, entry))
+            return Known(made, not apart, _note(where, entry), f"line {entry.line} of {entry.path}")
     return None
 
 
@@ -178,10 +182,10 @@ def _fitted(problem: Problem, entry: Entry) -> Schedule | None:
 
 
 def _note(where: Where, entry: Entry) -> str:
-    """Return the sentence that says where a schedule comes from."""
+    """Return a phrase that says who measured a schedule, and what differs."""
     alike = replace(entry.where, versions=where.versions, machine=where.machine)
     tuned = [*differences(where, alike), f"on {one_line(entry.where.machine)}"]
-    return f"tuned {', '.join(tuned)} (line {entry.line} of {entry.path})"
+    return f"tuned {', '.join(tuned)}"
 
 
 __all__ = ["Known", "fastest", "known", "sources"]

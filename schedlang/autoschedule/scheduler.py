@@ -31,15 +31,17 @@ class Choice:
     * ``origin``: ``"database"`` for one that a search measured at these sizes; ``"near size"`` for
       one of other sizes, its knobs made legal for these; ``"model"`` for that of the cost model;
       ``"plain"`` if neither gave one.
-    * ``note``: one line about it: the entry of the database and what differs, the assumed sizes,
-      or why it is plain.
+    * ``note``: one line about it: who measured it and what differs, the assumed sizes, or why it is
+      plain.
     * ``assumed``: the numbers assumed for symbolic sizes that were not given, by name.
+    * ``place``: the line of the database.
     """
 
     schedule: Schedule = field(repr=False)
     origin: str
     note: str = ""
     assumed: Mapping[str, int] = field(default_factory=dict)
+    place: str = ""
 
 
 def autoschedule(
@@ -116,7 +118,8 @@ def choose(
     guessed = assumed(problem, given)
     hit = known(problem, sources(tensors, database))
     if hit is not None:
-        return Choice(hit.schedule, DATABASE if hit.same_sizes else NEAR_SIZE, hit.note, guessed)
+        origin = DATABASE if hit.same_sizes else NEAR_SIZE
+        return Choice(hit.schedule, origin, hit.note, guessed, hit.place)
     made, note = _modelled(problem)
     if made is None:
         return Choice(plain(problem), PLAIN, note, guessed)
