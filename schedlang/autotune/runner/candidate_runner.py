@@ -22,7 +22,7 @@ from schedlang.autotune.runner.noise import (
     undisturbed_median,
 )
 from schedlang.autotune.runner.outputs import Guarded, unequal
-from schedlang.autotune.runner.task import Task
+from schedlang.autotune.runner.task import Task, summed_in_steps
 from schedlang.compute.chunks import extent_of
 from schedlang.compute.facts import facts_of
 from schedlang.compute.graph import placeholders, variables
@@ -67,6 +67,7 @@ class CandidateRunner:
         known = variables(task.outputs)
         self._sizes = task.values
         rng = np.random.default_rng(task.seed)
+        self._summed = summed_in_steps(task.outputs)
         self._placeholders = placeholders(task.outputs)
         self.inputs = [self._input(n, t, rng) for n, t in enumerate(self._placeholders)]
         self.scalars: dict[str, Any] = {v.name: n for v, n in self._sizes.items()}
@@ -280,7 +281,9 @@ class CandidateRunner:
             return rng.integers(low, 9, shape).astype(dtype)
         if is_complex(tensor.dtype):
             return (rng.uniform(-1, 1, shape) + 1j * rng.uniform(-1, 1, shape)).astype(dtype)
-        return rng.uniform(-1, 1, shape).astype(dtype)
+        # so that a sum is about as large as its terms
+        most = self._summed.get(tensor, 1) ** -0.5
+        return rng.uniform(-most, most, shape).astype(dtype)
 
 
 def _read_only(path: Path, size: int) -> np.ndarray[Any, Any]:

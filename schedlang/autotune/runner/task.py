@@ -15,11 +15,11 @@ import numpy as np
 
 from schedlang.autotune.record import checked_text
 from schedlang.compute.data import from_data, to_data
-from schedlang.compute.graph import operations, placeholders, variables
-from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.compute.graph import operations, placeholders, step_operations, variables
+from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.expr.dtypes import array_dtype, itemsize
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.nodes import Cast, Expr, Var
+from schedlang.expr.nodes import Axis, Cast, Expr, Var
 from schedlang.expr.visit import preorder
 from schedlang.target import Cache, Target
 
@@ -178,8 +178,9 @@ def _unpacked(text: str) -> np.ndarray[Any, Any]:
 def tolerance_for(outputs: Sequence[Tensor]) -> float:
     """Return a bound on rounding errors; it grows with the square root of the length of a sum.
 
-    It is 0 if no output has floats. The square root holds for errors of random sign (Higham,
-    Accuracy and Stability of Numerical Algorithms, 2nd edition, section 4.2).
+    So it does with the number of steps of a scan, which pass their errors on. It is 0 if no output
+    has floats. The square root holds for errors of random sign (Higham, Accuracy and Stability of
+    Numerical Algorithms, 2nd edition, section 4.2).
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((4,), name="A", dtype="int32")
@@ -187,14 +188,49 @@ def tolerance_for(outputs: Sequence[Tensor]) -> float:
     0.0
     """
     worst = 0.0
-    for op in operations(outputs):
-        if not isinstance(op, ComputeOp):
-            continue
-        length = 1
-        for axis in op.reduce_axis:
-            length *= axis.extent if isinstance(axis.extent, int) else 1 << 12
-        for tensor in op.outputs:
-            worst += EPSILON.get(tensor.dtype, 0.0) * (16 + 4 * length**0.5)
+    ops = operations(outputs)
+    times = {op: _length(scan.scan_axis) for scan in ops if isinstance(scan, ScanOp)
+             for op in _in_steps(scan)}  # fmt: skip
+    for op in ops:
+        if isinstance(op, ComputeOp):
+            error = (16 + 4 * prod(map(_length, op.reduce_axis)) ** 0.5) * times.get(op, 1) ** 0.5
+            worst += sum(EPSILON.get(tensor.dtype, 0.0) * error for tensor in op.outputs)
     if all(t.dtype not in EPSILON for t in outputs):
         return 0.0
     return worst
+
+
+def summed_in_steps(outputs: Sequence[Tensor]) -> dict[Tensor, int]:
+    """Return the inputs that sums in the steps of scans read, with the length of the longest sum.
+
+    They are weights of a layer. As large as other inputs, they would multiply a rounding error in
+    each step.
+
+    >>> import schedlang as sl
+    >>> from schedlang import topi
+    >>> X, W, U = (sl.placeholder(shape) for shape in [(5, 1, 8), (16, 8), (16, 4)])
+    >>> states = topi.nn.lstm(X, W, U)[0]
+    >>> sorted(summed_in_steps([states]).values())
+    [4]
+    """
+    found: dict[Tensor, int] = {}
+    for scan in operations(outputs):
+        if not isinstance(scan, ScanOp):
+            continue
+        steps = _in_steps(scan)
+        for op in steps:
+            length = prod(map(_length, op.reduce_axis))
+            read = [t for t in op.input_tensors if t.op not in steps and t not in scan.state]
+            for tensor in placeholders(read) if op.reduce_axis else ():
+                found[tensor] = max(length, found.get(tensor, 1))
+    return found
+
+
+def _in_steps(scan: ScanOp) -> list[ComputeOp]:
+    """Return the operations that each step of a scan computes."""
+    updates = [t.op for t in scan.update if isinstance(t.op, ComputeOp)]
+    return [*step_operations(scan), *updates]
+
+
+def _length(axis: Axis) -> int:
+    return axis.extent if isinstance(axis.extent, int) else 1 << 12
