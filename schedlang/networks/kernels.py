@@ -30,7 +30,7 @@ class PartKernel:
     ``parts`` are their names, the first being the one whose names the kernel has. ``origin`` says
     where its schedule comes from, as :class:`~schedlang.autoschedule.scheduler.Choice` does, or is
     ``"given"`` for one that was saved or set. ``note`` adds what else is known about it, such as
-    where one that was saved came from.
+    where one that was saved came from, and ``place`` is its line of a database.
     """
 
     parts: tuple[str, ...]
@@ -38,6 +38,7 @@ class PartKernel:
     note: str
     kernel: Kernel = field(repr=False)
     _schedule: Schedule = field(repr=False)
+    place: str = ""
 
     @property
     def name(self) -> str:
@@ -109,7 +110,8 @@ def _kernel(
         warnings.simplefilter("ignore", StrideWarning)
         kernel = unwritten(choice.schedule, [*group.inputs, *group.outputs], target, first.name)
     names = tuple(part.name for part in same)
-    return PartKernel(names, choice.origin, choice.note, kernel, choice.schedule.copy())
+    made = choice.schedule.copy()
+    return PartKernel(names, choice.origin, choice.note, kernel, made, choice.place)
 
 
 def kernel_of(kernels: Sequence[PartKernel]) -> Mapping[str, PartKernel]:

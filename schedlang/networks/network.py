@@ -267,8 +267,8 @@ class Network:
 
         Each kernel is searched once, however many parts it has, those with the most work first.
         So are those of the other forms of 3 by 3 convolutions (direct, or Winograd's filtering),
-        and the network takes the fastest form of each; one that has run keeps its forms, since its
-        weights are packed for them. The options are those of :func:`schedlang.autotune`;
+        and the network takes the fastest form of each. One that has run keeps its forms, for which
+        its weights are packed, and one with overrides those of the rule. The options are those of :func:`schedlang.autotune`;
         ``trials`` are those of one kernel, and ``timeout`` is for all. Every trial goes into
         ``database``, by default that of the network, so that a search that was interrupted
         continues. ``progress`` is one bar for all searches, or a function that takes the name of a
