@@ -16,6 +16,7 @@ from schedlang.autotune.database import Database
 from schedlang.autotune.record import Trial, Where
 from schedlang.compute.tensor import Tensor
 from schedlang.networks.forms import Forms, all_forms
+from schedlang.networks.network import Network
 from schedlang.networks.partition import Part
 from schedlang.networks.sources import OfModel
 from schedlang.networks.tuning import Tuned, Work
@@ -65,7 +66,7 @@ def timed(
                 record(database, part, time, machine(form))
 
 
-def has_products(net: sl.Network) -> bool:
+def has_products(net: Network) -> bool:
     return any(part.name == "conv_products" for part in net.partition)
 
 
@@ -152,7 +153,7 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def runs_products(net: sl.Network) -> bool:
+def runs_products(net: Network) -> bool:
     """Return whether the module that runs computes products of tiles."""
     return any(call.name == "conv_products" for call in net.module.calls)
 

@@ -233,13 +233,13 @@ class Network:
         """The source of the module."""
         return self._linked().text
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
         if "out" in named:
             named = self._with_outputs(**named)
         found = self.module(*args, **named)
         return filled(self._source.structure, found if isinstance(found, tuple) else (found,))
 
-    def _with_outputs(self, out: Any, **named: Any) -> dict[str, Any]:
+    def _with_outputs(self, /, out: Any, **named: Any) -> dict[str, Any]:
         """Return named arguments with those of ``out`` by the names of the outputs."""
         signature = self.module.signature
         if any(p.name == "out" for p in signature.parameters):
@@ -268,11 +268,11 @@ class Network:
         Each kernel is searched once, however many parts it has, those with the most work first.
         So are those of the other forms of 3 by 3 convolutions (direct, or Winograd's filtering),
         and the network takes the fastest form of each. One that has run keeps its forms, for which
-        its weights are packed, and one with overrides those of the rule. The options are those of :func:`schedlang.autotune`;
-        ``trials`` are those of one kernel, and ``timeout`` is for all. Every trial goes into
-        ``database``, by default that of the network, so that a search that was interrupted
-        continues. ``progress`` is one bar for all searches, or a function that takes the name of a
-        kernel and a trial. ``sizes`` are the values of symbolic sizes, by name or by ``sl.var``.
+        its weights are packed, and one with overrides those of the rule. The options are those of
+        :func:`schedlang.autotune`; ``trials`` are those of one kernel, and ``timeout`` is for all.
+        Every trial goes into ``database``, by default that of the network, so that a search that
+        was interrupted continues. ``progress`` is one bar for all searches, or a function of the
+        name of a kernel and a trial. ``sizes`` are the values of symbolic sizes, by name or var.
 
         Raises :class:`~schedlang.errors.TuningError` for options that do not fit. A kernel for
         which no candidate works keeps its schedule, and the result says why.

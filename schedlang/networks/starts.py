@@ -21,12 +21,11 @@ import numpy as np
 
 from schedlang.networks.cache import path_of
 from schedlang.networks.call import new_bytes
+from schedlang.networks.model import FORMS
 from schedlang.runtime.files import written
 
 FORMAT = 2
 START, PACKED = ".start.json", ".weights"
-# the sizes of Winograd's tiles, 0 for a direct convolution
-FORMS = (0, 2, 4)
 # the most bytes of packed weights in the cache folder; those that were used last are kept
 MOST_PACKED = 4 << 30
 

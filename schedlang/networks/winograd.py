@@ -18,6 +18,7 @@ from schedlang.compute.graph import operations
 from schedlang.compute.read import Read
 from schedlang.compute.reduce import sum as total
 from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.errors import NetworkError
 from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.expr.visit import rewrite
 from schedlang.index.linear import Lin
@@ -26,6 +27,7 @@ from schedlang.language.construct import as_expr
 from schedlang.networks.ahead import known_tensors
 from schedlang.networks.blocks import may_be_rewritten
 from schedlang.networks.folding import is_sum
+from schedlang.networks.model import FORMS
 from schedlang.state.initial import stage_names
 from schedlang.tvm.topi.nn.winograd import Matrix, mixed, transposed, winograd_matrices
 
@@ -134,7 +136,7 @@ def with_winograd(
     layout. ``choose`` returns the ``m`` of each, or 0 for a direct convolution; :func:`by_rule` is
     the default. The rounding errors of the sums are larger, as ``docs/topi.md`` says, and an
     infinite or NaN input makes all results of its tiles NaN. A network with scans or ragged axes
-    stays as it is.
+    stays as it is. Raises :class:`~schedlang.errors.NetworkError` for another ``m``.
 
     >>> import schedlang as sl
     >>> from schedlang import topi
@@ -157,7 +159,7 @@ def with_winograd(
             continue
         twin = _reading(op, made)
         found = _convolution(twin, known, names[op], taken)
-        m = 0 if found is None else choose(found)
+        m = 0 if found is None else _checked(choose(found), found)
         if found is not None and m:
             result, weight = _by_winograd(found, m)
             replaced.append(found.name)
@@ -167,6 +169,16 @@ def with_winograd(
             made.update(zip(op.outputs, twin.outputs))
             known.update((new, None) for old, new in zip(op.outputs, twin.outputs) if old in known)
     return Winograd(tuple(made.get(t, t) for t in tensors), tuple(replaced), tuple(weights))
+
+
+def _checked(m: Any, found: Convolution) -> int:
+    """Return the size of tiles that was chosen for a convolution."""
+    if type(m) is not int or m not in FORMS:
+        raise NetworkError(
+            f"with_winograd(..., choose): {m!r} for {found.name} is no size of tiles; return 2 or "
+            "4, or 0 for a direct convolution"
+        )
+    return m
 
 
 def _reading(op: ComputeOp, made: Mapping[Tensor, Tensor]) -> ComputeOp:
