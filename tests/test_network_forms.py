@@ -15,6 +15,7 @@ from schedlang import topi
 from schedlang.autotune.database import Database
 from schedlang.autotune.record import Trial, Where
 from schedlang.compute.tensor import Tensor
+from schedlang.errors import BuildError, TuningError
 from schedlang.networks.forms import Forms, all_forms
 from schedlang.networks.network import Network
 from schedlang.networks.partition import Part
@@ -330,6 +331,23 @@ def test_names_of_the_user_that_look_like_those_of_tiles(cache: Path) -> None:
     again = pickle.loads(pickle.dumps(net))
     assert [part.layers for part in again.partition] == [part.layers for part in net.partition]
     np.testing.assert_allclose(again(image()), expected(out, arrays, image()), rtol=1e-4, atol=1e-4)
+
+
+def test_databases_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    out, arrays = model()
+    with pytest.raises(TuningError, match="cannot be read: it is a directory"):
+        sl.network(out, arrays, TARGET, database=tmp_path)
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(file / "cache"))
+    net = sl.network(out, arrays, TARGET)
+    assert [part.name for part in net.partition] == ["conv"]
+    with pytest.raises(BuildError, match="set SCHEDLANG_CACHE to a writable folder"):
+        net(image())
+    with pytest.raises(TuningError, match="set SCHEDLANG_CACHE to a writable folder"):
+        net.tune(trials=1)
 
 
 def test_all_forms_asks_once_for_each_division() -> None:

@@ -129,8 +129,12 @@ class OfModel:
             return divide()
         from schedlang.networks.forms import chosen
 
-        # times that are written meanwhile may be read, too
-        trials = self._key(target, database)
+        try:
+            # before the times are read: those that are written meanwhile may be read, too
+            trials = self._key(target, database)
+        except BuildError:
+            # no cache folder, and no times: the first call says so
+            return divide()
         return replace(chosen(divide, target, database), trials=trials)
 
     def forms(self, target: Target) -> Forms | None:
