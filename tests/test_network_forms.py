@@ -20,7 +20,7 @@ from schedlang.networks.forms import Forms, all_forms
 from schedlang.networks.network import Network
 from schedlang.networks.partition import Part
 from schedlang.networks.sources import OfModel
-from schedlang.networks.tuning import Tuned, Work
+from schedlang.networks.tuning import Tuned, Work, works_of
 
 TARGET = sl.Target("python")
 MACHINE = "a processor, 2 cores"
@@ -98,6 +98,12 @@ def test_the_fastest_form_is_taken(
     timed(database, forms_of(out, arrays), lambda form, part: of_tiles if form else direct)
     net = sl.network(out, arrays, target=TARGET, database=database)
     assert has_products(net) is tiles_win
+    # names in a search say the form where it is another one than that of the network
+    names = {"conv_data", "conv_products", "relu"}
+    wanted = {*names, "conv as direct"}
+    if not tiles_win:
+        wanted = {"conv", *(f"{name} as F(2x2, 3x3)" for name in names)}
+    assert {work.name for work in works_of(net.partition, forms_of(out, arrays))} == wanted
     np.testing.assert_allclose(net(image()), expected(out, arrays, image()), rtol=1e-4, atol=1e-4)
     # an option, overrides and other databases leave the rule's form
     assert not has_products(sl.network(out, arrays, TARGET, database=database, winograd=False))
