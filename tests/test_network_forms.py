@@ -257,6 +257,20 @@ def test_arrays_that_change_before_the_first_call_are_not_in_the_cache(cache: Pa
     )
 
 
+@pytest.mark.parametrize("forms", ['{"conv": 2}', '{"conv": 3}', '{"conv": true}', "[2]", "{}"])
+def test_forms_in_the_cache_that_were_changed(cache: Path, forms: str) -> None:
+    out, arrays = model()
+    sl.network(out, arrays, TARGET)(image())
+    (start,) = (cache / "cache" / "networks").glob("*.start.json")
+    text = start.read_text()
+    assert '"forms": {"conv": 0}' in text
+    start.write_text(text.replace('{"conv": 0}', forms))
+    net, wanted = sl.network(out, arrays, TARGET), expected(out, arrays, image())
+    for _ in range(2):
+        np.testing.assert_allclose(net(image()), wanted, rtol=1e-4, atol=1e-4)
+        assert has_products(net) is (forms == '{"conv": 2}') is runs_products(net)
+
+
 def chain() -> tuple[Tensor, dict[Tensor, np.ndarray]]:
     """Return two convolutions, by tiles one kernel computes stages of both, and their weights."""
     out, arrays = model()
