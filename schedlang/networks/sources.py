@@ -226,7 +226,8 @@ class OfModel:
         """
         key, known = self._key(target, database), vars(self).get("_weights")
         current = not (made.forms and self._timed(target)) or trials == key
-        if current and (self.taken is not None or known in (None, digest(self.params.values()))):
+        hashed = self.taken is not None or known is None
+        if current and (hashed or known == digest(self.params.values())):
             checksum = store_packed(key, self._weights, made.params)
             if checksum is not None:
                 store_start(key, Start(made.key, self._weights, checksum, dict(made.forms)))
