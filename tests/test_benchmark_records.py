@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +29,8 @@ def test_the_fastest_of_each_place(tmp_path: Path, capsys: pytest.CaptureFixture
     second.add(here, "B", Trial(0, "ok", plain, seconds=4e-6, source="0"), [B])
     elsewhere = replace(here, machine="another, 4 cores")
     second.add(elsewhere, "B", Trial(0, "ok", plain, seconds=5e-6, source="0"), [B])
+    older = replace(here, versions=(("schedlang", "0"),))
+    second.add(older, "B", Trial(1, "ok", plain, seconds=4e-6, source="1"), [B])
     where = Where.here([small], sl.Target("cpu"), {})
     second.add(where, "small", Trial(0, "ok", sl.schedule(small).to_json(), seconds=1e-6), [small])
     out = tmp_path / "kept.jsonl"
@@ -38,3 +41,11 @@ def test_the_fastest_of_each_place(tmp_path: Path, capsys: pytest.CaptureFixture
         ("B", 2e-6, here.machine), ("B", 5e-6, "another, 4 cores"), ("small", 1e-6, here.machine),
     ]  # fmt: skip
     assert sl.best(B, "cpu", database=kept).schedule.steps[0].primitive == "vectorize"
+    # a mistake leaves the file as it is
+    failed = Database(tmp_path / "failed.jsonl")
+    failed.add(here, "B", Trial(0, "wrong answer", plain, source="0"), [B])
+    whole = out.read_bytes()
+    for name, message in (("c.jsonl", "there is no file .*c.jsonl"), ("failed.jsonl", "no trial")):
+        with pytest.raises(SystemExit):
+            records.main([str(tmp_path / name), "--out", str(out)])
+        assert re.search(message, capsys.readouterr().err) and out.read_bytes() == whole

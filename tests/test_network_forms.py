@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +15,15 @@ from schedlang import topi
 from schedlang.autotune.database import Database
 from schedlang.autotune.record import Trial, Where
 from schedlang.compute.tensor import Tensor
-from schedlang.networks.forms import Forms, all_forms, parts_of
+from schedlang.errors import BuildError, TuningError
+from schedlang.networks.forms import Forms, all_forms
+from schedlang.networks.network import Network
 from schedlang.networks.partition import Part
 from schedlang.networks.sources import OfModel
+from schedlang.networks.tuning import Tuned, Work, works_of
 
 TARGET = sl.Target("python")
+MACHINE = "a processor, 2 cores"
 
 
 def model(channels: int = 16, edge: int = 7) -> tuple[Tensor, dict[Tensor, np.ndarray]]:
@@ -42,22 +47,27 @@ def forms_of(out: Tensor, arrays: dict[Tensor, np.ndarray]) -> Forms:
     return found
 
 
+def record(database: Database, part: Part, seconds: float, machine: str = MACHINE) -> None:
+    """Write the time of a kernel, of a schedule without steps."""
+    outputs = part.group.outputs
+    where = replace(Where.here(outputs, sl.Target("cpu"), {}), machine=machine)
+    trial = Trial(0, "ok", sl.schedule(list(outputs)).to_json(), seconds=seconds)
+    database.add(where, part.name, trial, outputs)
+
+
 def timed(
     database: Database, forms: Forms, seconds: Callable[[int, Part], float | None],
-    machine: Callable[[int], str] = lambda form: "a processor, 2 cores",
+    machine: Callable[[int], str] = lambda form: MACHINE,
 ) -> None:  # fmt: skip
     """Write a time for each kernel of the convolution in each form."""
     for form in (0, 2):
-        for part in parts_of("conv", forms.of(form, "conv")):
-            outputs = part.group.outputs
-            where = replace(Where.here(outputs, sl.Target("cpu"), {}), machine=machine(form))
+        for part in forms.parts("conv", form):
             time = seconds(form, part)
             if time is not None:
-                steps = sl.schedule(list(outputs)).to_json()
-                database.add(where, part.name, Trial(0, "ok", steps, seconds=time), outputs)
+                record(database, part, time, machine(form))
 
 
-def has_products(net: sl.Network) -> bool:
+def has_products(net: Network) -> bool:
     return any(part.name == "conv_products" for part in net.partition)
 
 
@@ -69,8 +79,8 @@ def expected(out: Tensor, arrays: dict[Tensor, np.ndarray], x: np.ndarray) -> np
 def test_all_forms() -> None:
     found = forms_of(*model())
     assert found.rule == {"conv": 0} and found.open == {"conv": (0, 2)}
-    assert [part.name for part in parts_of("conv", found.of(0, "conv"))] == ["conv"]
-    by_tiles = [part.name for part in parts_of("conv", found.of(2, "conv"))]
+    assert [part.name for part in found.parts("conv", 0)] == ["conv"]
+    by_tiles = [part.name for part in found.parts("conv", 2)]
     assert by_tiles == ["conv_data", "conv_products", "relu"]
 
 
@@ -88,6 +98,12 @@ def test_the_fastest_form_is_taken(
     timed(database, forms_of(out, arrays), lambda form, part: of_tiles if form else direct)
     net = sl.network(out, arrays, target=TARGET, database=database)
     assert has_products(net) is tiles_win
+    # names in a search say the form where it is another one than that of the network
+    names = {"conv_data", "conv_products", "relu"}
+    wanted = {*names, "conv as direct"}
+    if not tiles_win:
+        wanted = {"conv", *(f"{name} as F(2x2, 3x3)" for name in names)}
+    assert {work.name for work in works_of(net.partition, forms_of(out, arrays))} == wanted
     np.testing.assert_allclose(net(image()), expected(out, arrays, image()), rtol=1e-4, atol=1e-4)
     # an option, overrides and other databases leave the rule's form
     assert not has_products(sl.network(out, arrays, TARGET, database=database, winograd=False))
@@ -124,22 +140,234 @@ def test_a_search_of_all_forms(tmp_path: Path) -> None:
     np.testing.assert_allclose(net(image()), expected(out, arrays, image()), rtol=1e-4, atol=1e-4)
 
 
-def test_forms_that_another_process_chose(
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Set a cache folder of this test alone."""
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.fixture
+def searched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Make each search return at once, and return the names of what was searched."""
+    seen: list[str] = []
+
+    def one(work: Work, *rest: object) -> Tuned:
+        seen.append(work.name)
+        return Tuned(work, 1.0, 1)
+
+    monkeypatch.setattr("schedlang.networks.tuning._one", one)
+    return seen
+
+
+def runs_products(net: Network) -> bool:
+    """Return whether the module that runs computes products of tiles."""
+    return any(call.name == "conv_products" for call in net.module.calls)
+
+
+def test_forms_that_another_process_chose(cache: Path) -> None:
+    """A network that has run keeps its forms, whatever is tuned meanwhile; one made now does not.
+    """
+    out, arrays = model()
+    database = Database(cache / "trials.jsonl")
+    database.check_writable()
+    ran = sl.network(out, arrays, TARGET, database=database)
+    ran(image())
+    divided = sl.network(out, arrays, TARGET, database=database, name="divided")
+    assert not has_products(divided)
+    started = sl.network(out, arrays, TARGET, database=database)
+    wanted = expected(out, arrays, image())
+    np.testing.assert_allclose(started(image()), wanted, rtol=1e-4, atol=1e-4)
+    timed(database, forms_of(out, arrays), lambda form, part: 0.1 if form else 9.0)
+    for net in (ran, started, divided):
+        assert not runs_products(net) and not has_products(net)
+        np.testing.assert_allclose(net(image()), wanted, rtol=1e-4, atol=1e-4)
+    # nor does the cache have what they run, under the times of now
+    for name in ("network", "divided"):
+        net = sl.network(out, arrays, TARGET, database=database, name=name)
+        assert runs_products(net) and has_products(net)
+        np.testing.assert_allclose(net(image()), wanted, rtol=1e-4, atol=1e-4)
+        assert {weight.shape[:2] for weight in net.weights.values()} >= {(4, 4)}
+        started = sl.network(out, arrays, TARGET, database=database, name=name)
+        assert runs_products(started) and started._parts is None and has_products(started)
+
+
+def test_a_call_while_forms_are_searched(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """It packs the weights, which are nowhere else any more."""
+    out, arrays = model()
+    database = Database(cache / "trials.jsonl")
+    timed(database, forms_of(out, arrays), lambda form, part: 0.1 if form else 9.0)
+    net = sl.network(out, arrays, TARGET, database=cache / "other.jsonl")
+    wanted = expected(out, arrays, image())
+
+    def one(work: Work, *rest: object) -> Tuned:
+        np.testing.assert_allclose(net(image()), wanted, rtol=1e-4, atol=1e-4)
+        return Tuned(work, 1.0, 1)
+
+    monkeypatch.setattr("schedlang.networks.tuning._one", one)
+    found = net.tune(database=database, progress=False)
+    assert found.complete and found.seconds == 1.0 and not has_products(net)
+    np.testing.assert_allclose(net(image()), wanted, rtol=1e-4, atol=1e-4)
+    assert runs_products(sl.network(out, arrays, TARGET, database=database))
+
+
+@pytest.mark.parametrize("before", ["a call", "a schedule", "the cache"])
+def test_arrays_that_change_after_a_call(
+    cache: Path, searched: list[str], before: str
+) -> None:  # fmt: skip
+    """Neither a search nor other times read them again."""
+    out, arrays = model()
+    mine = {tensor: array.copy() for tensor, array in arrays.items()}
+    database, other = Database(cache / "trials.jsonl"), cache / "other.jsonl"
+    timed(database, forms_of(out, arrays), lambda form, part: 0.1 if form else 9.0)
+    if before == "the cache":
+        sl.network(out, mine, TARGET, database=other)(image())
+    net = sl.network(out, mine, TARGET, database=other)
+    if before == "a schedule":
+        net.reschedule("conv", sl.schedule(net.partition["conv"].group.outputs))
+    wanted = net(image())
+    for array in mine.values():
+        array[:] = 0
+    for _ in range(2):
+        found = net.tune(database=database, progress=False)
+        assert found.complete and searched == ["conv"] and not has_products(net)
+        np.testing.assert_allclose(net(image()), wanted, rtol=1e-4, atol=1e-4)
+        searched.clear()
+    # the cache has no weights of other arrays
+    fresh = sl.network(out, mine, TARGET, database=database)
+    assert not np.any(fresh(image()))
+    assert np.any(sl.network(out, arrays, TARGET, database=database)(image()))
+
+
+def test_arrays_that_change_before_the_first_call_are_not_in_the_cache(cache: Path) -> None:
+    out, arrays = model()
+    (w,) = arrays
+    sl.network(out, {w: arrays[w] + 1}, TARGET)(image())
+    mine = arrays[w].copy()
+    net = sl.network(out, {w: mine}, TARGET)
+    # the source comes from the cache, the weights do not
+    assert "conv" in net.source
+    mine[:] = 0
+    assert not np.any(net(image()))
+    again = sl.network(out, arrays, TARGET)
+    np.testing.assert_allclose(
+        again(image()), expected(out, arrays, image()), rtol=1e-4, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("forms", ['{"conv": 2}', '{"conv": 3}', '{"conv": true}', "[2]", "{}"])
+def test_forms_in_the_cache_that_were_changed(cache: Path, forms: str) -> None:
+    out, arrays = model()
+    sl.network(out, arrays, TARGET)(image())
+    (start,) = (cache / "cache" / "networks").glob("*.start.json")
+    text = start.read_text()
+    assert '"forms": {"conv": 0}' in text
+    start.write_text(text.replace('{"conv": 0}', forms))
+    net, wanted = sl.network(out, arrays, TARGET), expected(out, arrays, image())
+    for _ in range(2):
+        np.testing.assert_allclose(net(image()), wanted, rtol=1e-4, atol=1e-4)
+        assert has_products(net) is (forms == '{"conv": 2}') is runs_products(net)
+
+
+def chain() -> tuple[Tensor, dict[Tensor, np.ndarray]]:
+    """Return two convolutions, by tiles one kernel computes stages of both, and their weights."""
+    out, arrays = model()
+    w = sl.placeholder((16, 16, 3, 3), name="w2")
+    arrays = {**arrays, w: next(iter(arrays.values()))}
+    return topi.nn.relu(sl.named("last", topi.nn.conv2d_nchw(out, w, 1, 1, 1))), arrays
+
+
+def test_kernels_that_only_the_choice_makes_are_searched(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    out, arrays = chain()
+    database = Database(cache / "trials.jsonl")
+    net = sl.network(out, arrays, TARGET, database=database)
+    slow = {"conv", "last_products as F(2x2, 3x3)"}
+
+    def one(work: Work, *rest: object) -> Tuned:
+        where = replace(Where.here(work.outputs, sl.Target("cpu"), {}), machine="one, 2 cores")
+        seconds = 9.0 if work.name in slow else 1.0
+        steps = sl.schedule(list(work.outputs)).to_json()
+        database.add(where, work.name, Trial(0, "ok", steps, seconds=seconds), work.outputs)
+        return Tuned(work, seconds, 1)
+
+    monkeypatch.setattr("schedlang.networks.tuning._one", one)
+    found = net.tune(progress=False)
+    # the results of tiles are transformed alone, without the data of the next convolution
+    assert [part.name for part in net.partition] == ["conv_data", "conv_products", "relu", "last"]
+    assert {kernel.origin for kernel in net.kernels} == {"database"}
+    assert found.complete and found.seconds == 4.0
+    assert {t.work.name for t in found.searches if t.work.parts} == {
+        "conv_data as F(2x2, 3x3)", "conv_products as F(2x2, 3x3)", "relu", "last",
+    }  # fmt: skip
+    np.testing.assert_allclose(net(image()), expected(out, arrays, image()), rtol=1e-3, atol=1e-3)
+    # a search that ends before them has no time of a call
+    monkeypatch.setattr("schedlang.networks.tuning._one", lambda work, *_: Tuned(
+        work, 1.0, 1, interrupted=work.name.startswith("relu")))  # fmt: skip
+    short = sl.network(out, arrays, TARGET, database=database, name="short").tune(progress=False)
+    assert short.seconds is None and "interrupted" in str(short)
+
+
+def test_a_kernel_of_two_convolutions_counts_once(cache: Path) -> None:
+    """Five kernels by tiles take 5 s, of which the one of both would count twice as 6 s."""
+    out, arrays = chain()
+    forms = forms_of(out, arrays)
+    parts = {form: {p.name: p for n in ("conv", "last") for p in forms.parts(n, form)}
+             for form in (0, 2)}  # fmt: skip
+    assert [len(found) for found in parts.values()] == [2, 5]
+    for direct, tiles_win in ((2.6, True), (2.4, False)):
+        database = Database(cache / f"{direct}.jsonl")
+        for form, found in parts.items():
+            for part in found.values():
+                record(database, part, 1.0 if form else direct)
+        net = sl.network(out, arrays, TARGET, database=database)
+        assert has_products(net) is tiles_win
+
+
+def test_names_of_the_user_that_look_like_those_of_tiles(cache: Path) -> None:
+    """A convolution has the kernels of its own stages, and its layer has these stages."""
+    x, w = (sl.placeholder(shape, name=name) for name, shape in (
+        ("x", (1, 16, 7, 7)), ("w", (16, 16, 3, 3))))  # fmt: skip
+    before = sl.named("conv_products", topi.tanh(x))
+    conv = sl.named("conv", topi.nn.conv2d_nchw(before, w, 1, 1, 1))
+    out = sl.named("conv_1_tiles", topi.nn.relu(conv))
+    arrays = {w: model()[1].popitem()[1]}
+    layers = {"conv_products": "first", "pad_temp": "body", "conv": "body", "conv_1_tiles": "last"}
+    imported = sl.frontend.Imported((out,), (x,), arrays, layers)
+    forms = forms_of(out, arrays)
+    assert [part.name for part in forms.parts("conv", 0)] == ["conv"]
+    by_tiles = ["conv_2_data", "conv_2_products", "conv_1_tiles"]
+    assert [part.name for part in forms.parts("conv", 2)] == by_tiles
+    database = Database(cache / "trials.jsonl")
+    timed(database, forms, lambda form, part: 1.0 if form else 9.0)
+    net = sl.network(imported, target=TARGET, database=database)
+    assert {part.name: part.layers for part in net.partition} == {
+        "conv_2_data": ("first", "body"), "conv_2_products": ("body",),
+        "conv_1_tiles": ("body", "last"),
+    }  # fmt: skip
+    again = pickle.loads(pickle.dumps(net))
+    assert [part.layers for part in again.partition] == [part.layers for part in net.partition]
+    np.testing.assert_allclose(again(image()), expected(out, arrays, image()), rtol=1e-4, atol=1e-4)
+
+
+def test_databases_that_cannot_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
-    """A module from the cache has the weights of its own forms, whatever is tuned meanwhile."""
-    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path / "cache"))
     out, arrays = model()
-    database = Database(tmp_path / "trials.jsonl")
-    database.check_writable()
-    sl.network(out, arrays, database=database)(image())
-    net = sl.network(out, arrays, database=database)
-    wanted = expected(out, arrays, image())
-    np.testing.assert_allclose(net(image()), wanted, rtol=1e-4, atol=1e-4)
-    timed(database, forms_of(out, arrays), lambda form, part: 0.1 if form else 9.0)
-    assert has_products(net)
-    np.testing.assert_allclose(net(image()), wanted, rtol=1e-4, atol=1e-4)
-    assert {weight.shape[:2] for weight in net.weights.values()} >= {(4, 4)}
+    with pytest.raises(TuningError, match="cannot be read: it is a directory"):
+        sl.network(out, arrays, TARGET, database=tmp_path)
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(file / "cache"))
+    net = sl.network(out, arrays, TARGET)
+    assert [part.name for part in net.partition] == ["conv"]
+    with pytest.raises(BuildError, match="set SCHEDLANG_CACHE to a writable folder"):
+        net(image())
+    with pytest.raises(TuningError, match="set SCHEDLANG_CACHE to a writable folder"):
+        net.tune(trials=1)
 
 
 def test_all_forms_asks_once_for_each_division() -> None:

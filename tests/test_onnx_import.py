@@ -189,6 +189,19 @@ def test_outputs_have_the_names_of_the_file() -> None:
         net(x, out=out[:2])
 
 
+def test_names_that_python_gives_to_methods() -> None:
+    found = sl.frontend.from_onnx(
+        model([node("Neg", "args", "self")], [value("args", (3,))], [value("self", (3,))])
+    )
+    net, x = sl.network(found, target="python"), f32(3)
+    kernel = sl.build(sl.schedule(found.outputs[0]), target="python")
+    for call in (net, net.module, kernel, sl.reference(found.outputs[0])):
+        np.testing.assert_array_equal(call(args=x), -x)
+    out = np.zeros(3, "float32")
+    net(x, self=out)
+    np.testing.assert_array_equal(out, -x)
+
+
 @pytest.mark.parametrize("nodes", [
     [node("Conv", "x w", "y", "conv", pads=[1, 1, 1, 1])],
     [node("Conv", "x w", "c", "conv"), node("Flatten", "c", "y", "flat")],

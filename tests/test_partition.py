@@ -389,6 +389,12 @@ def test_layers_stand_for_their_stages() -> None:
     assert of(cut=["u"]) == of()
     with pytest.raises(NetworkError, match=r"^fuse=\['turn', ...\]: turn only moves elements, and"):
         of(fuse=[["turn", "net"]])
+    # ONNX separates the names of layers by slashes
+    slashed = {stage: f"/{layer.replace('.', '/')}" for stage, layer in layers.items()}
+    assert stages(partition(out, layers=slashed, cut=["/net/0/fc"])) == of(cut=["net.0.fc"])
+    assert stages(partition(out, layers=slashed, fuse=["/net"])) == of(fuse=["net"])
+    with pytest.raises(NetworkError, match="there is no stage or layer /ne; did you mean '/net'"):
+        partition(out, layers=slashed, fuse=["/ne"])
     layers["act1"] = "turn"
     assert of(fuse=[["turn", "net.0"]])[0] == (*first, *second)
 

@@ -10,6 +10,7 @@ import pytest
 import schedlang as sl
 from schedlang import topi
 from schedlang.compute.graph import operations, placeholders
+from schedlang.errors import NetworkError
 from schedlang.networks.layouts import blocked_layouts
 from schedlang.networks.winograd import Convolution, Winograd, by_rule, forms, with_winograd
 
@@ -117,6 +118,16 @@ def test_forms_that_may_be_the_fastest() -> None:
     assert found(64, 56) == (4, (0, 4)) and found(64, 14) == (4, (0, 4, 2))
     assert found(64, 7) == (0, (0, 2)) and found(64, 7, 8) == (4, (0, 4))
     assert found(8, 56) == (0, (0,)) and found(64, 3) == (0, (0,))
+
+
+def test_tiles_of_other_sizes_are_refused() -> None:
+    A, W = tensor("A", 1, 3, 6, 6), tensor("W", 3, 3, 3, 3)
+    out = sl.named("layer", topi.nn.conv2d_nchw(A, W, 1, 1, 1))
+    sizes: list[Any] = [3, True, None]
+    while sizes:
+        message = f"{sizes[-1]} for layer is no size of tiles; return 2 or 4, or 0"
+        with pytest.raises(NetworkError, match=message):
+            with_winograd(out, [W], lambda found: sizes.pop())
 
 
 def test_equal_names_of_convolutions() -> None:

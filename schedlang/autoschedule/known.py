@@ -39,9 +39,9 @@ MOST_TRIED = 8
 
 @dataclass(frozen=True)
 class Known:
-    """A schedule from a database, its ``place``, and a ``note`` of who measured it.
+    """A schedule from a database.
 
-    The note also says what differs.
+    ``note`` says where it was measured and what differs, and ``place`` is the line of the database.
     """
 
     schedule: Schedule
@@ -182,7 +182,7 @@ def _fitted(problem: Problem, entry: Entry) -> Schedule | None:
 
 
 def _note(where: Where, entry: Entry) -> str:
-    """Return a phrase that says who measured a schedule, and what differs."""
+    """Return a phrase that says where a schedule was measured, and what differs."""
     alike = replace(entry.where, versions=where.versions, machine=where.machine)
     tuned = [*differences(where, alike), f"on {one_line(entry.where.machine)}"]
     return f"tuned {', '.join(tuned)}"

@@ -31,8 +31,8 @@ class Choice:
     * ``origin``: ``"database"`` for one that a search measured at these sizes; ``"near size"`` for
       one of other sizes, its knobs made legal for these; ``"model"`` for that of the cost model;
       ``"plain"`` if neither gave one.
-    * ``note``: one line about it: who measured it and what differs, the assumed sizes, or why it is
-      plain.
+    * ``note``: one line about it: where it was measured and what differs, the assumed sizes, or why
+      it is plain.
     * ``assumed``: the numbers assumed for symbolic sizes that were not given, by name.
     * ``place``: the line of the database.
     """

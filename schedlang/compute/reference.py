@@ -44,7 +44,7 @@ class Reference:
     inputs: tuple[Tensor, ...]
     variables: tuple[Var, ...]
 
-    def __call__(self, *arrays: Any, **named: Any) -> Any:
+    def __call__(self, /, *arrays: Any, **named: Any) -> Any:
         try:
             given, sizes = bind(self.inputs, self.variables, arrays, named)
         except (CallError, CallTypeError) as error:

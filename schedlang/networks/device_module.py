@@ -140,7 +140,7 @@ class DeviceModule(NetworkModule):
                 )  # fmt: skip
             return found
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
         if not self._ready:
             check_gpu(f"network {self.name}")
         values = (*args, *named.values())

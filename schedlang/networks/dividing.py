@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,10 +13,25 @@ from schedlang.networks.model import Options, Recipe
 from schedlang.networks.partition import Partition, partition
 from schedlang.networks.prepare import Prepared, prepare
 from schedlang.networks.scan_weights import packed_for_scans
-from schedlang.networks.winograd import STAGES, Convolution, by_rule, with_winograd
+from schedlang.networks.winograd import Convolution, by_rule, forms, with_winograd
 from schedlang.target import Target
 
-Divided = tuple[Prepared, Partition]
+
+@dataclass(frozen=True, eq=False)
+class Divided:
+    """A model that is prepared for a target, and its parts.
+
+    ``forms`` has the size of Winograd's tiles, 0 for none, of each convolution of 3 by 3 for which
+    several may be the fastest, by the name of its stage. ``layers`` has the layer of each stage.
+    ``trials`` is a key of the database by whose times the forms were chosen, as it was then, empty
+    if no times matter.
+    """
+
+    prepared: Prepared
+    partition: Partition
+    layers: Mapping[str, str]
+    forms: Mapping[str, int] = field(default_factory=dict)
+    trials: str = ""
 
 
 def divided(
@@ -28,6 +44,16 @@ def divided(
     :class:`~schedlang.errors.NetworkError` for overrides that do not fit.
     """
     on_cpu = not target.is_gpu
+    taken: dict[str, int] = {}
+    layers = dict(recipe.layers)
+
+    def choose(found: Convolution) -> int:
+        m = form(found)
+        if len(forms(found)) > 1:
+            taken[found.name] = m
+        if m and found.name in layers:
+            layers.update(dict.fromkeys(found.stages, layers[found.name]))
+        return m
 
     def rewritten(
         outputs: tuple[Tensor, ...], weights: Collection[Tensor]
@@ -36,32 +62,23 @@ def divided(
             outputs = blocked_layouts(outputs, weights, target).outputs
             outputs = packed_for_scans(outputs, weights, target)
         if options.winograd and on_cpu:
-            outputs = with_winograd(outputs, weights, form).outputs
+            outputs = with_winograd(outputs, weights, choose).outputs
         return outputs
 
-    return _parts(prepare(outputs, params, options.fold, rewritten), recipe)
+    prepared = prepare(outputs, params, options.fold, rewritten)
+    return Divided(prepared, _parts(prepared, recipe, layers), layers, taken)
 
 
 def divided_again(
     outputs: tuple[Tensor, ...], params: Mapping[Tensor, np.ndarray], recipe: Recipe
 ) -> Divided:
     """Return a graph that was prepared before, and its parts."""
-    return _parts(prepare(outputs, params, fold=False), recipe)
+    prepared = prepare(outputs, params, fold=False)
+    return Divided(prepared, _parts(prepared, recipe, recipe.layers), recipe.layers)
 
 
-def _parts(prepared: Prepared, recipe: Recipe) -> Divided:
-    layers = with_winograd_stages(recipe.layers)
-    return prepared, partition(prepared.outputs, recipe.cut, recipe.fuse, layers=layers)
-
-
-def with_winograd_stages(layers: Mapping[str, str]) -> dict[str, str]:
-    """Return the layers of stages, and of those that Winograd's filtering makes of convolutions.
-
-    >>> with_winograd_stages({"conv": "features.0"})["conv_products"]
-    'features.0'
-    """
-    made = {f"{stage}_{word}": layer for stage, layer in layers.items() for word in STAGES}
-    return {**made, **layers}
+def _parts(prepared: Prepared, recipe: Recipe, layers: Mapping[str, str]) -> Partition:
+    return partition(prepared.outputs, recipe.cut, recipe.fuse, layers=layers)
 
 
 __all__ = ["Divided", "divided", "divided_again"]

@@ -52,7 +52,8 @@ def network(
     is as before when the call returns.
 
     Raises :class:`~schedlang.errors.NetworkError` for outputs, weights and overrides that do not
-    fit, and :class:`~schedlang.errors.BuildError` for an unknown target.
+    fit, :class:`~schedlang.errors.BuildError` for an unknown target, and, now or at the first call,
+    :class:`~schedlang.errors.TuningError` for a database that cannot be read.
 
     >>> import numpy as np, schedlang as sl
     >>> from schedlang import topi

@@ -13,8 +13,8 @@ from schedlang.autoschedule.known import fastest, sources
 from schedlang.autotune.model.problems import problem_of
 from schedlang.networks.dividing import Divided
 from schedlang.networks.kernels import Source
-from schedlang.networks.partition import Part, Partition
-from schedlang.networks.winograd import STAGES, Convolution, by_rule, forms
+from schedlang.networks.partition import Part
+from schedlang.networks.winograd import Convolution, by_rule, forms
 from schedlang.target import Target
 
 Form = Callable[[Convolution], int]
@@ -29,75 +29,115 @@ LEAST_GAIN = 1.03
 class Forms:
     """A network that is divided with each form of its convolutions.
 
-    ``rule`` has the form of each convolution by the rule, by the name of its stage, and ``open``
-    the forms of those that may have another one. ``divided`` has the network by the rule, under
-    ``None``, and with each form wherever it is open.
+    ``convolutions`` has these by their names, and ``open`` the forms of those that may have
+    another one than by the rule, whose form comes first. ``divided`` has the network by the rule,
+    under ``None``, and with each form wherever it is open.
     """
 
-    rule: Mapping[str, int]
+    convolutions: Mapping[str, Convolution]
     open: Mapping[str, tuple[int, ...]]
     divided: Mapping[int | None, Divided]
 
-    def of(self, form: int, name: str) -> Partition:
-        """Return a partition in which a convolution has a form."""
-        return self.divided[None if self.rule[name] == form else form][1]
+    @property
+    def rule(self) -> Mapping[str, int]:
+        """The form by the rule of each convolution that may have another one, by its name."""
+        return self.divided[None].forms
+
+    def parts(self, name: str, form: int) -> list[Part]:
+        """Return the parts that compute stages of a convolution in a form."""
+        divided = self.divided[None if self.rule[name] == form else form]
+        return [p for p in divided.partition.parts if _computes(p, self.convolutions[name])]
+
+    def sharing(self, part: Part) -> int:
+        """Return the number of convolutions of which a part computes stages."""
+        return sum(_computes(part, convolution) for convolution in self.convolutions.values())
+
+    def named(self, part: Part, divided: Divided) -> str:
+        """Return the name of a part with the form in which it computes a convolution, if any."""
+        form = next((m for name, m in divided.forms.items()
+                     if _computes(part, self.convolutions[name])), None)  # fmt: skip
+        return part.name if form is None else f"{part.name} as {form_name(form)}"
+
+
+def _computes(part: Part, convolution: Convolution) -> bool:
+    return not {*part.stages}.isdisjoint((convolution.name, *convolution.stages))
 
 
 def all_forms(divide: Divide) -> Forms:
-    """Return a network in all forms; ``divide`` divides it with the form of each convolution."""
+    """Return a network in all forms; ``divide`` divides it with the form of each convolution.
+
+    >>> from functools import partial
+    >>> import numpy as np, schedlang as sl
+    >>> from schedlang import topi
+    >>> from schedlang.networks.dividing import divided
+    >>> from schedlang.networks.model import Options, Recipe
+    >>> X, W = sl.placeholder((1, 16, 7, 7), name="X"), sl.placeholder((16, 16, 3, 3), name="W")
+    >>> conv = sl.named("conv", topi.nn.conv2d_nchw(X, W, 1, 1, 1))
+    >>> found = all_forms(partial(
+    ...     divided, (conv,), {W: np.ones(W.shape, "float32")}, Options(),
+    ...     Recipe("network", (X,), {}, (), (), 0), sl.Target("cpu")))
+    >>> found.open, [part.name for part in found.parts("conv", 2)]
+    ({'conv': (0, 2)}, ['conv_data', 'conv_products', 'conv'])
+    """
     return _with_others(_by_the_rule(divide), divide)
 
 
 def _by_the_rule(divide: Divide) -> Forms:
     """Return a network in the form of the rule alone."""
-    rule: dict[str, int] = {}
+    seen: dict[str, Convolution] = {}
     several: dict[str, tuple[int, ...]] = {}
 
     def asked(found: Convolution) -> int:
-        form = rule[found.name] = by_rule(found)
-        several[found.name] = tuple(dict.fromkeys((form, *forms(found))))
-        return form
+        rule = by_rule(found)
+        seen[found.name] = found
+        sizes = tuple(dict.fromkeys((rule, *forms(found))))
+        if sizes[1:]:
+            several[found.name] = sizes
+        return rule
 
     divided: dict[int | None, Divided] = {None: divide(asked)}
-    return Forms(rule, {name: sizes for name, sizes in several.items() if sizes[1:]}, divided)
+    return Forms(seen, several, divided)
 
 
 def _with_others(found: Forms, divide: Divide) -> Forms:
     """Return a network also in the forms that are open."""
 
     def of(form: int) -> Divided:
-        return divide(
-            lambda c: form if form in found.open.get(c.name, ()) else found.rule[c.name]
-        )
+        return divide(lambda c: form if form in found.open.get(c.name, ()) else by_rule(c))
 
     others = sorted({form for several in found.open.values() for form in several[1:]})
     return replace(found, divided={**found.divided, **{form: of(form) for form in others}})
 
 
 def form_name(form: int) -> str:
-    """Return the name of a form: ``direct``, or that of Winograd's filtering."""
+    """Return the name of a form: ``direct``, or that of Winograd's filtering.
+
+    >>> form_name(0), form_name(4)
+    ('direct', 'F(4x4, 3x3)')
+    """
     return f"F({form}x{form}, 3x3)" if form else "direct"
 
 
 def chosen(divide: Divide, target: Target, database: Source) -> Divided:
     """Return a network with the fastest form of each convolution that a database has times of.
 
-    Each convolution whose times are not all there has the form of the rule.
+    Each convolution whose times are not all there has the form of the rule. Raises
+    :class:`~schedlang.errors.TuningError` for a database that cannot be read.
     """
     found, times = _by_the_rule(divide), _Times(target, database)
+    known = [name for name, m in found.rule.items() if times.of(found, name, m) is not None]
     by_the_rule = found.divided[None]
-    known = [name for name in found.open if times.of(name, by_the_rule[1]) is not None]
     if not known:
         return by_the_rule
     found = _with_others(found, divide)
     best = {**found.rule, **{name: _fastest(name, found, times) for name in known}}
-    return by_the_rule if best == found.rule else divide(lambda c: best[c.name])
+    return by_the_rule if best == found.rule else divide(lambda c: best.get(c.name, by_rule(c)))
 
 
 def _fastest(name: str, found: Forms, times: _Times) -> int:
     """Return the fastest form of a convolution, that of the rule if it is nearly as fast."""
     rule = found.rule[name]
-    taken = {form: times.of(name, found.of(form, name)) for form in found.open[name]}
+    taken = {form: times.of(found, name, form) for form in found.open[name]}
     whole = taken[rule]
     if whole is None:
         return rule
@@ -109,21 +149,6 @@ def _fastest(name: str, found: Forms, times: _Times) -> int:
     return min(rivals, key=lambda form: rivals[form], default=rule)
 
 
-def parts_of(name: str, partition: Partition) -> list[Part]:
-    """Return the parts that compute stages of a convolution.
-
-    >>> import schedlang as sl
-    >>> from schedlang import topi
-    >>> from schedlang.networks.partition import partition
-    >>> A, W = sl.placeholder((1, 8, 9, 9), name="A"), sl.placeholder((8, 8, 3, 3), name="W")
-    >>> found = partition(topi.nn.relu(topi.nn.conv2d_nchw(A, W, 1, 1, 1)))
-    >>> [part.name for part in parts_of("conv2d_nchw", found)]
-    ['conv2d_nchw']
-    """
-    own = {name, *(f"{name}_{word}" for word in STAGES)}
-    return [part for part in partition.parts if own & {*part.stages}]
-
-
 @dataclass(frozen=True, eq=False)
 class _Times:
     """The times of kernels in a database, each of which is looked up once."""
@@ -132,14 +157,19 @@ class _Times:
     database: Source
     _known: dict[str, Time | None] = field(default_factory=dict)
 
-    def of(self, name: str, partition: Partition) -> Time | None:
-        """Return the machine and the seconds of all kernels of a convolution, if one has them."""
-        found = [self._part(part) for part in parts_of(name, partition)]
-        times = [time for time in found if time is not None]
-        machines = {machine for machine, _ in times}
-        if len(times) < len(found) or len(machines) != 1:
+    def of(self, forms: Forms, name: str, form: int) -> Time | None:
+        """Return the machine and the seconds of a convolution in a form, if one has all of them.
+
+        Of a kernel of several convolutions, as one that transforms the results of one and then the
+        data of the next, each has an equal share.
+        """
+        parts = forms.parts(name, form)
+        times = [(self._part(part), forms.sharing(part)) for part in parts]
+        known = [(time, sharing) for time, sharing in times if time is not None]
+        machines = {machine for (machine, _), _ in known}
+        if len(known) < len(parts) or len(machines) != 1:
             return None
-        return machines.pop(), sum(seconds for _, seconds in times)
+        return machines.pop(), sum(seconds / sharing for (_, seconds), sharing in known)
 
     def _part(self, part: Part) -> Time | None:
         if part.key not in self._known:
@@ -152,4 +182,4 @@ class _Times:
         return self._known[part.key]
 
 
-__all__ = ["Forms", "all_forms", "chosen", "form_name", "parts_of"]
+__all__ = ["Forms", "all_forms", "chosen", "form_name"]

@@ -19,10 +19,7 @@ from schedlang.target import Target
 
 # the origin of a schedule that was given
 GIVEN = "given"
-_PHRASES = {
-    MODEL: "by the cost model", PLAIN: "plain, each stage in loops of its own",
-    GIVEN: "given to net.reschedule",
-}  # fmt: skip
+_PHRASES = {MODEL: "by the cost model", PLAIN: "plain, each stage in loops of its own"}
 Source = Union[Database, str, "os.PathLike[str]", None]
 
 
@@ -32,7 +29,8 @@ class PartKernel:
 
     ``parts`` are their names, the first being the one whose names the kernel has. ``origin`` says
     where its schedule comes from, as :class:`~schedlang.autoschedule.scheduler.Choice` does, or is
-    ``"given"`` for one that was saved or set; ``note`` adds what else is known about it.
+    ``"given"`` for one that was saved or set. ``note`` adds what else is known about it, such as
+    where one that was saved came from, and ``place`` is its line of a database.
     """
 
     parts: tuple[str, ...]
@@ -40,6 +38,7 @@ class PartKernel:
     note: str
     kernel: Kernel = field(repr=False)
     _schedule: Schedule = field(repr=False)
+    place: str = ""
 
     @property
     def name(self) -> str:
@@ -55,6 +54,8 @@ class PartKernel:
         >>> net.kernels[0].provenance
         'by the cost model (planned for n = 256)'
         """
+        if self.origin == GIVEN:
+            return self.note or "given to net.reschedule"
         phrase = _PHRASES.get(self.origin, "")
         if not phrase:
             # that of a database is a phrase of its own
@@ -69,12 +70,13 @@ class PartKernel:
 
 def part_kernels(
     parts: Sequence[Part], target: Target, database: Source = None,
-    steps: Mapping[str, str] | None = None,
+    steps: Mapping[str, str] | None = None, origins: Mapping[str, str] | None = None,
 ) -> tuple[PartKernel, ...]:  # fmt: skip
     """Return a kernel for each group of equal parts, in the order of their first parts.
 
-    ``steps`` has the schedules of parts as JSON, by the name of the first of each group. Others
-    come from ``database``, or else from the cost model; nothing is measured or compiled. Raises
+    ``steps`` has the schedules of parts as JSON, by the name of the first of each group, and
+    ``origins`` where those that were saved came from. Other schedules come from ``database``, or
+    else from the cost model; nothing is measured or compiled. Raises
     :class:`~schedlang.errors.ScheduleError` for steps that do not fit their part.
 
     >>> import schedlang as sl
@@ -86,19 +88,20 @@ def part_kernels(
     >>> [kernel.name for kernel in part_kernels(found.parts, sl.Target("python"))]
     ['dense', 'softmax']
     """
-    given = steps or {}
+    given, saved = steps or {}, origins or {}
     return tuple(
-        _kernel(same, target, database, given.get(same[0].name)) for same in equal_parts(parts)
+        _kernel(same, target, database, given.get(same[0].name), saved.get(same[0].name, ""))
+        for same in equal_parts(parts)
     )
 
 
 def _kernel(
-    same: Sequence[Part], target: Target, database: Source, steps: str | None
+    same: Sequence[Part], target: Target, database: Source, steps: str | None, origin: str
 ) -> PartKernel:  # fmt: skip
     first = same[0]
     group = first.group
     if steps is not None:
-        choice = Choice(Schedule.from_json(steps, list(group.outputs)), GIVEN)
+        choice = Choice(Schedule.from_json(steps, list(group.outputs)), GIVEN, origin)
     else:
         choice = choose(list(group.outputs), target, database=database)
     with warnings.catch_warnings():
@@ -107,7 +110,8 @@ def _kernel(
         warnings.simplefilter("ignore", StrideWarning)
         kernel = unwritten(choice.schedule, [*group.inputs, *group.outputs], target, first.name)
     names = tuple(part.name for part in same)
-    return PartKernel(names, choice.origin, choice.note, kernel, choice.schedule.copy())
+    made = choice.schedule.copy()
+    return PartKernel(names, choice.origin, choice.note, kernel, made, choice.place)
 
 
 def kernel_of(kernels: Sequence[PartKernel]) -> Mapping[str, PartKernel]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from schedlang.networks.data import ModuleData
 from schedlang.networks.kernels import PartKernel, kernel_of
@@ -17,14 +17,11 @@ from schedlang.target import Target
 
 def linked(
     recipe: Recipe, prepared: Prepared, partition: Partition, kernels: Sequence[PartKernel],
-    provenance: Mapping[str, str], target: Target,
+    target: Target,
 ) -> ModuleData:  # fmt: skip
-    """Return the data of the module that calls the kernels of all parts, with its machine nest.
-
-    ``provenance`` says where the schedule of each kernel comes from, by the kernel's name.
-    """
+    """Return the data of the module that calls the kernels of all parts, with its machine nest."""
     weights = [*prepared.params, *prepared.computed]
-    calls = _calls(partition, kernels, provenance)
+    calls = _calls(partition, kernels)
     if target.kind == "cuda":
         from schedlang.networks.device_program import device_module_data
 
@@ -37,19 +34,18 @@ def linked(
     )  # fmt: skip
 
 
-def _calls(
-    partition: Partition, kernels: Sequence[PartKernel], provenance: Mapping[str, str]
-) -> list[KernelCall]:
+def _calls(partition: Partition, kernels: Sequence[PartKernel]) -> list[KernelCall]:
     """Return the call of a kernel for each part, in the order in which they run."""
     made = kernel_of(kernels)
     found = []
     for part in partition.parts:
-        kernel = made[part.name].kernel
+        scheduled = made[part.name]
+        kernel = scheduled.kernel
         program = kernel.launches if isinstance(kernel, GpuKernel) else None
         found.append(
             KernelCall(
                 part.name, kernel.machine_nest, kernel.signature, (*part.reads, *part.writes),
-                part.stages, part.layers, provenance[made[part.name].name], program=program,
+                part.stages, part.layers, scheduled.provenance, program=program,
             )
         )  # fmt: skip
     return found

@@ -10,6 +10,9 @@ from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import PlaceholderOp, Tensor, declared
 from schedlang.errors import CallTypeError, NetworkError, explain, nearest, shown
 
+# the forms of a convolution of 3 by 3: the sizes of Winograd's tiles, 0 for a direct convolution
+FORMS = (0, 2, 4)
+
 
 @dataclass(frozen=True, eq=False)
 class Model:
@@ -158,4 +161,4 @@ def _weights(read: Sequence[Tensor], params: Mapping[Any, Any] | None) -> dict[T
     return found
 
 
-__all__ = ["Model", "Options", "Recipe", "check_outputs", "model_of"]
+__all__ = ["FORMS", "Model", "Options", "Recipe", "check_outputs", "model_of"]

@@ -207,7 +207,7 @@ class NetworkModule:
         given = (storage.param_bytes > 0, sized or storage.arena > 0, storage.threads > 0)
         return ["uint8"] * sum(given) + ["int64"] * sized
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
         if self._fast_call is not None and not named:
             bound = self._fast_call(args)
             if bound is not None:

@@ -18,8 +18,8 @@ class Naming:
     """The stages of ``flow`` by their names, and by those of the layers that they belong to.
 
     ``layers`` has the layer of each stage, by its name. A layer has the stages of the layers inside
-    of it, too: ``layer1.0`` those of ``layer1.0.conv1``. A name of both a stage and a layer is that
-    of the stage.
+    of it, too: ``layer1.0`` those of ``layer1.0.conv1``, ``/layer1`` those of ``/layer1/Conv``. A
+    name of both a stage and a layer is that of the stage.
 
     >>> import schedlang as sl
     >>> from schedlang import topi
@@ -93,14 +93,14 @@ class Naming:
 
 def _is_in(layer: str, name: str) -> bool:
     """Return whether a layer is that of a name, or inside of it."""
-    return bool(name) and (layer == name or layer.startswith(f"{name}."))
+    return bool(name) and (layer == name or layer.startswith((f"{name}.", f"{name}/")))
 
 
 def _around(layer: str) -> Iterator[str]:
     """Yield a layer, if it has a name, and those that it is inside of."""
     while layer:
         yield layer
-        layer = layer.rpartition(".")[0]
+        layer = layer[: max(layer.rfind("."), layer.rfind("/"), 0)]
 
 
 __all__ = ["Naming"]

@@ -36,6 +36,7 @@ from schedlang.target import Target
 if TYPE_CHECKING:
     from schedlang.autotune.database import Database
     from schedlang.autotune.runner.task import Limits
+    from schedlang.networks.dividing import Divided
     from schedlang.networks.kernels import PartKernel
     from schedlang.networks.kernels import Source as Trials
     from schedlang.networks.partition import Partition
@@ -74,7 +75,7 @@ class Network:
         # the schedules of kernels that the user set
         self._set: dict[str, str] = {}
         self._lock = RLock()
-        self._parts: tuple[Prepared, Partition] | None = None
+        self._parts: Divided | None = None
         self._kernels: tuple[PartKernel, ...] | None = None
         self._data: ModuleData | None = None
         self._module: NetworkModule | None = None
@@ -103,14 +104,14 @@ class Network:
     @property
     def prepared(self) -> Prepared:
         """The graph with the stages that are computed ahead of all calls, and those folded."""
-        return self._divided()[0]
+        return self._divided().prepared
 
     @property
     def partition(self) -> Partition:
         """The parts of the network, each of which is a kernel."""
-        return self._divided()[1]
+        return self._divided().partition
 
-    def _divided(self) -> tuple[Prepared, Partition]:
+    def _divided(self) -> Divided:
         with self._lock:
             if self._parts is None:
                 self._parts = self._source.divided(self.target, self.database)
@@ -127,7 +128,7 @@ class Network:
 
                 self._kernels = part_kernels(
                     self.partition.parts, self.target, self.database,
-                    {**(self._steps or {}), **self._set},
+                    {**(self._steps or {}), **self._set}, self._origins,
                 )
             return self._kernels
 
@@ -158,12 +159,16 @@ class Network:
             return self._module
 
     def _started(self) -> bool:
-        """Take the module that an earlier process made, if the cache folder has it."""
+        """Take the module that an earlier process made, if the cache folder has it.
+
+        One with other forms of convolutions than the parts have is another network.
+        """
         found = None
         if not (self.target.is_gpu or self._set):
             found = self._source.found(self.target, self.database)
-        if found is None:
+        if found is None or (self._parts is not None and self._parts.forms != found.forms):
             return False
+        self._source = self._source.settled(found.forms)
         self._data, self._key = found.data, found.key
         self._module = module_of(found.data, found.params, self._whole)
         if self._parts is not None:
@@ -172,27 +177,32 @@ class Network:
 
     def _store_start(self, module: NetworkModule) -> None:
         """Let other processes find ``module`` without its parts."""
-        if self.target.is_gpu or self._set:
+        if self.target.is_gpu:
+            return
+        forms, trials, at = self._divided().forms, self._divided().trials, self.database
+        if self._set:
+            self._source = self._source.settled(forms)
             return
         if self._key is None:
             self._key = self._cache_key()
             store(self._key, module.data)
-        made = Found(self._key, module.data, module.params)
-        self._source = self._source.stored(self.target, self.database, made, self._read())
+        made = Found(self._key, module.data, module.params, forms)
+        self._source = self._source.stored(self.target, at, made, self._read(), trials)
 
     def _keep_only(self, module: NetworkModule) -> None:
         """Replace the arrays of weights by views of those of ``module``, which has copies."""
         assert self._parts is not None
-        prepared, divided = self._parts
+        prepared = self._parts.prepared
         places, read = module.data.storage.params, self._read()
         if [place.shape for place in places] != [t.shape for t in read]:
-            # another process has tuned it since, so that it has other forms now
+            # a file of the cache folder was changed
             self._module = self._data = self._key = None
             return
         found = {t: weight_in(module.params, place) for t, place in zip(read, places)}
         kept = {t: found[t] for t in (*prepared.params, *prepared.computed)}
         self._values, params = found, {t: found[t] for t in prepared.params}
-        self._parts = replace(prepared, params=params, given={}, kept=kept), divided
+        prepared = replace(prepared, params=params, given={}, kept=kept)
+        self._parts = replace(self._parts, prepared=prepared)
 
     @property
     def weights(self) -> dict[str, np.ndarray]:
@@ -206,16 +216,16 @@ class Network:
     def _weights(self) -> dict[Tensor, np.ndarray]:
         """Return the arrays of the weights, in the order in which the module has them."""
         with self._lock:
-            prepared, _ = self._divided()
+            prepared = self.prepared
             if self._values is None:
                 self._values = prepared.values()
             return {t: self._values[t] for t in self._read()}
 
     def _read(self) -> list[Tensor]:
         """Return the weights in the order in which calls read them, which is that of the module."""
-        prepared, divided = self._divided()
+        prepared = self.prepared
         known = {*prepared.params, *prepared.computed}
-        read = dict.fromkeys(t for part in divided.parts for t in part.reads)
+        read = dict.fromkeys(t for part in self.partition for t in part.reads)
         return [t for t in read if t in known]
 
     @property
@@ -223,13 +233,13 @@ class Network:
         """The source of the module."""
         return self._linked().text
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
         if "out" in named:
             named = self._with_outputs(**named)
         found = self.module(*args, **named)
         return filled(self._source.structure, found if isinstance(found, tuple) else (found,))
 
-    def _with_outputs(self, out: Any, **named: Any) -> dict[str, Any]:
+    def _with_outputs(self, /, out: Any, **named: Any) -> dict[str, Any]:
         """Return named arguments with those of ``out`` by the names of the outputs."""
         signature = self.module.signature
         if any(p.name == "out" for p in signature.parameters):
@@ -257,32 +267,40 @@ class Network:
 
         Each kernel is searched once, however many parts it has, those with the most work first.
         So are those of the other forms of 3 by 3 convolutions (direct, or Winograd's filtering),
-        and the network takes the fastest form of each; one that has run keeps its forms, since its
-        weights are packed for them. The options are those of :func:`schedlang.autotune`;
-        ``trials`` are those of one kernel, and ``timeout`` is for all. Every trial goes into
-        ``database``, by default that of the network, so that a search that was interrupted
-        continues. ``progress`` is one bar for all searches, or a function that takes the name of a
-        kernel and a trial. ``sizes`` are the values of symbolic sizes, by name or by ``sl.var``.
+        and the network takes the fastest form of each. One that has run keeps its forms, for which
+        its weights are packed, and one with overrides those of the rule. The options are those of
+        :func:`schedlang.autotune`; ``trials`` are those of one kernel, and ``timeout`` is for all.
+        Every trial goes into ``database``, by default that of the network, so that a search that
+        was interrupted continues. ``progress`` is one bar for all searches, or a function of the
+        name of a kernel and a trial. ``sizes`` are the values of symbolic sizes, by name or var.
 
         Raises :class:`~schedlang.errors.TuningError` for options that do not fit. A kernel for
         which no candidate works keeps its schedule, and the result says why.
         """
         from schedlang.networks.tuning import tune, works_of
 
-        forms = self._source.forms(self.target)
+        source = self._source
+        forms = source.forms(self.target)
         where = self.database if database is None else database
+
+        def renewed() -> Partition:
+            """Return the parts as the times in the database say; nothing is scheduled yet."""
+            with self._lock:
+                if where is not None:
+                    self.database = where
+                # a call that was made meanwhile has settled the forms
+                if forms is not None and self._source is source:
+                    self._parts = self._values = None
+                self._source, self._origins, self._set = self._source.without_steps(), {}, {}
+                self._kernels = self._data = self._module = self._steps = self._key = None
+                return self.partition
+
         found = tune(
             self.name, works_of(self.partition, forms), self.target, trials, timeout, where,
             executor, progress, resume, search, seed, limits, sizes,
+            None if forms is None else lambda: works_of(renewed(), None),
         )  # fmt: skip
-        with self._lock:
-            if where is not None:
-                self.database = where
-            self._source, self._origins, self._set = self._source.without_steps(), {}, {}
-            self._kernels = self._data = self._module = self._steps = self._key = None
-            if forms is not None:
-                self._parts = self._values = None
-            return found.within(self.partition)
+        return found.within(renewed())
 
     def reschedule(self, part: str, schedule: Schedule) -> None:
         """Use ``schedule`` for the kernel of a part, and of all parts that are equal to it.
@@ -342,8 +360,10 @@ class Network:
         """
         from schedlang.networks.profile import profile
 
-        self._whole()
-        return profile(self.module, self.partition.parts, args, repeat)
+        with self._lock:
+            self._whole()
+            module, parts = self.module, self.partition.parts
+        return profile(module, parts, args, repeat)
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write the network to a new folder, and return its path; ``sl.load`` reads it.
@@ -359,10 +379,12 @@ class Network:
         for one that exists already, for a network for ``target="python"`` or ``"c"``, and for a
         kernel of a GPU that needs more shared memory than a launch by numba may have.
         """
-        data, weights = self._whole(), self._weights()
-        if self.target.kind == "cuda-emulator":
-            data = self._made(Target("cuda", arch=self.target.arch))
-        return save(folder, self.recipe, self.outputs, data, weights, *self._schedules())
+        with self._lock:
+            data, weights = self._whole(), self._weights()
+            if self.target.kind == "cuda-emulator":
+                data = self._made(Target("cuda", arch=self.target.arch))
+            recipe, outputs, schedules = self._recipe(), self.outputs, self._schedules()
+        return save(folder, recipe, outputs, data, weights, *schedules)
 
     def _linked(self) -> ModuleData:
         """Return the data of the module, from the cache folder if it was built before."""
@@ -406,27 +428,28 @@ class Network:
         """Return the data of a module for ``target``, with its machine nest."""
         from schedlang.networks.linking import linked
 
-        return linked(
-            self.recipe, self.prepared, self.partition, self.kernels, self._provenance(), target
-        )
+        return linked(self.recipe, self.prepared, self.partition, self.kernels, target)
+
+    def _recipe(self) -> Recipe:
+        """Return the recipe of the prepared graph, with the layers of its stages."""
+        return replace(self.recipe, layers=self._divided().layers)
 
     def _schedules(self) -> tuple[dict[str, str], dict[str, str]]:
         """Return the steps of each kernel as JSON, and where they come from."""
         steps = {kernel.name: kernel.schedule.to_json() for kernel in self.kernels}
-        return steps, self._provenance()
-
-    def _provenance(self) -> dict[str, str]:
-        """Return where the schedule of each kernel comes from, or came from when it was saved."""
-        return {k.name: self._origins.get(k.name, "") or k.provenance for k in self.kernels}
+        return steps, {kernel.name: kernel.provenance for kernel in self.kernels}
 
     def __reduce__(self) -> Any:
+        with self._lock:
+            outputs, recipe, schedules = self.outputs, self._recipe(), self._schedules()
+            weights = self._weights()
         # with the inputs that no output reads, which a call takes, too
-        tensors, weights = (*self.outputs, *self.inputs), self._weights()
+        tensors = (*outputs, *recipe.inputs)
         places = {t: k for k, t in enumerate(placeholders(tensors))}
-        recipe = replace(self.recipe, inputs=())
         return _unpickled, (
-            Graph(tensors), len(self.outputs), recipe, [places[t] for t in self.inputs],
-            {places[t]: array for t, array in weights.items()}, self.target, *self._schedules(),
+            Graph(tensors), len(outputs), replace(recipe, inputs=()),
+            [places[t] for t in recipe.inputs],
+            {places[t]: array for t, array in weights.items()}, self.target, *schedules,
         )  # fmt: skip
 
     def __repr__(self) -> str:

@@ -105,7 +105,7 @@ class Bar(Silent):
         from rich.progress import Progress as Lines
         from rich.table import Column
 
-        self._deadline, self._drawn = deadline, 0.0
+        self._deadline, self._drawn, self._total = deadline, 0.0, searches
         self._text, self._trials, self._best = "", 0, float("inf")
         text = TextColumn(
             "{task.description}", markup=False,
@@ -132,7 +132,9 @@ class Bar(Silent):
     def search(self, number: int, name: str, parts: int) -> None:
         self._text = f"{name}, {parts} in a call" if parts > 1 else name
         self._trials, self._best = 0, float("inf")
-        self._draw(completed=number - 1)
+        # a choice of forms may make more kernels
+        self._total = max(self._total, number)
+        self._draw(completed=number - 1, total=self._total)
 
     def trial(self, name: str, trial: Trial) -> None:
         self._trials += 1

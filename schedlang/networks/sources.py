@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -37,11 +37,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The data of a module, which the cache folder has under ``key``, and its packed weights."""
+    """The data of a module, which the cache folder has under ``key``, and its packed weights.
+
+    ``forms`` are those of its convolutions, as :class:`~schedlang.networks.dividing.Divided` has
+    them.
+    """
 
     key: str
     data: ModuleData
     params: np.ndarray
+    forms: Mapping[str, int] = field(default_factory=dict)
 
 
 class Source(Protocol):
@@ -71,12 +76,20 @@ class Source(Protocol):
         """Return the module that an earlier process made of this, ``None`` if there is none."""
         ...
 
-    def stored(
-        self, target: Target, database: Any, made: Found, weights: Sequence[Tensor]
-    ) -> Source:
-        """Let other processes find the module that was ``made``, and return the source to keep.
+    def settled(self, forms: Mapping[str, int]) -> Source:
+        """Return this source for a module whose weights are packed for convolutions of ``forms``.
 
-        ``weights`` are those of the module, in its order.
+        The network keeps these forms and these weights.
+        """
+        ...
+
+    def stored(
+        self, target: Target, database: Any, made: Found, weights: Sequence[Tensor], trials: str
+    ) -> Source:
+        """Let other processes find the module that was ``made``, and return the settled source.
+
+        ``weights`` are those of the module, in its order, and ``trials`` is the key of the
+        database, as :class:`~schedlang.networks.dividing.Divided` has it.
         """
         ...
 
@@ -89,14 +102,15 @@ class Source(Protocol):
 class OfModel:
     """A model: a graph that is not prepared, and the arrays of its weights.
 
-    These are empty if ``packed``: a module has them, in its own layouts.
+    Once a module has packed weights, ``taken`` has the forms of the convolutions that these are
+    packed for. The arrays are empty if nothing needs them any more.
     """
 
     recipe: Recipe
     outputs: tuple[Tensor, ...]
     params: Mapping[Tensor, np.ndarray]
     options: Options
-    packed: bool = False
+    taken: Mapping[str, int] | None = None
 
     @property
     def name(self) -> str:
@@ -109,27 +123,39 @@ class OfModel:
     def divided(self, target: Target, database: Any) -> Divided:
         """Return the network in parts, its convolutions in the fastest form that is known."""
         divide = partial(self._divided, target)
-        if not self._open(target):
+        if self.taken is not None:
+            return self._as_taken(divide, self.taken)
+        if not self._timed(target):
             return divide()
         from schedlang.networks.forms import chosen
 
-        return chosen(divide, target, database)
+        try:
+            # before the times are read: those that are written meanwhile may be read, too
+            trials = self._key(target, database)
+        except BuildError:
+            # no cache folder, and no times: the first call says so
+            return divide()
+        return replace(chosen(divide, target, database), trials=trials)
 
     def forms(self, target: Target) -> Forms | None:
         """Return the network in all forms of its convolutions, ``None`` if these are settled."""
-        if not self._open(target):
+        if self.taken is not None or not self._timed(target):
             return None
         from schedlang.networks.forms import all_forms
 
         return all_forms(partial(self._divided, target))
 
-    def _open(self, target: Target) -> bool:
-        """Return whether convolutions may have another form than that of the rule.
+    def _timed(self, target: Target) -> bool:
+        """Return whether times choose the forms of convolutions.
 
-        Overrides name stages of a form, and weights that are packed are those of one.
+        Where the user names stages, in overrides, these are those of the rule's forms.
         """
-        settled = self.recipe.cut or self.recipe.fuse or self.packed
-        return self.options.winograd and not target.is_gpu and not settled
+        return self.options.winograd and not (target.is_gpu or self.recipe.cut or self.recipe.fuse)
+
+    def _as_taken(self, divide: Callable[..., Divided], forms: Mapping[str, int]) -> Divided:
+        from schedlang.networks.winograd import by_rule
+
+        return divide(lambda found: forms.get(found.name, by_rule(found)))
 
     def _divided(self, target: Target, *form: Callable[[Convolution], int]) -> Divided:
         from schedlang.networks.dividing import divided
@@ -175,22 +201,37 @@ class OfModel:
         params = None if data is None else packed_of(key, start, data.storage.param_bytes)
         if data is None or params is None:
             return None
-        return Found(start.module, data, params)
+        return Found(start.module, data, params, start.forms)
 
-    def stored(
-        self, target: Target, database: Any, made: Found, weights: Sequence[Tensor]
-    ) -> OfModel:
-        """Let other processes find the module that was ``made``, and return the source to keep.
+    def settled(self, forms: Mapping[str, int]) -> OfModel:
+        """Return this source for a module whose weights are packed for convolutions of ``forms``.
 
-        That has no arrays: the module has the packed ones.
+        Its hash is that of the weights as they are now, if it was not asked for before.
         """
-        key = self._key(target, database)
-        checksum = store_packed(key, self._weights, made.params)
-        if checksum is not None:
-            store_start(key, Start(made.key, self._weights, checksum))
-        found = replace(self, params=dict.fromkeys(self.params, np.empty(0)), packed=True)
+        return self._settled(forms, self.params)
+
+    def _settled(self, forms: Mapping[str, int], params: Mapping[Tensor, np.ndarray]) -> OfModel:
+        found = replace(self, taken=forms, params=params)
         vars(found).update(_graph=self._graph, _weights=self._weights)
         return found
+
+    def stored(
+        self, target: Target, database: Any, made: Found, weights: Sequence[Tensor], trials: str
+    ) -> OfModel:
+        """Let other processes find the module that was ``made``, and return the settled source.
+
+        That has no arrays: the module has the packed ones. Others would choose forms by the times
+        in the database now, and find no module with those of other times, nor one of arrays that
+        were changed since they were hashed.
+        """
+        key, known = self._key(target, database), vars(self).get("_weights")
+        current = not (made.forms and self._timed(target)) or trials == key
+        hashed = self.taken is not None or known is None
+        if current and (hashed or known == digest(self.params.values())):
+            checksum = store_packed(key, self._weights, made.params)
+            if checksum is not None:
+                store_start(key, Start(made.key, self._weights, checksum, dict(made.forms)))
+        return self._settled(made.forms, dict.fromkeys(self.params, np.empty(0)))
 
     def without_steps(self) -> OfModel:
         """Return this source, whose schedules come from a database or from the cost model."""
@@ -256,8 +297,12 @@ class OfFolder:
         self._arrays = {place.name: weight_in(params, place) for place in data.storage.params}
         return Found(start.module, data, params)
 
+    def settled(self, forms: Mapping[str, int]) -> OfFolder:
+        """Return this source."""
+        return self
+
     def stored(
-        self, target: Target, database: Any, made: Found, weights: Sequence[Tensor]
+        self, target: Target, database: Any, made: Found, weights: Sequence[Tensor], trials: str
     ) -> OfFolder:
         """Let other processes find the module that was ``made``, and return this source."""
         places = zip(weights, made.data.storage.params)
@@ -299,8 +344,12 @@ class OfGraph:
         """Return ``None``: the cache folder has the module under a key of its parts alone."""
         return None
 
+    def settled(self, forms: Mapping[str, int]) -> OfGraph:
+        """Return this source."""
+        return self
+
     def stored(
-        self, target: Target, database: Any, made: Found, weights: Sequence[Tensor]
+        self, target: Target, database: Any, made: Found, weights: Sequence[Tensor], trials: str
     ) -> OfGraph:
         """Return this source, and store nothing."""
         return self

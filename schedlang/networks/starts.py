@@ -2,7 +2,8 @@
 
 A *start* is a small file under the key of a model and its options, or of the manifest of a folder.
 It has the key of the module that an earlier process made of these. For a model it also has a hash
-of its weights, and the checksum of a file with their packed bytes, which is mapped into memory.
+of its weights, the forms of its convolutions, and the checksum of a file with the packed bytes of
+the weights, which is mapped into memory.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import json
 import mmap
 import os
 import zlib
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,10 @@ import numpy as np
 
 from schedlang.networks.cache import path_of
 from schedlang.networks.call import new_bytes
+from schedlang.networks.model import FORMS
 from schedlang.runtime.files import written
 
-FORMAT = 1
+FORMAT = 2
 START, PACKED = ".start.json", ".weights"
 # the most bytes of packed weights in the cache folder; those that were used last are kept
 MOST_PACKED = 4 << 30
@@ -31,12 +34,14 @@ MOST_PACKED = 4 << 30
 class Start:
     """The key of a module. For a model, the hash of its weights and the checksum of the packed.
 
-    Folders have their packed weights themselves: their starts have empty ``weights``.
+    ``forms`` are those of its convolutions, by the names of their stages: the sizes of Winograd's
+    tiles. Folders have their packed weights themselves: their starts have empty ``weights``.
     """
 
     module: str
     weights: str = ""
     checksum: int = 0
+    forms: Mapping[str, int] = field(default_factory=dict)
 
 
 def start_of(key: str) -> Start | None:
@@ -47,7 +52,8 @@ def start_of(key: str) -> Start | None:
             return None
         made = Start(**found)
         plain = isinstance(made.checksum, int) and _is_hex(made.module) and _is_hex(made.weights)
-        return made if plain else None
+        known = all(type(m) is int and m in FORMS for m in made.forms.values())
+        return made if plain and known else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from time import monotonic
 from typing import Any
@@ -31,14 +32,16 @@ from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
 from schedlang.markup.columns import aligned
 from schedlang.markup.text import printable
-from schedlang.networks.forms import Forms, form_name
-from schedlang.networks.partition import Partition, equal_parts
+from schedlang.networks.forms import Forms
+from schedlang.networks.partition import Part, Partition, equal_parts
 from schedlang.networks.progress import Progress, Setting, progress_for
 from schedlang.runtime.timing import duration
 from schedlang.target import Target
 
 # the least seconds of a search: a shorter one measures nothing
 LEAST_SECONDS = 5.0
+# the part of the time of all searches that is kept for those of kernels that only a choice makes
+SPARE = 0.1
 # bytes that are moved in the time of one operation, in a kernel without reuse
 BYTES_PER_OPERATION = 0.1
 # why no candidate was timed, by the kind of target
@@ -104,7 +107,8 @@ class NetworkTuning:
             replace(t, work=replace(t.work, parts=tuple(names.get(t.work.key, ()))))
             for t in self.searches
         ]
-        return replace(self, searches=tuple(searches))
+        complete = self.complete and names.keys() <= {t.work.key for t in searches}
+        return replace(self, searches=tuple(searches), complete=complete)
 
     @property
     def seconds(self) -> float | None:
@@ -143,14 +147,19 @@ class NetworkTuning:
 
 def works_of(partition: Partition, forms: Forms | None) -> list[Work]:
     """Return the computations to tune: those of the parts, and of the other forms of these."""
-    by_form = {None: partition} if forms is None else {m: p for m, (_, p) in forms.divided.items()}
     found: dict[str, Work] = {}
-    for form, divided in by_form.items():
-        for same in equal_parts(divided.parts):
-            first = same[0]
-            name = first.name if form is None else f"{first.name} as {form_name(form)}"
-            names = tuple(part.name for part in same)
-            found.setdefault(first.key, Work(name, first.group.outputs, names, first.key))
+
+    def add(parts: Partition, name_of: Callable[[Part], str]) -> None:
+        for same in equal_parts(parts.parts):
+            first, names = same[0], tuple(part.name for part in same)
+            found.setdefault(
+                first.key, Work(name_of(first), first.group.outputs, names, first.key)
+            )
+
+    add(partition, lambda part: part.name)
+    if forms is not None:
+        for divided in forms.divided.values():
+            add(divided.partition, partial(forms.named, divided=divided))
     return list(found.values())
 
 
@@ -158,14 +167,15 @@ def tune(
     name: str, works: Sequence[Work], target: Target, trials: int | None, timeout: float | None,
     database: Database | str | os.PathLike[str] | None, executor: Executor | None,
     progress: Setting, resume: bool, search: Any, seed: int, limits: Limits | None,
-    sizes: Mapping[Any, int] | None = None,
+    sizes: Mapping[Any, int] | None = None, others: Callable[[], Sequence[Work]] | None = None,
 ) -> NetworkTuning:  # fmt: skip
     """Search for a schedule of each of ``works``, those with the most work in a call first.
 
-    Each search gets its part of ``timeout``, by its part of the work that is left. A search that
-    ends early leaves its time to the next ones. Ctrl-C ends the search that runs and all others;
-    what was measured is in the database. Raises :class:`~schedlang.errors.TuningError` for options
-    that no search takes.
+    ``others`` is called after these searches, and returns the works of which those that are new
+    are searched, too. Each search gets its part of ``timeout``, by its part of the work that is
+    left. A search that ends early leaves its time to the next ones. Ctrl-C ends the search that
+    runs and all others; what was measured is in the database. Raises
+    :class:`~schedlang.errors.TuningError` for options that no search takes.
     """
     trials = None if trials is None else checked_count("trials", trials, 1)
     timeout = checked_number("timeout", timeout)
@@ -178,35 +188,42 @@ def tune(
     Database.open(database).check_writable()
     started = monotonic()
     end = None if timeout is None else started + timeout
-    weights = {work.key: len(work.parts) * _weight(work.outputs, values) for work in works}
-    order = sorted(works, key=lambda work: weights[work.key], reverse=True)
     most = TRIALS if trials is None and timeout is None else trials
     found: list[Tuned] = []
-    ended = ""
-    with progress_for(progress, len(works), end) as shown:
+
+    def searched(these: Sequence[Work], spare: float) -> str:
+        """Search for each of these works, and return why that ended early, if it did."""
+        weights = {work.key: len(work.parts) * _weight(work.outputs, values) for work in these}
+        order = sorted(these, key=lambda work: weights[work.key], reverse=True)
         for k, work in enumerate(order):
             left = None if end is None else end - monotonic()
             if left is not None and left <= 0:
-                ended = f"the time was over before {_listed(order[k:])}"
-                break
+                return f"the time was over before {_listed(order[k:])}"
             share = None
             if left is not None:
-                rest = sum(weights[w.key] for w in order[k:]) or 1.0
+                rest = sum(weights[w.key] for w in order[k:]) * (1 + spare) or 1.0
                 share = min(left, max(LEAST_SECONDS, left * weights[work.key] / rest))
-            shown.search(k + 1, work.name, len(work.parts))
+            shown.search(len(found) + 1, work.name, len(work.parts))
             try:
                 found.append(
                     _one(work, target, most, share, database, executor, shown, resume, search,
                          seed, limits, values)
                 )  # fmt: skip
             except KeyboardInterrupt:
-                ended = f"interrupted before {_listed(order[k:])}"
-                break
+                return f"interrupted before {_listed(order[k:])}"
             if found[-1].interrupted:
                 left_out = _listed(order[k + 1 :])
-                ended = f"interrupted before {left_out}" if left_out else "interrupted"
-                break
-    complete = len(found) == len(order)
+                return f"interrupted before {left_out}" if left_out else "interrupted"
+        return ""
+
+    with progress_for(progress, len(works), end) as shown:
+        ended = searched(works, 0.0 if others is None else SPARE)
+        complete = len(found) == len(works)
+        if others is not None and not ended:
+            known = {work.key for work in works}
+            more = [work for work in others() if work.key not in known]
+            ended = searched(more, 0.0)
+            complete = len(found) == len(works) + len(more)
     return NetworkTuning(name, tuple(found), monotonic() - started, ended, complete)
 
 

@@ -18,6 +18,7 @@ from schedlang.compute.graph import operations
 from schedlang.compute.read import Read
 from schedlang.compute.reduce import sum as total
 from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.errors import NetworkError
 from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.expr.visit import rewrite
 from schedlang.index.linear import Lin
@@ -26,6 +27,7 @@ from schedlang.language.construct import as_expr
 from schedlang.networks.ahead import known_tensors
 from schedlang.networks.blocks import may_be_rewritten
 from schedlang.networks.folding import is_sum
+from schedlang.networks.model import FORMS
 from schedlang.state.initial import stage_names
 from schedlang.tvm.topi.nn.winograd import Matrix, mixed, transposed, winograd_matrices
 
@@ -35,7 +37,7 @@ LEAST_TILES, LEAST_CHANNELS = 12, 32
 # with so many tiles, few of them are cut off, and F(2x2, 3x3) has more products than F(4x4, 3x3)
 MANY_TILES = 32
 EDGE = 3
-# what the names of the stages of a convolution by Winograd's filtering end with
+# what the names of the stages of a convolution by Winograd's filtering end with, in their order
 STAGES = ("padded", "rows", "data", "products", "columns", "tiles")
 
 
@@ -56,12 +58,14 @@ class Winograd:
 class Convolution:
     """A sum over ``data[..., y + ry, ..., x + rx, ...] * kernel[..., ry, ..., rx, ...]``.
 
-    ``name`` is that of its stage. ``y`` and ``x`` are data axes, ``ry`` and ``rx`` reduction axes
-    of 3. ``high`` and ``wide`` are the dimensions of ``data`` that they index. All other indices
-    are axes or numbers.
+    ``name`` is that of its stage, and ``stages`` are those of the other stages that it has by
+    Winograd's filtering, which no other stage has. ``y`` and ``x`` are data axes, ``ry`` and ``rx``
+    reduction axes of 3. ``high`` and ``wide`` are the dimensions of ``data`` that they index. All
+    other indices are axes or numbers.
     """
 
     name: str
+    stages: tuple[str, ...]
     op: ComputeOp
     data: Read
     kernel: Read
@@ -132,7 +136,7 @@ def with_winograd(
     layout. ``choose`` returns the ``m`` of each, or 0 for a direct convolution; :func:`by_rule` is
     the default. The rounding errors of the sums are larger, as ``docs/topi.md`` says, and an
     infinite or NaN input makes all results of its tiles NaN. A network with scans or ragged axes
-    stays as it is.
+    stays as it is. Raises :class:`~schedlang.errors.NetworkError` for another ``m``.
 
     >>> import schedlang as sl
     >>> from schedlang import topi
@@ -147,14 +151,15 @@ def with_winograd(
         return Winograd(tensors)
     known = known_tensors(ops, params)
     names = stage_names(ops)
+    taken = {*names.values()}
     made: dict[Tensor, Tensor] = {}
     replaced, weights = [], []
     for op in ops:
         if not isinstance(op, ComputeOp):
             continue
         twin = _reading(op, made)
-        found = _convolution(twin, known, names[op])
-        m = 0 if found is None else choose(found)
+        found = _convolution(twin, known, names[op], taken)
+        m = 0 if found is None else _checked(choose(found), found)
         if found is not None and m:
             result, weight = _by_winograd(found, m)
             replaced.append(found.name)
@@ -164,6 +169,16 @@ def with_winograd(
             made.update(zip(op.outputs, twin.outputs))
             known.update((new, None) for old, new in zip(op.outputs, twin.outputs) if old in known)
     return Winograd(tuple(made.get(t, t) for t in tensors), tuple(replaced), tuple(weights))
+
+
+def _checked(m: Any, found: Convolution) -> int:
+    """Return the size of tiles that was chosen for a convolution."""
+    if type(m) is not int or m not in FORMS:
+        raise NetworkError(
+            f"with_winograd(..., choose): {m!r} for {found.name} is no size of tiles; return 2 or "
+            "4, or 0 for a direct convolution"
+        )
+    return m
 
 
 def _reading(op: ComputeOp, made: Mapping[Tensor, Tensor]) -> ComputeOp:
@@ -190,8 +205,13 @@ def _reading(op: ComputeOp, made: Mapping[Tensor, Tensor]) -> ComputeOp:
     return twin
 
 
-def _convolution(op: ComputeOp, known: Collection[Tensor], name: str) -> Convolution | None:
-    """Return an operation as a convolution of 3 by 3 with weights, if it is one."""
+def _convolution(
+    op: ComputeOp, known: Collection[Tensor], name: str, taken: set[str]
+) -> Convolution | None:
+    """Return an operation as a convolution of 3 by 3 with weights, if it is one.
+
+    The names of its stages are none of ``taken``, and are added to these.
+    """
     if op.where is not None or not is_sum(op):
         return None
     body = op.body[0]
@@ -226,7 +246,22 @@ def _convolution(op: ComputeOp, known: Collection[Tensor], name: str) -> Convolu
     ):  # fmt: skip
         return None
     (high, (y, ry)), (wide, (x, rx)) = pairs
-    return Convolution(name, op, data, kernel, y, x, ry, rx, high, wide)
+    stages = _new_names(name, taken)
+    taken.update(stages)
+    return Convolution(name, stages, op, data, kernel, y, x, ry, rx, high, wide)
+
+
+def _new_names(name: str, taken: Collection[str]) -> tuple[str, ...]:
+    """Return the names of the stages that a convolution has by Winograd's filtering.
+
+    >>> _new_names("conv", ["conv", "conv_data"])[:3]
+    ('conv_1_padded', 'conv_1_rows', 'conv_1_data')
+    """
+    prefix, number = name, 0
+    while any(f"{prefix}_{word}" in taken for word in STAGES):
+        number += 1
+        prefix = f"{name}_{number}"
+    return tuple(f"{prefix}_{word}" for word in STAGES)
 
 
 def _lone(index: Expr) -> Axis | int | None:
@@ -257,6 +292,7 @@ def _by_winograd(found: Convolution, m: int) -> tuple[Tensor, Tensor]:
     """Return the result of a convolution by F(m x m, 3 x 3), and the transformed weights."""
     op, edge = found.op, m + EDGE - 1
     name, dtype = found.name, op.body[0].dtype
+    called = dict(zip(STAGES, found.stages))
     a, b, g = winograd_matrices(m)
     th, tw = found.tiles(m)
     source = _whole_tiles(found, m)
@@ -285,7 +321,7 @@ def _by_winograd(found: Convolution, m: int) -> tuple[Tensor, Tensor]:
     def stage(word: str, first: Sequence[Axis], places: Mapping[Axis, Axis],
               of: Sequence[Axis], body: Callable[[dict[Axis, Expr]], Any]) -> Tensor:  # fmt: skip
         own = {axis: Axis(p.name, p.extent) for axis in of for p in (places.get(axis, axis),)}
-        made: Tensor = defined(f"{name}_{word}", (*first, *own.values()), body(dict(own)))
+        made: Tensor = defined(called[word], (*first, *own.values()), body(dict(own)))
         return made
 
     u, v = Axis("u", edge), Axis("v", edge)
@@ -346,7 +382,7 @@ def _whole_tiles(found: Convolution, m: int) -> Tensor:
         after[dimension] = max(0, count * m + EDGE - 1 - int(source.shape[dimension]))
     if not any(after):
         return source
-    made: Tensor = pad(source, [0] * source.ndim, after, name=f"{found.name}_padded")
+    made: Tensor = pad(source, [0] * source.ndim, after, name=found.stages[0])
     return made
 
 
@@ -377,4 +413,4 @@ def _weights(found: Convolution, g: Matrix, dtype: str, edge: int) -> Tensor:
     return made
 
 
-__all__ = ["STAGES", "Convolution", "Winograd", "by_rule", "forms", "with_winograd"]
+__all__ = ["Convolution", "Winograd", "by_rule", "forms", "with_winograd"]

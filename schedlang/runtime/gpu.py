@@ -165,7 +165,7 @@ class CudaKernel(GpuKernel):
         )
         passed.finish()
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
         passed = self._quick.bind(args) if self._quick is not None and not named else None
         if self._quick is not None and passed is not None:
             # makes the GPU's context current in this thread

@@ -165,7 +165,7 @@ class Kernel(Levels, TeModule, Countable):
             function.compile(tuple(numba_types(self._built.signature)))
         return self
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
         if self._fast_call is not None and not named:
             bound = self._fast_call(args)
             if bound is not None:

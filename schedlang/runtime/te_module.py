@@ -55,7 +55,7 @@ class TeModule(ABC):
         """The emitted Python source."""
 
     @abstractmethod
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
         """Run the kernel."""
 
     def timed_on(self, given: list[Any]) -> tuple[list[Any], Callable[[], object]]:
