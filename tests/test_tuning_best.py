@@ -695,8 +695,9 @@ def test_a_computation_under_other_names_is_equal() -> None:
         renamed([g.C], Names(("1+1", *names.parts[1:])))
 
 
-def test_the_packaged_database_is_complete() -> None:
-    for shipped, least in zip(packaged(), (25, 35), strict=True):
+def test_the_packaged_databases_of_operators_are_complete() -> None:
+    of_operators = [shipped for shipped in packaged() if shipped.path.name.startswith("cpu-")]
+    for shipped, least in zip(of_operators, (25, 35), strict=True):
         found = list(shipped.entries())
         assert shipped.problems == [] and len(found) >= least
         for entry in found:
