@@ -26,7 +26,7 @@ import schedlang as sl
 from schedlang.autotune.database import Database
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.model.by_model import by_model
-from schedlang.autotune.record import UNTUNED, Trial, Where
+from schedlang.autotune.record import NEAR_SIZE, UNTUNED, Trial, Where
 from schedlang.autotune.report.progress import Silent
 from schedlang.autotune.run import run
 from schedlang.autotune.runner.candidate_runner import CandidateRunner
@@ -47,6 +47,7 @@ from schedlang.schedule.schedule import Schedule
 from tests.marks import slow_but
 from tests.tuning import (
     Pretended,
+    faulty,
     left_behind,
     of_faults,
     plus_one,
@@ -311,6 +312,22 @@ def test_the_first_candidate_is_the_schedule_of_autoschedule() -> None:
     # the steps of a user's template are all that its search may take
     space = Space((B,), sl.Target("cpu"), lambda s, knobs: None, made=False)
     assert RandomSearch(3).propose(space).schedule.steps == ()
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_a_schedule_of_a_near_size_is_measured_second(batch: int, tmp_path: Path) -> None:
+    known = of_faults(["slow"]).propose(Space((plus_one(),), sl.Target("python"), faulty))
+    for origin, place in ((NEAR_SIZE, 1), ("database", 0)):
+        measurer = Pretended(lambda steps: 1.0)
+        measurer.batch = batch
+        task = task_of(plus_one(), Limits())
+        search = search_of(
+            task, measurer, RandomSearch(1), tmp_path / origin, 6, marked,
+            start=replace(known, origin=origin),
+        )  # fmt: skip
+        run(search, False, 0)
+        measured = [steps for steps in measurer.measured if steps != search.untuned_job().steps]
+        assert measured.index(known.schedule.to_json()) == place
 
 
 @pytest.mark.slow

@@ -74,12 +74,12 @@ def known(problem: Problem, databases: Sequence[Database]) -> Known | None:
         apart = _sizes_apart(where, entry.where)
         if apart > log2(NEAR) or not _same_target(where, entry.where):
             continue
-        tried += 1
-        if tried > MOST_TRIED:
-            break
         if apart and entry.trial.strategy == UNTUNED:
             # another size may well gain from steps
             continue
+        tried += 1
+        if tried > MOST_TRIED:
+            break
         made = _made(problem, entry, replays=not apart and _same_threads(problem, entry))
         if made is not None:
             return Known(made, not apart, _note(where, entry), f"line {entry.line} of {entry.path}")
@@ -97,7 +97,10 @@ def fastest(problem: Problem, databases: Sequence[Database]) -> Entry | None:
 def _nearest_first(
     problem: Problem, databases: Sequence[Database]
 ) -> Iterator[tuple[Where, Entry]]:  # fmt: skip
-    """Yield the timed entries of this computation, nearest first, each with what it is near to."""
+    """Yield the timed entries of this computation, nearest first, each with what it is near to.
+
+    Loops without a schedule are left out where nothing else was timed: a schedule may be faster.
+    """
     found = []
     for where in _places(problem):
         for rank, database in enumerate(databases):
@@ -106,8 +109,10 @@ def _nearest_first(
                 (distance(where, entry.where), rank, place, where, entry)
                 for place, entry in enumerate(entries)
             ]
+    compared = {entry.where for *_, entry in found if entry.trial.strategy != UNTUNED}
     for *_, where, entry in sorted(found, key=lambda item: item[:3]):
-        yield where, entry
+        if entry.trial.strategy != UNTUNED or entry.where in compared:
+            yield where, entry
 
 
 def _places(problem: Problem) -> Iterator[Where]:

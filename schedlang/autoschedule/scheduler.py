@@ -11,7 +11,9 @@ from schedlang.autoschedule.known import known, sources
 from schedlang.autoschedule.plain import plain
 from schedlang.autotune.database import Database
 from schedlang.autotune.model.by_model import by_model
-from schedlang.autotune.model.problems import assumed, problem_of
+from schedlang.autotune.model.parallel_loops import without_useless_threads
+from schedlang.autotune.model.problems import assumed, problem_of, space_of
+from schedlang.autotune.record import NEAR_SIZE
 from schedlang.autotune.records.warn import warn
 from schedlang.autotune.sizes import checked_sizes
 from schedlang.autotune.tactics.facts import Problem
@@ -20,8 +22,10 @@ from schedlang.errors import ComputeTypeError, PlainScheduleWarning, first_line
 from schedlang.schedule.schedule import Schedule, empty_schedule
 from schedlang.target import Target
 
+# the estimate is off by so much for schedules that searches find
+CLEARLY_SLOWER = 1.25
 # where a schedule comes from
-DATABASE, NEAR_SIZE, MODEL, PLAIN = "database", "near size", "model", "plain"
+DATABASE, MODEL, PLAIN = "database", "model", "plain"
 
 
 @dataclass(frozen=True)
@@ -117,15 +121,32 @@ def choose(
     problem = problem_of(tensors, device, given)
     guessed = assumed(problem, given)
     hit = known(problem, sources(tensors, database))
-    if hit is not None:
-        origin = DATABASE if hit.same_sizes else NEAR_SIZE
-        return Choice(hit.schedule, origin, hit.note, guessed, hit.place)
+    if hit is not None and hit.same_sizes:
+        return Choice(hit.schedule, DATABASE, hit.note, guessed, hit.place)
     made, note = _modelled(problem)
+    near = None if hit is None else _at_these_sizes(problem, hit.schedule, made)
+    if hit is not None and near is not None:
+        return Choice(near, NEAR_SIZE, hit.note, guessed, hit.place)
     if made is None:
         return Choice(plain(problem), PLAIN, note, guessed)
     listed = ", ".join(f"{name} = {n}" for name, n in guessed.items())
     notes = [f"planned for {listed}"] if listed else []
     return Choice(made, MODEL, "; ".join([*notes, *([note] if note else [])]), guessed)
+
+
+def _at_these_sizes(problem: Problem, near: Schedule, made: Schedule | None) -> Schedule | None:
+    """Return the schedule of a near size, ``None`` if it is clearly slower than the model's.
+
+    What was the fastest at one size may waste most of a vector or of a cache at another, and
+    threads that save time at one may not at another.
+    """
+    if not problem.target.is_gpu:
+        near = without_useless_threads(near, problem)
+    if made is None:
+        return near
+    space = space_of(problem)
+    seconds = [space.of(s, {}, "").estimate.seconds for s in (near, made)]
+    return near if seconds[0] <= CLEARLY_SLOWER * seconds[1] else None
 
 
 def _modelled(problem: Problem) -> tuple[Schedule | None, str]:

@@ -25,6 +25,8 @@ UNCHECKED = "not checked on the emulator"
 UNRACED = "the fastest could not be measured again: their first times are kept"
 # the strategy name of the schedule without steps
 UNTUNED = "untuned"
+# the origin of a candidate that was measured at another size
+NEAR_SIZE = "near size"
 # how a trial may end, as AutoTVM's MeasureErrorNo
 OUTCOMES = (
     "ok", "invalid", "build failed", "build timed out", "run failed", "run timed out",

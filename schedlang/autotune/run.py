@@ -8,7 +8,7 @@ from traceback import extract_tb
 
 from schedlang.autotune.budget import for_the_end
 from schedlang.autotune.final_race import final_race, record_untuned
-from schedlang.autotune.record import DISTURBED, Trial
+from schedlang.autotune.record import DISTURBED, NEAR_SIZE, Trial
 from schedlang.autotune.result import TuningResult
 from schedlang.autotune.resume import resume as resume_earlier
 from schedlang.autotune.runner.measure import Job, Measured
@@ -112,10 +112,8 @@ def _over(search: Search) -> bool:
 def _proposals(search: Search) -> dict[int, Candidate]:
     """Return the next candidates, none of them measured before, by trial number."""
     made: dict[int, Candidate] = {}
-    if search.start is not None and key_of(search.start) not in search.seen:
-        search.seen.add(key_of(search.start))
-        made[len(search.trials)] = search.start
-    search.start = None
+    if search.trials or (search.start and search.start.origin != NEAR_SIZE):
+        _take_start(search, made)
     left = search.most - len(search.trials)
     wanted = min(search.measurer.batch, left, _largest_batch(search))
     repeated = 0
@@ -139,7 +137,20 @@ def _proposals(search: Search) -> dict[int, Candidate]:
         search.seen.add(key)
         repeated = 0
         made[len(search.trials) + len(made)] = candidate
+        if len(made) < wanted:
+            # what was fast at another size may be slower than the first proposal, the model's
+            _take_start(search, made)
+    if not made:
+        _take_start(search, made)
     return made
+
+
+def _take_start(search: Search, made: dict[int, Candidate]) -> None:
+    """Add the candidate that a database knows to the next ones, unless it was measured."""
+    start, search.start = search.start, None
+    if start is not None and key_of(start) not in search.seen:
+        search.seen.add(key_of(start))
+        made[len(search.trials) + len(made)] = start
 
 
 def _largest_batch(search: Search) -> int:

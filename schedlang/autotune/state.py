@@ -29,7 +29,8 @@ class Search:
     """The state of a search while it runs.
 
     * ``most``: the most trials.
-    * ``start``: a candidate that is measured before the strategy's proposals.
+    * ``start``: a candidate that is measured before the strategy's proposals, or one of a near
+      size, after the first of these.
     * ``seen``: the keys of all candidates so far. ``kept``: the keys of the trials of earlier runs,
       each with how often it may be proposed again without counting as a duplicate.
     * ``finalists``: the numbers of the trials that the race measured again. The fastest of them is

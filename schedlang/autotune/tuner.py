@@ -20,7 +20,7 @@ from schedlang.autotune.options import (
     checked_number,
     checked_outputs,
 )
-from schedlang.autotune.record import UNTUNED, Where
+from schedlang.autotune.record import NEAR_SIZE, UNTUNED, Where
 from schedlang.autotune.records.replay import decisions_for
 from schedlang.autotune.report.progress import progress_for
 from schedlang.autotune.result import TuningResult
@@ -180,8 +180,11 @@ def _start(space: Space, where: Where, sources: Sequence[Database]) -> Candidate
     found = known(space.outputs, where, sources)
     if found is None or found.entry.trial.strategy == UNTUNED:
         return None
+    there = found.entry.where
+    same_sizes = (there.extents, there.sizes) == (where.extents, where.sizes)
+    origin = "database" if same_sizes else NEAR_SIZE
     try:
-        return space.of(found.schedule, decisions_for(found.entry, space.outputs), "database")
+        return space.of(found.schedule, decisions_for(found.entry, space.outputs), origin)
     except SchedlangError:
         return None
 

@@ -22,7 +22,6 @@ from schedlang.autotune.tactics.facts import Problem
 from schedlang.compute.data import structure
 from schedlang.compute.rename import Names, names_of
 from schedlang.compute.work import flops
-from schedlang.ir.specialize import at_sizes
 from schedlang.schedule.schedule import Schedule, empty_schedule
 
 # the origin of the schedule of the cost model, among candidates
@@ -52,10 +51,7 @@ def _planned(problem: Problem) -> tuple[Schedule | None, Decisions, str]:
         return None, {}, why[0][0] if why else "no tactic applies"
     if problem.target.is_gpu:
         return found.schedule, found.decisions, ""
-    nest = found.nest
-    if nest.sizes:
-        nest = at_sizes(nest, {v.name: n for v, n in problem.sizes.items()})
-    s = without_useless_threads(found.schedule, nest, problem.target, problem.threads)
+    s = without_useless_threads(found.schedule, problem)
     untouched = empty_schedule(list(problem.outputs))
     if _seconds(space, untouched) <= _seconds(space, s):
         return untouched, {}, "no step lowers the estimate of the loops as they are"

@@ -13,7 +13,10 @@ from schedlang.autotune.costs.estimate import (
     slowest_share,
 )
 from schedlang.autotune.model.problems import JUMPS
+from schedlang.autotune.tactics.facts import Problem
 from schedlang.ir.nest import Nest
+from schedlang.ir.specialize import at_sizes
+from schedlang.lowering.lower import lower_state
 from schedlang.schedule import trace
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
@@ -23,12 +26,15 @@ from schedlang.target import Target
 MARGIN = 32.0
 
 
-def without_useless_threads(s: Schedule, nest: Nest, target: Target, threads: int) -> Schedule:
-    """Return ``s`` without the ``parallel`` steps of loops that one thread runs as fast.
+def without_useless_threads(s: Schedule, problem: Problem) -> Schedule:
+    """Return a schedule of ``problem``, on a CPU, without threads where one alone is as fast.
 
-    ``nest`` is the nest of ``s``, at numbers for its sizes.
+    The ``parallel`` steps of such loops are left out.
     """
-    useless = _useless(nest, target, threads)
+    nest = lower_state(s.state)
+    if nest.sizes:
+        nest = at_sizes(nest, {v.name: n for v, n in problem.sizes.items()})
+    useless = _useless(nest, problem.target, problem.threads)
     kept = [x for x in s.steps if x.primitive != "parallel" or x.stage not in useless]
     if len(kept) == len(s.steps):
         return s
