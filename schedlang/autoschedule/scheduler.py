@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from schedlang.autoschedule.known import known, sources
@@ -98,9 +98,14 @@ def choose(
     target: Target | str | None = None,
     sizes: Mapping[Any, int] | None = None,
     database: Database | str | os.PathLike[str] | None = None,
+    cold: Collection[str] = (),
+    team: bool = False,
 ) -> Choice:
     """Return the schedule of :func:`autoschedule`, and where it comes from.
 
+    The cost model assumes that the caches have what fits them, and that threads start late on a
+    machine with other work. Of a kernel among others, ``cold`` are the names of inputs that come
+    from memory in each call, and ``team`` says that other threads wait for work when it starts.
     Raises what :func:`autoschedule` raises, and never warns of a plain schedule.
 
     >>> import schedlang as sl
@@ -118,7 +123,7 @@ def choose(
     warn_of_float64(tensors)
     device = Target.of(target)
     given = checked_sizes("autoschedule", tensors, sizes)
-    problem = problem_of(tensors, device, given)
+    problem = replace(problem_of(tensors, device, given), cold=frozenset(cold), team=team)
     guessed = assumed(problem, given)
     hit = known(problem, sources(tensors, database))
     if hit is not None and hit.same_sizes:

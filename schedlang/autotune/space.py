@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from time import monotonic
@@ -77,7 +77,7 @@ class Space:
     * ``deadline``: nothing is drawn after it, by ``time.monotonic``.
     * ``pick``: decides what is neither given nor drawn, see
       :class:`~schedlang.autotune.knobs.Knobs`.
-    * ``jumps``: as for :func:`~schedlang.autotune.costs.estimate.costs`.
+    * ``jumps`` and ``cold``: as for :func:`~schedlang.autotune.costs.estimate.costs`.
     """
 
     outputs: Sequence[Tensor]
@@ -89,6 +89,7 @@ class Space:
     deadline: float | None = None
     pick: Pick | None = None
     jumps: float = 1.0
+    cold: Collection[str] = ()
     counts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     illegal: set[str] = field(default_factory=set)
@@ -197,7 +198,7 @@ class Space:
     def _estimate(self, known: Nest, program: Program | None) -> Estimate:
         """Return the estimated cost of a nest, or of its kernels on a GPU."""
         if program is None:
-            return estimate(known, self.target, self.threads, self.jumps)
+            return estimate(known, self.target, self.threads, self.jumps, self.cold)
         return estimate_gpu(program, self.target)
 
     def _spills(self, nest: Nest, program: Program | None) -> bool:

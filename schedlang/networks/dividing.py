@@ -10,6 +10,7 @@ import numpy as np
 from schedlang.compute.tensor import Tensor
 from schedlang.networks.layouts import blocked_layouts
 from schedlang.networks.model import Options, Recipe
+from schedlang.networks.padding import without_padding_taps
 from schedlang.networks.partition import Partition, partition
 from schedlang.networks.prepare import Prepared, prepare
 from schedlang.networks.scan_weights import packed_for_scans
@@ -58,6 +59,8 @@ def divided(
     def rewritten(
         outputs: tuple[Tensor, ...], weights: Collection[Tensor]
     ) -> tuple[Tensor, ...]:  # fmt: skip
+        if options.fold:
+            outputs = without_padding_taps(outputs, weights)
         if options.layouts and on_cpu:
             outputs = blocked_layouts(outputs, weights, target).outputs
             outputs = packed_for_scans(outputs, weights, target)

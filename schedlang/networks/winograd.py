@@ -8,19 +8,18 @@ Networks", CVPR 2016). With channels innermost, a transform is sums of vectors.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from schedlang.compute.boundary import pad
-from schedlang.compute.define import defined, finished
+from schedlang.compute.define import defined
 from schedlang.compute.graph import operations
 from schedlang.compute.read import Read
 from schedlang.compute.reduce import sum as total
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.errors import NetworkError
 from schedlang.expr.nodes import Axis, Binary, Expr
-from schedlang.expr.visit import rewrite
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
 from schedlang.language.construct import as_expr
@@ -28,6 +27,7 @@ from schedlang.networks.ahead import known_tensors
 from schedlang.networks.blocks import may_be_rewritten
 from schedlang.networks.folding import is_sum
 from schedlang.networks.model import FORMS
+from schedlang.networks.reading import reading
 from schedlang.state.initial import stage_names
 from schedlang.tvm.topi.nn.winograd import Matrix, mixed, transposed, winograd_matrices
 
@@ -157,7 +157,7 @@ def with_winograd(
     for op in ops:
         if not isinstance(op, ComputeOp):
             continue
-        twin = _reading(op, made)
+        twin = reading(op, made)
         found = _convolution(twin, known, names[op], taken)
         m = 0 if found is None else _checked(choose(found), found)
         if found is not None and m:
@@ -179,30 +179,6 @@ def _checked(m: Any, found: Convolution) -> int:
             "4, or 0 for a direct convolution"
         )
     return m
-
-
-def _reading(op: ComputeOp, made: Mapping[Tensor, Tensor]) -> ComputeOp:
-    """Return an operation that reads what stands for its operands; itself if nothing does."""
-    if not any(t in made for t in op.input_tensors):
-        return op
-    memo: dict[int, Expr] = {}
-
-    def changed(node: Expr) -> Expr | None:
-        if isinstance(node, Read) and node.tensor in made:
-            return Read(made[node.tensor], node.indices, node.dtype, node.weak)
-        return None
-
-    def copies(roots: Sequence[Expr] | None) -> tuple[Expr, ...] | None:
-        return None if roots is None else tuple(rewrite(root, changed, memo) for root in roots)
-
-    twin = replace(
-        op, body=copies(op.body) or (), init=copies(op.init), destination=copies(op.destination),
-        where=None if op.where is None else rewrite(op.where, changed, memo), outputs=(),
-    )  # fmt: skip
-    results = finished(twin, len(op.outputs), several=True)
-    for old, new in zip(op.outputs, results):
-        new.name = old.name
-    return twin
 
 
 def _convolution(

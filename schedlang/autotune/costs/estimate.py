@@ -8,7 +8,7 @@ ranks candidates. A search reports how well its order agrees with measured times
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -91,25 +91,29 @@ def joined(compute: float, traffic: float) -> float:
 
 
 def costs(
-    nest: Nest, target: Target, grouped: bool = False, jumps: float = 1.0
+    nest: Nest, target: Target, grouped: bool = False, jumps: float = 1.0,
+    cold: Collection[str] = (),
 ) -> Iterator[Cost]:  # fmt: skip
     """Yield the costs of the statements of ``nest`` on one core of ``target``, a CPU.
 
     With ``grouped``, the reads of a stencil, whose indices differ by constants, fetch lines once.
-    ``jumps`` is the factor on the bytes of accesses that jump from line to line.
+    ``jumps`` is the factor on the bytes of accesses that jump from line to line. ``cold`` are the
+    names of buffers that no cache has before the call. It has all others if they fit together.
     """
     sizes = [b.bytes for b in nest.buffers]
-    resident = None not in sizes and sum(n or 0 for n in sizes) <= target.caches[-1].size
+    fits = None not in sizes and sum(n or 0 for n in sizes) <= target.caches[-1].size
+    resident = frozenset(b for b in nest.buffers if b.name not in cold) if fits else frozenset()
     for site in _sites(keep_sums(nest.body, LoopJob(nest, target))):
         yield _cost(site, target, resident, grouped, jumps)
 
 
 def estimate(
-    nest: Nest, target: Target, threads: int = 2, jumps: float = 1.0
+    nest: Nest, target: Target, threads: int = 2, jumps: float = 1.0,
+    cold: Collection[str] = (),
 ) -> Estimate:  # fmt: skip
     """Return the estimated cost of ``nest`` on ``threads`` cores of ``target``, a CPU.
 
-    ``jumps`` is as for :func:`costs`.
+    ``jumps`` and ``cold`` are as for :func:`costs`.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((1024, 1024), name="A")
@@ -121,7 +125,7 @@ def estimate(
     (True, 1048576.0)
     """
     cycles, work, launches = 0.0, 0.0, set()
-    for cost in costs(nest, target, jumps=jumps):
+    for cost in costs(nest, target, jumps=jumps, cold=cold):
         own = joined(cost.compute, sum(cost.traffic))
         outer = parallel_loop(cost.loops) if threads > 1 else None
         if outer is not None:
@@ -225,7 +229,7 @@ def _new(test: If, loops: Sequence[For]) -> float:
 
 
 def _cost(
-    site: _Site, target: Target, resident: bool, grouped: bool, jumps: float
+    site: _Site, target: Target, resident: Collection[Buffer], grouped: bool, jumps: float
 ) -> Cost:  # fmt: skip
     """Return the costs of a statement on one core."""
     store, around, loops = site.store, site.around, site.around.loops

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd, prod
@@ -86,14 +86,14 @@ def one_of_each_group(accesses: Sequence[Reach]) -> list[Reach]:
 
 def line_traffic(
     accesses: Sequence[Reach], loops: Sequence[For], extent: Callable[[For], int],
-    caches: Sequence[Cache], resident: bool = False, jumps: float = 1.0,
+    caches: Sequence[Cache], resident: Collection[Buffer] = (), jumps: float = 1.0,
 ) -> list[float]:  # fmt: skip
     """Return the bytes that miss each of ``caches`` while ``loops`` run.
 
     If a cache cannot hold the data of an outer loop, its data are fetched again in each iteration.
     That is decided for all accesses together, and again for an access whose lines fall into few
-    sets. If ``resident``, the last level has all data before the call. The bytes of an access that
-    :func:`_jumps` count ``jumps`` times, as no prefetcher fetches them.
+    sets. The last level has the data of ``resident`` buffers before the call. The bytes of an
+    access that :func:`_jumps` count ``jumps`` times, as no prefetcher fetches them.
     """
     # by depth: the footprint inside of so many outer loops
     kept = [_footprints(access, loops, extent) for access in accesses]
@@ -104,7 +104,9 @@ def line_traffic(
         last = cache is caches[-1]
         depth = next((d for d, bytes_ in enumerate(needed) if bytes_ <= cache.size), len(loops))
         total = 0.0
-        for footprints, factor in zip(kept, factors):
+        for access, footprints, factor in zip(accesses, kept, factors):
+            if last and access.buffer in resident:
+                continue
             own = depth
             # the last level hashes addresses to sets, so that no few sets fill up
             while not last and own < len(loops) and (
@@ -114,7 +116,7 @@ def line_traffic(
             # the innermost loop whose data do not fit fetches each line once
             swept = max(0, own - 1)
             total += factor * prod(extent(f) for f in loops[:swept]) * footprints[swept].bytes
-        found.append(0.0 if last and resident else total)
+        found.append(total)
     return found
 
 

@@ -19,11 +19,14 @@ from schedlang.ir.specialize import at_sizes
 from schedlang.lowering.lower import lower_state
 from schedlang.schedule import trace
 from schedlang.schedule.schedule import Schedule
-from schedlang.target import Target
 
 # threads must save so many times what their first start costs, about 60 microseconds: a machine
 # that has other work starts one of them some milliseconds late
 MARGIN = 32.0
+# threads that wait for work in a network start at once
+TEAM_MARGIN = 2.0
+# the operations and the bytes of a cycle of one core, at most
+FLOPS, BYTES = 64, 16
 
 
 def without_useless_threads(s: Schedule, problem: Problem) -> Schedule:
@@ -34,30 +37,39 @@ def without_useless_threads(s: Schedule, problem: Problem) -> Schedule:
     nest = lower_state(s.state)
     if nest.sizes:
         nest = at_sizes(nest, {v.name: n for v, n in problem.sizes.items()})
-    useless = _useless(nest, problem.target, problem.threads)
+    useless = _useless(nest, problem)
     kept = [x for x in s.steps if x.primitive != "parallel" or x.stage not in useless]
     if len(kept) == len(s.steps):
         return s
     return Schedule.from_json(trace.to_json(kept), list(s.outputs))
 
 
-def _useless(nest: Nest, target: Target, threads: int) -> set[str]:
+def worth_threads(flops: int, moved: int) -> bool:
+    """Return whether threads save enough of so many operations and so many bytes, in many kernels.
+
+    The rates are those of one core without waits, so that this is the least that they save.
+    """
+    return flops / FLOPS + moved / BYTES >= 2 * MARGIN * LAUNCH
+
+
+def _useless(nest: Nest, problem: Problem) -> set[str]:
     """Return the stages whose parallel loops save less than it takes to start the threads."""
     saved: dict[str, float] = defaultdict(float)
     starts: dict[str, dict[object, int]] = defaultdict(dict)
-    for cost in costs(nest, target, jumps=JUMPS):
+    for cost in costs(nest, problem.target, jumps=JUMPS, cold=problem.cold):
         outer = parallel_loop(cost.loops)
         if outer is None:
             continue
         loop, times = outer
         alone = joined(cost.compute, sum(cost.traffic))
-        saved[loop.stage] += alone * (1 - slowest_share(loop, threads))
+        saved[loop.stage] += alone * (1 - slowest_share(loop, problem.threads))
         starts[loop.stage][loop.axis] = times
+    margin = TEAM_MARGIN if problem.team else MARGIN
     least = {
-        stage: sum((MARGIN - 1) * LAUNCH + launching(n) for n in times.values())
+        stage: sum((margin - 1) * LAUNCH + launching(n) for n in times.values())
         for stage, times in starts.items()
     }
     return {stage for stage, gain in saved.items() if gain <= least[stage]}
 
 
-__all__ = ["without_useless_threads"]
+__all__ = ["without_useless_threads", "worth_threads"]

@@ -38,7 +38,7 @@ def space_of(problem: Problem) -> Space:
     template = template_for(problem.target, problem.threads, problem.sizes)
     return Space(
         problem.outputs, problem.target, template, problem.threads, sizes=problem.sizes,
-        pick=moves.start, jumps=JUMPS,
+        pick=moves.start, jumps=JUMPS, cold=problem.cold,
     )  # fmt: skip
 
 

@@ -29,13 +29,17 @@ from schedlang.target import Target
 class Problem:
     """A computation to schedule: that of ``outputs``, for ``threads`` cores of a target.
 
-    ``sizes`` are the values of symbolic sizes to tune for.
+    ``sizes`` are the values of symbolic sizes to tune for. Of a kernel among others, ``cold`` are
+    the names of its inputs that come from memory in each call, and ``team`` says that other threads
+    wait for work when it starts.
     """
 
     outputs: tuple[Tensor, ...]
     target: Target
     threads: int = 1
     sizes: Mapping[Var, int] = field(default_factory=dict)
+    cold: frozenset[str] = frozenset()
+    team: bool = False
 
     def extents(self, axes: Sequence[Axis]) -> tuple[int, ...]:
         """Return the extents of axes, at least 1; symbolic ones at the sizes to tune for."""

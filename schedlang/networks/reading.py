@@ -1,0 +1,51 @@
+"""Copies of operations that read other operands, under the same names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from schedlang.compute.define import finished
+from schedlang.compute.read import Read
+from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.expr.nodes import Expr
+from schedlang.expr.visit import rewrite
+
+
+def reading(op: ComputeOp, made: Mapping[Tensor, Tensor]) -> ComputeOp:
+    """Return an operation that reads what stands for its operands; itself if nothing does.
+
+    >>> from schedlang import placeholder
+    >>> A, B = placeholder((4,), name="A"), placeholder((4,), name="B")
+    >>> reading((A + 1).op, {A: B}).body
+    (B[i] + 1,)
+    """
+    if not any(t in made for t in op.input_tensors):
+        return op
+    memo: dict[int, Expr] = {}
+
+    def changed(node: Expr) -> Expr | None:
+        if isinstance(node, Read) and node.tensor in made:
+            return Read(made[node.tensor], node.indices, node.dtype, node.weak)
+        return None
+
+    def copies(roots: Sequence[Expr] | None) -> tuple[Expr, ...] | None:
+        return None if roots is None else tuple(rewrite(root, changed, memo) for root in roots)
+
+    return changed_to(
+        op, body=copies(op.body) or (), init=copies(op.init), destination=copies(op.destination),
+        where=None if op.where is None else rewrite(op.where, changed, memo),
+    )  # fmt: skip
+
+
+def changed_to(op: ComputeOp, **fields: Any) -> ComputeOp:
+    """Return an operation with other ``fields``; its tensors have the names of those of ``op``."""
+    twin = replace(op, **fields, outputs=())
+    results = finished(twin, len(op.outputs), several=True)
+    for old, new in zip(op.outputs, results):
+        new.name = old.name
+    return twin
+
+
+__all__ = ["changed_to", "reading"]
