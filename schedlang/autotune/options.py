@@ -22,6 +22,7 @@ from schedlang.expr.dtypes import array_dtype
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
 from schedlang.schedule.schedule import Schedule, empty_schedule
+from schedlang.target import Target
 
 # bounds on the seconds of Limits.build and Limits.run
 SHORTEST, LONGEST = 0.01, 86400
@@ -132,6 +133,23 @@ def checked_inputs(
         facts = facts_of(tensor)
         if facts is not None:
             _check_facts(tensor, facts, array, known)
+    return given
+
+
+def checked_cold(outputs: Sequence[Tensor], cold: Any, target: Target) -> tuple[str, ...]:
+    """Return the names of inputs that come from memory in each call."""
+    given = () if isinstance(cold, str) else tuple(cold)
+    names = [t.name for t in placeholders(outputs)]
+    wrong = [name for name in given if name not in names]
+    if isinstance(cold, str) or wrong:
+        raise TuningError(
+            f"autotune(cold={cold!r}): give a list of names of inputs, which are {', '.join(names)}"
+        )
+    if given and target.is_gpu:
+        raise TuningError(
+            f"autotune(cold={cold!r}): a search for {target.kind} times kernels whose data are in "
+            "the GPU's memory; leave out cold="
+        )
     return given
 
 

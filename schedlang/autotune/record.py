@@ -111,10 +111,16 @@ class Where:
         )  # fmt: skip
 
 
-def checked_text(tolerance: float, given: str) -> str:
-    """Return the text of a check: its tolerance, and ``given``, a hash of the user's inputs."""
-    text = f"tolerance {tolerance:g}"
-    return f"{text}, inputs {given}" if given else text
+def checked_text(tolerance: float, given: str, cold: Sequence[int] = ()) -> str:
+    """Return the text of a check: its tolerance, and ``given``, a hash of the user's inputs.
+
+    ``cold`` are the places of inputs that came from memory in each call.
+
+    >>> checked_text(0.001, "", [1])
+    'tolerance 0.001, input 1 from memory'
+    """
+    parts = [f"tolerance {tolerance:g}", *([f"inputs {given}"] if given else [])]
+    return ", ".join([*parts, *(f"input {place} from memory" for place in cold)])
 
 
 def tolerance_of(checked: str) -> float | None:

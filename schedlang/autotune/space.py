@@ -77,7 +77,8 @@ class Space:
     * ``deadline``: nothing is drawn after it, by ``time.monotonic``.
     * ``pick``: decides what is neither given nor drawn, see
       :class:`~schedlang.autotune.knobs.Knobs`.
-    * ``jumps`` and ``cold``: as for :func:`~schedlang.autotune.costs.estimate.costs`.
+    * ``jumps`` and ``cold``: as for :func:`~schedlang.autotune.costs.estimate.costs`. ``team``: as
+      for :class:`~schedlang.autotune.tactics.facts.Problem`.
     """
 
     outputs: Sequence[Tensor]
@@ -90,6 +91,7 @@ class Space:
     pick: Pick | None = None
     jumps: float = 1.0
     cold: Collection[str] = ()
+    team: bool = False
     counts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     illegal: set[str] = field(default_factory=set)

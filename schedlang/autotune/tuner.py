@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from time import monotonic
@@ -14,6 +14,7 @@ from schedlang.autotune.best import known, packaged
 from schedlang.autotune.database import Database
 from schedlang.autotune.options import (
     check_objects,
+    checked_cold,
     checked_count,
     checked_inputs,
     checked_limits,
@@ -56,7 +57,8 @@ def autotune(
     executor: Executor | None = None, template: Template | None = None,
     inputs: Mapping[str, Any] | Sequence[Any] | None = None,
     sizes: Mapping[Any, int] | None = None, tolerance: float | None = None, progress: Any = None,
-    limits: Limits | None = None, workers: int | None = None,
+    limits: Limits | None = None, workers: int | None = None, cold: Collection[str] = (),
+    team: bool = False,
 ) -> TuningResult:  # fmt: skip
     """Search for a fast schedule of ``outputs``, a tensor or a list of them.
 
@@ -102,6 +104,10 @@ def autotune(
     * ``progress``: True for a bar, False for none, or a function of each trial; by default a bar in
       a terminal, if rich is installed.
     * ``limits``: the :class:`~schedlang.autotune.runner.task.Limits` of a candidate.
+    * ``cold``: the names of inputs that no cache has before a call, as the weights of a large
+      network; each call that is timed on a CPU reads other copies of them. ``team``: threads wait
+      for work before a call, as between the kernels of a network, so that the cost model's schedule
+      starts them for less.
 
     For ``target="cuda"`` on a machine without a GPU, candidates are compiled to machine code and
     ranked by estimates; nothing is timed, and the result says so. Estimates ask the driver how fast
@@ -142,11 +148,14 @@ def autotune(
     task = Task(
         wanted, where_to, known_sizes, given, seed,
         tolerance_for(wanted) if tolerance is None else tolerance, allowed.on(machine.memory),
-        machine.timed,
+        machine.timed, checked_cold(wanted, cold, where_to),
     )  # fmt: skip
     steps = template or template_for(where_to, machine.threads, task.values)
     end = None if timeout is None else started + timeout
-    space = Space(wanted, where_to, steps, machine.threads, template is None, task.values, end)
+    space = Space(
+        wanted, where_to, steps, machine.threads, template is None, task.values, end,
+        cold=task.cold, team=team,
+    )  # fmt: skip
     where = Where.here(wanted, where_to, known_sizes, machine.machine, machine.versions)
     most = trials if trials is not None else TRIALS if timeout is None else sys.maxsize
     shown = progress_for(progress, None if most == sys.maxsize else most, end)

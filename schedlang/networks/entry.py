@@ -32,10 +32,10 @@ def network(
     the inputs of a call. A model that was imported brings its own. The arrays are copied when the
     module is made, for the first call; until then they should not change.
 
-    What depends on the weights alone is computed once, ahead, and with ``fold`` the scales of batch
-    norms go into them (:func:`~schedlang.networks.prepare.prepare`) and those that meet padding
-    alone are left out (:func:`~schedlang.networks.padding.without_padding_taps`). For a CPU, ``layouts`` puts
-    channels into blocks of a vector where that gains
+    What depends on the weights alone is computed once, ahead. With ``fold`` the scales of batch
+    norms go into them (:func:`~schedlang.networks.prepare.prepare`), and those that meet padding
+    alone are left out (:func:`~schedlang.networks.padding.without_padding_taps`). For a CPU,
+    ``layouts`` puts channels into blocks of a vector where that gains
     (:func:`~schedlang.networks.layouts.blocked_layouts`) and the weights of recurrent layers into
     the order of their steps (:func:`~schedlang.networks.scan_weights.packed_for_scans`), and
     ``winograd`` computes convolutions of 3 by 3 with fewer products where that is faster, with

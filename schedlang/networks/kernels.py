@@ -6,16 +6,13 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from typing import Union
 
 from schedlang.autoschedule.scheduler import MODEL, PLAIN, Choice, choose
 from schedlang.autotune.database import Database
-from schedlang.autotune.model.parallel_loops import worth_threads
-from schedlang.compute.tensor import PlaceholderOp, Tensor
 from schedlang.errors import SpillWarning, StrideWarning
-from schedlang.expr.dtypes import itemsize
 from schedlang.networks.partition import Part, equal_parts
+from schedlang.networks.surroundings import Surroundings, surroundings
 from schedlang.runtime.build import unwritten
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
@@ -93,55 +90,24 @@ def part_kernels(
     ['dense', 'softmax']
     """
     given, saved = steps or {}, origins or {}
-    among = _among(parts, target)
+    among = surroundings(parts, target)
     return tuple(
         _kernel(same, target, database, given.get(same[0].name), saved.get(same[0].name, ""), among)
         for same in equal_parts(parts)
     )
 
 
-@dataclass(frozen=True)
-class _Among:
-    """What a kernel finds on a CPU when it runs among the others of a network.
-
-    If ``streams``, weights come from memory in each call, as the caches do not hold all of them. If
-    ``team``, other threads wait for work, as the network is long enough to start them.
-    """
-
-    streams: bool = False
-    team: bool = False
-
-
-def _among(parts: Sequence[Part], target: Target) -> _Among:
-    if target.is_gpu:
-        return _Among()
-    weights = {t for part in parts for t in _weights(part).values()}
-    held = sum(itemsize(t.dtype) * prod(int(n) for n in t.shape) for t in weights)
-    moved = sum(part.read_bytes + part.written_bytes for part in parts)
-    team = worth_threads(sum(part.flops for part in parts), moved)
-    return _Among(held > target.caches[-1].size, team)
-
-
-def _weights(part: Part) -> dict[str, Tensor]:
-    """Return the placeholders of fixed sizes that a part reads, by their names in its group."""
-    return {
-        own.name: tensor
-        for own, tensor in zip(part.group.inputs, part.reads)
-        if isinstance(tensor.op, PlaceholderOp) and all(isinstance(n, int) for n in tensor.shape)
-    }
-
-
 def _kernel(
     same: Sequence[Part], target: Target, database: Source, steps: str | None, origin: str,
-    among: _Among,
+    among: Surroundings,
 ) -> PartKernel:  # fmt: skip
     first = same[0]
     group = first.group
     if steps is not None:
         choice = Choice(Schedule.from_json(steps, list(group.outputs)), GIVEN, origin)
     else:
-        cold = _weights(first) if among.streams else ()
-        choice = choose(list(group.outputs), target, None, database, cold, among.team)
+        cold, team = among.cold(first), among.team
+        choice = choose(list(group.outputs), target, None, database, cold, team)
     with warnings.catch_warnings():
         # these are hints for whoever writes a schedule; the choice was made among others
         warnings.simplefilter("ignore", SpillWarning)

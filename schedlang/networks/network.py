@@ -296,9 +296,9 @@ class Network:
                 return self.partition
 
         found = tune(
-            self.name, works_of(self.partition, forms), self.target, trials, timeout, where,
-            executor, progress, resume, search, seed, limits, sizes,
-            None if forms is None else lambda: works_of(renewed(), None),
+            self.name, works_of(self.partition, forms, self.target), self.target, trials, timeout,
+            where, executor, progress, resume, search, seed, limits, sizes,
+            None if forms is None else lambda: works_of(renewed(), None, self.target),
         )  # fmt: skip
         return found.within(renewed())
 

@@ -35,6 +35,7 @@ from schedlang.markup.text import printable
 from schedlang.networks.forms import Forms
 from schedlang.networks.partition import Part, Partition, equal_parts
 from schedlang.networks.progress import Progress, Setting, progress_for
+from schedlang.networks.surroundings import surroundings
 from schedlang.runtime.timing import duration
 from schedlang.target import Target
 
@@ -57,7 +58,8 @@ TRIALS = 64
 class Work:
     """A computation to tune, and the ``parts`` of the network that it stands for.
 
-    ``key`` is that of these parts. A computation of another form of a convolution than the
+    ``key`` is that of these parts. ``cold`` and ``team`` are as :func:`schedlang.autotune` takes
+    them. A computation of another form of a convolution than the
     network has is called ``"... as F(2x2, 3x3)"`` or ``"... as direct"``.
     """
 
@@ -65,6 +67,8 @@ class Work:
     outputs: tuple[Tensor, ...]
     parts: tuple[str, ...]
     key: str = ""
+    cold: tuple[str, ...] = ()
+    team: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,16 +149,18 @@ class NetworkTuning:
     __repr__ = __str__
 
 
-def works_of(partition: Partition, forms: Forms | None) -> list[Work]:
+def works_of(partition: Partition, forms: Forms | None, target: Target) -> list[Work]:
     """Return the computations to tune: those of the parts, and of the other forms of these."""
     found: dict[str, Work] = {}
 
     def add(parts: Partition, name_of: Callable[[Part], str]) -> None:
+        among = surroundings(parts.parts, target)
         for same in equal_parts(parts.parts):
             first, names = same[0], tuple(part.name for part in same)
-            found.setdefault(
-                first.key, Work(name_of(first), first.group.outputs, names, first.key)
+            work = Work(
+                name_of(first), first.group.outputs, names, first.key, among.cold(first), among.team
             )
+            found.setdefault(first.key, work)
 
     add(partition, lambda part: part.name)
     if forms is not None:
@@ -244,7 +250,7 @@ def _one(
         result = autotune(
             list(work.outputs), target, trials=trials, timeout=timeout, search=search, seed=seed,
             database=database, resume=resume, executor=executor, progress=each, limits=limits,
-            sizes=own or None,
+            sizes=own or None, cold=work.cold, team=work.team,
         )  # fmt: skip
     except TuningError as error:
         return Tuned(work, None, len(seen), why=first_line(error))

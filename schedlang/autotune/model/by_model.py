@@ -61,7 +61,10 @@ def _planned(problem: Problem) -> tuple[Schedule | None, Decisions, str]:
 def modelled(space: Space) -> Candidate | None:
     """Return the schedule of :func:`by_model` as a candidate of ``space``, if there is one."""
     threads = 1 if space.target.is_gpu else space.threads
-    problem = Problem(tuple(space.outputs), space.target, threads, dict(space.sizes))
+    problem = Problem(
+        tuple(space.outputs), space.target, threads, dict(space.sizes), frozenset(space.cold),
+        space.team,
+    )  # fmt: skip
     found, decisions, _ = _planned(problem)
     return None if found is None or not found.steps else space.of(found, decisions, MODEL)
 

@@ -6,7 +6,7 @@ import errno
 import hashlib
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.autotune.runner.cold import in_turns
 from schedlang.autotune.runner.machine_lock import file_lock
 from schedlang.autotune.runner.noise import (
     Time,
@@ -78,6 +79,8 @@ class CandidateRunner:
         self._outs = [Guarded(self.task.shape(t), t.dtype) for t in task.outputs]
         self._digests = [_digest(a) for a in self.inputs]
         self._copies = GpuCopies()
+        self._cold = {n for n, t in enumerate(self._placeholders) if t.name in task.cold}
+        self._turns: Iterator[list[np.ndarray[Any, Any]]] | None = None
 
     def build(self, number: int, steps: str) -> dict[str, Any]:
         """Compile a schedule; return the resources of its kernels if these are only compiled."""
@@ -140,7 +143,7 @@ class CandidateRunner:
 
         A kernel that is far slower than ``best`` is called only a few times.
         """
-        call = self._call(number)
+        call = self._timed(number)
         if self._slow(number):
             once = self._took[number]
             if not once.quiet:
@@ -159,7 +162,7 @@ class CandidateRunner:
 
     def sample(self, number: int) -> dict[str, Any]:
         """Return one sample of a race, a short median; of a slow kernel the time of one call."""
-        call = self._call(number)
+        call = self._timed(number)
         if self._slow(number):
             return one_call(call, lost_cores)._asdict()
         if self._on_gpu(number):
@@ -236,6 +239,24 @@ class CandidateRunner:
         def call() -> None:
             kernel(*there)
             nvidia.driver().synchronize()
+
+        return call
+
+    def _timed(self, number: int) -> Callable[[], Any]:
+        """Return the function to time: on a CPU, each call reads other copies of cold inputs."""
+        if not self._cold or self._on_gpu(number):
+            return self._call(number)
+        if self._turns is None:
+            self._turns = in_turns(self.inputs, self._cold, self.task.target.caches[-1].size)
+        kernel, turns = self.kernels[number], self._turns
+        values = self._values(number)
+        places = [n for n, p in enumerate(kernel.signature.parameters)
+                  if not (p.is_output or p.is_scalar)]  # fmt: skip
+
+        def call() -> None:
+            for place, array in zip(places, next(turns)):
+                values[place] = array
+            kernel(*values)
 
         return call
 

@@ -55,6 +55,7 @@ class Task:
     ``seed``. An element may be off by ``tolerance`` times the sum of its magnitude and the root
     mean square of its array. Integers must be equal, unless floats are cast to integers: then the
     tolerance holds too, and a few elements may be off by 1. ``timed``: kernels can be timed.
+    ``cold`` are the names of inputs that come from memory in each call that is timed.
     """
 
     outputs: tuple[Tensor, ...]
@@ -65,6 +66,7 @@ class Task:
     tolerance: float = 1e-4
     limits: Limits = Limits()
     timed: bool = True
+    cold: tuple[str, ...] = ()
 
     @cached_property
     def values(self) -> dict[Var, int]:
@@ -118,7 +120,7 @@ class Task:
             "sizes": dict(self.sizes),
             "inputs": given, "seed": self.seed, "tolerance": self.tolerance,
             "limits": [self.limits.build, self.limits.run, self.limits.memory],
-            "timed": self.timed,
+            "timed": self.timed, "cold": list(self.cold),
         }  # fmt: skip
 
     @cached_property
@@ -127,7 +129,8 @@ class Task:
         given = sha256()
         for array in self.inputs or ():
             given.update(np.ascontiguousarray(array).tobytes())
-        return checked_text(self.tolerance, given.hexdigest()[:16] if self.inputs else "")
+        places = [n for n, t in enumerate(placeholders(self.outputs)) if t.name in self.cold]
+        return checked_text(self.tolerance, given.hexdigest()[:16] if self.inputs else "", places)
 
     @property
     def limited(self) -> str:
@@ -160,6 +163,7 @@ def task_from_data(data: Mapping[str, Any]) -> Task:
         from_data(data["computation"]), target_from(data["target"]), dict(data["sizes"]),
         None if given is None else [_unpacked(text) for text in given],
         int(data["seed"]), float(data["tolerance"]), Limits(*data["limits"]), bool(data["timed"]),
+        tuple(map(str, data["cold"])),
     )  # fmt: skip
 
 
