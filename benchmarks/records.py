@@ -3,7 +3,9 @@
     python -m benchmarks.records DATABASE [DATABASE ...] --out FILE
 
 For each computation, sizes, target and machine, the file has the line of the fastest schedule that
-worked, of whatever versions, in the order of their names. An existing file is replaced.
+worked, of whatever versions, in the order of their names. Loops without a schedule say nothing of
+others: if they are the fastest, the fastest schedule comes behind them, and without one there is no
+line. An existing file is replaced.
 """
 
 from __future__ import annotations
@@ -14,21 +16,28 @@ from dataclasses import replace
 from pathlib import Path
 
 from schedlang.autotune.database import Database, Entry
-from schedlang.autotune.record import Where
+from schedlang.autotune.record import UNTUNED, Where
 from schedlang.autotune.records.entry import to_line
 
 
 def fastest(databases: Sequence[Database]) -> list[Entry]:
     """Return the fastest entry for each computation, its sizes, a target and a machine."""
-    found: dict[Where, Entry] = {}
+    timed: dict[Where, list[Entry]] = {}
     for database in databases:
         for where in dict.fromkeys(entry.where for entry in database.entries()):
-            best = database.best(where)
-            place = replace(where, versions=())
-            known = found.get(place)
-            if best is not None and (known is None or seconds(best) < seconds(known)):
-                found[place] = best
-    return sorted(found.values(), key=lambda e: (e.where.target, e.name, e.where.extents))
+            ranked = [entry for entry in database.ranked(where) if not entry.differs]
+            timed.setdefault(replace(where, versions=()), []).extend(ranked)
+    found = [entry for entries in timed.values() for entry in _kept(entries)]
+    return sorted(found, key=lambda e: (e.where.target, e.name, e.where.extents))
+
+
+def _kept(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the fastest entry; behind loops without a schedule, the fastest of one as well."""
+    scheduled = [entry for entry in entries if entry.trial.strategy != UNTUNED]
+    if not scheduled:
+        return []
+    best, tuned = min(entries, key=seconds), min(scheduled, key=seconds)
+    return [best] if best is tuned else [best, tuned]
 
 
 def seconds(entry: Entry) -> float:

@@ -11,7 +11,7 @@ import pytest
 import schedlang as sl
 from benchmarks import records
 from schedlang.autotune.database import Database
-from schedlang.autotune.record import Trial, Where
+from schedlang.autotune.record import UNTUNED, Trial, Where
 
 
 def test_the_fastest_of_each_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,11 +41,20 @@ def test_the_fastest_of_each_place(tmp_path: Path, capsys: pytest.CaptureFixture
         ("B", 2e-6, here.machine), ("B", 5e-6, "another, 4 cores"), ("small", 1e-6, here.machine),
     ]  # fmt: skip
     assert sl.best(B, "cpu", database=kept).schedule.steps[0].primitive == "vectorize"
+    # loops without a schedule need a rival
+    alone, rivals = Database(tmp_path / "alone.jsonl"), Database(tmp_path / "rivals.jsonl")
+    untuned = Trial(0, "ok", plain, seconds=1e-6, strategy=UNTUNED)
+    for database in (alone, rivals):
+        database.add(here, "B", untuned, [B])
+    rivals.add(here, "B", Trial(1, "ok", wide.to_json(), seconds=2e-6, source="1"), [B])
+    records.main([str(rivals.path), "--out", str(out)])
+    assert [entry.seconds for entry in Database(out).entries()] == [1e-6, 2e-6]
     # a mistake leaves the file as it is
     failed = Database(tmp_path / "failed.jsonl")
     failed.add(here, "B", Trial(0, "wrong answer", plain, source="0"), [B])
     whole = out.read_bytes()
-    for name, message in (("c.jsonl", "there is no file .*c.jsonl"), ("failed.jsonl", "no trial")):
+    for name, message in (("c.jsonl", "there is no file .*c.jsonl"), ("failed.jsonl", "no trial"),
+                          ("alone.jsonl", "no trial")):  # fmt: skip
         with pytest.raises(SystemExit):
             records.main([str(tmp_path / name), "--out", str(out)])
         assert re.search(message, capsys.readouterr().err) and out.read_bytes() == whole

@@ -46,6 +46,7 @@ class Known:
 
     schedule: Schedule
     same_sizes: bool
+    same_threads: bool
     note: str
     place: str
 
@@ -80,9 +81,11 @@ def known(problem: Problem, databases: Sequence[Database]) -> Known | None:
         tried += 1
         if tried > MOST_TRIED:
             break
-        made = _made(problem, entry, replays=not apart and _same_threads(problem, entry))
+        same = _same_threads(problem, entry)
+        made = _made(problem, entry, replays=not apart and same)
         if made is not None:
-            return Known(made, not apart, _note(where, entry), f"line {entry.line} of {entry.path}")
+            place = f"line {entry.line} of {entry.path}"
+            return Known(made, not apart, same, _note(where, entry), place)
     return None
 
 

@@ -126,12 +126,13 @@ def choose(
     problem = replace(problem_of(tensors, device, given), cold=frozenset(cold), team=team)
     guessed = assumed(problem, given)
     hit = known(problem, sources(tensors, database))
-    if hit is not None and hit.same_sizes:
+    if hit is not None and hit.same_sizes and hit.same_threads:
         return Choice(hit.schedule, DATABASE, hit.note, guessed, hit.place)
     made, note = _modelled(problem)
-    near = None if hit is None else _at_these_sizes(problem, hit.schedule, made)
+    near = None if hit is None else _fitted(problem, hit.schedule, made)
     if hit is not None and near is not None:
-        return Choice(near, NEAR_SIZE, hit.note, guessed, hit.place)
+        origin = DATABASE if hit.same_sizes else NEAR_SIZE
+        return Choice(near, origin, hit.note, guessed, hit.place)
     if made is None:
         return Choice(plain(problem), PLAIN, note, guessed)
     listed = ", ".join(f"{name} = {n}" for name, n in guessed.items())
@@ -139,11 +140,11 @@ def choose(
     return Choice(made, MODEL, "; ".join([*notes, *([note] if note else [])]), guessed)
 
 
-def _at_these_sizes(problem: Problem, near: Schedule, made: Schedule | None) -> Schedule | None:
-    """Return the schedule of a near size, ``None`` if it is clearly slower than the model's.
+def _fitted(problem: Problem, near: Schedule, made: Schedule | None) -> Schedule | None:
+    """Return a schedule that was made legal, ``None`` if it is clearly slower than the model's.
 
-    What was the fastest at one size may waste most of a vector or of a cache at another, and
-    threads that save time at one may not at another.
+    What was the fastest at one size may waste most of a vector or of a cache at another, threads
+    that save time at one may not at another, and loops for two threads keep no more than two busy.
     """
     if not problem.target.is_gpu:
         near = without_useless_threads(near, problem)
