@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -109,6 +111,22 @@ def test_what_stays_as_it_is() -> None:
     Z = sl.placeholder((1, 4, n, n), name="Z")
     y = topi.nn.conv2d_nchw(Z, W, 1, 1, 1)
     assert without_padding_taps(y, [W]) == (y,)
+
+
+def test_a_scatter_is_no_padding() -> None:
+    """Its zeros stand where it writes them, not at its axes."""
+    shape = (1, 4, 3, 3)
+    X, W = sl.placeholder(shape, name="X"), sl.placeholder((2, 4, 3, 3), name="W")
+
+    def update(b: Any, c: Any, y: Any, x: Any) -> tuple[Any, Any]:
+        return (b, c, 2 - y, x), sl.if_then_else(y < 1, X[b, c, y, x], 0)
+
+    turned = sl.scatter(shape, shape, update)
+    (made,) = without_padding_taps(topi.nn.conv2d_nchw(turned, W, 1, 0, 1), [W])
+    x, w = arrays(X, W)
+    written = np.zeros_like(x)
+    written[:, :, 2] = x[:, :, 0]
+    np.testing.assert_array_equal(reference(made)(x, w), convolved(written, w, 1, 0))
 
 
 def test_a_symbolic_batch() -> None:

@@ -22,7 +22,7 @@ from schedlang.errors import ComputeTypeError, PlainScheduleWarning, first_line
 from schedlang.schedule.schedule import Schedule, empty_schedule
 from schedlang.target import Target
 
-# the estimate is off by so much for schedules that searches find
+# beyond so many times the estimate of the model's schedule, another one is clearly slower
 CLEARLY_SLOWER = 1.25
 # where a schedule comes from
 DATABASE, MODEL, PLAIN = "database", "model", "plain"

@@ -1,7 +1,7 @@
 """Taps of convolutions that meet nothing but padding, left out.
 
 A ResNet shrinks a picture of 28 by 28 pixels to one pixel, around which a kernel of 3 by 3 reads
-zeros with eight of its nine taps. Their weights are most of what such a network reads.
+zeros with eight of its nine taps.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from schedlang.networks.blocks import may_be_rewritten
 from schedlang.networks.folding import is_sum
 from schedlang.networks.reading import changed_to, reading
 
-# taps that a loop of the compiler visits in no time
+# the most steps of an axis that are tried, one by one
 MOST_TAPS = 64
 
 
@@ -91,7 +91,9 @@ def _padded(op: ComputeOp, known: Collection[Tensor]) -> _Padded | None:
         return None
     data, weights = sorted(sides, key=lambda side: side.tensor in known)
     source = data.tensor.op
-    if weights.tensor not in known or not isinstance(source, ComputeOp) or source.reduce_axis:
+    if weights.tensor not in known or not isinstance(source, ComputeOp):
+        return None
+    if source.reducer is not None or source.destination is not None:
         return None
     choice = source.body[0]
     if len(source.body) > 1 or not isinstance(choice, Select) or not is_number(choice.b, 0):
@@ -167,7 +169,7 @@ def _points(test: Expr, spans: Mapping[Axis, tuple[int, int]]) -> int | None:
 
 def _holds(test: Expr, spans: Mapping[Axis, tuple[int, int]]) -> bool:
     own = spans_of([test], spans)
-    return own is not None and not count([(test, False)], own)
+    return own is not None and count([(test, False)], own) == 0
 
 
 def _taps(weights: Read, kept: Mapping[int | None, tuple[int, int]]) -> Tensor:

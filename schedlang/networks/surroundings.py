@@ -1,4 +1,4 @@
-"""What a kernel finds on a CPU when it runs among the others of a network."""
+"""The caches and threads of a CPU when a kernel of a network starts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from schedlang.target import Target
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the kernels of a network find when they start.
+    """The state of caches and threads when a kernel of a network starts.
 
     If ``streams``, weights come from memory in each call, as the caches do not hold all of them. If
     ``team``, other threads wait for work, as the network is long enough to start them.
@@ -30,7 +30,7 @@ class Surroundings:
 
 
 def surroundings(parts: Sequence[Part], target: Target) -> Surroundings:
-    """Return what the kernels of a network of ``parts`` find when they start.
+    """Return the state of caches and threads in which kernels of a network of ``parts`` start.
 
     >>> import schedlang as sl
     >>> from schedlang import topi

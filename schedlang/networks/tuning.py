@@ -59,8 +59,8 @@ class Work:
     """A computation to tune, and the ``parts`` of the network that it stands for.
 
     ``key`` is that of these parts. ``cold`` and ``team`` are as :func:`schedlang.autotune` takes
-    them. A computation of another form of a convolution than the
-    network has is called ``"... as F(2x2, 3x3)"`` or ``"... as direct"``.
+    them. A computation of another form of a convolution than the network has is called
+    ``"... as F(2x2, 3x3)"`` or ``"... as direct"``.
     """
 
     name: str

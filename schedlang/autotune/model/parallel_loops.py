@@ -23,7 +23,7 @@ from schedlang.schedule.schedule import Schedule
 # threads must save so many times what their first start costs, about 60 microseconds: a machine
 # that has other work starts one of them some milliseconds late
 MARGIN = 32.0
-# threads that wait for work in a network start at once
+# so many times, if threads wait for work, as they do between the kernels of a network
 TEAM_MARGIN = 2.0
 # the operations and the bytes of a cycle of one core, at most
 FLOPS, BYTES = 64, 16
