@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from math import exp, log
@@ -42,6 +42,8 @@ from benchmarks.works import NETWORKS, SMALL, Work
 
 ROUNDS = 15
 EAGER = "torch eager"
+# the implementations that are ours
+OWN = (OURS.implementation,)
 MEGABYTE = 1e6
 
 
@@ -82,29 +84,24 @@ def case(run: Run, work: Work, peer: Peer, environment: Mapping[str, str]) -> Ca
     return replace(timed, prepare=prepare)
 
 
-def ours(row: Row) -> bool:
-    return row.case.implementation == OURS.implementation
+def best(group: Sequence[Row], ours: bool, own: Collection[str] = OWN) -> Row | None:
+    """Return the fastest correct row of ``own``, or of the peers."""
+    found = [r for r in group if r.correct and (r.case.implementation in own) == ours]
+    return min(found, key=lambda r: r.seconds) if found else None
 
 
-def best_peer(group: Sequence[Row]) -> Row | None:
-    """Return the fastest correct row that is not ours."""
-    peers = [r for r in group if r.correct and not ours(r)]
-    return min(peers, key=lambda r: r.seconds) if peers else None
-
-
-def summary(rows: Sequence[Row]) -> str:
+def summary(rows: Sequence[Row], own: Collection[str] = OWN) -> str:
     """Return the best peer of each network and the geometric mean of our speed over it."""
     lines, ratios = ["best peer of each network:"], []
     for work, members in groupby(rows, lambda r: r.case.work):
         group = list(members)
-        best = best_peer(group)
-        if best is None:
+        peer, mine = best(group, False, own), best(group, True, own)
+        if peer is None:
             lines.append(f"  {work}: none is right")
             continue
-        line = f"  {work}: {best.case.implementation}, {best.seconds * 1e3:.4g} ms"
-        mine = next((r for r in group if ours(r) and r.correct), None)
+        line = f"  {work}: {peer.case.implementation}, {peer.seconds * 1e3:.4g} ms"
         if mine is not None:
-            ratios.append(best.seconds / mine.seconds)
+            ratios.append(peer.seconds / mine.seconds)
             line += f"; schedlang {ratios[-1]:.2f} of it"
         lines.append(line)
     if ratios:
@@ -151,12 +148,14 @@ def speeds_of_eager(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
     return found
 
 
-def _of_best(row: Row, group: Sequence[Row]) -> str:
-    best = best_peer(group)
-    return "" if best is None else f"{best.seconds / row.seconds:.2f}"
+def of_best(row: Row, group: Sequence[Row], own: Collection[str] = OWN) -> str:
+    """Return the best peer's time over the row's own, as text."""
+    peer = best(group, False, own)
+    return "" if peer is None else f"{peer.seconds / row.seconds:.2f}"
 
 
-def _fact(name: str, form: Callable[[Any], str]) -> Callable[[Row, Sequence[Row]], str]:
+def fact(name: str, form: Callable[[Any], str]) -> Callable[[Row, Sequence[Row]], str]:
+    """Return a column's text of a fact of each row; rows without it have none."""
     def text(row: Row, _: Sequence[Row]) -> str:
         value = row.case.facts.get(name)
         return "" if value is None else form(value)
@@ -169,18 +168,18 @@ def _gflops(row: Row, _: Sequence[Row]) -> str:
     return "" if flops is None else f"{flops / row.seconds * 1e-9:.4g}"
 
 
-def _memory(value: float) -> str:
+def megabytes(value: float) -> str:
     return f"{value / MEGABYTE:.0f} MB"
 
 
 COLUMNS = (
     Column("GFLOP/s", _gflops),
-    Column("of best", _of_best),
-    Column("first", _fact("first_seconds", lambda v: f"{v:.2f} s")),
-    Column("peak", _fact("peak_bytes", _memory)),
-    Column("calls", _fact("calls_bytes", _memory)),
-    Column("allocs", _fact("allocations", lambda v: f"{v:.0f}")),
-    Column("kernels", _fact("kernels", str)),
+    Column("of best", of_best),
+    Column("first", fact("first_seconds", lambda v: f"{v:.2f} s")),
+    Column("peak", fact("peak_bytes", megabytes)),
+    Column("calls", fact("calls_bytes", megabytes)),
+    Column("allocs", fact("allocations", lambda v: f"{v:.0f}")),
+    Column("kernels", fact("kernels", str)),
 )
 
 

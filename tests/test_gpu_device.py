@@ -22,7 +22,7 @@ from tests.fuzz.gpu import run_gpu_case, this_gpu
 from tests.gpu_schedules import CASES, Scheduled, gemm, numbers, scaled
 
 
-def _has_gpu() -> bool:
+def has_gpu() -> bool:
     if find_spec("numba_cuda") is None:
         return False
     from numba import cuda
@@ -30,7 +30,7 @@ def _has_gpu() -> bool:
     return bool(cuda.is_available())
 
 
-pytestmark = pytest.mark.skipif(not _has_gpu(), reason="this machine has no NVIDIA GPU")
+pytestmark = pytest.mark.skipif(not has_gpu(), reason="this machine has no NVIDIA GPU")
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from schedlang.codegen.network_storage import Storage
 from schedlang.codegen.numba_cuda import KernelForm
 from schedlang.networks.call import MOST_PLANS, Layouts
 from schedlang.runtime import nvidia
+from schedlang.runtime.cuda_graph import Recorded
 from schedlang.runtime.launch import Loaded, Memory, Scratch, Streams
 from schedlang.runtime.nvidia import Compiled
 
@@ -40,6 +41,17 @@ class CallMemory:
     address: int
     owner: Any
     views: dict[Any, Any] = field(default_factory=dict)
+
+
+class Layout(NamedTuple):
+    """The bytes of an arena, and the places in it where they depend on the sizes of a call.
+
+    ``key`` is the same for calls of the same sizes.
+    """
+
+    size: int
+    places: np.ndarray | None = None
+    key: Any = None
 
 
 class NetworkLauncher:
@@ -93,19 +105,33 @@ class NetworkLauncher:
         ``args`` has arrays as :class:`Memory`, and Python's integers.
         """
         self._scratch.begin(number)
-        size, key, places = self._storage.arena, None, None
-        if self._layouts is not None:
-            size, places = self._layouts(args)
-            key = self._layouts.key(args)
         free = self._idle(number)
-        memory = self._taken(free, size)
+        layout = self._layout(args)
+        memory = self._taken(free, layout.size)
         try:
-            self._launch(
-                *args, self._views(memory, key, places), stream=self._streams[number]
-            )
+            self._launch(*args, self._views(memory, layout), stream=self._streams[number])
         finally:
             # what is launched later on this stream runs later
             free.append(memory)
+
+    def recorded(self, args: Sequence[Any]) -> tuple[Recorded, CallMemory]:
+        """Return the launches of a call as a CUDA graph, and the memory that it alone uses.
+
+        The same call must have been started before, so that its kernels are loaded.
+        """
+        layout = self._layout(args)
+        memory = self._taken([], layout.size)
+        views = self._views(memory, layout)
+
+        def record(number: int) -> None:
+            self._launch(*args, views, stream=Streams()[number])
+
+        return Recorded(record), memory
+
+    def _layout(self, args: Sequence[Any]) -> Layout:
+        if self._layouts is None:
+            return Layout(self._storage.arena)
+        return Layout(*self._layouts(args), self._layouts.key(args))
 
     def _idle(self, number: int) -> list[CallMemory]:
         """Return the memories of a stream that no call being launched uses."""
@@ -129,9 +155,9 @@ class NetworkLauncher:
         address, _, _ = Memory.of(owner.__cuda_array_interface__)
         return CallMemory(size, address, owner)
 
-    def _views(self, memory: CallMemory, key: Any, places: np.ndarray | None) -> Any:
-        """Return the arrays in ``memory`` and of the parameters, made once for each ``key``."""
-        found = memory.views.get(key)
+    def _views(self, memory: CallMemory, layout: Layout) -> Any:
+        """Return the arrays in ``memory`` and of the parameters, made once for each layout."""
+        found = memory.views.get(layout.key)
         if found is None:
             if len(memory.views) >= MOST_PLANS:
                 memory.views.clear()
@@ -139,8 +165,8 @@ class NetworkLauncher:
             wholes = (
                 None if given is None else Memory.of(given), Memory(memory.address, memory.arena, 1)
             )
-            rest = [] if places is None else [list(map(int, places))]
-            found = memory.views[key] = self._names["views"](*wholes, *rest)
+            rest = [] if layout.places is None else [list(map(int, layout.places))]
+            found = memory.views[layout.key] = self._names["views"](*wholes, *rest)
         return found
 
     def release_memory(self) -> None:

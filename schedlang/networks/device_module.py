@@ -12,13 +12,14 @@ from schedlang.errors import BuildError, CallError, CallTypeError, explain
 from schedlang.expr.dtypes import array_dtype
 from schedlang.networks.call import Layouts, new_bytes
 from schedlang.networks.data import DeviceData, ModuleData
+from schedlang.networks.device_graph import CudaGraph
 from schedlang.networks.device_launch import NetworkLauncher
 from schedlang.networks.module import NetworkModule
 from schedlang.runtime import files, nvidia
 from schedlang.runtime.advice import advice
 from schedlang.runtime.bundle import DEVICE_PACKAGE, bundle
 from schedlang.runtime.checked import checked_arguments, flat_arguments
-from schedlang.runtime.device_arrays import device_of, empty_on_device
+from schedlang.runtime.device_arrays import Described, device_of, empty_on_device
 from schedlang.runtime.device_call import (
     DeviceArguments,
     check_gpu,
@@ -185,11 +186,55 @@ class DeviceModule(NetworkModule):
             raise type(error)(f"{error}\n  {found}") from None
 
     def _run(self, launcher: NetworkLauncher, checked: Checked, number: int) -> None:
-        signature = self.signature
-        given = DeviceArguments(checked.arrays, signature, self._device.alignment, number)
-        sizes = [checked.sizes[name] for name in signature.sizes]
-        launcher.start([*map(passed, given.given), *sizes], number)
+        given = self._copied(checked, number)
+        launcher.start(self._passed(given, checked), number)
         given.finish()
+
+    def _copied(self, checked: Checked, number: int) -> DeviceArguments:
+        return DeviceArguments(checked.arrays, self.signature, self._device.alignment, number)
+
+    def _passed(self, given: DeviceArguments, checked: Checked) -> list[Any]:
+        sizes = [checked.sizes[name] for name in self.signature.sizes]
+        return [*map(passed, given.given), *sizes]
+
+    def cuda_graph(self, /, *args: Any, **named: Any) -> CudaGraph:
+        """Make a CUDA graph of a call: ``replay()`` starts all its kernels by one launch.
+
+        The arguments are those of a call, outputs too where they are given; all arrays must be in
+        the memory of one GPU. The graph has their addresses: to compute with other inputs, write
+        them into these arrays. It keeps the value of a scalar. The call is run once, so that
+        ``outputs`` holds its results.
+
+        Raises what a call raises, and :class:`~schedlang.errors.CallError` for arrays of the host.
+        """
+        what = f"cuda_graph of network {self.name}"
+        check_gpu(what)
+        values = (*args, *named.values())
+        with nvidia.on_gpu(device_of(values)):
+            number, several = one_stream(values)
+            checked = self._checked_on(args, named, number)
+            for array, p in zip(checked.arrays, self.signature.parameters):
+                if not p.is_scalar and not isinstance(array, Described):
+                    raise CallError(
+                        explain(
+                            what, f"{p.name} is in the memory of the host, but each replay reads "
+                            "and writes the same memory of a GPU",
+                            "Pass arrays of the GPU: torch.from_numpy(x).cuda(), cupy.asarray(x) "
+                            "or numba.cuda.to_device(x).",
+                        )
+                    )  # fmt: skip
+            launcher = self._launcher()
+            given = self._passed(self._copied(checked, number), checked)
+            launcher.start(given, number)
+            recorded, memory = launcher.recorded(given)
+            if several:
+                nvidia.stream_of(number).synchronize()
+            results = checked.results
+            return CudaGraph(
+                recorded, results[0] if len(results) == 1 else tuple(results),
+                nvidia.driver().get_current_device().id, number,
+                [checked, values, launcher, memory],
+            )  # fmt: skip
 
     def bound(self, *args: Any) -> Any:
         """Refuse: what a call launches depends on the GPU and the stream of its arrays."""

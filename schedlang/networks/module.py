@@ -263,6 +263,16 @@ class NetworkModule:
         _, flat = self.bound(*args)
         return self._with_memory(lambda *given: function(*given, times), str(path)), flat
 
+    def cuda_graph(self, /, *args: Any, **named: Any) -> Any:
+        """Refuse: kernels of a CPU are in no CUDA graph."""
+        raise BuildError(
+            explain(
+                f"cuda_graph of network {self.name}",
+                f"it is built for target={self.target.kind!r}",
+                'Build it for target="cuda".',
+            )
+        )
+
     def release_memory(self) -> None:
         """Free the memory that no running call uses; the next call allocates its own again."""
         self._free.clear()

@@ -1,0 +1,75 @@
+"""Tests of ``benchmarks/cuda_networks.py`` without a GPU: PyTorch and our emulator on the CPU."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import cuda_networks
+from tests.test_gpu_benchmark import HostClock
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def on_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("SCHEDLANG_BENCHMARKS", str(tmp_path / "peers"))
+    monkeypatch.setenv("SCHEDLANG_CUDA", "emulator")
+    monkeypatch.setattr(cuda_networks, "Clock", HostClock)
+    free = iter(range(10**9, 0, -1000))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (next(free), 10**9))
+    for name in ("synchronize", "empty_cache"):
+        monkeypatch.setattr(torch.cuda, name, lambda: None)
+    for kind in (torch.Tensor, torch.nn.Module):
+        monkeypatch.setattr(kind, "cuda", lambda self: self)
+    yield
+    torch.set_grad_enabled(True)
+
+
+def run(pattern: str, path: Path) -> list[dict[str, Any]]:
+    tuning = cuda_networks.Tuning()
+    assert cuda_networks.timed(
+        cuda_networks.SMALL, tuning, ["--only", pattern, "--json", str(path), "--rounds", "3"]
+    ) == 0  # fmt: skip
+    found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    return found
+
+
+@pytest.mark.slow
+def test_the_table_of_a_tiny_network(
+    on_host: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    pytest.importorskip("torchvision")
+    monkeypatch.setitem(cuda_networks.PREPARE, cuda_networks.OURS, emulated)
+    rows = run(r"^small ResNet-18.*(eager|channels-last|schedlang|schedlang CUDA graph)$",
+               tmp_path / "rows.json")  # fmt: skip
+    assert [r["implementation"] for r in rows] == [
+        "torch eager", "torch channels-last", "schedlang",
+    ]  # fmt: skip
+    assert all(r["correct"] and r["memory_bytes"] == 1000 and r["seconds"] > 0 for r in rows)
+    out = capsys.readouterr().out
+    assert "schedlang CUDA graph  missing: " in out
+    assert "schedlang: " in out and "geometric mean of 1" in out
+
+
+def emulated(table: Any, work: Any, x: Any, facts: dict[str, Any]) -> Any:
+    """Return a call of our network on NumPy's arrays, which the emulator takes."""
+    network = table.built(work)
+    table.network = work, network
+    return lambda: torch.from_numpy(network(x.numpy()))
+
+
+def test_without_a_gpu_nothing_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class NoGpu:
+        def is_available(self) -> bool:
+            return False
+
+    monkeypatch.setattr(cuda_networks.nvidia, "driver", NoGpu)
+    assert cuda_networks.run_all([]) == 2
+    assert "no NVIDIA GPU" in capsys.readouterr().out

@@ -1,0 +1,195 @@
+"""CUDA graphs of networks. None needs a GPU: a driver here records launches of the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang import topi
+from schedlang.errors import BuildError, CallError, CallTypeError
+from schedlang.networks.device_module import DeviceModule
+from schedlang.runtime import cuda_graph
+from tests.linked_networks import Parts
+from tests.test_gpu_launch import Core, Driver, OnGpu, core
+from tests.test_network_gpu import block, bound, driver, of_rows, rows
+from tests.test_network_module import of_residual, random
+
+__all__ = ["core", "driver"]
+RECORDS = 99
+
+
+class Graphs:
+    """A replacement for the driver's functions: what is launched on a stream that records waits."""
+
+    def __init__(self, core: Core) -> None:
+        self.recording: list[Callable[[], None]] | None = None
+        self.launched: list[int] = []
+        self.alive: list[str] = []
+        run = core.launch
+
+        def launch(stream: int, *args: Any) -> None:
+            if stream != RECORDS:
+                run(stream, *args)
+                return
+            assert self.recording is not None
+            self.recording.append(lambda: run(RECORDS, *args))
+
+        core.launch = launch  # type: ignore[method-assign]
+
+    def binding(self) -> Any:
+        return SimpleNamespace(
+            CUstream_flags=SimpleNamespace(CU_STREAM_NON_BLOCKING=SimpleNamespace(value=1)),
+            CUstreamCaptureMode=SimpleNamespace(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL="thread"),
+            CUstream=int,
+        )
+
+    def cuStreamCreate(self, flags: int) -> int:  # noqa: N802
+        assert flags == 1
+        self.alive.append("stream")
+        return RECORDS
+
+    def cuStreamDestroy(self, stream: int) -> None:  # noqa: N802
+        self.alive.remove("stream")
+
+    def cuStreamBeginCapture(self, stream: int, mode: str) -> None:  # noqa: N802
+        assert (stream, mode, self.recording) == (RECORDS, "thread", None)
+        self.recording = []
+
+    def cuStreamEndCapture(self, stream: int) -> Any:  # noqa: N802
+        found, self.recording = self.recording, None
+        self.alive.append("graph")
+        return found
+
+    def cuGraphDestroy(self, graph: Any) -> None:  # noqa: N802
+        self.alive.remove("graph")
+
+    def cuGraphInstantiate(self, graph: Any, flags: int) -> Any:  # noqa: N802
+        self.alive.append("ready")
+        return graph
+
+    def cuGraphExecDestroy(self, graph: Any) -> None:  # noqa: N802
+        self.alive.remove("ready")
+
+    def cuGraphLaunch(self, graph: Any, stream: int) -> None:  # noqa: N802
+        self.launched.append(stream)
+        for run in graph:
+            run()
+
+
+@pytest.fixture
+def graphs(driver: Driver, core: Core, monkeypatch: pytest.MonkeyPatch) -> Graphs:
+    found = Graphs(core)
+    monkeypatch.setattr(cuda_graph, "_driver", lambda: (found.binding(), found))
+    return found
+
+
+def test_a_replay_computes_with_what_the_inputs_hold(graphs: Graphs, driver: Driver) -> None:
+    module, arrays = block()
+    x = OnGpu(random(4, 6, 8))
+    graph = module.cuda_graph(x)
+    assert isinstance(graph.outputs, OnGpu) and not graphs.launched
+    wanted = of_residual(x.data, arrays)
+    np.testing.assert_allclose(graph.outputs.data, wanted, rtol=1e-4, atol=1e-6)
+    x.data[:] = random(4, 6, 8)[::-1]
+    wanted = of_residual(x.data, arrays)
+    assert graph.replay() is graph.outputs and graphs.launched == [0]
+    np.testing.assert_allclose(graph.outputs.data, wanted, rtol=1e-4, atol=1e-6)
+    assert driver.copied == 1 and graphs.alive == ["ready"]
+    del graph
+    assert not graphs.alive
+
+
+def test_outputs_and_streams(graphs: Graphs) -> None:
+    module, arrays = block()
+    x, out = OnGpu(random(4, 6, 8), 7), OnGpu(np.zeros((4, 6, 8), "float32"))
+    graph = module.cuda_graph(x, out)
+    assert graph.outputs is out
+    graph.replay()
+    graph.replay(stream=5)
+    assert graphs.launched == [7, 5]
+    np.testing.assert_allclose(out.data, of_residual(x.data, arrays), rtol=1e-4, atol=1e-6)
+
+
+def test_a_graph_has_memory_that_no_call_uses(graphs: Graphs, driver: Driver) -> None:
+    module, _ = block()
+    x, out = OnGpu(random(4, 6, 8)), OnGpu(np.zeros((4, 6, 8), "float32"))
+    module(x, out)
+    before = driver.allocated
+    graph = module.cuda_graph(x, out)
+    assert driver.allocated == before + 1
+    module.release_memory()
+    module(x, out)
+    assert driver.allocated == before + 2
+    wanted = out.data.copy()
+    out.data[:] = 0
+    graph.replay()
+    np.testing.assert_array_equal(out.data, wanted)
+
+
+def test_symbolic_sizes(graphs: Graphs) -> None:
+    module = rows(sl.var("n"))
+    made = {n: (OnGpu(random(n, 40)), n) for n in (3, 5)}
+    found = {n: module.cuda_graph(x) for n, (x, _) in made.items()}
+    for n, graph in found.items():
+        graph.outputs.data[:] = 0
+        graph.replay()
+        np.testing.assert_allclose(graph.outputs.data, of_rows(made[n][0].data), rtol=1e-5)
+
+
+def test_several_outputs_and_a_scalar(graphs: Graphs) -> None:
+    parts = Parts("cuda")
+    x, factor = sl.placeholder((8,), name="x"), sl.var("factor", dtype="float32")
+    scaled = parts.add("scaled", lambda t, f: sl.compute(
+        t.shape, lambda i: t[i] * f, name="scaled"), x, factor, how=bound)  # fmt: skip
+    shifted = parts.add("shifted", lambda t: sl.compute(
+        t.shape, lambda i: t[i] + 1, name="shifted"), scaled, how=bound)  # fmt: skip
+    module = parts.module([x, factor], [scaled, shifted], name="pair")
+    assert isinstance(module, DeviceModule)
+    given = OnGpu(random(8))
+    graph = module.cuda_graph(given, 3.0)
+    given.data[:] = random(8)[::-1]
+    one, two = graph.replay()
+    np.testing.assert_allclose(one.data, given.data * 3, rtol=1e-6)
+    np.testing.assert_allclose(two.data, given.data * 3 + 1, rtol=1e-6)
+
+
+def test_arrays_of_the_host_are_refused(graphs: Graphs) -> None:
+    module, _ = block()
+    x, out = random(4, 6, 8), np.zeros((4, 6, 8), "float32")
+    with pytest.raises(CallError, match="x is in the memory of the host"):
+        module.cuda_graph(x)
+    with pytest.raises(CallError, match=r"torch.from_numpy\(x\).cuda\(\)"):
+        module.cuda_graph(OnGpu(x), out)
+    with pytest.raises((CallError, CallTypeError)):
+        module.cuda_graph(OnGpu(x[:2].copy()))
+    assert not graphs.alive
+
+
+def test_a_launch_that_fails_ends_the_recording(graphs: Graphs, core: Core) -> None:
+    module, _ = block()
+    x = OnGpu(random(4, 6, 8))
+    launch = core.launch
+
+    def failing(stream: int, *args: Any) -> None:
+        if stream == RECORDS and graphs.recording:
+            raise RuntimeError("no more")
+        launch(stream, *args)
+
+    core.launch = failing  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError, match="no more"):
+        module.cuda_graph(x)
+    assert graphs.recording is None and not graphs.alive
+
+
+@pytest.mark.parametrize("target", ["python", "cuda-emulator"])
+def test_there_is_none_without_a_gpu(target: str) -> None:
+    x = sl.placeholder((8,), name="x")
+    net = sl.network(sl.named("y", topi.nn.relu(x)), target=target)
+    assert not isinstance(net.module, DeviceModule)
+    with pytest.raises(BuildError, match=rf"(?s)target='{target}'.*Build it for target=\"cuda\""):
+        net.module.cuda_graph(random(8))
