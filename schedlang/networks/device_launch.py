@@ -114,19 +114,26 @@ class NetworkLauncher:
             # what is launched later on this stream runs later
             free.append(memory)
 
-    def recorded(self, args: Sequence[Any]) -> tuple[Recorded, CallMemory]:
-        """Return the launches of a call as a CUDA graph, and the memory that it alone uses.
+    def recorded(self, args: Sequence[Any], number: int) -> tuple[Recorded, list[Any]]:
+        """Start a call on a stream, and return its launches as a CUDA graph.
 
-        The same call must have been started before, so that its kernels are loaded.
+        Also return what must live as long: the memory between its kernels, which it alone uses.
         """
         layout = self._layout(args)
         memory = self._taken([], layout.size)
-        views = self._views(memory, layout)
+        views, scratch = self._views(memory, layout), Scratch()
+        names = {**self._names, "cuda": scratch}
+        for name in {"launch", *self._called}:
+            names[name] = _with(self._names[name], names)
 
-        def record(number: int) -> None:
-            self._launch(*args, views, stream=Streams()[number])
+        def start(stream: Any) -> None:
+            scratch.begin(0)
+            names["launch"](*args, views, stream=stream)
 
-        return Recorded(record), memory
+        # kernels are loaded, and arrays allocated, by a first launch
+        start(self._streams[number])
+        recorded = Recorded(lambda stream: start(Streams()[stream]))
+        return recorded, [memory, scratch.arrays()]
 
     def _layout(self, args: Sequence[Any]) -> Layout:
         if self._layouts is None:

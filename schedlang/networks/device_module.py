@@ -225,8 +225,7 @@ class DeviceModule(NetworkModule):
                     )  # fmt: skip
             launcher = self._launcher()
             given = self._passed(self._copied(checked, number), checked)
-            launcher.start(given, number)
-            recorded, memory = launcher.recorded(given)
+            recorded, memory = launcher.recorded(given, number)
             if several:
                 nvidia.stream_of(number).synchronize()
             results = checked.results

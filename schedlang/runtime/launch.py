@@ -206,6 +206,10 @@ class Scratch(threading.local):
             found = self._held[place] = Memory.of(owner.__cuda_array_interface__), owner
         return Memory(found[0].address, count, itemsize)
 
+    def arrays(self) -> list[Any]:
+        """Return the arrays of this thread, which live as long as someone has them."""
+        return [owner for _, owner in self._held.values()]
+
 
 def core() -> Any:
     """Return the module ``cuda.core``, which numba-cuda installs."""

@@ -7,18 +7,21 @@ operator families of ``benchmarks/works/families.py``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 
 from schedlang.autotune.knobs import Decision
 
 # kinds of knobs, the most promising first; a kind is the part of a knob's name after its stage
 ORDER = (
-    "inline", "fuse", "how", "lane", "shared", "tile", "each", "at", "axes", "vectors", "pack",
+    "inline", "fuse", "how", "lane", "shares", "shared", "tile", "each", "at", "axes", "vectors", "pack",
     "depth", "local", "count", "threads", "groups", "past", "steps", "parts", "double_buffer",
     "reduce_order", "order", "tested", "lanes", "rows", "parallel", "block", "inner_order",
     "vthreads", "prefetch", "transposed", "unroll",
 )  # fmt: skip
 # kinds of knobs that decide which other knobs there are, or what these mean
-STRUCTURE = ("inline", "fuse", "how", "lane", "axes")
+STRUCTURE = ("inline", "fuse", "how", "lane", "shares", "axes")
+# elements and threads along an axis of a GPU's tile to start from, at most
+TILES = {"each": 2, "threads": 16}
 _RANK = {kind: rank for rank, kind in enumerate(ORDER)}
 # of these, the last part of a name is an operand
 _OF_OPERANDS = ("pack", "shared")
@@ -50,10 +53,13 @@ def start(name: str, options: Sequence[Decision]) -> int:
 
     It is the first, which is the safest, but for these knobs: short loops are unrolled, operands
     are packed, partial sums and lanes are several vectors wide, so that one need not wait for the
-    other, and several rows are summed at once, as one row is too few bytes in flight.
+    other, and several rows are summed at once, as one row is too few bytes in flight. A block on a
+    GPU has up to 16 threads along an axis of a tile, with up to two elements each.
 
     >>> start("C.unroll", [False, True]), start("C.vectors", [1, 2, 4, 8]), start("C.how", ["tile"])
     (1, 2, 0)
+    >>> start("C.i.each", [1, 2, 4]), start("C.i.threads", [4, 8, 16, 32])
+    (1, 2)
     """
     kind, last = kind_of(name), len(options) - 1
     if kind in ("unroll", "pack") and True in options:
@@ -62,7 +68,13 @@ def start(name: str, options: Sequence[Decision]) -> int:
         return min(2, last)
     if kind == "rows":
         return last
+    if kind in TILES:
+        return max((at for at, o in enumerate(options) if _most(o) <= TILES[kind]), default=0)
     return min(1, last) if kind == "lanes" else 0
+
+
+def _most(option: Decision) -> float:
+    return option if isinstance(option, int) else inf
 
 
 def is_place(name: str) -> bool:

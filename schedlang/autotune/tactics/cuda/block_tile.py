@@ -10,9 +10,10 @@ from schedlang.autotune.tactics.access import labels
 from schedlang.autotune.tactics.cuda import tile_shapes
 from schedlang.autotune.tactics.cuda.access_widths import LANES, lanes_of_rows
 from schedlang.autotune.tactics.cuda.tile_shapes import Shape, choose_shape, reused, shapes
+from schedlang.autotune.tactics.cuda.tile_shares import KNOB, add_shares, shares, split_sums
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob
-from schedlang.autotune.tactics.loops import fused
+from schedlang.autotune.tactics.loops import first, fused
 from schedlang.autotune.tactics.scheduled import OuterLoops, Placement, Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
 from schedlang.expr.nodes import Axis
@@ -47,7 +48,22 @@ def weight(stage: StageFacts, others: Applicable) -> int:
 
 
 def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
-    """Compute one tile per block."""
+    """Compute one tile per block, or a share of its sums."""
+    count = shares(stage, knobs)
+    if count == 1:
+        return whole(s, stage, knobs)
+    made = whole(s, stage.after(s, split_sums(s, stage, count)), knobs)
+    local = first(s.cache_write(stage.tensor, "local"))
+    head = stage.after(s)
+    add_shares(s, head, local)
+    place = Placement(OuterLoops(head.tensor, ()), dict(enumerate(head.op.axis)))
+    return made.joined(
+        Scheduled(frozenset({head.tensor, local}), placements={head.tensor: place})
+    )
+
+
+def whole(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
+    """Compute one tile of a stage at root per block."""
     return blocked(s, stage, stage, range(len(stage.op.axis)), knobs)
 
 
@@ -163,6 +179,7 @@ def _fetch(s: Schedule, stage: StageFacts, threads: int, repeated: bool, knobs: 
 TACTIC = Tactic(
     "tile", "the threads of a block compute a tile together", applies, apply,
     knobs=(
+        KNOB,
         *tile_shapes.KNOBS,
         Knob("C.shared.A", (True, False), "copy `A` to shared memory"),
         Knob("C.local", (True, False), "copy shared operands to registers"),

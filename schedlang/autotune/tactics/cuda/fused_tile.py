@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.tactics.cuda.block_tile import blocked, has_tile
+from schedlang.autotune.tactics.cuda.block_tile import blocked, has_tile, whole
+from schedlang.autotune.tactics.cuda.tile_shares import add_shares, shares, split_sums
 from schedlang.autotune.tactics.facts import StageFacts
-from schedlang.autotune.tactics.scheduled import Scheduled
+from schedlang.autotune.tactics.scheduled import OuterLoops, Placement, Scheduled
 from schedlang.autotune.tactics.tactic import Fusion
 from schedlang.schedule.schedule import Schedule
 
@@ -20,8 +21,22 @@ def fits(reader: StageFacts, reduction: StageFacts, last: int) -> bool:
 def apply(
     s: Schedule, reader: StageFacts, reduction: StageFacts, positions: Sequence[int], knobs: Knobs
 ) -> Scheduled:
-    """Compute a tile of the sums in each block, and then the same tile of the reader."""
-    return blocked(s, reduction, reader, positions, knobs)
+    """Compute a tile of the sums in each block, and then the same tile of the reader.
+
+    If blocks share the sums, the reader's kernel adds them.
+    """
+    count = shares(reduction, knobs)
+    if count == 1:
+        return blocked(s, reduction, reader, positions, knobs)
+    made = whole(s, reduction.after(s, split_sums(s, reduction, count)), knobs)
+    s[reduction.tensor].set_scope("local")
+    head = reader.after(s)
+    add_shares(s, head, reduction.tensor)
+    place = Placement(OuterLoops(head.tensor, ()), dict(enumerate(head.op.axis)))
+    found = Scheduled(
+        frozenset({head.tensor, reduction.tensor}), placements={head.tensor: place}
+    )
+    return made.joined(found)
 
 
 FUSION = Fusion(fits, apply)

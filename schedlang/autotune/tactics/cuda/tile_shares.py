@@ -1,0 +1,60 @@
+"""Sums that several blocks share: each adds a part of the terms, and a second kernel adds these.
+
+A tile of few results leaves multiprocessors idle: the 49 positions of a convolution's last layers
+make fewer blocks than a large GPU runs at once.
+"""
+
+from __future__ import annotations
+
+import math
+
+from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.tactics.cuda.occupancy import THREADS
+from schedlang.autotune.tactics.facts import StageFacts
+from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.loops import first, fused
+from schedlang.compute.tensor import Tensor
+from schedlang.schedule.schedule import Schedule
+
+# numbers of blocks that share the sums of a tile, and the fewest terms along the split axis of each
+SHARES, LEAST = (1, 2, 4, 8, 16), 16
+# with more results than this, the blocks of whole sums fill a GPU
+MANY = 1 << 18
+KNOB = Knob(
+    "C.shares", SHARES,
+    "the number of blocks that share the sums of a tile, each along a part of the longest "
+    "reduction axis; the sums of a part are the stage `C.rf`, and a second kernel adds them",
+)  # fmt: skip
+
+
+def shares(stage: StageFacts, knobs: Knobs) -> int:
+    """Choose how many blocks share each sum; 1 without a knob if there are many results."""
+    if stage.time_axes or stage.results > MANY:
+        return 1
+    longest = max(stage.extents(stage.op.reduce_axis))
+    options = [n for n in SHARES if n == 1 or n * LEAST <= longest]
+    return 1 if len(options) == 1 else int(knobs.choice(f"{stage.name}.shares", options))
+
+
+def split_sums(s: Schedule, stage: StageFacts, count: int) -> Tensor:
+    """Return the stage of the sums of each part, as many as ``count``."""
+    axes = stage.op.reduce_axis
+    sizes = stage.extents(axes)
+    part, _ = s[stage.tensor].split(axes[sizes.index(max(sizes))], nparts=count)
+    return first(s.rfactor(stage.tensor, part))
+
+
+def add_shares(s: Schedule, head: StageFacts, sums: Tensor) -> None:
+    """Compute an element of ``head`` per thread, and in it the sum that ``sums`` adds up."""
+    size = math.prod(head.extents(head.data_axes))
+    threads = min(THREADS[1], size)
+    element = fused(s, head.tensor, head.data_axes)
+    block, thread = s[head.tensor].split(element, factor=threads)
+    s[head.tensor].bind(block, "blockIdx.x")
+    s[head.tensor].bind(thread, "threadIdx.x")
+    s[sums].compute_at(s[head.tensor], thread)
+    for axis in s[sums].op.reduce_axis:
+        s[sums].unroll(axis)
+
+
+__all__ = ["KNOB", "add_shares", "shares", "split_sums"]
