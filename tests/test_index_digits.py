@@ -71,7 +71,7 @@ def test_a_mixed_radix_number_takes_each_value_once(data: st.DataObject) -> None
     loops = data.draw(loops_())
     index = data.draw(numbers(loops))
     lin = to_lin(index)
-    found = radix(lin, {axis: Lin.of(length) for axis, length in loops})
+    found = radix(lin, {axis: Lin.of(length) for axis, length in loops}, Ranges())
     if found is not None:
         start, axes, count = found
         inside = tuple((axis, length) for axis, length in loops if axis in axes)
@@ -129,5 +129,5 @@ def test_digits_that_do_not_follow_are_kept() -> None:
     assert left == {i: Lin.of(5)}
     n = sl.var("n")
     number = to_lin(i * n + j)
-    found = radix(number, {i: Lin.of(3), j: to_lin(n)})
+    found = radix(number, {i: Lin.of(3), j: to_lin(n)}, Ranges())
     assert found is not None and str(to_expr(found[2])) == "n*3"

@@ -533,55 +533,6 @@ def test_a_profile_has_the_time_of_each_part(
     assert "def launch_shares(" in "\n".join(net.source.splitlines()[first - 1 : last])
 
 
-def test_the_public_function_of_a_file(tmp_path: Path) -> None:
-    """It takes arrays of NumPy and of the GPU, with memory that was made once."""
-    module, arrays = block()
-    names = simulated(Path(module.path))
-    device = names["cuda"]
-
-    class There(np.ndarray):
-        """An array that claims to be on the GPU, as numba has them."""
-
-        @property
-        def __cuda_array_interface__(self) -> dict[str, Any]:
-            return {}
-
-        @property
-        def device_ctypes_pointer(self) -> Any:
-            return SimpleNamespace(value=self.ctypes.data)
-
-        def is_c_contiguous(self) -> bool:
-            return self.flags.c_contiguous
-
-        def copy_to_host(self, target: np.ndarray, stream: Any = 0) -> None:
-            target[:] = self
-
-    waited: list[object] = []
-    device.to_device = lambda array, stream=0: array.copy().view(There)
-    device.device_array = lambda shape, dtype, stream=0: np.empty(shape, dtype).view(There)
-    device.as_cuda_array = lambda value: value
-    device.synchronize = lambda: waited.append("all")
-    device.default_stream = lambda: SimpleNamespace(synchronize=lambda: waited.append(0))
-    memory = names["memory_of"](arrays)
-    assert waited.pop() == "all"
-    x = random(4, 6, 8)
-    wanted = of_residual(x, arrays)
-    np.testing.assert_allclose(names["block"](x, memory=memory), wanted, rtol=1e-4, atol=1e-6)
-    assert waited == [0]
-    out = np.zeros((4, 6, 8), "float32")
-    assert names["block"](x, out, memory=memory) is out
-    np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-6)
-    found = names["block"](x.view(There), memory=memory)
-    assert isinstance(found, There) and waited == [0, 0]
-    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
-    with pytest.raises(ValueError, match="out and x overlap"):
-        names["block"](x.view(There), x.view(There), memory=memory)
-    with pytest.raises(TypeError, match=r"x must be a float32 array of shape \(4, 6, 8\)"):
-        names["block"](x[:2].view(There), memory=memory)
-    with pytest.raises(ValueError, match="x is strided"):
-        names["block"](random(8, 6, 8)[::2].view(There), memory=memory)
-
-
 @pytest.mark.parametrize("target", ["cuda", "cuda-emulator"])
 def test_saved_and_loaded(tmp_path: Path, target: str, small: Small) -> None:
     net, w, b, x = small

@@ -7,14 +7,17 @@ file makes them once; ``launch`` takes them in each call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
 from schedlang.codegen.listing import Line, Listing, apart, plain
 from schedlang.codegen.network_file import (
     BYTES,
+    PLACES,
     WIDTH,
+    Between,
+    lives,
     network_head,
     pack_source,
     printable,
@@ -22,11 +25,18 @@ from schedlang.codegen.network_file import (
 )
 from schedlang.codegen.network_storage import Storage
 from schedlang.codegen.numba_cuda import GpuSource, memory_dtype
-from schedlang.codegen.numba_file import ARRAY, wrapped
+from schedlang.codegen.numba_file import (
+    ARRAY,
+    ROOT,
+    not_negative,
+    shape_source,
+    size_lines,
+    wrapped,
+)
 from schedlang.codegen.numba_file import HELPERS as KERNEL_HELPERS
 from schedlang.codegen.numba_source import INDENT
 from schedlang.expr.dtypes import SHORT_FLOATS, stored
-from schedlang.expr.nodes import Var
+from schedlang.expr.nodes import Expr, Var
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.printer import argument_text
@@ -34,9 +44,9 @@ from schedlang.ir.printer import argument_text
 # the names that a file defines or uses beside those of its kernels
 HELPERS = (
     *KERNEL_HELPERS, "ARENA_BYTES", "OPTIONS", "PARAMS", "PARAM_BYTES", "SimpleNamespace",
-    "_apart", "_back", "_bytes", "_empty", "_is_there", "_there", "arena", "arrays", "cuda",
-    "launch", "memory", "memory_of", "ml_dtypes", "pack", "params", "part", "places", "stream", "v",
-    "views",
+    "_apart", "_back", "_bytes", "_empty", "_is_there", "_places", "_root", "_there", "_views_at",
+    "arena", "arrays", "cuda", "given", "launch", "memory", "memory_of", "ml_dtypes", "pack",
+    "params", "part", "places", "stream", "v", "views",
 )  # fmt: skip
 
 _PART = '''
@@ -82,6 +92,24 @@ def _back(there, value, stream):
         there.copy_to_host(np.asarray(value).reshape(-1).view(there.dtype), stream=stream)
 '''
 
+_VIEWS_AT = '''
+def _views_at(memory, sizes, arrays):
+    """The arrays of `memory` in a call of these `sizes`, made once; `_places` takes `arrays`.
+
+    The arena is replaced if it is too small: the driver waits for kernels that still use it.
+    """
+    if sizes not in memory.views:
+        size, places = _places(arrays)
+        if memory.arena is None or memory.arena.size < size:
+            memory.views.clear()
+            memory.arena = None
+            memory.arena = cuda.device_array(size, np.uint8)
+        if len(memory.views) == 64:
+            memory.views.clear()
+        memory.views[sizes] = views(memory.params, memory.arena, places.tolist())
+    return memory.views[sizes]
+'''
+
 
 @dataclass(frozen=True)
 class ViewSource:
@@ -113,7 +141,8 @@ class NetworkSource:
     """The parts of a file: the kernels of each part with its launches, then all calls.
 
     ``parameters`` are the names of the arguments of ``launch``, which are those of a nest and then
-    its sizes. With ``places``, the memory between calls depends on the sizes of a call.
+    its sizes. ``between`` are the arrays between calls if their places depend on the sizes of a
+    call.
     """
 
     public: str
@@ -121,7 +150,7 @@ class NetworkSource:
     parameters: tuple[str, ...]
     views: tuple[ViewSource, ...]
     calls: tuple[CallSource, ...]
-    places: bool
+    between: tuple[Between, ...] | None
 
 
 def kernel_functions(
@@ -143,20 +172,18 @@ def render_device_network(
 ) -> Listing:  # fmt: skip
     """Return the file of a network whose arguments are those of ``nest``.
 
-    ``functions`` are those of all parts. The file has a public function, unless its memory is
-    planned by the caller.
+    ``functions`` are those of all parts.
     """
-    texts = [_launch(source), _PART.strip(), _views(source)]
-    exported = ["launch", "views"]
-    alone = not source.places
-    if storage.params or alone:
-        texts.append(ARRAY.strip())
+    texts = [_launch(source), _PART.strip(), _views(source), ARRAY.strip()]
+    exported = ["launch", "memory_of", "views", source.public]
     if storage.params:
         texts += [BYTES.strip(), pack_source(storage)]
         exported += ["PARAMS", "pack"]
-    if alone:
-        texts += [_THERE.strip(), _memory_of(storage), _public(nest, source)]
-        exported += ["memory_of", source.public]
+    public = _public(nest, source)
+    if source.between is not None:
+        texts += [PLACES.strip(), _VIEWS_AT.strip()]
+    texts += [_THERE.strip(), *([ROOT.strip()] if "_root(" in public else [])]
+    texts += [_memory_of(storage, source.between is not None), public]
     short = any(b.dtype == "bfloat16" for b in (*nest.args, *storage.params))
     head = [network_head(nest, about), _imports(source, short), ""]
     head += [f"OPTIONS = dict(fastmath={fastmath})", *tables(storage)]
@@ -208,7 +235,7 @@ def wrapped_call(opening: str, listed: str, closing: str) -> list[str]:
 
 
 def _views(source: NetworkSource) -> str:
-    given = "params, arena, places" if source.places else "params, arena"
+    given = "params, arena, places" if source.between is not None else "params, arena"
     lines = [
         f"def views({given}):",
         f'{INDENT}"""The parameters and the arrays between kernels, in two arrays of bytes."""',
@@ -223,25 +250,38 @@ def _views(source: NetworkSource) -> str:
     return "\n".join([*lines, f"{INDENT})"])
 
 
-def _memory_of(storage: Storage) -> str:
-    """Return the function that makes the memory of calls."""
+def _memory_of(storage: Storage, sized: bool) -> str:
+    """Return the function that makes the memory of calls; if ``sized``, they make the arena."""
     given = "arrays" if storage.params else ""
     params = "cuda.to_device(pack(arrays))" if storage.params else "None"
     arena = "cuda.device_array(ARENA_BYTES, np.uint8)" if storage.arena else "None"
     about = "The parameters and the arena in the memory of the current GPU."
     if storage.params:
         about = "The parameters, of arrays by their names in PARAMS, and the arena, on the GPU."
+    made = f"views({params}, {arena})"
+    if sized:
+        about += " The arena is made by calls, at their sizes."
+        made = f"SimpleNamespace(params={params}, arena=None, views={{}})"
     return "\n".join([
-        f"def memory_of({given}):", f'{INDENT}"""{about}"""',
-        f"{INDENT}made = views({params}, {arena})",
+        f"def memory_of({given}):", *_docstring(about), f"{INDENT}made = {made}",
         f"{INDENT}cuda.synchronize()  # before a stream that does not wait for the copy",
         f"{INDENT}return made",
     ])  # fmt: skip
 
 
+def _docstring(about: str) -> list[str]:
+    """Return a docstring of one paragraph, on several lines if it is long."""
+    line = f'{INDENT}"""{about}"""'
+    if len(line) <= WIDTH:
+        return [line]
+    first, _, rest = about.partition(". ")
+    return [f'{INDENT}"""{first}.', "", f"{INDENT}{rest}", f'{INDENT}"""']
+
+
 def _public(nest: Nest, source: NetworkSource) -> str:
     """Return the source of the public function, which takes and returns arrays."""
-    names = dict(zip(nest.args, source.parameters))
+    names: dict[Buffer | Var, str] = dict(zip((*nest.args, *nest.sizes), source.parameters))
+    sizes: dict[Expr, str] = {v: name for v, name in names.items() if isinstance(v, Var)}
     arrays = [a for a in nest.args if isinstance(a, Buffer)]
     inputs = [a for a in nest.args if a not in nest.outputs]
     parameters = [names[a] for a in inputs] + [f"{names[b]}=None" for b in nest.outputs]
@@ -254,17 +294,28 @@ def _public(nest: Nest, source: NetworkSource) -> str:
         f"{INDENT}Arrays are NumPy's or on the GPU. `memory` is what `memory_of` returned; calls",
         f"{INDENT}that run at once need one each.",
         f'{INDENT}"""',
+        *size_lines(nest, names, sizes),
     ]
+    for a in nest.args:
+        lines += not_negative(names[a]) if isinstance(a, Var) and a.is_size else []
     for b in nest.outputs:
         lines.append(f"{INDENT}if {names[b]} is None:")
-        lines.append(f"{INDENT * 2}{names[b]} = _empty({first}, {_shape(b)}, {b.dtype!r})")
+        made = f"_empty({first}, {shape_source(b, sizes)}, {b.dtype!r})"
+        lines.append(f"{INDENT * 2}{names[b]} = {made}")
     lines.append(f"{INDENT}given = (")
-    lines += [f"{INDENT * 2}{_given(a, names[a], a in nest.outputs)}," for a in nest.args]
+    lines += [f"{INDENT * 2}{_given(a, names, sizes, a in nest.outputs)}," for a in nest.args]
+    lines += [f"{INDENT * 2}{names[size]}," for size in nest.sizes]
     lines.append(f"{INDENT})")
     for k, other in _pairs(nest):
         what = f"{nest.args[k].name} and {nest.args[other].name}"
         lines.append(f"{INDENT}_apart(given[{k}], given[{other}], {what!r})")
-    lines.append(f"{INDENT}launch(*given, memory, stream=stream)")
+    taken = "memory"
+    if source.between is not None:
+        key = [f"{names[v]}," for v in names if isinstance(v, Var) and v.is_size]
+        taken = "v"
+        lines.append(f"{INDENT}v = _views_at(memory, ({' '.join(key)}), [")
+        lines += [*lives(source.between, sizes), f"{INDENT}])"]
+    lines.append(f"{INDENT}launch(*given, {taken}, stream=stream)")
     for k, a in enumerate(nest.args):
         if a in nest.outputs:
             lines.append(f"{INDENT}_back(given[{k}], {names[a]}, stream)")
@@ -277,21 +328,20 @@ def _public(nest: Nest, source: NetworkSource) -> str:
     return "\n".join(lines)
 
 
-def _given(a: Buffer | Var, name: str, written: bool) -> str:
+def _given(
+    a: Buffer | Var, names: Mapping[Buffer | Var, str], sizes: Mapping[Expr, str], written: bool
+) -> str:
     """Return the text of an argument of ``launch``."""
+    name = names[a]
     if isinstance(a, Buffer):
         last = ", written=True" if written else ""
-        made = f"_there({name}, {a.name!r}, {a.dtype!r}, {_shape(a)}, stream{last})"
+        made = f"_there({name}, {a.name!r}, {a.dtype!r}, {shape_source(a, sizes)}, stream{last})"
         return made + (f".view({stored(a.dtype)!r})" if stored(a.dtype) != a.dtype else "")
     if a.is_size:
         return f"int({name})"
     kind = "bool_" if a.dtype == "bool" else a.dtype
     made = f"ml_dtypes.bfloat16({name})" if kind == "bfloat16" else f"np.{kind}({name})"
     return f"np.float32({made})" if kind in SHORT_FLOATS else made
-
-
-def _shape(buffer: Buffer) -> str:
-    return f"({', '.join(map(str, buffer.shape))}{',' if len(buffer.shape) == 1 else ''})"
 
 
 def _pairs(nest: Nest) -> Iterator[tuple[int, int]]:

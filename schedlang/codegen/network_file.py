@@ -24,7 +24,7 @@ from schedlang.ir.printer import argument_text, header
 WIDTH = 98
 # the names that a file defines or uses beside those of kernels and the file of a kernel
 HELPERS = (
-    *KERNEL_HELPERS, "_arena", "_bytes", "_root", "pack", "arrays", "config", "name", "start",
+    *KERNEL_HELPERS, "_bytes", "_places", "_root", "pack", "arrays", "config", "name", "start",
     "dtype", "shape", "PARAMS", "PARAM_BYTES", "ARENA_BYTES", "THREAD_BYTES",
 )  # fmt: skip
 
@@ -36,9 +36,9 @@ def _bytes(size):
     return whole[start : start + size]
 '''
 
-_ARENA = '''
-def _arena(arrays):
-    """Bytes for all `arrays`, and for each its first byte and its number of elements.
+PLACES = '''
+def _places(arrays):
+    """The bytes that all `arrays` take, and for each its first byte and its number of elements.
 
     Each has its shape, the bytes of an element, and the first and the last call that uses it. The
     largest one is placed first, each in the first gap between those in use at the same time.
@@ -56,7 +56,7 @@ def _arena(arrays):
                 starts[k] = max(starts[k], end)
         placed.append((starts[k], starts[k] + sizes[k], first, last))
     places = np.array([*zip(starts, counts)], "int64").reshape(-1)
-    return _bytes(max([64, *(end for _, end, *_ in placed)])), places
+    return max([64, *(end for _, end, *_ in placed)]), places
 '''
 
 PACK = '''
@@ -132,7 +132,7 @@ def render_network(
     parts = [head, given, "", options(fastmath, compiled), *tables(storage)]
     public = _public(nest, source, storage, compiled, between)
     helpers = [*helpers_of(public), BYTES.strip()]
-    helpers += [_ARENA.strip()] if between is not None else []
+    helpers += [PLACES.strip()] if between is not None else []
     helpers += [pack_source(storage)] if storage.params else []
     exported = [source.public, *(["PARAMS", "pack"] if storage.params else [])]
     texts = [*helpers, public, f"__all__ = {sorted(exported)}"]
@@ -197,7 +197,8 @@ def _public(
         arena, places = given[arena_at], next(rest)
         taken = zip((*nest.args, *nest.sizes), source.parameters)
         sizes: dict[Expr, str] = {size: name for size, name in taken if isinstance(size, Var)}
-        lines += [f"    {arena}, {places} = _arena([", *_lives(between, sizes), "    ])"]
+        lines += [f"    {arena}, {places} = _places([", *lives(between, sizes), "    ])"]
+        lines.append(f"    {arena} = _bytes({arena})")
         given.append(places)
     return "\n".join([
         f"def {source.public}({', '.join(parameters)}):", f'    """{about}"""', *lines,
@@ -205,7 +206,7 @@ def _public(
     ])  # fmt: skip
 
 
-def _lives(between: Sequence[Between], sizes: Mapping[Expr, str]) -> list[str]:
+def lives(between: Sequence[Between], sizes: Mapping[Expr, str]) -> list[str]:
     """Return a line for each array between calls: its shape, width, first and last call."""
     lines = []
     for array in between:
@@ -234,7 +235,9 @@ def _call(name: str, given: Iterable[str]) -> list[str]:
 __all__ = [
     "BYTES",
     "HELPERS",
+    "PLACES",
     "Between",
+    "lives",
     "network_head",
     "pack_source",
     "printable",

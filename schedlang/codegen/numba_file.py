@@ -59,7 +59,7 @@ def _holds(value, name, shape, monotonic, within=None):
         raise ValueError(f"no element of {name} may be less than the one before it")
 '''
 
-_ROOT = '''
+ROOT = '''
 def _root(extent, length):
     """The `n` with `extent(n) == length`; where there is none, the next."""
     n = 0
@@ -88,7 +88,7 @@ def render(
 
 def helpers_of(public: str) -> list[str]:
     """Return the functions that the text of a public function calls."""
-    helpers = [ARRAY.strip(), _APART.strip(), *([_ROOT.strip()] if "_root(" in public else [])]
+    helpers = [ARRAY.strip(), _APART.strip(), *([ROOT.strip()] if "_root(" in public else [])]
     return helpers + ([_HOLDS.strip()] if "_holds(" in public else [])
 
 
@@ -212,7 +212,7 @@ def argument_checks(
     sizes: dict[Expr, str] = {a: n for a, n in names.items() if isinstance(a, Var)}
     for size, name in size_names.items():
         sizes[size] = name
-    lines = _size_lines(nest, names, sizes)
+    lines = size_lines(nest, names, sizes)
     for output in nest.outputs:
         made = f"np.empty({shape_source(output, sizes)}, {_dtype(output)})"
         lines += [f"    if {names[output]} is None:", f"        {names[output]} = {made}"]
@@ -223,7 +223,7 @@ def argument_checks(
     for arg in nest.args:
         if isinstance(arg, Var):
             if arg.is_size:
-                lines += _not_negative(names[arg])
+                lines += not_negative(names[arg])
             kind = "bool_" if arg.dtype == "bool" else arg.dtype
             scalar = f"np.{kind}({names[arg]})"
             if kind == "bfloat16":
@@ -240,7 +240,7 @@ def argument_checks(
     return Checks(signature, lines, given)
 
 
-def _not_negative(size: str) -> list[str]:
+def not_negative(size: str) -> list[str]:
     """Return a check that raises for a negative size: proofs of bounds assume 0 or more."""
     return [
         f"    if {size} < 0:",
@@ -248,7 +248,7 @@ def _not_negative(size: str) -> list[str]:
     ]
 
 
-def _size_lines(
+def size_lines(
     nest: Nest, names: Mapping[Buffer | Var, str], sizes: Mapping[Expr, str]
 ) -> list[str]:
     """Return lines that compute each size from a shape.
@@ -264,7 +264,7 @@ def _size_lines(
         length = f"{names[arg]}.shape[{equation.dim}]"
         lines.append(f"    {sizes[size]} = {_solved(equation.extent, size, length, sizes)}")
         if equation.extent != Lin.of(size):
-            lines += _not_negative(sizes[size])
+            lines += not_negative(sizes[size])
     return lines
 
 

@@ -12,7 +12,9 @@ from itertools import permutations
 from schedlang.expr.nodes import Axis, Binary, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.index.conditions import facts_of
-from schedlang.index.digits import Digits, Span, radix, varies
+from schedlang.index.contraction import Digits
+from schedlang.index.digits import Span, radix, varies
+from schedlang.index.fused import digit
 from schedlang.index.linear import Lin
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import merge_div_mod, to_lin
@@ -132,9 +134,9 @@ def _join_pieces(group: Sequence[Piece], depth: int) -> Piece | None:
         return None
     indices, loops = [], list(first.loops[: depth + 1])
     for lo, hi in spans:
-        digit = Axis("digit", 0)
-        loops.append((digit, digit, hi - lo))
-        indices.append(lo if (hi - lo).const == 1 else lo + Lin.of(digit))
+        place = digit(hi - lo)
+        loops.append((place, place, hi - lo))
+        indices.append(lo if (hi - lo).const == 1 else lo + Lin.of(place))
     return Piece(indices, tuple(loops), tuple(shared), first.ranges)
 
 
@@ -159,7 +161,7 @@ def _box(piece: Piece, depth: int) -> list[Span] | None:
     used: set[Axis] = set()
     spans: list[Span] = []
     for lin in digits.indices:
-        found = radix(lin, digits.extents)
+        found = radix(lin, digits.extents, ranges)
         if found is None or used & found[1]:
             return None
         spans.append((found[0], found[0] + found[2]))

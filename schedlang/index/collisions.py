@@ -8,9 +8,9 @@ from math import gcd
 
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.index.accesses import Access, enumerated, related
-from schedlang.index.digits import equal_digits, varies
+from schedlang.index.digits import equal_digits, is_common, varies
 from schedlang.index.iterations import SecondIteration, differ_modulo
-from schedlang.index.linear import Lin, Mod, Product
+from schedlang.index.linear import Lin, Mod
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ def never_meet(a: Access, b: Access, between: Between) -> bool:
     loose = free - {*between.same, *between.moving}
     step: dict[Axis | Var, Lin] = {axis: Lin.of(axis) + 1 for axis in between.moving}
     digits = equal_digits(
-        a.indices, b.indices, (a.ranges, b.ranges), lambda atom: _is_common((atom,), free)
+        a.indices, b.indices, (a.ranges, b.ranges), lambda atom: is_common((atom,), free)
     )
     if any(_differ(x, y.substitute(step), loose) for x, y in digits):
         return True
@@ -76,16 +76,11 @@ def _without_common_terms(
     found = []
     for x, y in pairs:
         first, second = (
-            Lin({p: c for p, c in lin.terms.items() if p and _is_common(p, free)}) for lin in (x, y)
+            Lin({p: c for p, c in lin.terms.items() if p and is_common(p, free)}) for lin in (x, y)
         )
         if first == second:
             found.append((x - first, y - second))
     return found
-
-
-def _is_common(product: Product, free: Container[Expr]) -> bool:
-    leaves = Lin({product: 1}).leaves()
-    return all(isinstance(n, (Axis, Var)) and n not in free for n in leaves)
 
 
 def _modulo_uncounted(
@@ -118,7 +113,7 @@ def _modulo_uncounted(
 
 def _differ(x: Lin, y: Lin, loose: Container[Expr]) -> bool:
     """Return whether two indices, which must not depend on the axes ``loose``, always differ."""
-    if not all(_is_common(p, loose) for p in (*x.terms, *y.terms)):
+    if not all(is_common(p, loose) for p in (*x.terms, *y.terms)):
         return False
     apart = (x - y).const
     return differ_modulo(x, y) if apart is None else apart != 0

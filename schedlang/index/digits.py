@@ -5,24 +5,26 @@ A list of (axis, extent) pairs, as a mapping, says which loops there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from schedlang.expr.nodes import Axis, Var
-from schedlang.index.linear import ONE, ZERO, Atom, Lin, involves
+from schedlang.index.linear import ONE, ZERO, Atom, Lin, Product, involves
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import split_multiples
 
 Span = tuple[Lin, Lin]
 
 
-def radix(lin: Lin, extents: dict[Axis, Lin]) -> tuple[Lin, set[Axis], Lin] | None:
+def radix(
+    lin: Lin, extents: dict[Axis, Lin], ranges: Ranges
+) -> tuple[Lin, set[Axis], Lin] | None:
     """Return ``(start, axes, count)`` for a mixed-radix number ``lin``; ``None`` for any other.
 
     Over the loops of ``axes``, it takes each value of ``start .. start + count`` once.
 
     >>> i, j = Axis("i", 3), Axis("j", 8)
-    >>> start, _, count = radix(Lin.of(i) * 8 + Lin.of(j) + 2, {i: Lin.of(3), j: Lin.of(8)})
+    >>> extents = {i: Lin.of(3), j: Lin.of(8)}
+    >>> start, _, count = radix(Lin.of(i) * 8 + Lin.of(j) + 2, extents, Ranges())
     >>> start, count
     (2, 24)
     """
@@ -42,7 +44,21 @@ def radix(lin: Lin, extents: dict[Axis, Lin]) -> tuple[Lin, set[Axis], Lin] | No
         weights[axes[0]] = weights.get(axes[0], ZERO) + Lin({rest: coef})
     left = dict(weights)
     count = continued(left, extents, ONE)
-    return None if left else (start, set(weights), count)
+    if left or not has_product((extents[axis] for axis in weights), ranges):
+        return None
+    return start, set(weights), count
+
+
+def has_product(extents: Iterable[Lin], ranges: Ranges) -> bool:
+    """Return whether loops of ``extents`` have as many iterations as the product says.
+
+    Two negative extents have a positive product, but no iterations.
+
+    >>> n = Lin.of(Var("n"))
+    >>> has_product([n, n - 1], Ranges()), has_product([n - 1, n - 1], Ranges())
+    (True, False)
+    """
+    return sum(not ranges.nonneg(extent) for extent in extents) <= 1
 
 
 def continued(weights: dict[Axis, Lin], extents: Mapping[Axis, Lin], unit: Lin) -> Lin:
@@ -69,6 +85,12 @@ def varies(lin: Lin, axes: Container[object] | None = None) -> bool:
     if axes is None:
         return any(not isinstance(leaf, Var) for leaf in lin.leaves())
     return lin.depends_on(axes)
+
+
+def is_common(product: Product, free: Container[object]) -> bool:
+    """Return whether ``product`` is one number in all iterations of the loops ``free``."""
+    leaves = Lin({product: 1}).leaves()
+    return all(isinstance(n, (Axis, Var)) and n not in free for n in leaves)
 
 
 def coefficient(lin: Lin, axis: Axis) -> tuple[Lin | None, Lin]:
@@ -102,67 +124,6 @@ def step(lin: Lin, axis: Axis) -> int | None:
         elif involves(product, one):
             return None
     return total
-
-
-@dataclass
-class Digits:
-    """The ``indices`` of a store over loops of ``extents``.
-
-    Each of ``facts`` is known to be 0 or less.
-    """
-
-    indices: list[Lin]
-    extents: dict[Axis, Lin]
-    facts: list[Lin]
-    ranges: Ranges
-
-    def contract(self) -> None:
-        """Replace digits that one fact bounds together by a single digit.
-
-        For ``i = 4*outer + inner`` with ``i < n``, the two digits become one of extent ``n``.
-        """
-        while any(map(self._contracted, sorted(self.facts, key=_width))):
-            pass
-
-    def _contracted(self, fact: Lin) -> bool:
-        rest = Lin({p: c for p, c in fact.terms.items() if not varies(Lin({p: c}), self.extents)})
-        number, limit = fact - rest, Lin.of(1) - rest
-        found = radix(number, self.extents)
-        if found is None or found[0] != ZERO or not found[1] or not self.ranges.nonneg(limit):
-            return False
-        if not self.ranges.le(limit, found[2]):
-            return False
-        unit = next((a for a in found[1] if coefficient(number, a)[0] == ONE), None)
-        if unit is None:
-            return False
-        digit = Axis("digit", 0)
-        others = [f for f in self.facts if f is not fact]
-        swapped = [_swapped(lin, number, unit, digit, found[1]) for lin in (*self.indices, *others)]
-        known = [lin for lin in swapped if lin is not None]
-        if len(known) < len(swapped):
-            return False
-        self.indices, self.facts = known[: len(self.indices)], known[len(self.indices) :]
-        self.extents = {a: e for a, e in self.extents.items() if a not in found[1]}
-        self.extents[digit] = limit
-        return True
-
-
-def _width(fact: Lin) -> int:
-    return len(set(fact.leaves()))
-
-
-def _swapped(lin: Lin, number: Lin, unit: Axis, digit: Axis, axes: set[Axis]) -> Lin | None:
-    """Return ``lin`` with ``digit`` in place of ``number``.
-
-    Return ``None`` if ``lin`` still depends on ``axes`` after that.
-    """
-    factor, _ = coefficient(lin, unit)
-    if factor is None:
-        return None
-    rest = lin - number * factor
-    if varies(rest, axes):
-        return None
-    return rest + Lin.of(digit) * factor
 
 
 def equal_digits(

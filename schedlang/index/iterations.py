@@ -10,8 +10,9 @@ from typing import Optional
 
 from schedlang.expr.nodes import Axis, Var
 from schedlang.index.accesses import Access, enumerated, related, tests_of
-from schedlang.index.digits import coefficient, varies
-from schedlang.index.linear import ZERO, Lin, Mod
+from schedlang.index.digits import coefficient, equal_digits, is_common, varies
+from schedlang.index.fused import rebuilt, separated
+from schedlang.index.linear import ZERO, Div, Lin, Mod
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import floordiv, single_atom
 
@@ -26,13 +27,13 @@ def only_remainder(lin: Lin) -> Mod | None:
 
 
 def implied_pairs(
-    pairs: Sequence[tuple[Lin, Lin]], ranges: Ranges, others: Ranges
+    pairs: Sequence[tuple[Lin, Lin]], ranges: Ranges, others: Ranges, free: Container[object] = ()
 ) -> list[tuple[Lin, Lin]]:
     """Return further pairs of indices that are equal if all ``pairs`` are.
 
-    ``x // n`` and ``x % n`` yield ``x``: a packed layout ``(i // 4, j, i % 4)`` is about ``i``.
+    ``x // n`` and ``x % n`` yield ``x``: a packed layout ``(i // 4, j, i % 4)`` is about ``i``. The
+    axes ``free``, on which ``n`` must not depend, may have different values on both sides.
 
-    >>> from schedlang.index.linear import Div
     >>> i, four = Lin.of(Axis("i", 16)), Lin.of(4)
     >>> outer, inner = Lin.of(Div(i, four)), Lin.of(Mod(i, four))
     >>> implied_pairs([(outer, outer), (inner, inner)], Ranges(), Ranges())
@@ -41,16 +42,39 @@ def implied_pairs(
     known, made = list(pairs), list(pairs)
     while made:
         found = []
+        quotients = [(_canonical(x, ranges), _canonical(y, others)) for x, y in known]
         for x, y in known:
             one, two = only_remainder(x), only_remainder(y)
             if one is None or two is None or one.den != two.den or (one.num, two.num) in known:
                 continue
-            above = floordiv(one.num, one.den, ranges), floordiv(two.num, two.den, others)
-            if above in known:
+            if not all(is_common(product, free) for product in one.den.terms):
+                continue
+            if (_quotient(one, ranges), _quotient(two, others)) in quotients:
                 found.append((one.num, two.num))
         known += found
         made = found
     return known[len(pairs) :]
+
+
+def _canonical(lin: Lin, ranges: Ranges) -> Lin:
+    atom = single_atom(lin)
+    return _quotient(atom, ranges) if isinstance(atom, Div) else lin
+
+
+def _quotient(atom: Div | Mod, ranges: Ranges) -> Lin:
+    """Return the quotient of ``atom`` in a form that is the same for ``x//2//n`` and ``x//(2*n)``.
+
+    A number divides before sizes do, since such quotients are simplified.
+    """
+    num, den = atom.num, atom.den
+    while isinstance(inner := single_atom(num), Div) and ranges.nonneg(den):
+        num, den = inner.num, inner.den * den
+    if len(den.terms) == 1 and den.const is None:
+        ((product, factor),) = den.terms.items()
+        rest = Lin({product: 1})
+        if factor > 1 and ranges.nonneg(rest):
+            return floordiv(floordiv(num, Lin.of(factor), ranges), rest, ranges)
+    return floordiv(num, den, ranges)
 
 
 class SecondIteration:
@@ -74,7 +98,10 @@ class SecondIteration:
     @cached_property
     def ranges(self) -> Ranges:
         known = dict(self.a.ranges.known)
-        known |= {self.twins.get(x, x): span for x, span in self.b.ranges.known.items()}
+        known |= {
+            self.twins.get(x, x): (lo.substitute(self.swap), hi.substitute(self.swap))
+            for x, (lo, hi) in self.b.ranges.known.items()
+        }
         return Ranges(known)
 
     @cached_property
@@ -82,8 +109,9 @@ class SecondIteration:
         """The ranges, narrowed by the conditions around both accesses."""
         facts = [*self.a.facts, *(fact.substitute(self.swap) for fact in self.b.facts)]
         # the statement runs, so each loop around it has at least one iteration
-        extents = dict.fromkeys(extent for _, extent in (*self.a.loops, *self.b.loops))
-        facts += [Lin.of(1) - extent for extent in extents if extent.const is None]
+        extents = [extent for _, extent in self.a.loops]
+        extents += [extent.substitute(self.swap) for _, extent in self.b.loops]
+        facts += [Lin.of(1) - e for e in dict.fromkeys(extents) if e.const is None]
         return self.ranges.assuming(tuple(facts)) if facts else self.ranges
 
     def steps(self, x: Lin, y: Lin) -> Steps:
@@ -198,7 +226,7 @@ def always_differ(
     if any(second.differ_in_rolling_row(x, y) for x, y in pairs):
         return True
     if len(pairs) > 1:
-        implied = implied_pairs(pairs, a.ranges, b.ranges)
+        implied = implied_pairs(pairs, a.ranges, b.ranges, second.free)
         joined = [*itertools.islice(places or (), 1), *implied]
         further = [second.steps(x, y) for x, y in joined]
         if any(map(second.quickly_differ, further)) or any(map(second.differ, further)):
@@ -207,9 +235,44 @@ def always_differ(
             return True
     if any(map(second.differ, steps)):
         return True
-    if not (a.conds or b.conds) and all(map(second.meet, steps)):
+    if any(second.differ(second.steps(x, y)) for x, y in _equal_if_met(second)):
+        return True
+    if not (a.conds or b.conds) and (all(map(second.meet, steps)) or _has_unused_digit(second)):
         return False
     return _by_enumeration(second, pairs) if counting else None
+
+
+def _has_unused_digit(second: SecondIteration) -> bool:
+    """Return whether both accesses have the same indices, which leave out a digit of the loop.
+
+    ``i // 4`` leaves out a digit of four values, so that four iterations access each element.
+    """
+    a, b = second.a, second.b
+    found = separated(second.axis, second.extent, a.indices, a.ranges)
+    if found is None or a.indices != b.indices:
+        return False
+    # a loop inside may be empty in one of the iterations
+    if any(extent.depends_on({second.axis}) for _, extent in (*a.loops, *b.loops)):
+        return False
+    lins = [rebuilt(lin, found.swap, a.ranges) for lin in a.indices]
+    return any(
+        (size.const or 0) > 1 and not any(lin.depends_on({axis, second.axis}) for lin in lins)
+        for axis, (_, size) in zip(found.axes, found.places)
+    )
+
+
+def _equal_if_met(second: SecondIteration) -> list[tuple[Lin, Lin]]:
+    """Return pairs of numbers that are equal if both accesses are to one element.
+
+    They are the digits of the indices, and the numbers of which all digits are equal: a loop of
+    fused axes is the same if its quotient in one index and its remainder in another one are.
+    """
+    a, b = second.a, second.b
+    ranges = a.ranges.assuming(a.facts), b.ranges.assuming(b.facts)
+    digits = equal_digits(
+        a.indices, b.indices, ranges, lambda atom: is_common((atom,), second.free)
+    )
+    return [*digits, *implied_pairs(digits, a.ranges, b.ranges, second.free)]
 
 
 def _by_enumeration(second: SecondIteration, pairs: Sequence[tuple[Lin, Lin]]) -> bool | None:

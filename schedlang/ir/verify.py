@@ -7,7 +7,7 @@ once. Loops whose iterations run concurrently must be free of races.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from schedlang.compute.read import Read
@@ -43,7 +43,6 @@ from schedlang.ir.predicate_threads import BOUND, kernel_tags
 from schedlang.ir.printer import expr_text
 from schedlang.ir.races import check_races
 from schedlang.ir.sites import Site
-from schedlang.ir.unfuse import unfused
 
 TOGETHER = ("parallel", "vectorize", "vthread", "thread")
 
@@ -103,26 +102,8 @@ def verify(nest: Nest) -> list[Unproven]:
 def report(nest: Nest) -> Report:
     """Check ``nest`` as :func:`verify` does; return everything that is not proven."""
     found = _report(nest, counting=False)
-    if not found.open:
-        return found
-    apart = unfused(nest)
-    # proofs about the digits of loops take less time than counting their iterations
-    if apart is not nest and _is_proven(apart, counting=False):
-        return replace(found, open=())
-    found = _report(nest, counting=True)
-    if found.open and apart is not nest and _is_proven(apart, counting=True):
-        return replace(found, open=())
-    return found
-
-
-def _is_proven(apart: Nest, counting: bool) -> bool:
-    """Return whether nothing is open in a nest of which another form is verified, too."""
-    try:
-        return not _report(apart, counting).open
-    except VerifyError:
-        if counting:
-            raise
-        return False
+    # proofs take less time than counting iterations
+    return _report(nest, counting=True) if found.open else found
 
 
 def _report(nest: Nest, counting: bool) -> Report:

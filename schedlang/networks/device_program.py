@@ -83,7 +83,8 @@ def device_module_data(
     views = _Views(roles, nest, emitted, public, places, memory)
     source = NetworkSource(
         public, tuple(e.source for e in emitted.values()), views.parameters, tuple(views.found),
-        tuple(views.calls), isinstance(memory, SizedMemory),
+        tuple(views.calls),
+        tuple(roles.between(memory)) if isinstance(memory, SizedMemory) else None,
     )  # fmt: skip
     functions = [f for e in emitted.values() for f in e.functions]
     about = about_lines(roles, sum(len(s.kernels) for s in source.kernels), storage, memory)
