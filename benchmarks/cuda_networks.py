@@ -197,7 +197,7 @@ def ours(table: Table, work: Work, x: Any, facts: dict[str, Any]) -> Call:
 
 
 def ours_graph(table: Table, work: Work, x: Any, facts: dict[str, Any]) -> Call:
-    return table.of_schedlang(work, facts).module.cuda_graph(x).replay  # type: ignore[no-any-return]
+    return table.of_schedlang(work, facts).module.cuda_graph(x).replay
 
 
 PREPARE: dict[str, Callable[[Table, Work, Any, dict[str, Any]], Call]] = {
