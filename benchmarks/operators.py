@@ -1,6 +1,7 @@
 """Compare the seven families of operators that networks are made of with PyTorch's.
 
-    python -m benchmarks.operators [--only PATTERN] [--json FILE] [--trials N] [--kept FILE]
+    python -m benchmarks.operators [--only PATTERN] [--json FILE] [--plot FILE] [--trials N]
+                                   [--kept FILE]
 
 The families are element-wise, matrix, convolution, reduction, activation, pooling and recurrent
 operators, the last over whole sequences. Everything is float32, warm, on two threads.
@@ -103,6 +104,43 @@ def summary(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+def plot(rows: Sequence[Row], path: Path) -> None:
+    """Draw a bar for each operator: the speed of our fastest kernel, where eager PyTorch is 1."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    scored = fastest(rows)
+    families = list(dict.fromkeys(map(family, scored)))
+    names = [name for group in families for name in scored if family(name) == group][::-1]
+    figure, axes = plt.subplots(figsize=(8, 1.4 + 0.22 * len(names)), layout="constrained")
+    for at, group in enumerate(families):
+        heights = [n for n, name in enumerate(names) if family(name) == group]
+        axes.barh(heights, [scored[names[n]] for n in heights], label=group, color=f"C{at}")
+    axes.set_yticks(range(len(names)), names, fontsize="small")
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_xscale("log")
+    axes.set_xlabel("speed of schedlang, eager PyTorch = 1")
+    axes.margins(y=0.01)
+    axes.legend(fontsize="small", ncols=4, loc="lower center", bbox_to_anchor=(0.4, 1.0))
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def fastest(rows: Sequence[Row]) -> dict[str, float]:
+    """Return, for each operator, the time of eager PyTorch over that of our fastest kernel."""
+    found: dict[str, float] = {}
+    for work, members in groupby(rows, lambda r: r.case.work):
+        group = list(members)
+        values = [of_torch(r, group) for r in group
+                  if r.correct and r.case.implementation not in PEERS]  # fmt: skip
+        known = [value for value in values if value is not None]
+        if known:
+            found[work] = max(known)
+    return found
+
+
 def _mean(values: Sequence[float]) -> float:
     return exp(sum(map(log, values)) / len(values))
 
@@ -134,7 +172,7 @@ def run_all(given: Sequence[str] | None = None) -> int:
             return main(
                 "the seven families of operators, float32, two threads",
                 cases(run, Searches(run, options), options), COLUMNS, run.ceilings, rest, summary,
-                rounds=ROUNDS,
+                plot, rounds=ROUNDS,
             )  # fmt: skip
         finally:
             run.close()

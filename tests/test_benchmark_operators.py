@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -113,4 +114,15 @@ def test_the_summary_has_a_mean_for_each_family_and_the_slow_rows() -> None:
     ]
     texts = [[c.text(r, rows[:4]) for c in operators.COLUMNS] for r in rows[:4]]
     assert texts == [["1.00", "0.80"], ["1.25", "1.00"], ["0.50", "0.40"], ["2.00", "1.60"]]
+    assert operators.fastest(rows) == {add: 2.0, gemv: 0.5}
     assert "no row" in operators.summary(rows[:2])
+
+
+def test_the_picture_has_a_bar_for_each_operator(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+
+    def row(implementation: str, seconds: float) -> Row:
+        return Row(Case("add 4096x4096", implementation, lambda: lambda: None), seconds, 0.0, True)
+
+    operators.plot([row("torch eager", 1.0), row("autoschedule", 0.5)], tmp_path / "bars.png")
+    assert (tmp_path / "bars.png").read_bytes().startswith(b"\x89PNG")
