@@ -13,7 +13,8 @@ operators, the last over whole sequences. Everything is float32, warm, on two th
 
 ``of torch`` is the time of PyTorch's eager operator over the row's own, and ``of best`` that of the
 faster of PyTorch's two. The last lines have a geometric mean for each family, of the fastest of our
-kernels, and the rows where ``autoschedule`` alone is below 0.8 of eager PyTorch.
+kernels, and the rows where ``autoschedule`` alone is below 0.8 of eager PyTorch. ``--plot`` draws
+the fastest of our kernels beside eager PyTorch.
 """
 
 from __future__ import annotations
@@ -82,18 +83,12 @@ def of_best(row: Row, group: Sequence[Row]) -> float | None:
 
 def summary(rows: Sequence[Row]) -> str:
     """Return the mean speed of each family beside eager PyTorch, and the slow schedules."""
+    ours = speeds_of_ours(rows)
     speeds: dict[str, list[float]] = {}
-    slow = []
-    for work, members in groupby(rows, lambda r: r.case.work):
-        group = list(members)
-        ours = [
-            (row.case.implementation, value) for row in group
-            if row.correct and row.case.implementation not in PEERS
-            and (value := of_torch(row, group)) is not None
-        ]  # fmt: skip
-        if ours:
-            speeds.setdefault(family(work), []).append(max(value for _, value in ours))
-        slow += [f"{work} ({v:.2f})" for name, v in ours if name == AUTO and v < LEAST]
+    for work, found in ours.items():
+        speeds.setdefault(family(work), []).append(max(found.values()))
+    slow = [f"{work} ({found[AUTO]:.2f})" for work, found in ours.items()
+            if found.get(AUTO, LEAST) < LEAST]  # fmt: skip
     if not speeds:
         return "schedlang has no row here beside eager PyTorch"
     lines = [f"{name}: {_mean(found):.2f} of eager PyTorch ({len(found)} rows)"
@@ -111,7 +106,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    scored = fastest(rows)
+    scored = {work: max(found.values()) for work, found in speeds_of_ours(rows).items()}
     families = list(dict.fromkeys(map(family, scored)))
     names = [name for group in families for name in scored if family(name) == group][::-1]
     figure, axes = plt.subplots(figsize=(8, 1.4 + 0.22 * len(names)), layout="constrained")
@@ -128,16 +123,15 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     plt.close(figure)
 
 
-def fastest(rows: Sequence[Row]) -> dict[str, float]:
-    """Return, for each operator, the time of eager PyTorch over that of our fastest kernel."""
-    found: dict[str, float] = {}
+def speeds_of_ours(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
+    """Return, for each operator, the time of eager PyTorch over that of each kernel of ours."""
+    found: dict[str, dict[str, float]] = {}
     for work, members in groupby(rows, lambda r: r.case.work):
         group = list(members)
-        values = [of_torch(r, group) for r in group
-                  if r.correct and r.case.implementation not in PEERS]  # fmt: skip
-        known = [value for value in values if value is not None]
-        if known:
-            found[work] = max(known)
+        for row in group:
+            value = of_torch(row, group)
+            if row.correct and row.case.implementation not in PEERS and value is not None:
+                found.setdefault(work, {})[row.case.implementation] = value
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -85,6 +86,7 @@ class Graphs:
 def graphs(driver: Driver, core: Core, monkeypatch: pytest.MonkeyPatch) -> Graphs:
     found = Graphs(core)
     monkeypatch.setattr(cuda_graph, "_driver", lambda: (found.binding(), found))
+    monkeypatch.setattr(Driver, "defer_cleanup", nullcontext, raising=False)
     return found
 
 
@@ -104,14 +106,25 @@ def test_a_replay_computes_with_what_the_inputs_hold(graphs: Graphs, driver: Dri
     assert not graphs.alive
 
 
-def test_outputs_and_streams(graphs: Graphs) -> None:
+def test_outputs_and_streams(graphs: Graphs, driver: Driver) -> None:
     module, arrays = block()
     x, out = OnGpu(random(4, 6, 8), 7), OnGpu(np.zeros((4, 6, 8), "float32"))
     graph = module.cuda_graph(x, out)
-    assert graph.outputs is out
+    # no replay may start before the first run has ended
+    assert graph.outputs is out and driver.waited[-1] == 7
+    waited = len(driver.waited)
     graph.replay()
     graph.replay(stream=5)
-    assert graphs.launched == [7, 5]
+    # by default on the stream that the arrays have now
+    x.stream = 3
+    graph.replay()
+    assert graphs.launched == [7, 5, 3] and len(driver.waited) == waited
+    # of two streams, one is waited for before, and the other after
+    out.stream = 4
+    graph.replay()
+    assert graphs.launched[-1] in (3, 4) and sorted(driver.waited[waited:]) == [3, 4]
+    with pytest.raises(CallTypeError, match=r"number of a stream, not SimpleNamespace"):
+        graph.replay(stream=SimpleNamespace(cuda_stream=3))  # type: ignore[arg-type]
     np.testing.assert_allclose(out.data, of_residual(x.data, arrays), rtol=1e-4, atol=1e-6)
 
 
@@ -165,9 +178,18 @@ def test_arrays_of_the_host_are_refused(graphs: Graphs) -> None:
         module.cuda_graph(x)
     with pytest.raises(CallError, match=r"torch.from_numpy\(x\).cuda\(\)"):
         module.cuda_graph(OnGpu(x), out)
-    with pytest.raises((CallError, CallTypeError)):
+    with pytest.raises(CallError, match=r"x has shape \(2, 6, 8\)"):
         module.cuda_graph(OnGpu(x[:2].copy()))
     assert not graphs.alive
+
+
+def test_facts_about_elements_are_refused(graphs: Graphs) -> None:
+    """A call checks them; a replay would read out of bounds."""
+    x, at = sl.placeholder((8,), name="x"), sl.placeholder((5,), dtype="int32", name="at")
+    sl.assume(at, within=(0, 8))
+    net = sl.network(sl.compute((5,), lambda i: x[at[i]] + 1, name="y"), target="cuda")
+    with pytest.raises(CallError, match="sl.assume"):
+        net.module.cuda_graph(OnGpu(random(8)), OnGpu(np.zeros(5, "int32")))
 
 
 def test_a_launch_that_fails_ends_the_recording(graphs: Graphs, core: Core) -> None:

@@ -45,3 +45,14 @@ def test_a_resnet_has_its_schedules_from_them(
     others = [kernel.name for kernel in net.kernels if kernel.origin != "database"]
     assert set(others) <= {"pool.global_pool_sum", "fc.dense"} and len(net.kernels) > 25
     assert any(part.name.endswith("_products") for part in net.partition)
+
+
+@pytest.mark.slow
+def test_resnet_50_has_its_schedules_for_a_gpu_from_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
+    outputs, _, params = resnet((3, 4, 6, 3), bottleneck, 224, 64, 1000)
+    net = sl.network(outputs, params, target=sl.Target("cuda", arch="sm_90"))
+    others = [kernel.name for kernel in net.kernels if kernel.origin != "database"]
+    assert set(others) <= {"pool.global_pool_sum", "fc.dense"} and len(net.kernels) > 25

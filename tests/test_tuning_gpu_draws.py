@@ -271,16 +271,20 @@ def test_lanes_need_rows_of_a_known_length() -> None:
 def test_shared_tiles_of_unknown_rows_are_fetched_by_elements() -> None:
     Z, sizes = symbolic()
     made, rng = space(Z, sizes), Random(0)
-    found = [made.draw(rng, {"D.fuse": True, "D.shares": 1, "D.shared.A": True}) for _ in range(6)]
-    assert {c.decisions["A.shared.lanes"] for c in found} == {1}
+    for shares, name in ((1, "D.shared.A"), (4, "D.rf.shared.A")):
+        known = {"D.fuse": True, "D.shares": shares, name: True}
+        found = [made.draw(rng, known) for _ in range(6)]
+        assert {c.decisions["A.shared.lanes"] for c in found} == {1}
 
 
+@pytest.mark.parametrize("shares", [1, 4])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_tiles_fit_the_registers_of_a_thread(dtype: str) -> None:
+def test_tiles_fit_the_registers_of_a_thread(dtype: str, shares: int) -> None:
     most = {"float64": 64}.get(dtype, 128)
     sums = []
-    for candidate in drawn(product(512, 512, 64, dtype), 8, 20, how="tile", shares=1):
-        (launch,) = device_program(candidate.nest, GPU).launches
+    for candidate in drawn(product(512, 512, 64, dtype), 8, 20, how="tile", shares=shares):
+        launch, *adding = device_program(candidate.nest, GPU).launches
+        assert len(adding) == (shares > 1)
         assert registers(launch) <= min(255, 65536 // launch.threads)
         decisions = candidate.decisions
         each = [n for knob, n in decisions.items() if knob.endswith((".each", ".vthreads"))]

@@ -59,6 +59,29 @@ def test_a_convolution_of_few_pixels() -> None:
     np.testing.assert_array_equal(found, sl.reference(Z)(**given))
 
 
+def test_the_largest_of_parts() -> None:
+    A, B = sl.placeholder((24, 64), name="A"), sl.placeholder((32, 64), name="B")
+    k = sl.reduce_axis(64, name="k")
+    D = sl.compute((24, 32), lambda i, j: sl.max(A[i, k] - B[j, k], axis=k), name="D")
+    a, b = arrays((A, B))
+    for candidate in drawn(D, 2, 20, shares=2, **ANY):
+        wanted = (a[:, None] - b[None]).max(axis=2)
+        np.testing.assert_array_equal(run(candidate, D, (A, B)), wanted)
+
+
+def test_symbolic_sizes() -> None:
+    n, depth = sl.var("n"), sl.var("depth")
+    A, B = sl.placeholder((n, depth), name="A"), sl.placeholder((depth, 48), name="B")
+    k = sl.reduce_axis(depth, name="k")
+    D = sl.compute((n, 48), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="D")
+    candidate = space(D, {n: 48, depth: 64}).draw(None, {"D.how": "tile", "D.shares": 2})
+    f = sl.build(candidate.schedule, [A, B, D], target="cuda-emulator")
+    rng = np.random.default_rng(5)
+    for rows, inner in ((48, 64), (5, 7), (50, 1)):
+        a, b = (rng.integers(-4, 5, s).astype("float32") for s in ((rows, inner), (inner, 48)))
+        np.testing.assert_array_equal(f(a, b), a @ b)
+
+
 def test_many_results_and_short_sums_are_whole() -> None:
     assert "D.shares" not in drawn(product(1024, 1024, 64), 1, 20, **ANY)[0].decisions
     assert "D.shares" not in drawn(product(64, 64, 24), 1, 20, **ANY)[0].decisions

@@ -1,12 +1,15 @@
-"""A CUDA graph of one call of a network: the host starts all kernels by one launch."""
+"""A CUDA graph of one call of a network: the host launches all kernels at once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Lock
 from typing import Any
 
+from schedlang.errors import CallTypeError
 from schedlang.runtime import nvidia
-from schedlang.runtime.cuda_graph import Recorded
+from schedlang.runtime.cuda_graph import ExecutableGraph
+from schedlang.runtime.device_call import one_stream
 
 
 class CudaGraph:
@@ -14,25 +17,38 @@ class CudaGraph:
 
     ``outputs`` are the arrays that each replay writes: one, or a tuple. A replay reads what the
     inputs hold then. The graph has an arena of its own. Replays of one graph run one after the
-    other, on any streams.
+    other, on any streams, and threads may make them.
     """
 
     def __init__(
-        self, recorded: Recorded, outputs: Any, device: int, stream: int, alive: Sequence[Any]
-    ) -> None:
+        self, graph: ExecutableGraph, arrays: Sequence[Any], outputs: Any, device: int,
+        alive: Sequence[Any],
+    ) -> None:  # fmt: skip
         self.outputs = outputs
-        self._recorded, self._device, self._stream = recorded, device, stream
-        # the graph has their addresses
+        self._graph, self._arrays, self._device = graph, arrays, device
+        # the graph has the addresses of these
         self._alive = alive
+        self._turn = Lock()
 
     def replay(self, stream: int | None = None) -> Any:
         """Launch the kernels, and return ``outputs`` before they have run.
 
         ``stream`` is the number of a stream of CUDA, such as ``torch.cuda.Stream().cuda_stream``;
-        by default that of the arrays when the graph was made.
+        by default that of the arrays, as in a call. Raises
+        :class:`~schedlang.errors.CallTypeError` for what is no number.
         """
+        if stream is not None and not isinstance(stream, int):
+            raise CallTypeError(
+                f"replay(stream=...) takes the number of a stream, not {type(stream).__name__}: "
+                "give stream.cuda_stream of PyTorch, or stream.ptr of CuPy"
+            )
         with nvidia.on_gpu(self._device):
-            self._recorded.start(self._stream if stream is None else stream)
+            number, several = (stream, False) if stream is not None else one_stream(self._arrays)
+            # CUDA wants one thread at a time to launch a graph
+            with self._turn:
+                self._graph.launch(number)
+            if several:
+                nvidia.stream_of(number).synchronize()
         return self.outputs
 
 

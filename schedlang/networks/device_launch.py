@@ -22,7 +22,7 @@ from schedlang.codegen.network_storage import Storage
 from schedlang.codegen.numba_cuda import KernelForm
 from schedlang.networks.call import MOST_PLANS, Layouts
 from schedlang.runtime import nvidia
-from schedlang.runtime.cuda_graph import Recorded
+from schedlang.runtime.cuda_graph import ExecutableGraph
 from schedlang.runtime.launch import Loaded, Memory, Scratch, Streams
 from schedlang.runtime.nvidia import Compiled
 
@@ -43,7 +43,7 @@ class CallMemory:
     views: dict[Any, Any] = field(default_factory=dict)
 
 
-class Layout(NamedTuple):
+class ArenaLayout(NamedTuple):
     """The bytes of an arena, and the places in it where they depend on the sizes of a call.
 
     ``key`` is the same for calls of the same sizes.
@@ -114,7 +114,7 @@ class NetworkLauncher:
             # what is launched later on this stream runs later
             free.append(memory)
 
-    def recorded(self, args: Sequence[Any], number: int) -> tuple[Recorded, list[Any]]:
+    def recorded(self, args: Sequence[Any], number: int) -> tuple[ExecutableGraph, list[Any]]:
         """Start a call on a stream, and return its launches as a CUDA graph.
 
         Also return what must live as long: the memory between its kernels, which it alone uses.
@@ -132,13 +132,13 @@ class NetworkLauncher:
 
         # kernels are loaded, and arrays allocated, by a first launch
         start(self._streams[number])
-        recorded = Recorded(lambda stream: start(Streams()[stream]))
-        return recorded, [memory, scratch.arrays()]
+        graph = ExecutableGraph(lambda stream: start(Streams()[stream]))
+        return graph, [memory, scratch.arrays()]
 
-    def _layout(self, args: Sequence[Any]) -> Layout:
+    def _layout(self, args: Sequence[Any]) -> ArenaLayout:
         if self._layouts is None:
-            return Layout(self._storage.arena)
-        return Layout(*self._layouts(args), self._layouts.key(args))
+            return ArenaLayout(self._storage.arena)
+        return ArenaLayout(*self._layouts(args), self._layouts.key(args))
 
     def _idle(self, number: int) -> list[CallMemory]:
         """Return the memories of a stream that no call being launched uses."""
@@ -162,7 +162,7 @@ class NetworkLauncher:
         address, _, _ = Memory.of(owner.__cuda_array_interface__)
         return CallMemory(size, address, owner)
 
-    def _views(self, memory: CallMemory, layout: Layout) -> Any:
+    def _views(self, memory: CallMemory, layout: ArenaLayout) -> Any:
         """Return the arrays in ``memory`` and of the parameters, made once for each layout."""
         found = memory.views.get(layout.key)
         if found is None:

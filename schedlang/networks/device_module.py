@@ -198,20 +198,28 @@ class DeviceModule(NetworkModule):
         return [*map(passed, given.given), *sizes]
 
     def cuda_graph(self, /, *args: Any, **named: Any) -> CudaGraph:
-        """Make a CUDA graph of a call: ``replay()`` starts all its kernels by one launch.
+        """Make a CUDA graph of a call: ``replay()`` launches all its kernels at once.
 
         The arguments are those of a call, outputs too where they are given; all arrays must be in
-        the memory of one GPU. The graph has their addresses: to compute with other inputs, write
+        the memory of one GPU. The graph keeps their addresses: to compute with other inputs, write
         them into these arrays. It keeps the value of a scalar. The call is run once, so that
         ``outputs`` holds its results.
 
-        Raises what a call raises, and :class:`~schedlang.errors.CallError` for arrays of the host.
+        Raises what a call raises, and :class:`~schedlang.errors.CallError` for arrays of the host
+        and for a network with facts about elements (``sl.assume``), which each call checks.
         """
         what = f"cuda_graph of network {self.name}"
         check_gpu(what)
+        if self._binder.has_facts:
+            raise CallError(
+                explain(
+                    what, "a call checks what sl.assume says of elements, and a replay cannot",
+                    "Call the network instead.",
+                )
+            )  # fmt: skip
         values = (*args, *named.values())
         with nvidia.on_gpu(device_of(values)):
-            number, several = one_stream(values)
+            number, _ = one_stream(values)
             checked = self._checked_on(args, named, number)
             for array, p in zip(checked.arrays, self.signature.parameters):
                 if not p.is_scalar and not isinstance(array, Described):
@@ -225,14 +233,15 @@ class DeviceModule(NetworkModule):
                     )  # fmt: skip
             launcher = self._launcher()
             given = self._passed(self._copied(checked, number), checked)
-            recorded, memory = launcher.recorded(given, number)
-            if several:
+            try:
+                graph, memory = launcher.recorded(given, number)
+            finally:
+                # a replay on another stream would not wait for this first run
                 nvidia.stream_of(number).synchronize()
             results = checked.results
             return CudaGraph(
-                recorded, results[0] if len(results) == 1 else tuple(results),
-                nvidia.driver().get_current_device().id, number,
-                [checked, values, launcher, memory],
+                graph, [*values, *results], results[0] if len(results) == 1 else tuple(results),
+                nvidia.driver().get_current_device().id, [checked, launcher, memory],
             )  # fmt: skip
 
     def bound(self, *args: Any) -> Any:

@@ -269,7 +269,7 @@ class NetworkModule:
             explain(
                 f"cuda_graph of network {self.name}",
                 f"it is built for target={self.target.kind!r}",
-                'Build it for target="cuda".',
+                'Build it for target="cuda", without SCHEDLANG_CUDA=emulator in the environment.',
             )
         )
 

@@ -1,28 +1,31 @@
-"""CUDA graphs: launches that a stream recorded, which the host starts all at once."""
+"""CUDA graphs: launches that a stream recorded, which the host launches all at once."""
 
 from __future__ import annotations
 
+import gc
 import weakref
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from schedlang.runtime import nvidia
 
 
-class Recorded:
+class ExecutableGraph:
     """The launches of ``record(stream)`` on a GPU, which is the current one at construction.
 
     ``record`` gets the number of a stream that records and runs nothing. It must neither allocate
-    nor wait, and its kernels must have been loaded before, by their first launch.
+    nor wait, and its kernels must have been loaded before, by their first launch. Meanwhile no
+    other thread may wait for the whole GPU.
     """
 
     def __init__(self, record: Callable[[int], None]) -> None:
         binding, calls = _driver()
-        # a stream that waits for the default one would take up what other threads launch there
+        # while a stream that waits for the default one records, no thread may launch on that
         stream = calls.cuStreamCreate(binding.CUstream_flags.CU_STREAM_NON_BLOCKING.value)
         try:
-            graph = _recorded(record, stream)
+            with _nothing_freed():
+                graph = _recorded(record, stream)
             try:
                 self._handle = calls.cuGraphInstantiate(graph, 0)
             finally:
@@ -34,9 +37,22 @@ class Recorded:
         # at exit the driver frees it
         weakref.finalize(self, _free, here, self._handle).atexit = False
 
-    def start(self, number: int) -> None:
+    def launch(self, number: int) -> None:
         """Launch the graph on a stream of its GPU, which must be the current one."""
         self._launch(self._handle, self._stream(number))
+
+
+@contextmanager
+def _nothing_freed() -> Iterator[None]:
+    """Free no memory of the GPU inside of a ``with`` block: that would end a recording."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        with nvidia.driver().defer_cleanup():
+            yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _recorded(record: Callable[[int], None], stream: Any) -> Any:
@@ -66,4 +82,4 @@ def _driver() -> tuple[Any, Any]:
     return binding, driver
 
 
-__all__ = ["Recorded"]
+__all__ = ["ExecutableGraph"]

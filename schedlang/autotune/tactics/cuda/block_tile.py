@@ -54,12 +54,7 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
         return whole(s, stage, knobs)
     made = whole(s, stage.after(s, split_sums(s, stage, count)), knobs)
     local = first(s.cache_write(stage.tensor, "local"))
-    head = stage.after(s)
-    add_shares(s, head, local)
-    place = Placement(OuterLoops(head.tensor, ()), dict(enumerate(head.op.axis)))
-    return made.joined(
-        Scheduled(frozenset({head.tensor, local}), placements={head.tensor: place})
-    )
+    return made.joined(add_shares(s, stage.after(s), local))
 
 
 def whole(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:

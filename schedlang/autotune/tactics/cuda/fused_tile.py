@@ -8,7 +8,7 @@ from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.cuda.block_tile import blocked, has_tile, whole
 from schedlang.autotune.tactics.cuda.tile_shares import add_shares, shares, split_sums
 from schedlang.autotune.tactics.facts import StageFacts
-from schedlang.autotune.tactics.scheduled import OuterLoops, Placement, Scheduled
+from schedlang.autotune.tactics.scheduled import Scheduled
 from schedlang.autotune.tactics.tactic import Fusion
 from schedlang.schedule.schedule import Schedule
 
@@ -30,13 +30,7 @@ def apply(
         return blocked(s, reduction, reader, positions, knobs)
     made = whole(s, reduction.after(s, split_sums(s, reduction, count)), knobs)
     s[reduction.tensor].set_scope("local")
-    head = reader.after(s)
-    add_shares(s, head, reduction.tensor)
-    place = Placement(OuterLoops(head.tensor, ()), dict(enumerate(head.op.axis)))
-    found = Scheduled(
-        frozenset({head.tensor, reduction.tensor}), placements={head.tensor: place}
-    )
-    return made.joined(found)
+    return made.joined(add_shares(s, reader.after(s), reduction.tensor))
 
 
 FUSION = Fusion(fits, apply)

@@ -9,17 +9,19 @@ from __future__ import annotations
 import math
 
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.tactics.cuda.occupancy import THREADS
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob
 from schedlang.autotune.tactics.loops import first, fused
+from schedlang.autotune.tactics.scheduled import OuterLoops, Placement, Scheduled
 from schedlang.compute.tensor import Tensor
 from schedlang.schedule.schedule import Schedule
 
 # numbers of blocks that share the sums of a tile, and the fewest terms along the split axis of each
 SHARES, LEAST = (1, 2, 4, 8, 16), 16
-# with more results than this, the blocks of whole sums fill a GPU
+# with more results than this, whole sums are taken to make enough blocks
 MANY = 1 << 18
+# threads of a block that adds the sums of parts
+ADDING = 128
 KNOB = Knob(
     "C.shares", SHARES,
     "the number of blocks that share the sums of a tile, each along a part of the longest "
@@ -44,17 +46,18 @@ def split_sums(s: Schedule, stage: StageFacts, count: int) -> Tensor:
     return first(s.rfactor(stage.tensor, part))
 
 
-def add_shares(s: Schedule, head: StageFacts, sums: Tensor) -> None:
+def add_shares(s: Schedule, head: StageFacts, sums: Tensor) -> Scheduled:
     """Compute an element of ``head`` per thread, and in it the sum that ``sums`` adds up."""
+    tensor = head.tensor
     size = math.prod(head.extents(head.data_axes))
-    threads = min(THREADS[1], size)
-    element = fused(s, head.tensor, head.data_axes)
-    block, thread = s[head.tensor].split(element, factor=threads)
-    s[head.tensor].bind(block, "blockIdx.x")
-    s[head.tensor].bind(thread, "threadIdx.x")
-    s[sums].compute_at(s[head.tensor], thread)
+    block, thread = s[tensor].split(fused(s, tensor, head.data_axes), factor=min(ADDING, size))
+    s[tensor].bind(block, "blockIdx.x")
+    s[tensor].bind(thread, "threadIdx.x")
+    s[sums].compute_at(s[tensor], thread)
     for axis in s[sums].op.reduce_axis:
         s[sums].unroll(axis)
+    place = Placement(OuterLoops(tensor, ()), dict(enumerate(head.op.axis)))
+    return Scheduled(frozenset({tensor, sums}), placements={tensor: place})
 
 
 __all__ = ["KNOB", "add_shares", "shares", "split_sums"]
