@@ -21,16 +21,13 @@ def on_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("SCHEDLANG_CUDA", "emulator")
     monkeypatch.setattr(cuda_networks, "Clock", HostClock)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    for module, name in (
-        (torch.backends.cuda.matmul, "allow_tf32"), (torch.backends.cudnn, "allow_tf32"),
-        (torch.backends.cudnn, "benchmark"),
-    ):  # fmt: skip
-        # so that it has its old value afterwards
-        monkeypatch.setattr(module, name, getattr(module, name))
     for kind in (torch.Tensor, torch.nn.Module):
         monkeypatch.setattr(kind, "cuda", lambda self: self)
+    blas, dnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = blas.allow_tf32, dnn.allow_tf32, dnn.benchmark
     yield
     torch.set_grad_enabled(True)
+    blas.allow_tf32, dnn.allow_tf32, dnn.benchmark = before
 
 
 def run(pattern: str, path: Path) -> list[dict[str, Any]]:

@@ -213,6 +213,15 @@ def test_a_launch_that_fails_ends_the_recording(graphs: Graphs, core: Core) -> N
     assert graphs.recording is None and not graphs.alive
 
 
+def test_a_machine_without_a_gpu_is_told_to_call(
+    graphs: Graphs, driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, _ = block()
+    monkeypatch.setattr(driver, "is_available", lambda: False)
+    with pytest.raises(CallError, match="(?s)none is available here.*Call the network instead"):
+        module.cuda_graph(OnGpu(random(4, 6, 8)))
+
+
 @pytest.mark.parametrize("target", ["python", "cuda-emulator"])
 def test_there_is_none_without_a_gpu(target: str) -> None:
     x = sl.placeholder((8,), name="x")

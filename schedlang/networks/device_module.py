@@ -209,7 +209,13 @@ class DeviceModule(NetworkModule):
         and for a network with facts about elements (``sl.assume``), which each call checks.
         """
         what = f"cuda_graph of network {self.name}"
-        check_gpu(what)
+        if not nvidia.driver().is_available():
+            raise CallError(
+                explain(
+                    what, "a graph is recorded by an NVIDIA GPU, and none is available here",
+                    'Call the network instead; for target="cuda-emulator" it runs on the CPU.',
+                )
+            )  # fmt: skip
         if self._binder.has_facts:
             raise CallError(
                 explain(
