@@ -51,15 +51,15 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     """Compute one tile per block, or a share of its sums."""
     count = shares(stage, knobs)
     if count == 1:
-        return whole(s, stage, knobs)
-    made = whole(s, stage.after(s, split_sums(s, stage, count)), knobs)
+        return blocked(s, stage, stage, range(len(stage.op.axis)), knobs)
+    made = of_shares(s, stage.after(s, split_sums(s, stage, count)), knobs)
     local = first(s.cache_write(stage.tensor, "local"))
     return made.joined(add_shares(s, stage.after(s), local))
 
 
-def whole(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
-    """Compute one tile of a stage at root per block."""
-    return blocked(s, stage, stage, range(len(stage.op.axis)), knobs)
+def of_shares(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
+    """Compute one tile per block of a stage at root, whose first axis goes over shares."""
+    return blocked(s, stage, stage, [-1, *range(1, len(stage.op.axis))], knobs)
 
 
 def blocked(
