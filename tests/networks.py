@@ -195,6 +195,14 @@ def mlp(
         return topi.nn.softmax(made), x, w.params
 
 
+def input_for(x: Any) -> np.ndarray:
+    """Return an array for the input of a network: words of its table, or normal numbers."""
+    rng = np.random.default_rng(1)
+    made = rng.integers(0, 11, x.shape) if x.dtype == "int64" else rng.standard_normal(x.shape)
+    given: np.ndarray = made.astype(x.dtype)
+    return given
+
+
 def run_parts(
     parts: Any, values: dict[sl.Tensor, np.ndarray], **scalars: Any
 ) -> dict[sl.Tensor, np.ndarray]:

@@ -34,9 +34,7 @@ def gpu() -> Target:
 ])  # fmt: skip
 def test_networks_of_every_kind(make: Any, gpu: Target) -> None:
     y, x, params = make()
-    rng = np.random.default_rng(1)
-    given = rng.integers(0, 11, x.shape) if x.dtype == "int64" else rng.standard_normal(x.shape)
-    given = given.astype(x.dtype)
+    given = networks.input_for(x)
     wanted = sl.reference(y)(**{x.name: given}, **{t.name: a for t, a in params.items()})
     found = sl.network(y, params, target=gpu)(given)
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)

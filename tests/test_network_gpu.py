@@ -313,9 +313,7 @@ def test_several_outputs_and_a_chain_with_a_scan() -> None:
 ])  # fmt: skip
 def test_networks_of_every_kind(target: str, make: Any) -> None:
     y, x, params = make()
-    rng = np.random.default_rng(1)
-    given = rng.integers(0, 11, x.shape) if x.dtype == "int64" else rng.standard_normal(x.shape)
-    given = given.astype(x.dtype)
+    given = networks.input_for(x)
     net = sl.network(y, params, target=target)
     run = net.module.simulate if isinstance(net.module, DeviceModule) else net
     wanted = sl.reference(y)(**{x.name: given}, **{t.name: a for t, a in params.items()})
