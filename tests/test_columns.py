@@ -192,6 +192,75 @@ def test_a_prefetch_asks_for_every_line_of_an_iteration():
     np.testing.assert_allclose(sl.build(s)(a), a.sum(1), rtol=1e-5)
 
 
+def panels(rows: int) -> tuple[sl.Tensor, sl.Tensor, sl.Schedule, list[sl.Axis]]:
+    """Return a product of panels `A[:, r]` and rows: A, C, the schedule, and the loops r, j, q."""
+    A = sl.placeholder((8, 5, 48), name="A")
+    B = sl.placeholder((5, rows, 48), name="B")
+    r, q = sl.reduce_axis(5, name="r"), sl.reduce_axis(48, name="q")
+    C = sl.compute((8, rows), lambda i, j: sl.sum(A[i, r, q] * B[r, j, q], axis=[r, q]), name="C")
+    s = sl.schedule(C)
+    i, j = C.op.axis
+    over, inner = s[C].split(i, factor=2)
+    s[C].reorder(over, r, j, q, inner)
+    return A, C, s, [r, j, q]
+
+
+@pytest.mark.parametrize(
+    ("rows", "at", "line"),
+    [
+        # a panel has six lines: one for each iteration, two, or one again at the end
+        (6, 1, "prefetch A[i.outer*2 + j//3, min(r + 1, 4), j%3*16]"),
+        (4, 1, "unroll A_line in 0..2:"),
+        (7, 1, "prefetch A[i.outer*2 + min(j//3, 1), min(r + 1, 4), j%3*16]"),
+        (1, 2, "prefetch A[i.outer*2 + min(q//3, 1), min(r + 1, 4), q%3*16]"),
+    ],
+)
+def test_the_iterations_of_inner_loops_share_the_lines_of_a_prefetch(
+    rows: int, at: int, line: str
+) -> None:
+    A, C, s, loops = panels(rows)
+    s[C].prefetch(A, loops[0], 1, at=loops[at])
+    assert line in str(s), s
+    rng = np.random.default_rng(rows)
+    a, b = rng.random((8, 5, 48), "float32"), rng.random((5, rows, 48), "float32")
+    for target in ("cpu", "python"):
+        f = sl.build(s, target=target)
+        np.testing.assert_allclose(f(a, b), np.einsum("irq,rjq->ij", a, b), rtol=1e-5)
+    trace = f.trace(a, b)
+    fetched = trace.offset[(trace.kind == 2) & (trace.buffer == trace.buffers.index("A"))]
+    # every panel but the first of each two rows, and the last one again
+    panel = [(i * 5 + r) * 48 * 4 + n * 64 for r in range(1, 5) for i in range(8) for n in range(3)]
+    assert sorted({*fetched.tolist()}) == sorted(panel)
+
+
+def test_a_shared_prefetch_in_the_rest_of_a_cut():
+    A, C, s, (r, j, _) = panels(7)
+    _, inner = s[C].split(j, factor=4, tail="cut")
+    s[C].prefetch(A, r, 1, at=inner)
+    rng = np.random.default_rng(0)
+    a, b = rng.random((8, 5, 48), "float32"), rng.random((5, 7, 48), "float32")
+    # six lines: two in each of the four iterations, and two in each of the rest's three
+    assert str(s).count("unroll A_line in 0..2") == 2
+    np.testing.assert_allclose(sl.build(s)(a, b), np.einsum("irq,rjq->ij", a, b), rtol=1e-5)
+
+
+def test_shared_prefetches_that_cannot_be_divided_are_refused():
+    n = sl.var("n")
+    A, B = sl.placeholder((8, 48), name="A"), sl.placeholder((8, n), name="B")
+    r, q = sl.reduce_axis(8, name="r"), sl.reduce_axis(48, name="q")
+    C = sl.compute((n,), lambda i: sl.sum(A[r, q] * B[r, i], axis=[r, q]), name="C")
+    s = sl.schedule(C)
+    s[C].reorder(r, C.op.axis[0], q)
+    s[C].prefetch(A, r, 1, at=C.op.axis[0])
+    with pytest.raises(LoweringError, match=r"prefetch\(A, r, 1, at=i\) .*\n?.*i has n iterations"):
+        sl.lower(s)
+    s = sl.schedule(C)
+    s[C].reorder(r, C.op.axis[0], q)
+    s[C].prefetch(B, r, 1, at=q)
+    with pytest.raises(LoweringError, match="known only at run time"):
+        sl.lower(s)
+
+
 def test_a_prefetch_of_an_output():
     A = sl.placeholder((64, 64), name="A")
     C = sl.compute((64, 64), lambda i, j: A[i, j] + 1, name="C")

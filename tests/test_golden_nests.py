@@ -192,6 +192,17 @@ def test_prefetch(golden: Golden) -> None:
     golden(s)
 
 
+def test_a_prefetch_that_rows_share(golden: Golden) -> None:
+    A, B = sl.placeholder((8, 4, 32), name="A"), sl.placeholder((4, 32, 7), name="B")
+    r, q = sl.reduce_axis(4, name="r"), sl.reduce_axis(32, name="q")
+    C = sl.compute((8, 7), lambda i, j: sl.sum(A[i, r, q] * B[r, q, j], axis=[r, q]), name="C")
+    s = sl.schedule(C)
+    over, inner = s[C].split(C.op.axis[0], factor=2)
+    s[C].reorder(over, r, C.op.axis[1], q, inner)
+    s[C].prefetch(A, r, 1, at=C.op.axis[1])
+    golden(s)
+
+
 def test_compute_inline(golden: Golden) -> None:
     _, B, C = chain(100)
     s = sl.schedule(C)

@@ -80,6 +80,8 @@ MATMUL = [
      "i has the pragma 'my.hint', which this step would remove"),
     ("s[C].prefetch(B, i, 1)", "s[C].split(i, factor=4)",
      "i has a prefetch of B, which this step would remove"),
+    ("s[C].prefetch(B, i, 1, at=k)", "s[C].split(k, factor=4)",
+     "k has a prefetch of B, which this step would remove"),
     # tile, fuse, reorder
     ("", "s[C].tile(i, j, 0, 4)",
      "tile(i, j, 0, 4) on stage C: x_factor is 0"),
@@ -203,6 +205,20 @@ MATMUL = [
      "stage C prefetches A, but i would no longer read A"),
     ("s[D].compute_at(s[C], j); s[C].prefetch(A, i, 1)", "s[C].reorder(j, i)",
      "stage C prefetches A, but i would no longer read A"),
+    ("s[C].prefetch(B, i, 1, at=j)", "s[C].reorder(j, i)",
+     "stage C prefetches B at j, which would no longer be inside of i\n  Take this step before"),
+    ("s[D].compute_at(s[C], j); s[C].prefetch(A, i, 1, at=j)", "s[D].compute_at(s[C], i)",
+     "stage C prefetches A, but j would no longer read A from outside the loop"),
+    # loops that share a prefetch
+    ("", "s[C].prefetch(B, j, 1, at=i)",
+     "prefetch(B, j, 1, at=i) on stage C: at=i is a loop outside of j, so that it has one "
+     "iteration for each run of j\n  Give a loop inside of j, or leave out `at`"),
+    ("", "s[C].prefetch(B, i, 1, at=x)",
+     "prefetch(B, i, 1, at=x) on stage C: x belongs to stage D"),
+    ("s[C].vectorize(j)", "s[C].prefetch(B, i, 1, at=j)",
+     "at=j is vectorized: its iterations run at once, as lanes\n  Give a loop around it"),
+    ("s[D].compute_at(s[C], i)", "s[C].prefetch(A, i, 1, at=j)",
+     "at=j is a loop in which C does not read A from outside the loop\n  Give a loop inside of i"),
     # caches and rfactor
     ("s[C].prefetch(B, i, 1)", "s.cache_read(B, 'local', [C])",
      "cache_read(B, 'local', [C]): stage C prefetches B, but i would no longer read B"),

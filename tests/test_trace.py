@@ -28,7 +28,7 @@ USES: dict[str, str] = {
     "bind": "s[C].bind(i, 'blockIdx.x'); s[C].bind(j, sl.thread_axis('threadIdx.x'))",
     "pragma": "s[C].pragma(i, 'my.hint'); s[C].pragma(j, 'a.b', 'two \"words\"'); "
               "s[C].pragma(k, 'unroll_hint', 4)",
-    "prefetch": "s[C].prefetch(B, k, 2); s[C].prefetch(D, i, 1)",
+    "prefetch": "s[C].prefetch(B, k, 2); s[C].prefetch(D, i, 1); s[C].prefetch(B, i, 1, at=k)",
     "compute_at": "s[D].compute_at(s[C], i)",
     "compute_inline": "s[D].compute_inline()",
     "compute_root": "s[D].compute_inline(); s[D].compute_root()",
@@ -167,6 +167,7 @@ s[C].parallel(i_outer)
         ("s[C].pragma(i, 'my.hint', 4)", 's[C].pragma(i, "my.hint", 4)'),
         ("s[C].pragma(i, 'my.hint')", 's[C].pragma(i, "my.hint")'),
         ("s[C].prefetch(B, k, 2)", "s[C].prefetch(B, k, 2)"),
+        ("s[C].prefetch(B, i, 2, at=k)", "s[C].prefetch(B, i, 2, at=k)"),
         ("s[D].compute_at(s[C], i)", "s[D].compute_at(s[C], i)"),
         ("s[D].storage_align(x, 32)", "s[D].storage_align(x, 32)"),
         ("s.rfactor(C, k)", "C_rf = s.rfactor(C, k)"),

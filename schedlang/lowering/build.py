@@ -28,7 +28,7 @@ from schedlang.lowering.guards import (
     wrapped,
 )
 from schedlang.lowering.nesting import Job, Loop, Made, Nesting, Scope
-from schedlang.lowering.prefetch import prefetch, written_box
+from schedlang.lowering.prefetch import over_loops, prefetch, written_box
 from schedlang.lowering.region import (
     Box,
     Pending,
@@ -340,26 +340,33 @@ def _prefetches(n: Nesting, axis: Axis, pending: Pending, scope: Scope) -> list[
     Stages computed inside the loop are no longer in ``pending``, so they are not prefetched.
     """
     made: list[Draft] = []
-    inside = n.leaf[n.leaf.index(axis) + 1 :]
     for hint in n.stage.prefetches:
-        if hint.axis is not axis:
+        if hint.at is not axis:
             continue
-        if not fetches(n.job.state, n.stage, hint):
+        inside = n.leaf[n.leaf.index(hint.axis) + 1 :]
+        far = [a for a in hint.loops if not fetches(n.job.state, n.stage, hint.tensor, a)]
+        if far:
             found: list[Draft] | str = (
-                f"{axis.name} does not read {hint.tensor.name} from outside the loop"
+                f"{far[0].name} does not read {hint.tensor.name} from outside the loop"
             )
-        elif n.plan.variables.get(axis) is None:
+        elif n.plan.variables.get(hint.axis) is None:
             continue
         elif any(n.plan.extents[a].const == 0 for a in inside):
             continue
         else:
             box = pending.get(hint.tensor)
+            around = [a for a in inside if n.leaf.index(a) <= n.leaf.index(axis)]
             if hint.tensor in n.stage.outputs:
                 box = written_box(n.stage, n.plan, n.dims, inside, n.plan.ranges)
+            elif box is not None:
+                box = over_loops(box, n.plan, around, scope.ranges)
             # without a box, all reads are under conditions that never hold here
-            found = [] if box is None else prefetch(hint, n.stage, n.plan, box, scope.ranges)
+            found = []
+            if box is not None:
+                found = prefetch(hint, n.stage, n.plan, box, around, scope.ranges)
         if isinstance(found, str):
-            asked = f"prefetch({hint.tensor.name}, {axis.name}, {hint.offset})"
+            at = "" if hint.at is hint.axis else f", at={hint.at.name}"
+            asked = f"prefetch({hint.tensor.name}, {hint.axis.name}, {hint.offset}{at})"
             why = explain(f"{asked} on stage {n.stage.name}", found, "Prefetch at another loop.")
             n.job.problems.append(Problem(why, n.stage.name))
         else:

@@ -1,15 +1,16 @@
-"""Lowering of ``prefetch(T, axis, offset)``, one prefetch per cache line of a later box."""
+"""Lowering of ``prefetch(T, axis, offset, at)``: one prefetch per cache line of a later box."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from schedlang.compute.tensor import Tensor
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Var
-from schedlang.index.linear import Lin
+from schedlang.index.linear import ZERO, Lin
 from schedlang.index.ranges import Ranges
-from schedlang.index.rules import floordiv
+from schedlang.index.rules import extreme, floordiv, mod
 from schedlang.ir.nodes import For
 from schedlang.lowering.drafts import Draft, DraftPrefetch, block, loop_extent
 from schedlang.lowering.region import Box, defined, largest_extent, point, relax_box
@@ -23,11 +24,13 @@ MOST_LINES = 1024
 
 
 def prefetch(
-    hint: Prefetch, stage: Stage, plan: Plan, box: Box, ranges: Ranges
+    hint: Prefetch, stage: Stage, plan: Plan, box: Box, around: Sequence[Axis], ranges: Ranges
 ) -> list[Draft] | str:
     """Return loops that prefetch the cache lines read ``hint.offset`` iterations later.
 
-    Return a text that gives the reason if nothing can be prefetched.
+    ``box`` is what an iteration of ``hint.axis`` reads. The iterations of the loops ``around``,
+    which are inside of it, share its lines. Return a text that gives the reason if nothing can be
+    prefetched.
     """
     if None in box.lo or None in box.hi:
         return f"the indices of {hint.tensor.name} depend on data"
@@ -37,15 +40,23 @@ def prefetch(
     var = plan.variables[hint.axis]
     later: dict[Axis | Var, Lin] = {var: Lin.of(var) + hint.offset}
     at = [lo.substitute(later) for lo in box.lo if lo is not None]
-    loops: list[tuple[Axis, Lin]] = []
-    for dim, (count, width) in enumerate(steps):
-        if count.const != 1:
-            kind = "line" if dim == len(steps) - 1 else "row"
-            loops.append((Axis(f"{hint.tensor.name}_{kind}", loop_extent(count)), count))
-            at[dim] = at[dim] + Lin.of(loops[-1][0]) * width
-    around = stage.leaf[: stage.leaf.index(hint.axis) + 1]
-    alone = all(stage.kinds.get(axis, "") not in ("unroll", "vectorize") for axis in around)
-    return _nest([DraftPrefetch(hint.tensor, tuple(at))], loops, stage.name, alone)
+    made = _whole(hint.tensor, at, steps) if not around else _shared(
+        hint.tensor, at, steps, plan, around, ranges
+    )  # fmt: skip
+    if isinstance(made, str):
+        return made
+    outside = stage.leaf[: stage.leaf.index(hint.at) + 1]
+    alone = all(stage.kinds.get(axis, "") not in ("unroll", "vectorize") for axis in outside)
+    return _nest([DraftPrefetch(hint.tensor, tuple(at))], made, stage.name, alone)
+
+
+def over_loops(box: Box, plan: Plan, inside: Sequence[Axis], ranges: Ranges) -> Box:
+    """Return the union of ``box`` over all iterations of the loops ``inside``."""
+    for axis in reversed(inside):
+        var = plan.variables.get(axis)
+        if var is not None:
+            box = relax_box(box, var, plan.extents[axis], ranges)
+    return box
 
 
 def written_box(
@@ -58,21 +69,16 @@ def written_box(
     if scatters(stage):
         return Box((None,) * len(dims), (None,) * len(dims))
     box = point([d.lo + plan.values[a] for a, d in zip(stage.op.axis, dims)], ranges)
-    for axis in reversed(inside):
-        var = plan.variables.get(axis)
-        if var is not None:
-            box = relax_box(box, var, plan.extents[axis], ranges)
-    return box
+    return over_loops(box, plan, inside, ranges)
 
 
 def _steps(tensor: Tensor, box: Box, ranges: Ranges) -> list[tuple[Lin, int]] | str:
     """Return ``(count, width)`` for each dimension: the number of steps and their width.
 
     A step along the last dimension is a cache line wide. Return a refusal as text if a size is
-    unknown or too large.
+    unknown.
     """
     found = []
-    total = 1
     for dim, (lo, hi) in enumerate(zip(box.lo, box.hi)):
         assert lo is not None and hi is not None
         extent = largest_extent(lo, hi, ranges)
@@ -80,15 +86,74 @@ def _steps(tensor: Tensor, box: Box, ranges: Ranges) -> list[tuple[Lin, int]] | 
             return f"the part of {tensor.name} that an iteration reads has no known size"
         last = dim == len(box.lo) - 1
         width = max(1, LINE_BYTES // dtypes.itemsize(tensor.dtype)) if last else 1
-        count = floordiv(defined(extent, ranges) + width - 1, Lin.of(width), ranges)
-        total *= count.const if count.const is not None else 1
-        found.append((count, width))
-    if total > MOST_LINES:
-        return (
-            f"an iteration reads {total} cache lines of {tensor.name}, and at most {MOST_LINES} "
-            "are prefetched"
-        )
+        found.append((floordiv(defined(extent, ranges) + width - 1, Lin.of(width), ranges), width))
     return found
+
+
+def _whole(
+    tensor: Tensor, at: list[Lin], steps: Sequence[tuple[Lin, int]]
+) -> list[tuple[Axis, Lin]] | str:
+    """Return loops over all lines, and add their variables to the element ``at``."""
+    total = prod(count.const for count, _ in steps if count.const is not None)
+    if total > MOST_LINES:
+        return _too_many(tensor, total)
+    loops: list[tuple[Axis, Lin]] = []
+    for dim, (count, width) in enumerate(steps):
+        if count.const != 1:
+            kind = "line" if dim == len(steps) - 1 else "row"
+            loops.append((Axis(f"{tensor.name}_{kind}", loop_extent(count)), count))
+            at[dim] = at[dim] + Lin.of(loops[-1][0]) * width
+    return loops
+
+
+def _shared(
+    tensor: Tensor, at: list[Lin], steps: Sequence[tuple[Lin, int]], plan: Plan,
+    around: Sequence[Axis], ranges: Ranges,
+) -> list[tuple[Axis, Lin]] | str:  # fmt: skip
+    """Return a loop over the lines of one iteration of the loops ``around``, which share them.
+
+    The iterations take the lines in order. ``at`` becomes the element of a line.
+    """
+    moving = [a for a in around if plan.variables.get(a) is not None]
+    counts = [count.const for count, _ in steps]
+    if None in counts:
+        return f"the part of {tensor.name} that an iteration reads is known only at run time"
+    lines, iteration, iterations = prod(c or 0 for c in counts), ZERO, 1
+    for axis in moving:
+        extent = plan.extents[axis].const
+        if extent is None:
+            return (
+                f"{axis.name} has {plan.extents[axis]} iterations, known only at run time, so that "
+                f"it is unknown which of them prefetches which line of {tensor.name}"
+            )
+        iteration = iteration * extent + Lin.of(plan.variables[axis])
+        iterations *= extent
+    each = -(-lines // iterations)
+    if each > MOST_LINES:
+        return _too_many(tensor, each)
+    loops = []
+    if each > 1:
+        line = Axis(f"{tensor.name}_line", each)
+        loops.append((line, Lin.of(each)))
+        iteration = iteration * each + Lin.of(line)
+    several = [dim for dim, count in enumerate(counts) if count != 1]
+    for dim in reversed(several):
+        count, width = steps[dim]
+        if dim == several[0]:
+            # the iterations left over at the end prefetch a line again
+            digit = extreme("min", (iteration, count - 1), ranges)
+        else:
+            digit = mod(iteration, count, ranges)
+            iteration = floordiv(iteration, count, ranges)
+        at[dim] = at[dim] + digit * width
+    return loops
+
+
+def _too_many(tensor: Tensor, lines: int) -> str:
+    return (
+        f"an iteration reads {lines} cache lines of {tensor.name}, and at most {MOST_LINES} "
+        "are prefetched"
+    )
 
 
 def _nest(

@@ -62,9 +62,17 @@ Attach = Union[Root, Inline, At]
 
 @dataclass(frozen=True)
 class Prefetch:
+    """A prefetch of what ``offset`` iterations of ``axis`` later read; ``at`` is its loop."""
+
     tensor: Tensor
     axis: Axis
     offset: int
+    at: Axis
+
+    @property
+    def loops(self) -> tuple[Axis, ...]:
+        """``axis`` and, if it is another loop, ``at``."""
+        return (self.axis,) if self.at is self.axis else (self.axis, self.at)
 
 
 @dataclass(frozen=True, eq=False)

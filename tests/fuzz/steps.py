@@ -215,7 +215,8 @@ def _prefetch(rng: Random, s: Any) -> None:
         raise Impossible
     behind = [t for stage in s.stages for t in (*stage.op.input_tensors, *stage.op.outputs)]
     tensors = behind if rng.random() < 0.3 else [*view.op.input_tensors, *view.op.outputs]
-    view.prefetch(pick(rng, tensors), _axis(rng, view), rng.randrange(0, 4))
+    at = _axis(rng, view) if rng.random() < 0.4 else None
+    view.prefetch(pick(rng, tensors), _axis(rng, view), rng.randrange(0, 4), at)
 
 
 def _pragma(rng: Random, s: Any) -> None:

@@ -24,21 +24,27 @@ from schedlang.compute.graph import variables
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.simt import simulate
 from schedlang.ir.interpret import cooperative, interpret
+from schedlang.target import Cache
 from tests.fuzz.case import MOST_ITERATIONS, _given, iterations
 from tests.fuzz.compare import compare, expected
 from tests.fuzz.graphs import build, random_graph
 from tests.fuzz.inputs import arrays
 from tests.fuzz.record import Mismatch
 
-# vectors of 4 floats, so that small computations have tiles, tails and packed operands
-CPU = sl.Target("cpu", vector_bytes=16, vector_registers=16)
+# vectors of 4 floats, so that small computations have tiles, tails and packed operands, and small
+# caches, so that panels do not fit the first one
+CPU = sl.Target(
+    "cpu", vector_bytes=16, vector_registers=16, caches=(Cache(256, 4), Cache(4096, 8))
+)
 GPU = sl.Target("cuda")
 DRAWS = 4
-# thresholds for work in threads and in parts; every other case lowers them to FEWEST, so that
-# reductions as small as these are split into parts
+# thresholds for work in threads, in parts and in blocks of steps; every other case lowers them to
+# FEWEST, so that reductions as small as these are split into parts
 LEAST_STEPS = tuple(
-    f"schedlang.autotune.tactics.cpu.{file}.LEAST_STEPS" for file in ("nest", "parallel_reduction")
-)
+    f"schedlang.autotune.tactics.cpu.{name}" for name in (
+        "nest.LEAST_STEPS", "parallel_reduction.LEAST_STEPS", "step_blocks.LEAST_PANEL"
+    )
+)  # fmt: skip
 FEWEST = 1
 
 

@@ -115,12 +115,16 @@ def pragma(self: StageView, axis: Axis, name: str, value: Any = None) -> None:
     self._apply("pragma", axis=axis, name=name, value=getattr(value, "value", value))
 
 
-def prefetch(self: StageView, tensor: Tensor, axis: Axis, offset: int) -> None:
+def prefetch(
+    self: StageView, tensor: Tensor, axis: Axis, offset: int, at: Axis | None = None
+) -> None:
     """Prefetch the part of ``tensor`` that is accessed ``offset`` iterations of ``axis`` later.
 
-    One element in each 64 bytes is prefetched. If their number is unknown or above 1024,
-    ``sl.lower`` and ``sl.build`` refuse it. Requires an offset of 0 or more, and a tensor that
-    this stage writes, or that this stage or one computed inside ``axis`` reads.
+    One element in each 64 bytes is prefetched, at the start of an iteration of ``axis``. With
+    ``at``, a loop inside of ``axis``, they are spread: the iterations of the loops from ``axis`` in
+    to ``at`` prefetch one part each. If the number of prefetches in an iteration is unknown or
+    above 1024, ``sl.lower`` and ``sl.build`` refuse it. Requires an offset of 0 or more, and a
+    tensor that this stage writes, or that this stage or one computed inside ``axis`` reads.
 
     rewrite::
 
@@ -136,4 +140,4 @@ def prefetch(self: StageView, tensor: Tensor, axis: Axis, offset: int) -> None:
     >>> "prefetch A[min(i + 2, 7)]" in str(s)
     True
     """
-    self._apply("prefetch", tensor=tensor, axis=axis, offset=offset)
+    self._apply("prefetch", tensor=tensor, axis=axis, offset=offset, at=at)

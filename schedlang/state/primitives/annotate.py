@@ -12,6 +12,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import subscript
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.state.atomics import DTYPES, meets_across_threads, operation
+from schedlang.state.prefetches import fetches
 from schedlang.state.primitives.arguments import (
     check_unannotated,
     count,
@@ -255,8 +256,10 @@ def _pragma_hint(name: str) -> str:
     return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""
 
 
-def prefetch(state: State, stage: Stage, tensor: Tensor, axis: Axis, offset: Any) -> Result:
-    leaf_position(state, stage, axis)
+def prefetch(
+    state: State, stage: Stage, tensor: Tensor, axis: Axis, offset: Any, at: Axis | None = None
+) -> Result:
+    position = leaf_position(state, stage, axis)
     if stage.is_scan:
         refuse(
             f"{stage.name} is a scan, which reads nothing itself",
@@ -275,8 +278,33 @@ def prefetch(state: State, stage: Stage, tensor: Tensor, axis: Axis, offset: Any
             f"Prefetch what it reads: {names(producer.op.input_tensors)}.",
         )  # fmt: skip
     ahead = count(offset, "offset", 0)
-    hint = Prefetch(tensor, axis, ahead)
+    if at is not None:
+        _check_shared(state, stage, tensor, axis, position, at)
+    hint = Prefetch(tensor, axis, ahead, axis if at is None else at)
     return state.updated(stage.with_(prefetches=(*stage.prefetches, hint))), None
+
+
+def _check_shared(
+    state: State, stage: Stage, tensor: Tensor, axis: Axis, position: int, at: Axis
+) -> None:
+    """Refuse a prefetch in a loop that is not inside of ``axis``, or whose iterations are lanes."""
+    if leaf_position(state, stage, at) < position:
+        refuse(
+            f"at={at.name} is a loop outside of {axis.name}, so that it has one iteration for each "
+            f"run of {axis.name}",
+            f"Give a loop inside of {axis.name}, or leave out `at`.", state, axis,
+        )  # fmt: skip
+    if stage.kinds.get(at) == "vectorize":
+        refuse(
+            f"at={at.name} is vectorized: its iterations run at once, as lanes",
+            "Give a loop around it.", state, at,
+        )  # fmt: skip
+    if not fetches(state, stage, tensor, at):
+        refuse(
+            f"at={at.name} is a loop in which {stage.name} does not read {tensor.name} from "
+            "outside the loop",
+            f"Give a loop inside of {axis.name} that reads {tensor.name}.", state, at,
+        )  # fmt: skip
 
 
 def refuse_meeting_updates(state: State, stage: Stage, axis: Axis, what: str) -> None:

@@ -161,7 +161,10 @@ def check_removable(state: State, stage: Stage, axis: Axis) -> None:
                     state, axis,
                 )  # fmt: skip
     carried = [f"the pragma {name!r}" for a, name, _ in stage.pragmas if a is axis]
-    carried += [f"a prefetch of {p.tensor.name}" for p in stage.prefetches if p.axis is axis]
+    carried += [
+        f"a prefetch of {p.tensor.name}" for p in stage.prefetches
+        if any(loop is axis for loop in p.loops)
+    ]
     if carried:
         refuse(
             f"{axis.name} has {carried[0]}, which this step would remove",

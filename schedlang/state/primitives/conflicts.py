@@ -10,7 +10,7 @@ from schedlang.expr.nodes import Axis, Expr
 from schedlang.state.atomics import meets_across_threads, operation
 from schedlang.state.cuts import broken_cut
 from schedlang.state.placement import store_refusal
-from schedlang.state.prefetches import fetches
+from schedlang.state.prefetches import fetches, is_inside
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.relations import position
 from schedlang.state.scattered import apart, keeps_result, overwrites, scatters
@@ -36,16 +36,23 @@ def with_prefetches(state: State, before: State) -> State:
     """Return ``state``; refuse a step after which a loop no longer reads what it prefetches."""
     hints = ((s, hint) for s in state.stages.values() for hint in s.prefetches)
     for stage, hint in hints:
-        old = before.stages[stage.name]
-        if fetches(state, stage, hint) or not fetches(before, old, hint):
-            continue
-        tensor, loop = hint.tensor.name, hint.axis.name
-        refuse(
-            f"stage {stage.name} prefetches {tensor}, but {loop} would no longer read {tensor} "
-            "from outside the loop",
-            f"Take this step before the prefetch, and prefetch at {loop} what it then reads.",
-            before, hint.axis,
-        )  # fmt: skip
+        old, tensor = before.stages[stage.name], hint.tensor
+        asked = f"stage {stage.name} prefetches {tensor.name}"
+        if not is_inside(stage, hint):
+            refuse(
+                f"{asked} at {hint.at.name}, which would no longer be inside of {hint.axis.name}",
+                "Take this step before the prefetch.", before, hint.at,
+            )  # fmt: skip
+        for axis in hint.loops:
+            if fetches(state, stage, tensor, axis) or not fetches(before, old, tensor, axis):
+                continue
+            refuse(
+                f"{asked}, but {axis.name} would no longer read {tensor.name} from outside the "
+                "loop",
+                f"Take this step before the prefetch, and prefetch at {axis.name} what it then "
+                "reads.",
+                before, axis,
+            )  # fmt: skip
     return state
 
 

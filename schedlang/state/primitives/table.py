@@ -54,7 +54,7 @@ PRIMITIVES: dict[str, Primitive] = {
     "parallel": Primitive(annotate.parallel),
     "bind": Primitive(annotate.bind),
     "pragma": Primitive(annotate.pragma, keeps_loops=True),
-    "prefetch": Primitive(annotate.prefetch, keeps_loops=True),
+    "prefetch": Primitive(annotate.prefetch, ("at",), keeps_loops=True),
     # a placement may come before those of the other stages that a cut needs
     "compute_at": Primitive(placement.compute_at, keeps_loops=True),
     "compute_inline": Primitive(placement.compute_inline, keeps_loops=True),

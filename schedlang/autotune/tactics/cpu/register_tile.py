@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.access import labels
 from schedlang.autotune.tactics.cpu import nest as outer_loops
 from schedlang.autotune.tactics.cpu import pack as packing
+from schedlang.autotune.tactics.cpu import step_blocks
 from schedlang.autotune.tactics.cpu.nest import blocks, in_threads, split_tile
 from schedlang.autotune.tactics.cpu.pack import pack
+from schedlang.autotune.tactics.cpu.step_blocks import StepBlocks, split_steps, split_tiles
 from schedlang.autotune.tactics.cpu.tile_sizes import (
     TILE,
     Lane,
@@ -70,12 +73,16 @@ def tiled(
     work = stage.evaluations if head.attached is None else None
     reader = head.after(s)
     nest = _outer(s, reader, positions, inside, lane, work, knobs)
-    if nest.levels:
-        s[local].compute_at(s[head.tensor], nest.levels[-1].loop)
     sum_stage = stage.after(s, local)
+    reduce, tested = _reduce_order(sum_stage, tile, knobs)
+    blocks = step_blocks.choose(sum_stage, nest, positions, lane, tile, reduce, knobs)
+    around = nest if blocks is None else replace(nest, levels=nest.levels[: -blocks.levels])
+    if around.levels:
+        s[local].compute_at(s[head.tensor], around.levels[-1].loop)
     axes = sum_stage.op.axis
-    place = Placement(nest, {at: axes[p] for at, p in enumerate(positions) if p >= 0})
-    _sums(s, sum_stage, lane, tile, inside[lane.at], knobs)
+    place = Placement(around, {at: axes[p] for at, p in enumerate(positions) if p >= 0})
+    sum_stage = stage.after(s, local)
+    _sums(s, sum_stage, lane, tile, inside[lane.at], reduce, tested, blocks, knobs)
     packed = _pack_operands(s, sum_stage, name, lane, inside[lane.at], place, knobs)
     placed = {head.tensor: Placement(nest, dict(enumerate(reader.op.axis))), local: place}
     return Scheduled(frozenset({head.tensor, local}), placements=placed).joined(packed)
@@ -120,24 +127,31 @@ def _written_out(head: StageFacts, rows: Sequence[Axis]) -> bool:
     return fixed and prod(head.extents(long)) <= head.problem.target.vector_registers
 
 
+def _reduce_order(
+    stage: StageFacts, tile: Tile, knobs: Knobs
+) -> tuple[list[Axis], list[Axis]]:
+    """Return the reduction axes in the order of their loops, and those unrolled for a condition."""
+    reduce = list(stage.op.reduce_axis)
+    long = [a for a in reduce if is_long(a)]
+    if len(long) > 1:
+        order = knobs.permutation(f"{stage.name}.reduce_order", long)
+        reduce = [a for a in reduce if not is_long(a)] + list(order)
+    tested = _tested(stage, sums(tile))
+    if tested and not knobs.choice(f"{stage.name}.tested", [True, False]):
+        tested = []
+    return [a for a in reduce if a not in tested] + tested, tested
+
+
 def _sums(
-    s: Schedule, stage: StageFacts, lane: Lane, tile: Tile, lanes: int, knobs: Knobs
-) -> None:
+    s: Schedule, stage: StageFacts, lane: Lane, tile: Tile, lanes: int, reduce: Sequence[Axis],
+    tested: Sequence[Axis], blocks: StepBlocks | None, knobs: Knobs,
+) -> None:  # fmt: skip
     """Schedule the tile: the reduction loops outside, then unrolled rows, then lanes."""
     local, name, op = stage.tensor, stage.name, stage.op
     if lane.transposed:
         s[local].transform_layout(
             lambda *dims: (*(d for n, d in enumerate(dims) if n != lane.at), dims[lane.at])
         )
-    reduce = list(op.reduce_axis)
-    long = [a for a in reduce if is_long(a)]
-    if len(long) > 1:
-        order = knobs.permutation(f"{name}.reduce_order", long)
-        reduce = [a for a in reduce if not is_long(a)] + list(order)
-    tested = _tested(stage, sums(tile))
-    if tested and not knobs.choice(f"{name}.tested", [True, False]):
-        tested = []
-    reduce = [a for a in reduce if a not in tested] + tested
     inner = list(op.axis)
     outer = []
     for at, size in ((lane.at, lanes), *tile.rows):
@@ -145,23 +159,38 @@ def _sums(
             # split, so that the tile of a symbolic axis has a constant extent
             over, inner[at] = s[local].split(op.axis[at], factor=size)
             outer.append(over)
+    units, steps = (
+        [a for a in reduce if is_long(a) == long and a not in tested] for long in (False, True)
+    )
+    first: Axis | None = next(iter(steps), None)
+    group: list[Axis] = []
+    if blocks is not None:
+        group, made = split_tiles(s, stage, blocks, tile)
+        for at, axis in made.items():
+            inner[at] = axis
+        first, steps = split_steps(s, stage, blocks, steps)
+        units.append(first)
     rows = [inner[at] for at in row_order(stage, lane, tile)]
     across = inner[lane.at]
-    rest = [*outer, *(a for a in inner if a is not across and a not in rows)]
-    in_order(s, local, [*rest, *reduce, *rows, across])
+    rest = [*outer, *(a for a in inner if a is not across and a not in rows and a not in group)]
+    in_order(s, local, [*rest, *units, *group, *steps, *tested, *rows, across])
     for row in rows:
         s[local].unroll(row)
     s[local].vectorize(across)
     for axis in tested:
         s[local].unroll(axis)
-    steps = stage.extents(reduce[-1:])[0] if isinstance(reduce[-1].extent, int) else 1
+    last = reduce[-1]
+    count = stage.extents([last])[0] if isinstance(last.extent, int) else 1
     if (
         not tested
-        and 1 < steps <= SHORT
-        and steps * sums(tile) <= MOST_UPDATES
+        and 1 < count <= SHORT
+        and count * sums(tile) <= MOST_UPDATES
         and knobs.choice(f"{name}.unroll", [False, True])
     ):
-        s[local].unroll(reduce[-1])
+        s[local].unroll(last)
+        steps = [a for a in steps if a is not last]
+    if first is not None and steps and step_blocks.is_streamed(stage, lane, tile):
+        step_blocks.prefetch_panels(s, stage, lane, first, steps[-1], knobs)
 
 
 def _tested(stage: StageFacts, copies: int) -> list[Axis]:
@@ -220,6 +249,7 @@ TACTIC = Tactic(
         TILE,
         *outer_loops.KNOBS,
         Knob("C.local.reduce_order", "permutations", "the order of a tile's reduction loops"),
+        *step_blocks.KNOBS,
         Knob("C.local.unroll", (False, True), "unroll the innermost of these loops"),
         Knob(
             "C.local.tested", (True, False),

@@ -1,0 +1,182 @@
+"""Blocks of reduction steps that the tiles of a group take in turn.
+
+All tiles of a group read the same panel of an operand, such as the weights of some output channels.
+If each tile takes all steps before the next one starts, the first tile waits for the panel, and
+memory is idle while the others read it from a cache. If each takes one block of steps in turn, the
+block stays in the first cache, and the next one can be prefetched at an even rate. The sums of the
+group wait in memory. This is the order of loops in Goto and van de Geijn, "Anatomy of
+High-Performance Matrix Multiplication" (2008), section 4, for a group of tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from schedlang.autotune.knobs import Knobs, divisors
+from schedlang.autotune.tactics.access import Access
+from schedlang.autotune.tactics.cpu.tile_sizes import Lane, Tile
+from schedlang.autotune.tactics.facts import StageFacts, is_long
+from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.scheduled import OuterLoops
+from schedlang.expr.dtypes import itemsize
+from schedlang.expr.nodes import Axis
+from schedlang.schedule.schedule import Schedule
+
+# the fewest bytes of a panel in a block: for less, a tile loads and stores its sums too often
+LEAST_PANEL = 1 << 10
+# the most of the first cache that the panel of a tile may fill, to stay there beside other data,
+# and the most that the sums of a group may fill
+MOST_PANEL, MOST_SUMS = 0.5, 0.5
+# blocks ahead of its use that the panel is prefetched
+AHEAD = (0, 1, 2)
+KNOBS = (
+    Knob(
+        "C.local.steps", "divisors of the reduction loop's extent, and 0",
+        "the iterations of the outermost reduction loop in a block of steps, which tiles that read "
+        "the same panel take in turn; 0 lets each tile take all steps at once",
+    ),
+    Knob(
+        "C.local.prefetch", AHEAD,
+        "the number of blocks of steps (or of iterations of the outermost reduction loop) ahead of "
+        "its use that the panel is prefetched, spread over the steps; 0 means no prefetch",
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StepBlocks:
+    """Blocks of ``size`` iterations of a tile's first reduction loop, for a group of tiles.
+
+    ``levels`` are the innermost loops of the nest that a group consists of, and ``along`` the data
+    axes of the sums, by position, that they iterate over, outermost first.
+    """
+
+    size: int
+    levels: int
+    along: tuple[int, ...]
+
+
+def choose(
+    sums: StageFacts, nest: OuterLoops, positions: Sequence[int], lane: Lane, tile: Tile,
+    reduce: Sequence[Axis], knobs: Knobs,
+) -> StepBlocks | None:  # fmt: skip
+    """Choose a block of steps with a knob; return ``None`` for tiles that take all steps at once.
+
+    ``sums`` are the sums of the tiles in ``nest``; ``positions`` gives for each data axis of its
+    head the corresponding axis of the sums, or -1. ``reduce`` are the reduction axes in order.
+    """
+    sizes = _sizes(sums, lane, tile, reduce)
+    group = _group(sums, nest, positions, lane, tile) if sizes else None
+    if group is None:
+        return None
+    size = knobs.choice(f"{sums.name}.steps", [0, *sizes])
+    return StepBlocks(size, *group) if size else None
+
+
+def _sizes(sums: StageFacts, lane: Lane, tile: Tile, reduce: Sequence[Axis]) -> list[int]:
+    """Return block sizes whose panel fits the first cache, if that of all steps is too large."""
+    if not is_streamed(sums, lane, tile):
+        return []
+    first, *others = sums.extents([axis for axis in reduce if is_long(axis)])
+    bytes_ = _panel_bytes(sums, lane, tile) * prod(others)
+    largest = sums.problem.target.caches[0].size
+    return [n for n in divisors(first) if n < first and LEAST_PANEL <= n * bytes_ <= largest]
+
+
+def is_streamed(sums: StageFacts, lane: Lane, tile: Tile) -> bool:
+    """Return whether tiles read panels that are not packed, and too large for the first cache."""
+    op = sums.op
+    fixed = all(isinstance(axis.extent, int) for axis in (*op.axis, *op.reduce_axis))
+    if not fixed or op.where is not None or lane.transposed or lane.packed or lane.packable:
+        return False
+    bytes_ = _panel_bytes(sums, lane, tile) * prod(sums.extents(op.reduce_axis))
+    return bytes_ > MOST_PANEL * sums.problem.target.caches[0].size
+
+
+def _panels(sums: StageFacts, lane: Lane) -> list[Access]:
+    """Return the reads that move along the lanes."""
+    axis = sums.op.axis[lane.at]
+    return [read for read in sums.reads if not read.fixed(axis, sums.width)]
+
+
+def _panel_bytes(sums: StageFacts, lane: Lane, tile: Tile) -> int:
+    """Return the bytes of panels that a tile reads in a step."""
+    axes = sums.op.axis
+    return sum(
+        tile.vectors * sums.width * itemsize(read.tensor.dtype)
+        * prod(n for at, n in tile.rows if not read.fixed(axes[at]))
+        for read in _panels(sums, lane)
+    )  # fmt: skip
+
+
+def _group(
+    sums: StageFacts, nest: OuterLoops, positions: Sequence[int], lane: Lane, tile: Tile
+) -> tuple[int, tuple[int, ...]] | None:
+    """Return the innermost levels whose tiles read the same panels, and the axes along them.
+
+    Their sums must leave room in the first cache.
+    """
+    panels, axes = _panels(sums, lane), sums.op.axis
+    bytes_ = tile.vectors * sums.width * itemsize(sums.tensor.dtype)
+    bytes_ *= prod(n for _, n in tile.rows)
+    found, tiles = 0, 1
+    along: list[int] = []
+    for level in reversed(nest.levels[1:]):
+        at = [positions[p] for p in level.along]
+        same = all(p >= 0 and all(read.fixed(axes[p]) for read in panels) for p in at)
+        tiles *= level.extent
+        if not same or tiles * bytes_ > MOST_SUMS * sums.problem.target.caches[0].size:
+            break
+        found += 1
+        along = [*(p for p in at if p not in along), *along]
+        several = tiles > 1
+    return (found, tuple(along)) if found and several else None
+
+
+def split_tiles(
+    s: Schedule, sums: StageFacts, blocks: StepBlocks, tile: Tile
+) -> tuple[list[Axis], dict[int, Axis]]:
+    """Split the axes of a group's sums; return the loops over tiles, and the rows by position."""
+    rows, loops, inner = dict(tile.rows), [], {}
+    for at in blocks.along:
+        axis, count = sums.op.axis[at], rows.get(at, 1)
+        extent = sums.extents([axis])[0]
+        if count == 1:
+            loops.append(axis)
+        elif count < extent:
+            tail = "cut" if extent % count else "auto"
+            over, inner[at] = s[sums.tensor].split(axis, factor=count, tail=tail)
+            loops.append(over)
+    return loops, inner
+
+
+def split_steps(
+    s: Schedule, sums: StageFacts, blocks: StepBlocks, reduce: Sequence[Axis]
+) -> tuple[Axis, list[Axis]]:
+    """Split the first of the axes ``reduce``; return the loop over blocks, and those of a block."""
+    first, *others = reduce
+    if blocks.size == 1:
+        return first, others
+    over, within = s[sums.tensor].split(first, factor=blocks.size)
+    return over, [within, *others]
+
+
+def prefetch_panels(
+    s: Schedule, sums: StageFacts, lane: Lane, over: Axis, at: Axis, knobs: Knobs
+) -> None:
+    """Prefetch what later iterations of ``over`` read of panels, spread over the loops to ``at``.
+
+    A knob chooses how far ahead; panels that the kernel computes itself are not prefetched.
+    """
+    read = dict.fromkeys(r.tensor for r in _panels(sums, lane))
+    given = [tensor for tensor in read if s.state.of(tensor) is None]
+    ahead = knobs.choice(f"{sums.name}.prefetch", AHEAD) if given and over is not at else 0
+    for tensor in given if ahead else ():
+        s[sums.tensor].prefetch(tensor, over, ahead, at=at)
+
+
+__all__ = [
+    "KNOBS", "StepBlocks", "choose", "is_streamed", "prefetch_panels", "split_steps", "split_tiles",
+]  # fmt: skip
