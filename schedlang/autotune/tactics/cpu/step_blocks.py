@@ -29,8 +29,8 @@ LEAST_PANEL = 1 << 10
 # the most of the first cache that the panel of a tile may fill, to stay there beside other data,
 # and the most that the sums of a group may fill
 MOST_PANEL, MOST_SUMS = 0.5, 0.5
-# blocks ahead of its use that the panel is prefetched
-AHEAD = (0, 1, 2)
+# blocks ahead of its use that the panel is prefetched; steps ahead if there is one reduction loop
+AHEAD, STEPS_AHEAD = (0, 1, 2), (0, 8, 16)
 KNOBS = (
     Knob(
         "C.local.steps", "divisors of the reduction loop's extent, and 0",
@@ -38,9 +38,10 @@ KNOBS = (
         "the same panel take in turn; 0 lets each tile take all steps at once",
     ),
     Knob(
-        "C.local.prefetch", AHEAD,
+        "C.local.prefetch", (*AHEAD, *STEPS_AHEAD[1:]),
         "the number of blocks of steps (or of iterations of the outermost reduction loop) ahead of "
-        "its use that the panel is prefetched, spread over the steps; 0 means no prefetch",
+        "its use that the panel is prefetched, spread over the steps: 1 or 2, or 8 or 16 steps of "
+        "the only reduction loop; 0 means no prefetch",
     ),
 )  # fmt: skip
 
@@ -121,18 +122,17 @@ def _group(
     panels, axes = _panels(sums, lane), sums.op.axis
     bytes_ = tile.vectors * sums.width * itemsize(sums.tensor.dtype)
     bytes_ *= prod(n for _, n in tile.rows)
+    most = MOST_SUMS * sums.problem.target.caches[0].size / bytes_
     found, tiles = 0, 1
     along: list[int] = []
     for level in reversed(nest.levels[1:]):
         at = [positions[p] for p in level.along]
         same = all(p >= 0 and all(read.fixed(axes[p]) for read in panels) for p in at)
-        tiles *= level.extent
-        if not same or tiles * bytes_ > MOST_SUMS * sums.problem.target.caches[0].size:
+        if not same or tiles * level.extent > most:
             break
-        found += 1
+        found, tiles = found + 1, tiles * level.extent
         along = [*(p for p in at if p not in along), *along]
-        several = tiles > 1
-    return (found, tuple(along)) if found and several else None
+    return (found, tuple(along)) if tiles > 1 else None
 
 
 def split_tiles(
@@ -172,9 +172,10 @@ def prefetch_panels(
     """
     read = dict.fromkeys(r.tensor for r in _panels(sums, lane))
     given = [tensor for tensor in read if s.state.of(tensor) is None]
-    ahead = knobs.choice(f"{sums.name}.prefetch", AHEAD) if given and over is not at else 0
+    options = STEPS_AHEAD if over is at else AHEAD
+    ahead = knobs.choice(f"{sums.name}.prefetch", options) if given else 0
     for tensor in given if ahead else ():
-        s[sums.tensor].prefetch(tensor, over, ahead, at=at)
+        s[sums.tensor].prefetch(tensor, over, ahead, at=None if over is at else at)
 
 
 __all__ = [
