@@ -208,6 +208,7 @@ def test_an_interrupt_of_a_build(folder: Path, tmp_path: Path) -> None:
 
 def test_an_interrupt_before_there_is_a_result(folder: Path, tmp_path: Path) -> None:
     with script(SLOW, folder, str(tmp_path / "db"), "anew", "endless") as process:
+        # not before the search has a process: until then the script may ignore the signal
         assert until(lambda: processes(folder))
         time.sleep(1.0)
         os.kill(process.pid, signal.SIGINT)
