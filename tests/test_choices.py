@@ -47,9 +47,14 @@ def inlined(A: sl.Tensor, tensor: sl.Tensor) -> sl.Schedule:
     return s
 
 
-@pytest.mark.parametrize("make", [one_sided, by_data])
+@pytest.mark.parametrize(
+    ("depth", "target", "make"),
+    [
+        (30, "cpu", one_sided), (30, "cpu", by_data), (400, "python", one_sided),
+        pytest.param(400, "python", by_data, marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("lanes", [False, True])
-@pytest.mark.parametrize(("depth", "target"), [(30, "cpu"), (400, "python")])
 def test_nested_choices(make, lanes: bool, depth: int, target: str):
     A, tensor = make(depth)
     s = inlined(A, tensor)

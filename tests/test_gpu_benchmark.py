@@ -149,6 +149,7 @@ for work in GPU_SMALL:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
 def test_kernels_by_hand_are_right() -> None:
     done = subprocess.run(

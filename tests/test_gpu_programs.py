@@ -20,9 +20,13 @@ from tests.marks import slow_but
 
 # each takes seconds to compile
 EMULATED = ("scaled", "gemm of odd sizes", "sum by several warps", "argmax")
+# each takes seconds in lockstep
+LONG = (
+    "gemm", "gemm with double buffers", "gemm with virtual threads, odd", "gemm in float64",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", slow_but([name for name in CASES if name not in LONG], CASES))
 def test_lockstep_agrees_with_numpy(name: str) -> None:
     case = CASES[name]()
     f = sl.build(case.schedule, case.args, target="cuda-emulator")
@@ -251,7 +255,9 @@ def test_a_block_with_more_threads_than_elements(case: Scheduled) -> None:
         np.testing.assert_allclose(found, case.expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("index", range(60))
+@pytest.mark.parametrize(
+    "index", slow_but([str(n) for n in range(60) if n not in (15, 16)], range(60))
+)
 def test_random_schedules(index: int) -> None:
     case = run_gpu_case("tests", index, compiled=index % 20 == 0, simulated=index % 3 == 0)
     assert case.outcome != "failed", f"{case.snippet}\n{case.failure}"
@@ -589,7 +595,9 @@ def test_no_barrier_where_threads_have_distinct_rows() -> None:
     assert "barrier" not in sl.build(s, [A, B], target="cuda-emulator").program
 
 
-@pytest.mark.parametrize("both", [True, False], ids=["S and D", "D alone"])
+@pytest.mark.parametrize(
+    "both", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["S and D", "D alone"]
+)
 def test_tiles_fetched_ahead_that_read_each_other(both: bool) -> None:
     """D is computed from the next tile S, so that S cannot be held in registers."""
     A = sl.placeholder((32, 64), name="A")

@@ -7,11 +7,12 @@ import pytest
 
 import schedlang as sl
 from benchmarks.computations.npbench import programs
+from tests.marks import slow_but
 
 PROGRAMS = {p.name: p for p in programs(quick=True)}
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", slow_but([n for n in PROGRAMS if n != "nbody"], PROGRAMS))
 def test_program(name):
     program = PROGRAMS[name]
     given = program.inputs(np.random.default_rng(1))

@@ -92,7 +92,7 @@ FAULTS = {
 @pytest.mark.parametrize(
     "executor",
     [pytest.param(spawned, id="processes", marks=pytest.mark.slow),
-     pytest.param(ThreadPoolExecutor, id="threads")],
+     pytest.param(ThreadPoolExecutor, id="threads", marks=pytest.mark.slow)],
 )  # fmt: skip
 def test_faults_on_an_executor(executor: Callable[[int], Executor], tmp_path: Path) -> None:
     with executor(2) as pool:
