@@ -85,7 +85,7 @@ def test_a_kind_without_a_computation_is_named() -> None:
 @pytest.mark.parametrize(
     "work",
     [
-        pytest.param(w, marks=[] if w.kind in (SMALL[0].kind, SMALL[2].kind) else pytest.mark.slow)
+        pytest.param(w, marks=[] if w.kind == SMALL[2].kind else pytest.mark.slow)
         for w in (*SMALL, *MORE)
     ],
     ids=name,

@@ -48,6 +48,7 @@ def test_same_results(kind: str, hidden: int, options: dict[str, Any]) -> None:
     np.testing.assert_allclose(net(x), want, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_panels() -> None:
     """A panel has up to 4 vectors of results, or 8 for one row, as many as divide all of them."""
     y, weights = _layer("gru", 16)

@@ -160,7 +160,9 @@ def within(picture: sl.plot.Picture) -> str:
     return html
 
 
-@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize(
+    "name", slow_but([name for name in PICTURES if name not in ("placement", "banks")], PICTURES)
+)
 def test_every_kind_is_drawn_with_its_caption(name: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     picture = PICTURES[name]()

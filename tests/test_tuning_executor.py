@@ -105,7 +105,9 @@ def test_faults_on_an_executor(executor: Callable[[int], Executor], tmp_path: Pa
 
 def test_the_public_call_on_an_executor(tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
-        result = sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "db")
+        result = sl.autotune(
+            plus_one(), trials=2, executor=pool, target="python", database=tmp_path / "db"
+        )
         # the children of its threads end with the search, not with the executor
         assert left_behind(Path(tempfile.gettempdir())) == []
     assert [t.outcome for t in result.trials] == len(result.trials) * ["ok"]

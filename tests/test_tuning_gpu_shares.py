@@ -70,6 +70,7 @@ def test_the_largest_of_parts() -> None:
         np.testing.assert_array_equal(run(candidate, D, (A, B)), wanted)
 
 
+@pytest.mark.slow
 def test_symbolic_sizes() -> None:
     n, depth = sl.var("n"), sl.var("depth")
     A, B = sl.placeholder((n, depth), name="A"), sl.placeholder((depth, 48), name="B")

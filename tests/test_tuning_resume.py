@@ -451,6 +451,7 @@ def test_the_deadline_applies_while_candidates_are_drawn(tmp_path: Path) -> None
     assert time.monotonic() - start < 25
 
 
+@pytest.mark.slow
 def test_few_valid_draws_are_found(tmp_path: Path) -> None:
     def sparse(s: Schedule, knobs: Knobs) -> None:
         knobs.require(knobs.choice("rare", list(range(150))) == 7, "it is 7")

@@ -798,6 +798,7 @@ def test_random_inputs_are_in_the_documented_range(
     assert np.isclose(float(found.max()), high, atol=0.01)
 
 
+@pytest.mark.slow
 def test_a_gather(tmp_path: Path) -> None:
     A = sl.placeholder((20, 8), name="A")
     rows = sl.placeholder((12,), name="rows", dtype="int64")
@@ -810,6 +811,14 @@ def test_a_gather(tmp_path: Path) -> None:
     # strided data is made contiguous
     strided = {"A": np.repeat(a, 2, axis=1)[:, ::2], "rows": picked}
     tune(B, trials=1, inputs=strided, database=tmp_path / "db", target="python")
+
+
+def test_inputs_that_do_not_fit(tmp_path: Path) -> None:
+    A = sl.placeholder((20, 8), name="A")
+    rows = sl.placeholder((12,), name="rows", dtype="int64")
+    B = sl.compute((12, 8), lambda i, j: A[rows[i], j], name="B")
+    rng = np.random.default_rng(0)
+    a, picked = rng.random((20, 8), "float32"), rng.integers(0, 20, 12)
     with pytest.raises(TuningError, match="give one array for each of A, rows"):
         tune(B, inputs={"A": a}, database=tmp_path / "db")
     with pytest.raises(TuningError, match="rows must be int64 .*, not int32 of"):
