@@ -85,8 +85,12 @@ def test_the_advised_tile_is_the_largest_that_fits(rows, columns, advice):
 
 
 @pytest.mark.parametrize(
-    "target", ["cpu", "python", *(sl.Target("cpu", vector_bytes=n) for n in (32, 64))]
-)
+    "target",
+    [
+        pytest.param("cpu", marks=pytest.mark.slow), "python",
+        *(sl.Target("cpu", vector_bytes=n) for n in (32, 64)),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize(("make", "rows", "columns"), [
     (product, 1, 77), (product, 1, 256), (product, 2, 160), (product, 3, 131), (product, 1, 601),
     (correlation, 2, 100), (correlation, 1, 257),

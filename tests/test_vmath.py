@@ -89,7 +89,7 @@ def test_float32_against_the_twin(name: str) -> None:
     np.testing.assert_array_equal(np.signbit(scalar[zero]), np.signbit(true[zero]))
 
 
-@pytest.mark.parametrize("name", [*POLYNOMIALS, *LIBRARY])
+@pytest.mark.parametrize("name", slow_but(POLYNOMIALS, [*POLYNOMIALS, *LIBRARY]))
 def test_float64_against_the_twin(name: str) -> None:
     x = inputs("float64")
     scalar, vector = both_ways(name, x)
