@@ -51,8 +51,9 @@ def inlined(A: sl.Tensor, tensor: sl.Tensor) -> sl.Schedule:
 @pytest.mark.parametrize(
     ("depth", "target", "make"),
     [
-        (30, "cpu", one_sided), (30, "cpu", by_data), (400, "python", one_sided),
-        pytest.param(400, "python", by_data, marks=pytest.mark.slow),
+        (30, "cpu", one_sided), (400, "python", one_sided),
+        *(pytest.param(depth, target, by_data, marks=pytest.mark.slow)
+          for depth, target in ((30, "cpu"), (400, "python"))),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("lanes", slow_but(["True"], [False, True]))

@@ -301,7 +301,7 @@ MANY_CASES = (
     wrong_stride, empty_reduction_writes_nothing, storage_outside_parallel_loops,
     maximum_forgets_nan, masks_lost,
     what_was_read_before_is_taken_to_be_under_a_mask, inlined_at_wrong_index, slides_past_a_row,
-    cut_tail_skipped, reduction_axis_ignores_its_start,
+    cut_tail_skipped, reduction_axis_ignores_its_start, slides_over_rows_it_skips,
 )  # fmt: skip
 
 

@@ -175,6 +175,7 @@ def test_counters_show_in_a_notebook() -> None:
     assert all(line in text for line in f.program.splitlines()[3:])
 
 
+@pytest.mark.slow
 def test_padding_of_a_transformed_layout() -> None:
     """Padding applies to the transformed dimension, and 16-byte accesses stay aligned."""
     ladder = runpy.run_path(str(Path(__file__).parent.parent / "examples/08_cuda_ladder.py"))

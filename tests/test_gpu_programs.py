@@ -19,7 +19,7 @@ from tests.gpu_schedules import CASES, Scheduled, gemm, numbers, row_reduction, 
 from tests.marks import slow_but
 
 # each takes seconds to compile
-EMULATED = ("scaled", "gemm of odd sizes", "sum by several warps", "argmax")
+EMULATED = ("scaled", "gemm of odd sizes", "sum by several warps")
 # each takes seconds in lockstep
 LONG = (
     "gemm", "gemm with double buffers", "gemm with double buffers, odd",
@@ -243,8 +243,8 @@ def fetched_by_many() -> Scheduled:
 
 @pytest.mark.parametrize(
     "case",
-    [scaled_few(5, 32), scaled_few(33, 64), sums_of_few(5, 64), sums_of_few(33, 64),
-     fetched_by_many()],
+    [scaled_few(5, 32), scaled_few(33, 64), sums_of_few(5, 64),
+     pytest.param(sums_of_few(33, 64), marks=pytest.mark.slow), fetched_by_many()],
 )  # fmt: skip
 def test_a_block_with_more_threads_than_elements(case: Scheduled) -> None:
     """Indices are simplified by the extent of the loop, not by that of its axis."""

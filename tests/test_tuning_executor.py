@@ -137,6 +137,7 @@ def said_of(machine: str, **more: Any) -> dict[str, Any]:
     return {**told, "versions": versions(), **more}
 
 
+@pytest.mark.slow
 def test_times_are_those_of_the_workers_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,6 +182,7 @@ def test_workers_of_another_version(tmp_path: Path) -> None:
             sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "db")
 
 
+@pytest.mark.slow
 def test_versions_of_the_workers_are_recorded(tmp_path: Path) -> None:
     theirs = [(name, "9.9" if name == "numba" else value) for name, value in versions()]
     with Elsewhere(said_of("Another", versions=theirs)) as pool:

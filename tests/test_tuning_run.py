@@ -137,6 +137,7 @@ def test_an_error_in_a_template_keeps_the_trials(tmp_path: Path) -> None:
     assert result.ended.startswith(f"ZeroDivisionError: division by zero ({__file__}:")
 
 
+@pytest.mark.slow
 def test_a_search_does_not_warn_of_spills(tmp_path: Path) -> None:
     A, B = (sl.placeholder((64, 64), name=name) for name in "AB")
     k = sl.reduce_axis(64, name="k")
@@ -995,6 +996,7 @@ def test_tuning_inside_apply_best(tmp_path: Path) -> None:
     assert len(known.used) == 1 and s.to_json() == known.used[0].schedule.to_json()
 
 
+@pytest.mark.slow
 def test_best_finds_the_result(tmp_path: Path) -> None:
     """``sl.best`` finds it under other names too, and never finds a failed schedule."""
     task = task_of(plus_one(), Limits(memory=400 << 20), "python")

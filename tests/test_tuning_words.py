@@ -207,6 +207,7 @@ def test_one_draw_gives_no_note_on_the_template(tmp_path: Path) -> None:
     assert splits == {False, True}
 
 
+@pytest.mark.slow
 def test_a_template_of_other_parameters(tmp_path: Path) -> None:
     wrong: list[Any] = [lambda s: None, lambda s, knobs, more: None, lambda *, s, knobs: None]
     for template in wrong:
