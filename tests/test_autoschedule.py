@@ -117,7 +117,9 @@ def test_a_softmax() -> None:
     np.testing.assert_allclose(got, e / e.sum(axis=1, keepdims=True), rtol=1e-5)
 
 
-@pytest.mark.parametrize("rows, width, each", [(64, 256, 4), (61, 200, 1)])
+@pytest.mark.parametrize(
+    "rows, width, each", [(64, 256, 4), pytest.param(61, 200, 1, marks=pytest.mark.slow)]
+)
 def test_a_block_of_rows_goes_through_all_stages_of_a_softmax(
     rows: int, width: int, each: int
 ) -> None:

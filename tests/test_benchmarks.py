@@ -16,6 +16,7 @@ import schedlang as sl
 from benchmarks import compiler, cpu, harness, schedules, works
 from benchmarks.worker import Worker
 from benchmarks.works import Work, convolution, linear, memory
+from tests.marks import slow_but
 
 SMALL = {
     w.kind: w
@@ -58,7 +59,7 @@ def test_numpy(kind: str) -> None:
 
 
 # the others take a second each to compile
-@pytest.mark.parametrize("kind", ["sgemm", "depthwise", "harris"])
+@pytest.mark.parametrize("kind", slow_but(["sgemm"], ["sgemm", "depthwise", "harris"]))
 def test_numba_loops(kind: str) -> None:
     assert not error_of("numba_loops", "numba loops", SMALL[kind])
 

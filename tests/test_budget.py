@@ -85,8 +85,12 @@ def test_the_advised_tile_is_the_largest_that_fits(rows, columns, advice):
 
 
 @pytest.mark.parametrize(
-    "target", ["cpu", "python", *(sl.Target("cpu", vector_bytes=n) for n in (32, 64))]
-)
+    "target",
+    [
+        pytest.param("cpu", marks=pytest.mark.slow), "python",
+        *(sl.Target("cpu", vector_bytes=n) for n in (32, 64)),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize(("make", "rows", "columns"), [
     (product, 1, 77), (product, 1, 256), (product, 2, 160), (product, 3, 131), (product, 1, 601),
     (correlation, 2, 100), (correlation, 1, 257),
@@ -127,9 +131,12 @@ def test_a_tail_that_keeps_sums_in_memory_is_named(tail):
 
 @pytest.mark.skipif(sl.Target().vector_bytes != 64, reason="these tiles are for 512-bit vectors")
 @pytest.mark.parametrize(("make", "rows", "columns"), [
-    (correlation, 8, 32), (correlation, 14, 32), (correlation, 16, 32), (product, 14, 32),
-    (product, 15, 32), (product, 3, 96), (product, 1, 400), (product, 5, 128), (product, 3, 63),
-    (product, 6, 63), (product, 2, 77),
+    (correlation, 8, 32), (correlation, 16, 32), (product, 14, 32), (product, 5, 128),
+    (product, 3, 63),
+    *(pytest.param(*tile, marks=pytest.mark.slow) for tile in (
+        (correlation, 14, 32), (product, 15, 32), (product, 3, 96), (product, 1, 400),
+        (product, 6, 63), (product, 2, 77),
+    )),
 ])  # fmt: skip
 def test_machine_code_spills_exactly_where_a_warning_says_so(make, rows, columns):
     s = make(rows, columns)

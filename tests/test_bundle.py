@@ -78,6 +78,7 @@ def run_file(folder: Path, text: str, alone: bool) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_kernels_load_from_the_disk_cache_and_run_without_this_package(tmp_path: Path) -> None:
     first = run_file(tmp_path, KERNEL, alone=False)
     second = run_file(tmp_path, KERNEL, alone=False)

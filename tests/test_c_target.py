@@ -25,6 +25,7 @@ from schedlang.runtime.c_kernel import compiler
 from tests import test_golden_programs
 from tests.fuzz.case import run_case
 from tests.graphs import product
+from tests.marks import slow_but
 
 pytestmark = pytest.mark.skipif(
     not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler"
@@ -80,7 +81,7 @@ def test_arithmetic_of_each_dtype(dtype: str, lanes: int) -> None:
     np.testing.assert_allclose(f(a, b), sl.reference(C)(a, b), rtol=tolerance)
 
 
-@pytest.mark.parametrize("lanes", [0, 8])
+@pytest.mark.parametrize("lanes", slow_but(["8"], [0, 8]))
 @pytest.mark.parametrize("name", [
     "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos",
     "atan", "sinh", "cosh", "tanh", "sqrt", "rsqrt", "sigmoid", "erf", "floor", "ceil", "trunc",

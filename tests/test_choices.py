@@ -5,6 +5,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.ir.interpret import interpret
+from tests.marks import slow_but
 
 SIZE = 37
 
@@ -47,9 +48,15 @@ def inlined(A: sl.Tensor, tensor: sl.Tensor) -> sl.Schedule:
     return s
 
 
-@pytest.mark.parametrize("make", [one_sided, by_data])
-@pytest.mark.parametrize("lanes", [False, True])
-@pytest.mark.parametrize(("depth", "target"), [(30, "cpu"), (400, "python")])
+@pytest.mark.parametrize(
+    ("depth", "target", "make"),
+    [
+        (30, "cpu", one_sided), (400, "python", one_sided),
+        *(pytest.param(depth, target, by_data, marks=pytest.mark.slow)
+          for depth, target in ((30, "cpu"), (400, "python"))),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("lanes", slow_but(["True"], [False, True]))
 def test_nested_choices(make, lanes: bool, depth: int, target: str):
     A, tensor = make(depth)
     s = inlined(A, tensor)
@@ -112,7 +119,7 @@ def shared_values(depth: int) -> tuple[sl.Tensor, sl.Tensor]:
 
 
 @pytest.mark.parametrize("make", [shared_stages, shared_values])
-@pytest.mark.parametrize("lanes", [False, True])
+@pytest.mark.parametrize("lanes", slow_but(["True"], [False, True]))
 def test_values_that_several_branches_need_are_written_once(make, lanes: bool):
     a = np.random.default_rng(6).random(SIZE).astype(np.float32)
     lengths = []

@@ -161,6 +161,7 @@ def test_lines_change_no_instruction(monkeypatch: pytest.MonkeyPatch) -> None:
     assert with_lines != without
 
 
+@pytest.mark.slow
 def test_a_kernel_from_the_cache_on_disk(tmp_path: Path) -> None:
     """The second process loads the kernel, of which numba has machine code only."""
     script = tmp_path / "script.py"

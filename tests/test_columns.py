@@ -31,7 +31,10 @@ def transpose(rows: int, columns: int, dtype: str, lanes: int, copies: int) -> s
     return s
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "bool"])
+@pytest.mark.parametrize(
+    "dtype",
+    slow_but(["float16", "float32", "bool"], ["float16", "float32", "float64", "int8", "bool"]),
+)
 @pytest.mark.parametrize(("rows", "columns"), [(16, 16), (37, 53), (5, 40)])
 def test_a_transpose_reads_rows(dtype: str, rows: int, columns: int):
     a = np.random.default_rng(1).integers(0, 2, (rows, columns)).astype(dtype)
@@ -110,7 +113,7 @@ CONDITIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["unroll", "vectorize"])
+@pytest.mark.parametrize("kind", slow_but(["vectorize"], ["unroll", "vectorize"]))
 @pytest.mark.parametrize("number", range(len(CONDITIONS)))
 def test_conditions_on_fractions_powers_and_shifts(kind: str, number: int):
     A = sl.placeholder((32,), name="A")

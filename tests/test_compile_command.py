@@ -34,6 +34,7 @@ def model_file(folder: Path) -> tuple[Path, np.ndarray]:
     return path, w
 
 
+@pytest.mark.slow
 def test_a_model_becomes_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, w = model_file(tmp_path)
     out = tmp_path / "made"

@@ -60,12 +60,14 @@ def test_a_notebook_is_stored_without_outputs(name: str) -> None:
     assert code and not any(cell.outputs or cell.execution_count for cell in code)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_notebook_runs_without_warnings(name: str) -> None:
     outputs = [out for found in executed(name).values() for out in found]
     assert not any(out.output_type == "stream" and out.name == "stderr" for out in outputs)
 
 
+@pytest.mark.slow
 def test_a_matrix_product_shows_each_step() -> None:
     name = "matrix_product"
     assert "C_{i,j} = \\sum_{k=0}^{239} A_{i,k} B_{k,j}" in shown(name, "C")["text/latex"]

@@ -90,6 +90,7 @@ def test_layers_that_survive_a_fork_keep_their_threads() -> None:
     run(POOL + script, NUMBA_THREADING_LAYER="workqueue")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 def test_kernels_run_in_workers_of_a_data_loader() -> None:
     script = """

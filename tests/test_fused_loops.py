@@ -126,8 +126,24 @@ MODELS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("target", ["cpu", "cuda"])
-@pytest.mark.parametrize("name", MODELS)
+# these take seconds to schedule
+LONG = {
+    "cpu": ("rows", "odd convolution", "convolutions and pooling"),
+    "cuda": tuple(name for name in MODELS if name != "products"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        pytest.param(
+            name, target, id=f"{name}-{target}",
+            marks=[pytest.mark.slow] if name in LONG[target] else [],
+        )
+        for name in MODELS
+        for target in LONG
+    ],
+)  # fmt: skip
 def test_networks_of_any_batch_do_not_warn(
     name: str, target: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -300,7 +300,8 @@ MANY_CASES = (
     late_guard_of_a_tail_lost, dropped_domain_guard, rfactor_guard_lost, rfactor_keeps_init,
     wrong_stride, empty_reduction_writes_nothing, storage_outside_parallel_loops,
     maximum_forgets_nan, masks_lost,
-    what_was_read_before_is_taken_to_be_under_a_mask,
+    what_was_read_before_is_taken_to_be_under_a_mask, inlined_at_wrong_index, slides_past_a_row,
+    cut_tail_skipped, reduction_axis_ignores_its_start, slides_over_rows_it_skips,
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from benchmarks import schedules, works
 from schedlang.host import Cache
 from schedlang.ir.nodes import Alloc, walk
 from tests.conftest import Golden
+from tests.marks import slow_but
 
 AVX2 = sl.Target("cpu", vector_bytes=32, caches=(Cache(32 << 10, 8), Cache(2 << 20, 16)))
 MADE = re.compile(r"(?:heap|stack)_array\((\d+), float32\)  # (.+)$", re.MULTILINE)
@@ -37,7 +38,7 @@ def test_a_schedule_is_at_most_thirty_lines(name: str) -> None:
     assert 0 < len(lines) - start <= 30
 
 
-@pytest.mark.parametrize("name", works.TABLE)
+@pytest.mark.parametrize("name", slow_but([*works.TABLE][::3], works.TABLE))
 @pytest.mark.filterwarnings("ignore::schedlang.errors.SpillWarning")
 def test_a_kernel_allocates_the_storage_of_its_nest(name: str) -> None:
     work = works.TABLE[name]

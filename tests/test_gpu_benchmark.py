@@ -19,6 +19,7 @@ from benchmarks.gpu import scheduled
 from benchmarks.gpu.clock import Clock
 from benchmarks.works import Work, linear, memory
 from benchmarks.works.gpu import GPU_SMALL, GPU_WORKS
+from tests.marks import slow_but
 
 BY_HAND = ("sgemm", "transpose", "chain", "row_sum", "column_sum", "box_blur", "jacobi")
 
@@ -110,7 +111,9 @@ def test_the_threshold_of_a_row() -> None:
     assert cuda._short(depthwise, {cuda.OURS: 1, cuda.COMPILED: 1.1}, 0.5) == ""
 
 
-@pytest.mark.parametrize("work", GPU_WORKS, ids=lambda w: w.name)
+@pytest.mark.parametrize(
+    "work", slow_but([w.name for w in GPU_WORKS[::3]], GPU_WORKS, lambda w: w.name)
+)
 def test_every_row_has_a_kernel_within_the_limits(work: Work) -> None:
     assert "def launch(" in sl.build(*scheduled(work), target=sl.Target("cuda")).source
 
@@ -149,6 +152,7 @@ for work in GPU_SMALL:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
 def test_kernels_by_hand_are_right() -> None:
     done = subprocess.run(

@@ -118,6 +118,7 @@ def test_lines_are_for_gpus() -> None:
         sl.build(s, lineinfo=True)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
 def test_machine_code_names_the_lines_of_the_file() -> None:
     f, plain = two_kernels(lineinfo=True), two_kernels()

@@ -19,10 +19,15 @@ from tests.gpu_schedules import CASES, Scheduled, gemm, numbers, row_reduction, 
 from tests.marks import slow_but
 
 # each takes seconds to compile
-EMULATED = ("scaled", "gemm of odd sizes", "sum by several warps", "argmax")
+EMULATED = ("scaled", "gemm of odd sizes", "sum by several warps")
+# each takes seconds in lockstep
+LONG = (
+    "gemm", "gemm with double buffers", "gemm with double buffers, odd",
+    "gemm with virtual threads, odd", "gemm in float64",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", slow_but([name for name in CASES if name not in LONG], CASES))
 def test_lockstep_agrees_with_numpy(name: str) -> None:
     case = CASES[name]()
     f = sl.build(case.schedule, case.args, target="cuda-emulator")
@@ -238,8 +243,8 @@ def fetched_by_many() -> Scheduled:
 
 @pytest.mark.parametrize(
     "case",
-    [scaled_few(5, 32), scaled_few(33, 64), sums_of_few(5, 64), sums_of_few(33, 64),
-     fetched_by_many()],
+    [scaled_few(5, 32), scaled_few(33, 64), sums_of_few(5, 64),
+     pytest.param(sums_of_few(33, 64), marks=pytest.mark.slow), fetched_by_many()],
 )  # fmt: skip
 def test_a_block_with_more_threads_than_elements(case: Scheduled) -> None:
     """Indices are simplified by the extent of the loop, not by that of its axis."""
@@ -251,7 +256,9 @@ def test_a_block_with_more_threads_than_elements(case: Scheduled) -> None:
         np.testing.assert_allclose(found, case.expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("index", range(60))
+@pytest.mark.parametrize(
+    "index", slow_but([str(n) for n in range(0, 60, 2) if n != 16], range(60))
+)
 def test_random_schedules(index: int) -> None:
     case = run_gpu_case("tests", index, compiled=index % 20 == 0, simulated=index % 3 == 0)
     assert case.outcome != "failed", f"{case.snippet}\n{case.failure}"
@@ -589,7 +596,9 @@ def test_no_barrier_where_threads_have_distinct_rows() -> None:
     assert "barrier" not in sl.build(s, [A, B], target="cuda-emulator").program
 
 
-@pytest.mark.parametrize("both", [True, False], ids=["S and D", "D alone"])
+@pytest.mark.parametrize(
+    "both", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["S and D", "D alone"]
+)
 def test_tiles_fetched_ahead_that_read_each_other(both: bool) -> None:
     """D is computed from the next tile S, so that S cannot be held in registers."""
     A = sl.placeholder((32, 64), name="A")

@@ -23,6 +23,7 @@ from schedlang.runtime import nvidia
 from schedlang.runtime.machine_code import kept_code
 from tests.conftest import Golden
 from tests.gpu_schedules import CASES, Scheduled, gemm, row_reduction, scaled, softmax
+from tests.marks import slow_but
 
 HERE = Path(__file__).parent
 GPU_PROGRAMS = [
@@ -90,7 +91,12 @@ def test_compiles_to_machine_code_without_spills(name: str, arch: str) -> None:
 
 
 @compiles
-@pytest.mark.parametrize("program", GPU_PROGRAMS, ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "program",
+    slow_but(
+        [p.stem for p in GPU_PROGRAMS if p.stem != "08_cuda_ladder"], GPU_PROGRAMS, lambda p: p.stem
+    ),
+)
 def test_te_programs_and_lessons_compile(
     program: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -154,7 +160,9 @@ def test_a_missing_extra_is_named_in_one_sentence() -> None:
 
 
 @compiles
-@pytest.mark.parametrize("name", ["gemm of odd sizes", "softmax", "sum by several warps"])
+@pytest.mark.parametrize(
+    "name", slow_but(["softmax"], ["gemm of odd sizes", "softmax", "sum by several warps"])
+)
 def test_a_saved_file_stands_alone(name: str, tmp_path: Path) -> None:
     case = CASES[name]()
     f = sl.build(case.schedule, case.args, target="cuda")
@@ -193,8 +201,13 @@ def test_an_emulated_kernel_has_the_methods_of_a_cuda_kernel(
 
 
 @compiles
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "int16", "bool"])
-@pytest.mark.parametrize("lanes", [8, 16])
+@pytest.mark.parametrize(
+    "dtype",
+    slow_but(
+        ["float32", "float16", "bool"], ["float32", "float64", "float16", "int8", "int16", "bool"]
+    ),
+)
+@pytest.mark.parametrize("lanes", slow_but(["8"], [8, 16]))
 def test_vectorized_accesses_are_wide(dtype: str, lanes: int) -> None:
     """The machine code has as many wide stores as the counters predict."""
     n = 4096

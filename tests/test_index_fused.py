@@ -27,6 +27,7 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import merge_div_mod, to_lin
 
 quick = settings(max_examples=300, deadline=None)
+few = settings(max_examples=75, deadline=None)
 N, M = sl.var("n"), sl.var("m")
 SIZES = [dict(zip((N, M), values)) for values in product(range(5), range(4))]
 # the tiles of an axis of n elements
@@ -163,9 +164,7 @@ def test_the_digits_of_a_loop_have_its_values(extents: list[Any], data: st.DataO
         assert sorted(values) == list(range(number(to_expr(weights[-1]), sizes)))
 
 
-@quick
-@given(st.one_of(stores(), any_stores()))
-def test_fused_loops_cover_what_is_proven(store: Stored) -> None:
+def is_covered(store: Stored) -> None:
     loops = [(axis, axis, to_lin(extent)) for axis, extent in store.loops]
     box = covered([piece_of(store.lins, loops, store.conds, store.ranges)])
     for sizes in SIZES if box is not None else ():
@@ -176,6 +175,19 @@ def test_fused_loops_cover_what_is_proven(store: Stored) -> None:
         assert box is not None
         spans = [range(*(number(to_expr(end), sizes) for end in span)) for span in box]
         assert written == Counter(product(*spans)), (box, sizes)
+
+
+@few
+@given(st.one_of(stores(), any_stores()))
+def test_fused_loops_cover_what_is_proven(store: Stored) -> None:
+    is_covered(store)
+
+
+@pytest.mark.slow
+@quick
+@given(st.one_of(stores(), any_stores()))
+def test_many_fused_loops_cover_what_is_proven(store: Stored) -> None:
+    is_covered(store)
 
 
 def differ(one: Stored, axis: Axis, depth: int) -> bool | None:
@@ -201,16 +213,29 @@ def meet(store: Stored, axis: Axis, depth: int) -> list[bool]:
     return found
 
 
-@quick
-@given(st.one_of(stores(), any_stores()), st.data())
-def test_iterations_of_fused_loops_differ_where_proven(
-    store: Stored, data: st.DataObject
-) -> None:
+def is_different(store: Stored, data: st.DataObject) -> None:
     depth = data.draw(st.integers(0, len(store.loops) - 1))
     axis = store.loops[depth][0]
     proven = differ(store, axis, depth)
     if proven is not None:
         assert any(meet(store, axis, depth)) != proven
+
+
+@few
+@given(st.one_of(stores(), any_stores()), st.data())
+def test_iterations_of_fused_loops_differ_where_proven(
+    store: Stored, data: st.DataObject
+) -> None:
+    is_different(store, data)
+
+
+@pytest.mark.slow
+@quick
+@given(st.one_of(stores(), any_stores()), st.data())
+def test_iterations_of_many_fused_loops_differ_where_proven(
+    store: Stored, data: st.DataObject
+) -> None:
+    is_different(store, data)
 
 
 def right(extents: Sequence[Any], split: bool) -> Stored:

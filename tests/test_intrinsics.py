@@ -15,6 +15,7 @@ from numba.core.errors import TypingError
 from schedlang.intrinsics import cpu as intrinsics
 from schedlang.intrinsics import twins
 from schedlang.intrinsics.cpu import *  # noqa: F403
+from tests.marks import slow_but
 
 # each side executes the kernels as text and binds the names itself
 # ruff: noqa: F405
@@ -23,6 +24,8 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float32", "float64"]
 DTYPES = [*INTEGERS, *FLOATS]
+# the others take as long again
+QUICK = ["int8", "uint32", "int64", "float32"]
 
 
 def compiled(kernel: Callable[..., Any], **names: Any) -> Any:
@@ -81,7 +84,7 @@ def test_the_two_sides_have_the_same_names() -> None:
 # ---- values ----
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", slow_but(QUICK, DTYPES))
 def test_vector_arithmetic(dtype: str) -> None:
     def kernel(A, B, C, M):
         for i in range(0, 210, 7):
@@ -113,7 +116,7 @@ def test_vector_arithmetic(dtype: str) -> None:
     agree(kernel, a, b, np.zeros(2940, dtype), np.zeros(1680, bool))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", slow_but(QUICK, DTYPES))
 def test_scalar_arithmetic(dtype: str) -> None:
     def kernel(A, B, C, M):
         for i in range(210):
@@ -173,7 +176,7 @@ def test_division_and_roots(dtype: str) -> None:
     agree(kernel, samples(dtype, 208), samples(dtype, 208, 1), np.zeros(1248, dtype))
 
 
-@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("dtype", slow_but(QUICK[:3], INTEGERS))
 def test_bits_and_shifts(dtype: str) -> None:
     def kernel(A, B, C):
         for i in range(0, 96, 8):
@@ -195,7 +198,7 @@ def test_bits_and_shifts(dtype: str) -> None:
     agree(kernel, samples(dtype, 96), counts, np.zeros(960, dtype))
 
 
-@pytest.mark.parametrize("source", ["bool", *DTYPES])
+@pytest.mark.parametrize("source", slow_but(["bool", *QUICK], ["bool", *DTYPES]))
 def test_casts(source: str) -> None:
     def kernel(A, I8, I16, I32, I64, U8, U16, U32, U64, F32, F64, B):
         for i in range(20):
@@ -354,7 +357,9 @@ def test_vector_memory(dtype: str) -> None:
     agree(kernel, a, np.zeros(298, dtype), samples("bool", 9, 3), offs)
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype", slow_but(["bool", "float32"], ["bool", "int16", "float32", "float64"])
+)
 @pytest.mark.parametrize(
     ("columns", "lanes"), [(1, 2), (3, 4), (4, 3), (8, 8), (5, 7), (16, 16), (14, 16), (17, 3)]
 )

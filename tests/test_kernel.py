@@ -32,6 +32,7 @@ from schedlang.machine.names import RESERVED, SAVED
 from schedlang.runtime import thread_safety
 from schedlang.runtime.build import unwritten
 from schedlang.runtime.bundle import read_library
+from tests.marks import slow_but
 
 
 def axpy(n: Any = 7, dtype: str = "float32") -> tuple[Any, ...]:
@@ -654,7 +655,7 @@ def test_a_scalar_that_is_too_large_for_its_dtype() -> None:
     assert np.isinf(f(x + 1, float("inf"))).all()
 
 
-@pytest.mark.parametrize("name", ["ir", "types", "signature", "_array"])
+@pytest.mark.parametrize("name", slow_but(["types"], ["ir", "types", "signature", "_array"]))
 def test_an_output_named_like_a_name_of_its_file(name: str, tmp_path: Path) -> None:
     X, Y, _ = axpy()
     Z = sl.compute((7,), lambda i: sl.exp(X[i]) + Y[i], name=name)

@@ -74,7 +74,8 @@ def test_a_network_computes_what_its_stages_do() -> None:
 
 
 @pytest.mark.parametrize("options", [
-    {"layouts": False}, {"fold": False, "layouts": False, "winograd": False},
+    pytest.param({"layouts": False}, marks=pytest.mark.slow),
+    {"fold": False, "layouts": False, "winograd": False},
 ])  # fmt: skip
 def test_rewriting_changes_no_result(options: dict[str, bool]) -> None:
     net, y, params, image = small(**options)
@@ -283,6 +284,13 @@ def test_networks_for_other_targets_are_not_saved(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a network, which its tests copy."""
+    net, *_ = mlp(target="cpu")
+    return net.save(tmp_path_factory.mktemp("saved") / "mlp")
+
+
 @pytest.mark.parametrize("change", [
     lambda m: m.pop("graph"),
     lambda m: m.update(format="other"),
@@ -304,9 +312,8 @@ def test_networks_for_other_targets_are_not_saved(tmp_path: Path) -> None:
     # a read with fewer indices than dimensions
     lambda m: next(item for item in m["graph"]["items"] if item[0] == "read")[3].pop(),
 ])  # fmt: skip
-def test_hostile_manifests_are_refused(tmp_path: Path, change: Any) -> None:
-    net, *_ = mlp(target="cpu")
-    folder = net.save(tmp_path / "mlp")
+def test_hostile_manifests_are_refused(saved: Path, tmp_path: Path, change: Any) -> None:
+    folder = Path(shutil.copytree(saved, tmp_path / "mlp"))
     manifest = json.loads((folder / "manifest.json").read_text())
     change(manifest)
     (folder / "manifest.json").write_text(json.dumps(manifest))
@@ -427,7 +434,7 @@ def test_tuning_searches_each_kernel_once(tmp_path: Path) -> None:
         y = topi.nn.relu(sl.named(f"fc{k}", topi.nn.dense(y, w)))
     values = {w: np.eye(8, dtype="float32") for w in ws}
     database = tmp_path / "trials.jsonl"
-    net = sl.network(y, values, database=database)
+    net = sl.network(y, values, target="python", database=database)
     seen: list[Any] = []
     found = net.tune(trials=2, progress=lambda name, trial: seen.append(name))
     (search,) = found.searches
@@ -596,7 +603,8 @@ def test_a_schedule_of_the_user_for_one_kernel(tmp_path: Path) -> None:
 def test_tuning_at_given_sizes(tmp_path: Path) -> None:
     x, w = sl.placeholder((sl.var("n"), 8), name="x"), sl.placeholder((8, 8), name="w")
     y = topi.nn.relu(sl.named("fc", topi.nn.dense(x, w)))
-    net = sl.network(y, {w: np.eye(8, dtype="float32")}, database=tmp_path / "db")
+    weights = {w: np.eye(8, dtype="float32")}
+    net = sl.network(y, weights, target="python", database=tmp_path / "db")
     with pytest.raises(TuningError, match="give the values to tune for.*n"):
         net.tune(trials=1)
     found = net.tune(trials=1, sizes={"n": 4}, progress=False)

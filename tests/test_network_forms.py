@@ -21,6 +21,7 @@ from schedlang.networks.network import Network
 from schedlang.networks.partition import Part
 from schedlang.networks.sources import OfModel
 from schedlang.networks.tuning import Tuned, Work, works_of
+from tests.marks import slow_but
 
 TARGET = sl.Target("python")
 MACHINE = "a processor, 2 cores"
@@ -122,6 +123,7 @@ def test_times_that_are_not_all_there(tmp_path: Path) -> None:
     assert not has_products(sl.network(out, arrays, TARGET, database=apart))
 
 
+@pytest.mark.slow
 def test_a_search_of_all_forms(tmp_path: Path) -> None:
     out, arrays = model()
     net = sl.network(out, arrays, database=tmp_path / "trials.jsonl")
@@ -213,7 +215,7 @@ def test_a_call_while_forms_are_searched(
     assert runs_products(sl.network(out, arrays, TARGET, database=database))
 
 
-@pytest.mark.parametrize("before", ["a call", "a schedule", "the cache"])
+@pytest.mark.parametrize("before", slow_but(["the cache"], ["a call", "a schedule", "the cache"]))
 def test_arrays_that_change_after_a_call(
     cache: Path, searched: list[str], before: str
 ) -> None:  # fmt: skip
@@ -257,7 +259,13 @@ def test_arrays_that_change_before_the_first_call_are_not_in_the_cache(cache: Pa
     )
 
 
-@pytest.mark.parametrize("forms", ['{"conv": 2}', '{"conv": 3}', '{"conv": true}', "[2]", "{}"])
+@pytest.mark.parametrize(
+    "forms",
+    slow_but(
+        ['{"conv": 2}', '{"conv": true}'],
+        ['{"conv": 2}', '{"conv": 3}', '{"conv": true}', "[2]", "{}"],
+    ),
+)
 def test_forms_in_the_cache_that_were_changed(cache: Path, forms: str) -> None:
     out, arrays = model()
     sl.network(out, arrays, TARGET)(image())

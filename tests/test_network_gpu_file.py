@@ -103,6 +103,7 @@ def test_it_takes_any_batch() -> None:
         file.names["rows"](random(2, 41).view(There), memory=memory)
 
 
+@pytest.mark.slow
 def test_a_network_of_any_batch(tmp_path: Path) -> None:
     net, w = symbolic()
     text = (net.save(tmp_path / "net") / "network.py").read_text()

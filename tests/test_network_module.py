@@ -35,6 +35,7 @@ from schedlang.runtime.bundle import bundle
 from schedlang.target import Target
 from tests.conftest import Golden
 from tests.linked_networks import Parts, add, conv, dense, relu
+from tests.marks import slow_but
 
 RNG = np.random.default_rng(0)
 
@@ -177,7 +178,7 @@ def by_row(tensor: sl.Tensor) -> sl.Schedule:
     return s
 
 
-@pytest.mark.parametrize("target", ["python", "c"])
+@pytest.mark.parametrize("target", slow_but(["c"], ["python", "c"]))
 def test_kernels_allocate_nothing(target: str) -> None:
     """Storage of a kernel is in the arena; that of parallel iterations is there for each thread."""
     parts = Parts(target)

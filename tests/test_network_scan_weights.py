@@ -31,8 +31,9 @@ def _arrays(tensors: list[Any]) -> dict[Any, np.ndarray]:
 
 @pytest.mark.parametrize(
     "kind, hidden, options",
-    [("lstm", 8, {}), ("lstm", 5, {}), ("gru", 16, {}), ("gru", 9, {"reset_after": False}),
-     ("lstm", 8, {"reverse": True})],
+    [pytest.param("lstm", 8, {}, marks=pytest.mark.slow), ("lstm", 5, {}),
+     pytest.param("gru", 16, {}, marks=pytest.mark.slow), ("gru", 9, {"reset_after": False}),
+     pytest.param("lstm", 8, {"reverse": True}, marks=pytest.mark.slow)],
 )  # fmt: skip
 def test_same_results(kind: str, hidden: int, options: dict[str, Any]) -> None:
     y, weights = _layer(kind, hidden, **options)
@@ -47,6 +48,7 @@ def test_same_results(kind: str, hidden: int, options: dict[str, Any]) -> None:
     np.testing.assert_allclose(net(x), want, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_panels() -> None:
     """A panel has up to 4 vectors of results, or 8 for one row, as many as divide all of them."""
     y, weights = _layer("gru", 16)

@@ -7,11 +7,14 @@ import pytest
 
 import schedlang as sl
 from benchmarks.computations.npbench import programs
+from tests.marks import slow_but
 
 PROGRAMS = {p.name: p for p in programs(quick=True)}
+# nbody takes 20 s, the others a second each
+LONG = ("nbody", "k3mm", "heat_3d", "hdiff", "mvt", "gemver")
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", slow_but([n for n in PROGRAMS if n not in LONG], PROGRAMS))
 def test_program(name):
     program = PROGRAMS[name]
     given = program.inputs(np.random.default_rng(1))

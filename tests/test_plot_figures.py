@@ -23,6 +23,7 @@ from schedlang.runtime.ceilings import Ceilings
 from schedlang.runtime.evaluate import Evaluation
 from schedlang.runtime.profile import OTHER, WAITING, Part, Profile
 from tests.graphs import blur, matmul, product, scaled
+from tests.marks import slow_but
 from tests.networks import mlp
 from tests.test_notebook import checked
 from tests.test_plot_gpu import one_thread_each, shared_tile
@@ -159,7 +160,9 @@ def within(picture: sl.plot.Picture) -> str:
     return html
 
 
-@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize(
+    "name", slow_but([name for name in PICTURES if name not in ("placement", "banks")], PICTURES)
+)
 def test_every_kind_is_drawn_with_its_caption(name: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     picture = PICTURES[name]()
@@ -172,7 +175,7 @@ def test_every_kind_is_drawn_with_its_caption(name: str, tmp_path: Path) -> None
     within(picture)
 
 
-@pytest.mark.parametrize("kind", ["png", "svg", "html", "gif"])
+@pytest.mark.parametrize("kind", slow_but(["svg", "html"], ["png", "svg", "html", "gif"]))
 def test_two_runs_write_the_same_file(kind: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     made = [PICTURES["order"]().save(tmp_path / f"{k}.{kind}").read_bytes() for k in range(2)]

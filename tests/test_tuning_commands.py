@@ -97,7 +97,7 @@ def test_tune_then_best(script: Path, capsys: pytest.CaptureFixture[str]) -> Non
 def test_best_names_the_size_of_the_nearest_trial(
     script: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = ["--database", str(script.parent / "db.jsonl")]
+    given = ["--database", str(script.parent / "db.jsonl"), "--target", "python"]
     assert main(["tune", f"{script}:B", "--trials", "1", *given]) == 0
     capsys.readouterr()
     assert main(["best", f"{script}:F", *given]) == 0
@@ -109,7 +109,7 @@ def test_best_names_the_size_of_the_nearest_trial(
 
 
 def test_a_template_of_the_script(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    where = ["tune", f"{script}:B", "--trials", "1", "--seed", "4"]
+    where = ["tune", f"{script}:B", "--trials", "1", "--seed", "4", "--target", "python"]
     assert main([*where, "--template", "rows", "--no-resume"]) == 0
     printed = capsys.readouterr().out
     assert "parallel" in printed and not printed.endswith("\n\n")
@@ -119,7 +119,7 @@ def test_a_template_of_the_script(script: Path, capsys: pytest.CaptureFixture[st
 def test_a_gather_runs_on_data_of_the_script(
     script: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    where = ["tune", f"{script}:G", "--trials", "1", "--tolerance", "0"]
+    where = ["tune", f"{script}:G", "--trials", "1", "--tolerance", "0", "--target", "python"]
     assert main([*where, "--inputs", "data"]) == 0
     assert "s = sl.schedule(G)" in capsys.readouterr().out
     assert main([*where, "--inputs", "nothing"]) != 0
@@ -182,7 +182,7 @@ def test_a_failed_write_is_reported_after_all_else(
 
     monkeypatch.setattr(TuningResult, "report", full)
     page, saved = script.parent / "page.html", script.parent / "found_kernel.py"
-    more = ["--trials", "1", "--report", str(page), "--save", str(saved)]
+    more = ["--trials", "1", "--target", "python", "--report", str(page), "--save", str(saved)]
     assert main(["tune", f"{script}:B", *more]) == 2
     assert "the report was not written: no space left" in capsys.readouterr().err
     assert saved.exists()
@@ -205,6 +205,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_template_has_one_name_however_its_script_is_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ from schedlang.autotune.records.entry import LONGEST
 from schedlang.autotune.records.lines import opened
 from schedlang.errors import DatabaseWarning, TuningError
 from schedlang.runtime.environment import cores, threads
+from tests.marks import slow_but
 
 HERE = Where(
     "ab" * 32, (("m", 8), ("n", 64)), "cpu, 16 vectors of 32 bytes", "AMD EPYC 7R13, 2 cores",
@@ -282,7 +283,7 @@ def go(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
-@pytest.mark.parametrize("locks", [True, False])
+@pytest.mark.parametrize("locks", slow_but(["True"], [True, False]))
 def test_two_processes_write_at_once(path: Path, locks: bool) -> None:
     # lines longer than a page and than an atomic write to a pipe
     processes = [writer(path, first, 300, 3000, locks) for first in (1000, 2000)]

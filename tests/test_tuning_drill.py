@@ -208,6 +208,7 @@ def test_a_schedule_with_a_false_promise(folder: Path) -> None:
     assert trial.detail.endswith("(2048 of 4096 elements differ)")
 
 
+@pytest.mark.slow
 def test_a_schedule_that_takes_long_to_build(folder: Path) -> None:
     A = sl.placeholder((64, 64), name="A")
 
@@ -233,12 +234,13 @@ def test_a_computation_that_cannot_be_evaluated(folder: Path) -> None:
     indices = np.arange(8, dtype="int32")
     message = r"cannot be evaluated: B reads A\[where\[i\]\].*\n  on random data; inputs= gives"
     with pytest.raises(TuningError, match=message):
-        sl.autotune(B, trials=1, database=folder / "tuning.jsonl")
+        sl.autotune(B, trials=1, target="python", database=folder / "tuning.jsonl")
     given = {"A": np.ones(8, "float32"), "where": indices + 1}
     with pytest.raises(
         TuningError, match="B reads .*: index 0 is 8, but A of shape .8,. has extent 8 there$"
     ):
-        sl.autotune(B, trials=1, database=folder / "tuning.jsonl", inputs=given)
+        database = folder / "tuning.jsonl"
+        sl.autotune(B, trials=1, target="python", database=database, inputs=given)
     assert left_behind(folder) == []
 
 

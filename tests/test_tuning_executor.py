@@ -92,7 +92,7 @@ FAULTS = {
 @pytest.mark.parametrize(
     "executor",
     [pytest.param(spawned, id="processes", marks=pytest.mark.slow),
-     pytest.param(ThreadPoolExecutor, id="threads")],
+     pytest.param(ThreadPoolExecutor, id="threads", marks=pytest.mark.slow)],
 )  # fmt: skip
 def test_faults_on_an_executor(executor: Callable[[int], Executor], tmp_path: Path) -> None:
     with executor(2) as pool:
@@ -105,7 +105,9 @@ def test_faults_on_an_executor(executor: Callable[[int], Executor], tmp_path: Pa
 
 def test_the_public_call_on_an_executor(tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
-        result = sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "db")
+        result = sl.autotune(
+            plus_one(), trials=2, executor=pool, target="python", database=tmp_path / "db"
+        )
         # the children of its threads end with the search, not with the executor
         assert left_behind(Path(tempfile.gettempdir())) == []
     assert [t.outcome for t in result.trials] == len(result.trials) * ["ok"]
@@ -135,6 +137,7 @@ def said_of(machine: str, **more: Any) -> dict[str, Any]:
     return {**told, "versions": versions(), **more}
 
 
+@pytest.mark.slow
 def test_times_are_those_of_the_workers_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,6 +182,7 @@ def test_workers_of_another_version(tmp_path: Path) -> None:
             sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "db")
 
 
+@pytest.mark.slow
 def test_versions_of_the_workers_are_recorded(tmp_path: Path) -> None:
     theirs = [(name, "9.9" if name == "numba" else value) for name, value in versions()]
     with Elsewhere(said_of("Another", versions=theirs)) as pool:

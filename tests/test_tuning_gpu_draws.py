@@ -22,6 +22,7 @@ from schedlang.autotune.tactics.templates import template_for
 from schedlang.expr.nodes import Var
 from schedlang.gpu_lowering.lower import device_program
 from tests.gpu_schedules import numbers
+from tests.marks import slow_but
 
 GPU = sl.Target("cuda")
 # threads that read all 32-byte sectors of a warp's floats
@@ -132,7 +133,15 @@ COMPUTATIONS = {
 }
 
 
-@pytest.mark.parametrize("name", COMPUTATIONS)
+# others take nearly a second to draw
+DRAWN = (
+    "depthwise at 7", "depthwise and what reads it", "products of 4 by 4", "a few rows",
+    "many rows", "rows by a matrix of two columns", "columns", "columns in a matrix of one column",
+    "a product of odd sizes",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", slow_but(DRAWN, COMPUTATIONS))
 def test_most_draws_are_valid(name: str) -> None:
     made, rng = space(COMPUTATIONS[name]), Random(0)
     for _ in range(20):
@@ -143,6 +152,7 @@ def test_most_draws_are_valid(name: str) -> None:
     assert made.counts["valid"] >= 0.3 * made.counts["drawn"], dict(made.reasons)
 
 
+@pytest.mark.slow
 def test_most_draws_of_symbolic_sizes_are_valid() -> None:
     Z, sizes = symbolic()
     made, rng, ways = space(Z, sizes), Random(0), Counter[bool]()
@@ -169,7 +179,7 @@ def emulated(output: sl.Tensor, candidate: Candidate, seed: int = 0) -> None:
 TILES = {"depthwise": depthwise(40, 7), "products": products(70, 8), "product": product(50, 2, 40)}
 
 
-@pytest.mark.parametrize("name", TILES)
+@pytest.mark.parametrize("name", slow_but(["product", "products"], TILES))
 def test_tiles_of_short_axes_are_right(name: str) -> None:
     D = TILES[name]
     for candidate in drawn(D, 2, 10, how="tile"):
@@ -217,7 +227,7 @@ def test_sums_in_lanes_use_no_local_memory() -> None:
     assert not found.local_bytes and not found.spill_bytes
 
 
-@pytest.mark.parametrize("make", [columns, columns_of_one])
+@pytest.mark.parametrize("make", [pytest.param(columns, marks=pytest.mark.slow), columns_of_one])
 def test_partial_results_in_lanes_are_right(make: Callable[[int, int], sl.Tensor]) -> None:
     D = make(3000, 256)
     for candidate in drawn(D, 2, 10, how="parts"):
@@ -277,8 +287,15 @@ def test_shared_tiles_of_unknown_rows_are_fetched_by_elements() -> None:
         assert {c.decisions["A.shared.lanes"] for c in found} == {1}
 
 
-@pytest.mark.parametrize("shares", [1, 4])
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    ("dtype", "shares"),
+    [
+        pytest.param(dtype, shares, marks=[] if (dtype, shares) in quick else pytest.mark.slow)
+        for quick in [{("float32", 1), ("float64", 4)}]
+        for dtype in ("float16", "float32", "float64")
+        for shares in (1, 4)
+    ],
+)
 def test_tiles_fit_the_registers_of_a_thread(dtype: str, shares: int) -> None:
     most = {"float64": 64}.get(dtype, 128)
     sums = []
@@ -326,8 +343,8 @@ def lagging(*ahead: int) -> tuple[sl.Tensor, sl.Tensor, sl.Tensor]:
     return X, W, sl.scan(first, step, S, inputs=[X], name="N")
 
 
-@pytest.mark.parametrize("how", ["tile", "threads", "across"])
-@pytest.mark.parametrize("ahead", [(1,), (0, 1)], ids=str)
+@pytest.mark.parametrize("how", slow_but(["tile", "across"], ["tile", "threads", "across"]))
+@pytest.mark.parametrize("ahead", slow_but(["(0, 1)"], [(1,), (0, 1)]))
 def test_a_stage_read_at_another_time_keeps_its_time_axis(ahead: tuple[int, ...], how: str) -> None:
     X, W, N = lagging(*ahead)
     made, rng, found = space(N), Random(0), []

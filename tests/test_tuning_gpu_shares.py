@@ -11,6 +11,7 @@ import schedlang as sl
 from schedlang import topi
 from schedlang.autotune.space import Candidate
 from schedlang.gpu_lowering.lower import device_program
+from tests.marks import slow_but
 from tests.test_tuning_gpu_draws import GPU, drawn, product, space
 
 ANY: dict[str, Any] = {"how": "tile"}
@@ -26,8 +27,8 @@ def run(candidate: Candidate, output: sl.Tensor, inputs: tuple[sl.Tensor, ...]) 
     return f(*arrays(inputs))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
-@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("dtype", slow_but(["float32"], ["float32", "float64", "int32"]))
+@pytest.mark.parametrize("count", slow_but(["4"], [2, 4]))
 def test_two_kernels_compute_a_product(count: int, dtype: str) -> None:
     D = product(48, 41, 67, dtype)
     for candidate in drawn(D, 3, 20, shares=count, **ANY):
@@ -69,6 +70,7 @@ def test_the_largest_of_parts() -> None:
         np.testing.assert_array_equal(run(candidate, D, (A, B)), wanted)
 
 
+@pytest.mark.slow
 def test_symbolic_sizes() -> None:
     n, depth = sl.var("n"), sl.var("depth")
     A, B = sl.placeholder((n, depth), name="A"), sl.placeholder((depth, 48), name="B")

@@ -96,7 +96,7 @@ def test_few_results_of_a_long_reduction_are_split_into_parts(name: str) -> None
 
 
 @pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
-@pytest.mark.parametrize("name", FEW_RESULTS)
+@pytest.mark.parametrize("name", slow_but(["columns", "argmax of rows"], FEW_RESULTS))
 def test_parts_are_machine_code_without_spills(name: str) -> None:
     A, S = FEW_RESULTS[name]
     (candidate,) = drawn(S, count=1, how="parts")
@@ -253,7 +253,7 @@ MOMENTS = {
 }
 
 
-@pytest.mark.parametrize("name", MOMENTS)
+@pytest.mark.parametrize("name", slow_but(["a step in tiles", "across threads"], MOMENTS))
 def test_products_of_a_scan_are_shared_among_threads(name: str) -> None:
     fused, given, parts = MOMENTS[name]
     X, W, R = recurrent(fused)
@@ -280,7 +280,10 @@ def test_products_of_a_scan_are_shared_among_threads(name: str) -> None:
     np.testing.assert_allclose(made, np.stack(wanted), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("size", "least"), [((1024, 1024, 1024), 0.7), ((1000, 1003, 997), 0.5)])
+@pytest.mark.parametrize(
+    ("size", "least"),
+    [((1024, 1024, 1024), 0.7), pytest.param((1000, 1003, 997), 0.5, marks=pytest.mark.slow)],
+)
 def test_the_estimate_ranks_the_tiles_of_products_as_an_h100_does(
     size: tuple[int, int, int], least: float
 ) -> None:

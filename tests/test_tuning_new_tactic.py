@@ -69,6 +69,7 @@ def test_a_new_tactic_is_drawn() -> None:
     assert {c.decisions["B.how"] for c in drawn(B, CPU, 5)} == {"points"}
 
 
+@pytest.mark.slow
 def test_a_search_uses_a_new_tactic(tmp_path: Path) -> None:
     A, B = plus_one()
     only = replace(CPU, tactics=(TACTIC,))

@@ -36,6 +36,7 @@ def test_steps_pass_their_errors_on() -> None:
     assert 2 * short < long < 4 * short
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hidden, steps", [(128, 40), (48, 8)])
 def test_a_search_for_a_layer(tmp_path: Path, hidden: int, steps: int) -> None:
     found = sl.autotune(

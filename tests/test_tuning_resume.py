@@ -253,6 +253,7 @@ def test_invalid_lines_are_skipped(tmp_path: Path) -> None:
             from_line(line.replace(before, after).encode())
 
 
+@pytest.mark.slow
 def test_the_number_of_repeated_proposals_is_limited_per_search(tmp_path: Path) -> None:
     """The limit is per search, not per batch, so that an exhausted space ends the search."""
     task = task_of(plus_one(), Limits())
@@ -450,6 +451,7 @@ def test_the_deadline_applies_while_candidates_are_drawn(tmp_path: Path) -> None
     assert time.monotonic() - start < 25
 
 
+@pytest.mark.slow
 def test_few_valid_draws_are_found(tmp_path: Path) -> None:
     def sparse(s: Schedule, knobs: Knobs) -> None:
         knobs.require(knobs.choice("rare", list(range(150))) == 7, "it is 7")

@@ -137,6 +137,7 @@ def test_an_error_in_a_template_keeps_the_trials(tmp_path: Path) -> None:
     assert result.ended.startswith(f"ZeroDivisionError: division by zero ({__file__}:")
 
 
+@pytest.mark.slow
 def test_a_search_does_not_warn_of_spills(tmp_path: Path) -> None:
     A, B = (sl.placeholder((64, 64), name=name) for name in "AB")
     k = sl.reduce_axis(64, name="k")
@@ -208,6 +209,7 @@ def test_an_interrupt_of_a_build(folder: Path, tmp_path: Path) -> None:
 
 def test_an_interrupt_before_there_is_a_result(folder: Path, tmp_path: Path) -> None:
     with script(SLOW, folder, str(tmp_path / "db"), "anew", "endless") as process:
+        # not before the search has a process: until then the script may ignore the signal
         assert until(lambda: processes(folder))
         time.sleep(1.0)
         os.kill(process.pid, signal.SIGINT)
@@ -267,6 +269,7 @@ def test_a_timeout_does_not_wait_for_a_batch(tmp_path: Path) -> None:
     assert 1 <= len(result.trials) <= 20
 
 
+@pytest.mark.slow
 def test_one_trial(tmp_path: Path) -> None:
     B = plus_one((8, 8))
 
@@ -576,6 +579,7 @@ def test_without_a_valid_candidate_the_untuned_schedule_is_no_result(tmp_path: P
         run(search, False, 0)
 
 
+@pytest.mark.slow
 def test_a_timeout_alone_bounds_no_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("schedlang.autotune.tuner.TRIALS", 2)
     options: dict[str, Any] = {"target": "python", "template": dials}
@@ -712,14 +716,15 @@ def test_symbolic_sizes(tmp_path: Path) -> None:
     n = sl.var("n")
     A = sl.placeholder((n, 8), name="A")
     B = sl.compute((n, 8), lambda i, j: A[i, j] * 2, name="B")
-    result = tune(B, trials=2, sizes={"n": 40}, database=tmp_path / "db")
+    options: dict[str, Any] = {"target": "python", "database": tmp_path / "db"}
+    result = tune(B, trials=2, sizes={"n": 40}, **options)
     assert [t.outcome for t in drawn(result)] == 2 * ["ok"]
     for rows in (40, 7):
         a = np.ones((rows, 8), "float32")
         assert (result.kernel(a) == 2).all()
     assert result.facts.where.sizes == (("n", 40),)
     # trials at other sizes do not count
-    other = tune(B, trials=1, sizes={"n": 50}, database=tmp_path / "db")
+    other = tune(B, trials=1, sizes={"n": 50}, **options)
     assert [t.resumed for t in drawn(other)] == [False]
     with pytest.raises(
         TuningError,
@@ -740,7 +745,9 @@ def test_several_outputs_and_scalars(tmp_path: Path) -> None:
     D = sl.compute((24, 8), lambda i, j: B[i, j] * low[i, j], name="D")
     # an integer counts as a size
     sizes = {"beta": 3}
-    result = tune([low, high, D], trials=2, sizes=sizes, database=tmp_path / "db")
+    result = tune(
+        [low, high, D], trials=2, sizes=sizes, target="python", database=tmp_path / "db"
+    )
     assert [t.outcome for t in drawn(result)] == 2 * ["ok"]
     a = np.full((24, 8), 3, "float32")
     got = result.kernel(a, alpha=2.0, beta=1)
@@ -753,7 +760,9 @@ def test_equal_names(tmp_path: Path) -> None:
     B = sl.compute((12, 8), lambda i, j: A[i, j] - 2 * other[i, j], name="A")
     a, b = np.ones((12, 8), "float32"), np.full((12, 8), 5, "float32")
     for inputs in (None, [a, b]):
-        result = tune(B, trials=1, inputs=inputs, database=tmp_path / "db", resume=False)
+        result = tune(
+            B, trials=1, inputs=inputs, target="python", database=tmp_path / "db", resume=False
+        )
         assert [t.outcome for t in drawn(result)] == ["ok"]
         assert (result.kernel(a, b) == a - 2 * b).all()
     with pytest.raises(TuningError, match="one array for each of A, A, by name or in this order"):
@@ -790,6 +799,7 @@ def test_random_inputs_are_in_the_documented_range(
     assert np.isclose(float(found.max()), high, atol=0.01)
 
 
+@pytest.mark.slow
 def test_a_gather(tmp_path: Path) -> None:
     A = sl.placeholder((20, 8), name="A")
     rows = sl.placeholder((12,), name="rows", dtype="int64")
@@ -797,11 +807,19 @@ def test_a_gather(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     a, picked = rng.random((20, 8), "float32"), rng.integers(0, 20, 12)
     for n, inputs in enumerate(({"rows": picked, "A": a}, [a, picked])):
-        result = tune(B, trials=1, inputs=inputs, database=tmp_path / f"{n}")
+        result = tune(B, trials=1, inputs=inputs, target="python", database=tmp_path / f"{n}")
         assert (result.kernel(a, picked) == a[picked]).all()
     # strided data is made contiguous
     strided = {"A": np.repeat(a, 2, axis=1)[:, ::2], "rows": picked}
     tune(B, trials=1, inputs=strided, database=tmp_path / "db", target="python")
+
+
+def test_inputs_that_do_not_fit(tmp_path: Path) -> None:
+    A = sl.placeholder((20, 8), name="A")
+    rows = sl.placeholder((12,), name="rows", dtype="int64")
+    B = sl.compute((12, 8), lambda i, j: A[rows[i], j], name="B")
+    rng = np.random.default_rng(0)
+    a, picked = rng.random((20, 8), "float32"), rng.integers(0, 20, 12)
     with pytest.raises(TuningError, match="give one array for each of A, rows"):
         tune(B, inputs={"A": a}, database=tmp_path / "db")
     with pytest.raises(TuningError, match="rows must be int64 .*, not int32 of"):
@@ -963,6 +981,7 @@ def test_progress_is_called_with_every_trial(tmp_path: Path) -> None:
     assert [t.resumed for t in told] == [True, True, False]
 
 
+@pytest.mark.slow
 def test_tuning_inside_apply_best(tmp_path: Path) -> None:
     """A search starts from schedules without steps, also inside ``apply_best``."""
     B = plus_one((8, 8))
@@ -977,6 +996,7 @@ def test_tuning_inside_apply_best(tmp_path: Path) -> None:
     assert len(known.used) == 1 and s.to_json() == known.used[0].schedule.to_json()
 
 
+@pytest.mark.slow
 def test_best_finds_the_result(tmp_path: Path) -> None:
     """``sl.best`` finds it under other names too, and never finds a failed schedule."""
     task = task_of(plus_one(), Limits(memory=400 << 20), "python")

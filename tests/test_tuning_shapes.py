@@ -23,6 +23,7 @@ from tests.cpu_candidates import (
     reduced,
     shared,
 )
+from tests.marks import slow_but
 
 n, m = sl.var("n"), sl.var("m")
 Wanted = Callable[[np.ndarray], np.ndarray]
@@ -50,7 +51,9 @@ def columns(size: object, dtype: str) -> sl.Tensor:
     return sl.compute((5,), lambda j: over(lambda k: A[k, j]), name="Y")
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "int64", "bool"])
+@pytest.mark.parametrize(
+    "dtype", slow_but(["float32", "int8"], ["float32", "float16", "int8", "int64", "bool"])
+)
 @pytest.mark.parametrize("size", [1000001, 8192, n], ids=str)
 @pytest.mark.parametrize("make", [vector, matrix, largest, columns])
 def test_a_large_computation_has_threads(
@@ -94,7 +97,7 @@ def test_a_row_times_a_matrix_has_threads() -> None:
 
 
 @pytest.mark.parametrize("target", [AVX2, AVX512], ids=["avx2", "avx512"])
-@pytest.mark.parametrize("size", [2, 3, 9, 17])
+@pytest.mark.parametrize("size", slow_but(["2", "17"], [2, 3, 9, 17]))
 def test_a_symbolic_length_below_a_vector(size: int, target: sl.Target) -> None:
     A, B, over = sl.placeholder((240, 256)), sl.placeholder((256, n)), reduced(sl.sum, 256)
     C = sl.compute((240, n), lambda i, j: over(lambda k: A[i, k] * B[k, j]), name="C")
@@ -207,8 +210,12 @@ def sum_of_a_part() -> tuple[sl.Tensor, sl.Tensor, Wanted]:
 
 @pytest.mark.parametrize(
     "make",
-    [argmax_of_all, argmax_of_rows, argmin_of_channels, sum_of_channels, sum_of_narrow_rows,
-     sum_of_a_part],
+    slow_but(
+        ["argmax_of_rows", "sum_of_channels", "sum_of_a_part"],
+        [argmax_of_all, argmax_of_rows, argmin_of_channels, sum_of_channels, sum_of_narrow_rows,
+         sum_of_a_part],
+        lambda make: make.__name__,
+    ),
 )  # fmt: skip
 def test_threads_share_a_long_reduction_of_few_results(
     make: Callable[[], tuple[sl.Tensor, sl.Tensor, Wanted]],

@@ -164,7 +164,7 @@ ALL = pytest.mark.parametrize("case", TABLE.values(), ids=list(TABLE))
 
 
 @ALL
-@pytest.mark.parametrize("threads", [2, 16, 64])
+@pytest.mark.parametrize("threads", slow_but(["64"], [2, 16, 64]))
 def test_every_schedule_has_lanes_and_large_ones_have_threads(case: Case, threads: int) -> None:
     found = drawn(case.make()[-1], target=AVX512, threads=threads)
     assert not case.lanes or all(map(in_lanes, found))
@@ -280,7 +280,7 @@ def filters(count: int) -> sl.Tensor:
     return Y
 
 
-@pytest.mark.parametrize("count", [2, 4, 12, 20])
+@pytest.mark.parametrize("count", slow_but(["2", "4", "12"], [2, 4, 12, 20]))
 def test_a_pipeline_is_inlined_while_that_recomputes_little(count: int) -> None:
     found = drawn(filters(count), 12)
     # a chain of attached filters may recompute too much

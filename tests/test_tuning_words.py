@@ -176,9 +176,11 @@ def few_are_legal(s: Schedule, knobs: Knobs) -> None:
 @pytest.mark.parametrize(
     ("template", "said"),
     [
-        (few_are_legal, ""),
+        pytest.param(few_are_legal, "", marks=pytest.mark.slow),
         (nothing, "it applied no steps"),
-        (no_knobs, "it asks for no knobs, so it makes only one schedule"),
+        pytest.param(
+            no_knobs, "it asks for no knobs, so it makes only one schedule", marks=pytest.mark.slow
+        ),
         (idle_knobs, "its knobs changed nothing: all drawn decisions make the same loop nest"),
         (tiles, ""),
     ],
@@ -188,6 +190,7 @@ def test_a_template_that_decides_nothing(tmp_path: Path, template: Any, said: st
     assert [x for x in lines if "template:" in x] == ([f"  template: {said}"] if said else [])
 
 
+@pytest.mark.slow
 def test_one_draw_gives_no_note_on_the_template(tmp_path: Path) -> None:
     def idle_at_times(s: Schedule, knobs: Knobs) -> None:
         if knobs.choice("split", [False, True]):
@@ -204,6 +207,7 @@ def test_one_draw_gives_no_note_on_the_template(tmp_path: Path) -> None:
     assert splits == {False, True}
 
 
+@pytest.mark.slow
 def test_a_template_of_other_parameters(tmp_path: Path) -> None:
     wrong: list[Any] = [lambda s: None, lambda s, knobs, more: None, lambda *, s, knobs: None]
     for template in wrong:

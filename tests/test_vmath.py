@@ -14,6 +14,7 @@ import pytest
 from schedlang.intrinsics import cpu as intrinsics
 from schedlang.intrinsics import twins
 from schedlang.intrinsics.cpu import load, store, vload, vstore
+from tests.marks import slow_but
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 POLYNOMIALS = ["exp", "log", "tanh", "sigmoid", "erf"]
@@ -69,7 +70,7 @@ def inputs(dtype: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("vectors", [False, True], ids=["elements", "vectors"])
-@pytest.mark.parametrize("name", POLYNOMIALS)
+@pytest.mark.parametrize("name", slow_but(["exp", "erf"], POLYNOMIALS))
 def test_polynomials_are_within_two_ulps(name: str, vectors: bool) -> None:
     worst, where = exhaustive_math.sweeper(name, vectors)(1021)
     assert worst <= 2.0, where
@@ -88,7 +89,7 @@ def test_float32_against_the_twin(name: str) -> None:
     np.testing.assert_array_equal(np.signbit(scalar[zero]), np.signbit(true[zero]))
 
 
-@pytest.mark.parametrize("name", [*POLYNOMIALS, *LIBRARY])
+@pytest.mark.parametrize("name", slow_but(POLYNOMIALS, [*POLYNOMIALS, *LIBRARY]))
 def test_float64_against_the_twin(name: str) -> None:
     x = inputs("float64")
     scalar, vector = both_ways(name, x)

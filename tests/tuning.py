@@ -130,12 +130,16 @@ def pragma(steps: str, name: str) -> Any:
 
 
 def processes(folder: Path) -> list[int]:
-    """Return the other processes whose command line names ``folder``; none without ``/proc``."""
+    """Return the processes whose command line names a path in ``folder``; none without ``/proc``.
+
+    The script of :func:`script` lies beside the folder, and is none of them.
+    """
+    inside = f"{folder}{os.sep}".encode()
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         if int(entry.name) != os.getpid():
             with suppress(OSError):
-                if str(folder).encode() in (entry / "cmdline").read_bytes():
+                if inside in (entry / "cmdline").read_bytes():
                     found.append(int(entry.name))
     return found
 
