@@ -19,7 +19,7 @@ import numpy as np
 from schedlang.compute.data import Graph, to_data
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor, declared
-from schedlang.errors import CallTypeError, NetworkError, explain, nearest
+from schedlang.errors import NetworkError, explain, nearest
 from schedlang.ir.printer import bytes_text
 from schedlang.markup.text import printable
 from schedlang.networks.cache import cache_key, cached, store
@@ -30,7 +30,7 @@ from schedlang.networks.model import Recipe
 from schedlang.networks.module import NetworkModule
 from schedlang.networks.saving import save
 from schedlang.networks.sources import Found, OfGraph, Source
-from schedlang.networks.structure import filled
+from schedlang.networks.structure import filled, with_outputs
 from schedlang.target import Target
 
 if TYPE_CHECKING:
@@ -235,26 +235,9 @@ class Network:
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         if "out" in named:
-            named = self._with_outputs(**named)
+            named = with_outputs(self.module.signature, named)
         found = self.module(*args, **named)
         return filled(self._source.structure, found if isinstance(found, tuple) else (found,))
-
-    def _with_outputs(self, /, out: Any, **named: Any) -> dict[str, Any]:
-        """Return named arguments with those of ``out`` by the names of the outputs."""
-        signature = self.module.signature
-        if any(p.name == "out" for p in signature.parameters):
-            return {"out": out, **named}
-        names = [p.name for p in signature.outputs]
-        arrays = out if isinstance(out, (tuple, list)) and len(names) > 1 else [out]
-        if len(arrays) != len(names):
-            raise CallTypeError(
-                f"network {self.name}: out= has {len(arrays)} of its outputs; give an array for "
-                f"each: {', '.join(names)}"
-            )
-        twice = next((name for name in names if name in named), None)
-        if twice is not None:
-            raise CallTypeError(f"network {self.name}: {twice} is given twice, by out= and by name")
-        return {**named, **dict(zip(names, arrays))}
 
     def tune(
         self, trials: int | None = None, timeout: float | None = None, search: Any = "random",
@@ -274,8 +257,9 @@ class Network:
         was interrupted continues. ``progress`` is one bar for all searches, or a function of the
         name of a kernel and a trial. ``sizes`` are the values of symbolic sizes, by name or var.
 
-        Raises :class:`~schedlang.errors.TuningError` for options that do not fit. A kernel for
-        which no candidate works keeps its schedule, and the result says why.
+        Raises :class:`~schedlang.errors.TuningError` for options that do not fit, and for
+        ``target="cuda"`` on a machine without a GPU, unless workers of ``executor`` measure. A
+        kernel for which no candidate works keeps its schedule, and the result says why.
         """
         from schedlang.networks.tuning import tune, works_of
 
