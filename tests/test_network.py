@@ -410,6 +410,11 @@ def test_a_profile_of_a_compiled_network_from_the_cache() -> None:
     net, w, b, x = mlp(target="cpu", name="profiled")
     np.testing.assert_allclose(net(x), softmax_of(x, w, b), rtol=1e-5)
     assert len(net.profile(x).kernels) == len(net.partition)
+    # the copy with time stamps is loaded and compiled once
+    loaded = {name for name in sys.modules if "_times_" in name}
+    assert any("profiled_times_" in name for name in loaded)
+    assert len(net.profile(x).kernels) == len(net.partition)
+    assert {name for name in sys.modules if "_times_" in name} == loaded
     np.testing.assert_allclose(net(x), softmax_of(x, w, b), rtol=1e-5)
 
 

@@ -327,10 +327,11 @@ class Network:
     def profile(self, *args: Any, repeat: int = 5) -> NetworkProfile:
         """Return the time of each kernel in a call with these arguments.
 
-        The module is compiled once more, with time stamps between its calls, and runs at least
-        ``repeat`` times. The times are those of the fastest run. On a GPU they are by its events,
-        without the host's time of launching; for the emulator they are those of this CPU.
-        ``print`` shows a table, a notebook also a chart.
+        The first profile on a CPU compiles the module once more, with time stamps between its
+        calls, which takes as long as the first call did; later ones, also of other processes, load
+        what was compiled. The module runs at least ``repeat`` times, and the times are those of the
+        fastest run. On a GPU they are by its events, without the host's time of launching; for the
+        emulator they are those of this CPU. ``print`` shows a table, a notebook also a chart.
 
         Raises :class:`~schedlang.errors.CallError` for arguments that do not fit and for a
         ``repeat`` below 1, and :class:`~schedlang.errors.BuildError` for ``target="c"``.
