@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import pickle
 import re
 import shutil
 import subprocess
 import sys
+import textwrap
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +32,7 @@ from schedlang.errors import (
 from schedlang.networks import cache, tuning
 from schedlang.networks.model import Model
 from schedlang.networks.network import Network
+from schedlang.networks.usage import usage
 from tests import networks
 
 
@@ -199,18 +202,44 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     assert [kernel.schedule.to_json() for kernel in again.kernels] == steps
 
 
-def test_a_saved_network_runs_without_schedlang(tmp_path: Path) -> None:
+def test_a_saved_network_runs_without_schedlang_as_its_docstring_says(tmp_path: Path) -> None:
     net, w, b, x = mlp(target="cpu")
     folder = net.save(tmp_path / "mlp")
     np.save(tmp_path / "x.npy", x)
+    about = ast.get_docstring(ast.parse((folder / "network.py").read_text()))
+    assert about is not None
+    taken, made = "    x: float32[2, 8]", "    shares: float32[2, 4]"
+    assert about.index(taken) < about.index(made) < about.index("The first call compiles")
+    assert "__pycache__" in about and "schedlang.load(folder)" in about
+    example = about[about.index("    import numpy") : about.index("It takes")]
     program = (
         "import sys; sys.modules['schedlang'] = None\n"
-        "import numpy as np, network\n"
-        "params = network.pack(np.load('weights.npz'))\n"
-        "np.save('y.npy', network.network(np.load('../x.npy'), params=params))\n"
+        "import numpy; x = numpy.load('../x.npy')\n"
+        f"{textwrap.dedent(example)}\nnp.save('y.npy', shares)\n"
     )
     subprocess.run([sys.executable, "-c", program], cwd=folder, check=True, timeout=120)
     np.testing.assert_allclose(np.load(folder / "y.npy"), softmax_of(x, w, b), rtol=1e-5)
+    assert list((folder / "__pycache__").glob("network.*.nbc"))
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+def test_the_docstring_of_a_file_has_all_inputs_and_outputs(target: str) -> None:
+    n = sl.var("n")
+    x, y = sl.placeholder((n, 3), name="x"), sl.placeholder((n,), "int32", name="y")
+    doubled = sl.named("doubled", x * 2)
+    with sl.named("sums"):
+        sums = topi.sum(doubled, 1) + y
+    net = sl.network([doubled, sums], target=target, name="two")
+    about = usage(net._whole(), "weights.npz")
+    assert about.startswith('"""The network two,') and about.endswith('.\n"""\n\n')
+    assert "    x: float32[n, 3]\n    y: int32[n]\n" in about and "sizes (n) are" in about
+    assert "arrays in a tuple" in about and "    doubled: float32[n, 3]\n    sums: " in about
+    if target == "cpu":
+        # without weights
+        assert "    doubled, sums = network.two(x, y)\n" in about and "np.load" not in about
+    else:
+        assert "memory = network.memory_of()" in about and "network.two(x, y, memory=" in about
+        assert "or on the GPU" in about and "first call of each process" in about
 
 
 def test_the_current_folder_is_no_folder_to_write(

@@ -356,7 +356,7 @@ class Network:
         * ``network.py`` runs with NumPy and numba alone: ``pack`` makes the bytes of the weights,
           and the function with the name of the network takes and returns arrays. That of a network
           for a GPU, also of one for the emulator, runs with numba-cuda: ``memory_of`` copies the
-          weights to the GPU.
+          weights to the GPU. Its docstring says how to call it.
         * ``weights.npz`` has the weights, by their names in ``network.py``.
         * ``manifest.json`` has the graph, the schedules and the partition.
 

@@ -25,6 +25,7 @@ from schedlang.expr.dtypes import array_dtype
 from schedlang.networks import structure
 from schedlang.networks.data import ModuleData
 from schedlang.networks.model import Recipe, check_outputs
+from schedlang.networks.usage import usage
 from schedlang.runtime.bundle import bundle
 from schedlang.target import Target
 from schedlang.version import __version__
@@ -121,12 +122,12 @@ def save(
 
 
 def _standalone(data: ModuleData) -> str:
-    """Return the text of a module that runs without schedlang."""
+    """Return the text of a module that runs without schedlang, which says how to call it."""
     if data.device is None:
-        return bundle(data.text)
+        return usage(data, WEIGHTS) + bundle(data.text)
     from schedlang.networks.device_module import standalone
 
-    return standalone(data)
+    return usage(data, WEIGHTS) + standalone(data)
 
 
 def check_folder(folder: str | os.PathLike[str]) -> Path:
