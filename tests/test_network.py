@@ -506,6 +506,23 @@ def test_a_search_that_ends_early_says_why(
     assert len(found.searches) == (2 if broken else 1)
 
 
+def test_a_kernel_and_its_search_have_the_name_of_the_part(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net, *_ = mlp(target="cpu")
+    part, kernel = net.partition.parts[0], net.kernels[0]
+    last = part.writes[0].name
+    head, nest = str(kernel).split("\n", 1)
+    assert head == "# kernel dense, schedule by the cost model" and part.name == "dense" != last
+    assert nest.startswith("dense(x: float32[2, 8], w_packed: ") and f" -> {last}: " in nest
+
+    def searched(outputs: Any, target: Any, **options: Any) -> Any:
+        raise TuningError(f"autotune({outputs[0].name}): none of 1 candidates worked")
+
+    monkeypatch.setattr(tuning, "autotune", searched)
+    assert "  dense: none of 1 candidates worked\n" in str(net.tune(trials=1))
+
+
 @pytest.mark.parametrize("options", [
     {"search": "none"}, {"seed": "a"}, {"executor": 3}, {"limits": 3}, {"database": 3},
     {"trials": 0}, {"timeout": "a"}, {"progress": 3},

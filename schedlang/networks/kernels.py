@@ -31,7 +31,8 @@ class PartKernel:
     ``parts`` are their names, the first being the one whose names the kernel has. ``origin`` says
     where its schedule comes from, as :class:`~schedlang.autoschedule.scheduler.Choice` does, or is
     ``"given"`` for one that was saved or set. ``note`` adds what else is known about it, such as
-    where one that was saved came from, and ``place`` is its line of a database.
+    where one that was saved came from, and ``place`` is its line of a database. ``print`` shows the
+    loop nest under the name of the kernel.
     """
 
     parts: tuple[str, ...]
@@ -62,6 +63,10 @@ class PartKernel:
             # that of a database is a phrase of its own
             return self.note
         return f"{phrase} ({self.note})" if self.note else phrase
+
+    def __str__(self) -> str:
+        others = f"; also runs {', '.join(self.parts[1:])}" if self.parts[1:] else ""
+        return f"# kernel {self.name}, schedule {self.provenance}{others}\n{self.kernel.loop_nest}"
 
     @property
     def schedule(self) -> Schedule:

@@ -276,7 +276,9 @@ def _one(
             sizes=own or None, cold=work.cold, team=work.team,
         )  # fmt: skip
     except TuningError as error:
-        return Tuned(work, None, len(seen), why=first_line(error))
+        # the row of the table has the name of the kernel, the error that of its last stage
+        why = first_line(error).removeprefix(f"autotune({work.outputs[0].name}): ")
+        return Tuned(work, None, len(seen), why=why)
     seconds = result.seconds
     facts = result.facts
     why, interrupted = facts.ended if facts.broken else "", facts.ended == "interrupted"
