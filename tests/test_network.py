@@ -322,6 +322,8 @@ def test_networks_for_other_targets_are_not_saved(tmp_path: Path) -> None:
     lambda m: m.update(weights=[[True, "w"]]),
     lambda m: m.update(structure=5),
     lambda m: m.update(steps={"fc": 3}),
+    lambda m: m.update(origins={"fc": "model"}),
+    lambda m: m.update(origins={"fc": ["model", 3]}),
     lambda m: m.update(name=3),
     lambda m: m.update(cut=[1]),
     lambda m: m["graph"].update(items=[["import", "os"]]),
@@ -474,6 +476,10 @@ def test_tuning_searches_each_kernel_once(tmp_path: Path) -> None:
     a = np.random.default_rng(0).random((8, 8), "float32")
     np.testing.assert_allclose(net(a), a, rtol=1e-6)
     assert "GFLOP/s" in str(found) and "fc0" in str(found)
+    # what was saved was tuned, too, and says where
+    again = sl.load(net.save(tmp_path / "net"))
+    assert [(k.origin, k.note) for k in again.kernels] == [("database", net.kernels[0].note)]
+    assert again.kernels[0].note.startswith("tuned on ") and again.source == net.source
     # the trials of the database count, so that nothing new is measured but the race, which the
     # untuned schedule may win
     seen.clear()
@@ -604,7 +610,6 @@ def test_where_schedules_come_from() -> None:
         ("database", "tuned on A, 2 cores", "tuned on A, 2 cores"),
         ("near size", "tuned for n = 8, not for n = 9", "tuned for n = 8, not for n = 9"),
         ("given", "", "given to net.reschedule"),
-        ("given", "by the cost model", "by the cost model"),
     ):  # fmt: skip
         assert replace(found, origin=origin, note=note).provenance == phrase
 
@@ -636,6 +641,7 @@ def test_a_schedule_of_the_user_for_one_kernel(tmp_path: Path) -> None:
     phrases = ["given to net.reschedule", "by the cost model"]
     for other in (net, again, pickle.loads(pickle.dumps(again))):
         assert [kernel.provenance for kernel in other.kernels] == phrases
+        assert [kernel.origin for kernel in other.kernels] == ["given", "model"]
     # another network of the same graph has its own schedules
     assert "prange" not in sl.network(y, values).source
     with pytest.raises(NetworkError, match="no part is called so.*fc"):

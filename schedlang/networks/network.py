@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from schedlang.autotune.database import Database
     from schedlang.autotune.runner.task import Limits
     from schedlang.networks.dividing import Divided
-    from schedlang.networks.kernels import PartKernel
+    from schedlang.networks.kernels import Origin, PartKernel
     from schedlang.networks.kernels import Source as Trials
     from schedlang.networks.partition import Partition
     from schedlang.networks.prepare import Prepared
@@ -65,7 +65,7 @@ class Network:
 
     def __init__(
         self, source: Source, target: Target, database: Trials = None,
-        steps: Mapping[str, str] | None = None, origins: Mapping[str, str] | None = None,
+        steps: Mapping[str, str] | None = None, origins: Mapping[str, Origin] | None = None,
     ) -> None:  # fmt: skip
         self.target = target
         self.database = database
@@ -419,10 +419,10 @@ class Network:
         """Return the recipe of the prepared graph, with the layers of its stages."""
         return replace(self.recipe, layers=self._divided().layers)
 
-    def _schedules(self) -> tuple[dict[str, str], dict[str, str]]:
+    def _schedules(self) -> tuple[dict[str, str], dict[str, Origin]]:
         """Return the steps of each kernel as JSON, and where they come from."""
         steps = {kernel.name: kernel.schedule.to_json() for kernel in self.kernels}
-        return steps, {kernel.name: kernel.provenance for kernel in self.kernels}
+        return steps, {kernel.name: (kernel.origin, kernel.note) for kernel in self.kernels}
 
     def __reduce__(self) -> Any:
         with self._lock:
@@ -473,7 +473,7 @@ def module_of(
 def _unpickled(
     graph: Graph, outputs: int, recipe: Recipe, inputs: Sequence[int],
     weights: Mapping[int, np.ndarray], target: Target, steps: Mapping[str, str],
-    origins: Mapping[str, str],
+    origins: Mapping[str, Origin],
 ) -> Network:  # fmt: skip
     read = placeholders(graph.tensors)
     arrays = {read[k]: array for k, array in weights.items()}

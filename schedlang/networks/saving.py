@@ -30,7 +30,7 @@ from schedlang.runtime.bundle import bundle
 from schedlang.target import Target
 from schedlang.version import __version__
 
-FORMAT, VERSION = "schedlang.network", 1
+FORMAT, VERSION = "schedlang.network", 2
 MANIFEST, WEIGHTS, SOURCE = "manifest.json", "weights.npz", "network.py"
 
 
@@ -51,7 +51,7 @@ class Head:
     name: str
     structure: Any
     steps: Mapping[str, str]
-    origins: Mapping[str, str]
+    origins: Mapping[str, tuple[str, str]]
     target: Target
 
 
@@ -70,11 +70,13 @@ class Saved:
 
 def save(
     folder: str | os.PathLike[str], recipe: Recipe, outputs: Sequence[Tensor], data: ModuleData,
-    weights: Mapping[Tensor, np.ndarray], steps: Mapping[str, str], origins: Mapping[str, str],
+    weights: Mapping[Tensor, np.ndarray], steps: Mapping[str, str],
+    origins: Mapping[str, tuple[str, str]],
 ) -> Path:  # fmt: skip
     """Write a network to a new folder; ``weights`` are those that the module reads, in its order.
 
-    ``steps`` are the schedules of kernels as JSON, and ``origins`` say where these came from.
+    ``steps`` are the schedules of kernels as JSON, and ``origins`` say where these came from, each
+    with a note.
     ``data`` are for a CPU or for ``target="cuda"``.
     """
     asked, path = f"save({os.fspath(folder)!r})", check_folder(folder)
@@ -170,7 +172,7 @@ def head_of(folder: str | os.PathLike[str], manifest: bytes) -> Head:
         of = data["target"]
         found = Head(
             check_name(data["name"], "a network"), structure.from_json(data["structure"], outputs),
-            _texts(data["steps"]), _texts(data["origins"]),
+            _texts(data["steps"]), _pairs(data["origins"]),
             Target(_text(of["kind"]), arch=_text(of["arch"])),
         )  # fmt: skip
     return found
@@ -271,6 +273,10 @@ def _text(value: Any) -> str:
 
 def _texts(value: Any) -> dict[str, str]:
     return {_text(k): _text(v) for k, v in value.items()}
+
+
+def _pairs(value: Any) -> dict[str, tuple[str, str]]:
+    return {_text(k): (_text(first), _text(second)) for k, (first, second) in value.items()}
 
 
 def _flag(value: Any) -> bool:
