@@ -87,7 +87,11 @@ QUICK = [path.name for path in FILES if path.name not in LONG]
 
 
 @pytest.mark.parametrize("path", slow_but(QUICK, FILES, lambda p: p.name))
-def test_document(path: Path, request: pytest.FixtureRequest) -> None:
+def test_document(
+    path: Path, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # what a document saves without a folder is of the test
+    monkeypatch.chdir(tmp_path)
     if path.name == "tuning.md":
         request.getfixturevalue("own_cache")
     run_document(path, request, "python slow")
@@ -97,7 +101,10 @@ def test_document(path: Path, request: pytest.FixtureRequest) -> None:
 @pytest.mark.parametrize(
     "path", [p for p in FILES if "```python slow" in p.read_text("utf-8")], ids=lambda p: p.name
 )
-def test_document_with_its_searches(path: Path, request: pytest.FixtureRequest) -> None:
+def test_document_with_its_searches(
+    path: Path, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     run_document(path, request)
 
 

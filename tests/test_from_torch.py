@@ -320,15 +320,29 @@ def test_stages_have_the_names_of_layers() -> None:
     stages = [stage.op.name for stage in sl.schedule(list(model.outputs)).stages]
     for name in ("conv1", "bn1", "relu", "maxpool", "layer1_0_conv1", "layer1_0_bn1",
                  "layer1_0_add", "layer1_0_relu_1", "layer2_0_downsample_0", "avgpool", "fc",
-                 "fc.bias"):  # fmt: skip
+                 "fc.product"):  # fmt: skip
         assert name in stages, stages
     assert len({*stages}) == len(stages) and {*model.layers} <= {*stages}
     assert model.layers["layer1_0_conv1"] == "layer1.0.conv1"
     assert model.layers["layer1_0_add"] == "layer1.0"
     assert model.layers["layer1_0_bn1.batch_norm_scale"] == "layer1.0.bn1"
+    # an output is the last stage of its layer, and a part has the name of its layer
+    assert [out.name for out in model.outputs] == ["fc"] and model.layers["fc.product"] == "fc"
+    parts = {part.name: part for part in sl.network(model, target="python").partition}
+    assert parts["fc"].stages[-2:] == ("fc.product", "fc") and "avgpool" in parts
     names = {param.name for param in model.params}
     assert "layer1_0_conv1_weight" in names and "bn1_running_var" in names
     assert "bn1_num_batches_tracked" not in names
+
+
+def test_a_call_writes_the_output_that_it_is_given_by_the_name_of_a_layer() -> None:
+    layers = nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Conv1d(2, 3, 1)).eval()
+    x = numbers(2, 6)
+    net = sl.network(from_torch(layers, x), target="python")
+    out = np.empty((3, 4), "float32")
+    assert net(x, layer_2=out) is out
+    with torch.no_grad():
+        np.testing.assert_allclose(out, layers(x), rtol=1e-5, atol=1e-6)
 
 
 def test_params_keep_their_values_and_dtypes() -> None:

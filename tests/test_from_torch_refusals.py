@@ -98,6 +98,26 @@ def test_all_operators_without_a_form_are_named() -> None:
 @pytest.mark.parametrize(
     ("function", "words"),
     [
+        (lambda x: torch.ops.aten._print("x") or x, ["aten._print.default of layer 1", "printing"]),
+        (
+            lambda x: torch.cond(x.sum() > 2, torch.sin, torch.cos, (x,)),
+            ["from_torch: cond of layer 1", "torch.where"],
+        ),
+    ],
+)  # fmt: skip
+def test_operators_inside_of_a_wrapper_are_named_as_the_user_knows_them(
+    function: Callable[..., Any], words: list[str]
+) -> None:
+    message = refused(nn.Sequential(nn.Linear(3, 3), Function(function)).eval())
+    assert all(word in message for word in words), message
+    assert "torch_models.py" in message
+    for inner in ("with_effects", "true_graph", "eval_with_key"):
+        assert inner not in message
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
         (lambda x: x[x > 0], ["aten.index.Tensor", "a mask selects", "torch.where(mask"]),
         (lambda x: x * x.sum().item(), ["depends on the values of a tensor"]),
         (lambda x: x.nonzero(), ["aten.nonzero", "depends on the values of a tensor"]),

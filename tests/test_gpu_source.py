@@ -57,6 +57,27 @@ def test_source(name: str, golden: Golden) -> None:
     golden(sl.build(case.schedule, case.args, target="cuda").source)
 
 
+def test_loops_that_are_fused_again_have_short_names() -> None:
+    A = sl.placeholder((2, 3, 4, 10), name="A")
+    B = sl.compute(A.shape, lambda n, c, y, x: A[n, c, y, x] * 2, name="B")
+    C = sl.compute(A.shape, lambda n, c, y, x: B[n, c, y, x] + 1, name="C")
+    s = sl.schedule(C)
+    for tensor in (B, C):
+        n, c, y, x = s[tensor].op.axis
+        stage = s[tensor]
+        # in two ways, of which both have the same short name
+        stage.bind(
+            stage.fuse(stage.fuse(n, c), y) if tensor is B else stage.fuse(n, stage.fuse(c, y)),
+            "blockIdx.x",
+        )
+        stage.bind(x, "threadIdx.x")
+    f = sl.build(s, [A, C], target="cuda")
+    assert "n_c_y_fused_1 = cuda.blockIdx.x  # n.c.fused.y.fused in 0..24\n" in f.source
+    assert "n_c_y_fused = cuda.blockIdx.x  # n.c.y.fused.fused in 0..24\n" in f.source
+    a = np.arange(240, dtype="float32").reshape(2, 3, 4, 10)
+    np.testing.assert_allclose(f.simulate(a), a * 2 + 1)
+
+
 def test_symbolic_sizes_are_parameters(golden: Golden) -> None:
     n = sl.var("n")
     case = scaled(n)

@@ -205,6 +205,24 @@ def test_groups_of_channels_read_without_blocks() -> None:
     assert "relu_plain" in [op.name for op in operations(found.outputs)]
 
 
+def test_the_source_says_why_a_kernel_copies_blocks() -> None:
+    net = Net()
+    y = net.relu(image(), 32, 1)
+    grouped = topi.nn.group_conv2d_nchw(y, net.weight(32, 16, 1, 1), 1, 0, 1, 2)
+    outs = [topi.sum(grouped, (2, 3)), topi.nn.global_pool(net.conv(y, 16, 1), "max")]
+    rng = np.random.default_rng(0)
+    params = {t: rng.integers(-3, 4, t.shape).astype("float32") for t in net.params}
+    made = sl.network(outs, params, sl.Target("python", vector_bytes=64))
+    note = "# relu_plain copies relu to an order without blocks of channels, in which it is read"
+    lines = made.source.splitlines()
+    reader = next(part for part in made.partition if "relu_plain" in part.stages)
+    assert lines.count(note) == 1
+    assert lines[lines.index(note) - 1].startswith(f"# Kernel of {reader.name}: ")
+    x = rng.integers(-3, 4, (1, 3, 6, 6)).astype("float32")
+    for one, other in zip(made(x), sl.reference(outs)(x, *params.values())):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
 def test_nothing_changes_without_weights_or_with_a_scan() -> None:
     net = Net()
     out = topi.nn.global_pool(net.relu(image(), 32), "avg")

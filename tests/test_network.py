@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import pickle
 import re
 import shutil
 import subprocess
 import sys
+import textwrap
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +32,7 @@ from schedlang.errors import (
 from schedlang.networks import cache, tuning
 from schedlang.networks.model import Model
 from schedlang.networks.network import Network
+from schedlang.networks.usage import usage
 from tests import networks
 
 
@@ -200,18 +203,44 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     assert [kernel.schedule.to_json() for kernel in again.kernels] == steps
 
 
-def test_a_saved_network_runs_without_schedlang(tmp_path: Path) -> None:
+def test_a_saved_network_runs_without_schedlang_as_its_docstring_says(tmp_path: Path) -> None:
     net, w, b, x = mlp(target="cpu")
     folder = net.save(tmp_path / "mlp")
     np.save(tmp_path / "x.npy", x)
+    about = ast.get_docstring(ast.parse((folder / "network.py").read_text()))
+    assert about is not None
+    taken, made = "    x: float32[2, 8]", "    shares: float32[2, 4]"
+    assert about.index(taken) < about.index(made) < about.index("The first call compiles")
+    assert "__pycache__" in about and "schedlang.load(folder)" in about
+    example = about[about.index("    import numpy") : about.index("It takes")]
     program = (
         "import sys; sys.modules['schedlang'] = None\n"
-        "import numpy as np, network\n"
-        "params = network.pack(np.load('weights.npz'))\n"
-        "np.save('y.npy', network.network(np.load('../x.npy'), params=params))\n"
+        "import numpy; x = numpy.load('../x.npy')\n"
+        f"{textwrap.dedent(example)}\nnp.save('y.npy', shares)\n"
     )
     subprocess.run([sys.executable, "-c", program], cwd=folder, check=True, timeout=120)
     np.testing.assert_allclose(np.load(folder / "y.npy"), softmax_of(x, w, b), rtol=1e-5)
+    assert list((folder / "__pycache__").glob("network.*.nbc"))
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+def test_the_docstring_of_a_file_has_all_inputs_and_outputs(target: str) -> None:
+    n = sl.var("n")
+    x, y = sl.placeholder((n, 3), name="x"), sl.placeholder((n,), "int32", name="y")
+    doubled = sl.named("doubled", x * 2)
+    with sl.named("sums"):
+        sums = topi.sum(doubled, 1) + y
+    net = sl.network([doubled, sums], target=target, name="two")
+    about = usage(net._whole(), "weights.npz")
+    assert about.startswith('"""The network two,') and about.endswith('.\n"""\n\n')
+    assert "    x: float32[n, 3]\n    y: int32[n]\n" in about and "sizes (n) are" in about
+    assert "arrays in a tuple" in about and "    doubled: float32[n, 3]\n    sums: " in about
+    if target == "cpu":
+        # without weights
+        assert "    doubled, sums = network.two(x, y)\n" in about and "np.load" not in about
+    else:
+        assert "memory = network.memory_of()" in about and "network.two(x, y, memory=" in about
+        assert "or on the GPU" in about and "first call of each process" in about
 
 
 def test_the_current_folder_is_no_folder_to_write(
@@ -301,6 +330,8 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lambda m: m.update(weights=[[True, "w"]]),
     lambda m: m.update(structure=5),
     lambda m: m.update(steps={"fc": 3}),
+    lambda m: m.update(origins={"fc": "model"}),
+    lambda m: m.update(origins={"fc": ["model", 3]}),
     lambda m: m.update(name=3),
     lambda m: m.update(cut=[1]),
     lambda m: m["graph"].update(items=[["import", "os"]]),
@@ -417,6 +448,11 @@ def test_a_profile_of_a_compiled_network_from_the_cache() -> None:
     net, w, b, x = mlp(target="cpu", name="profiled")
     np.testing.assert_allclose(net(x), softmax_of(x, w, b), rtol=1e-5)
     assert len(net.profile(x).kernels) == len(net.partition)
+    # the copy with time stamps is loaded and compiled once
+    loaded = {name for name in sys.modules if "_times_" in name}
+    assert any("profiled_times_" in name for name in loaded)
+    assert len(net.profile(x).kernels) == len(net.partition)
+    assert {name for name in sys.modules if "_times_" in name} == loaded
     np.testing.assert_allclose(net(x), softmax_of(x, w, b), rtol=1e-5)
 
 
@@ -447,6 +483,10 @@ def test_tuning_searches_each_kernel_once(tmp_path: Path) -> None:
     a = np.random.default_rng(0).random((8, 8), "float32")
     np.testing.assert_allclose(net(a), a, rtol=1e-6)
     assert "GFLOP/s" in str(found) and "fc0" in str(found)
+    # what was saved was tuned, too, and says where
+    again = sl.load(net.save(tmp_path / "net"))
+    assert [(k.origin, k.note) for k in again.kernels] == [("database", net.kernels[0].note)]
+    assert again.kernels[0].note.startswith("tuned on ") and again.source == net.source
     # the trials of the database count, so that nothing new is measured but the race, which the
     # untuned schedule may win
     seen.clear()
@@ -477,6 +517,23 @@ def test_a_search_that_ends_early_says_why(
     assert listed in str(found)
     # Ctrl-C ends the search that runs, which keeps its best, and all others
     assert len(found.searches) == (2 if broken else 1)
+
+
+def test_a_kernel_and_its_search_have_the_name_of_the_part(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net, *_ = mlp(target="cpu")
+    part, kernel = net.partition.parts[0], net.kernels[0]
+    last = part.writes[0].name
+    head, nest = str(kernel).split("\n", 1)
+    assert head == "# kernel dense, schedule by the cost model" and part.name == "dense" != last
+    assert nest.startswith("dense(x: float32[2, 8], w_packed: ") and f" -> {last}: " in nest
+
+    def searched(outputs: Any, target: Any, **options: Any) -> Any:
+        raise TuningError(f"autotune({outputs[0].name}): none of 1 candidates worked")
+
+    monkeypatch.setattr(tuning, "autotune", searched)
+    assert "  dense: none of 1 candidates worked\n" in str(net.tune(trials=1))
 
 
 @pytest.mark.parametrize("options", [
@@ -560,7 +617,6 @@ def test_where_schedules_come_from() -> None:
         ("database", "tuned on A, 2 cores", "tuned on A, 2 cores"),
         ("near size", "tuned for n = 8, not for n = 9", "tuned for n = 8, not for n = 9"),
         ("given", "", "given to net.reschedule"),
-        ("given", "by the cost model", "by the cost model"),
     ):  # fmt: skip
         assert replace(found, origin=origin, note=note).provenance == phrase
 
@@ -592,6 +648,7 @@ def test_a_schedule_of_the_user_for_one_kernel(tmp_path: Path) -> None:
     phrases = ["given to net.reschedule", "by the cost model"]
     for other in (net, again, pickle.loads(pickle.dumps(again))):
         assert [kernel.provenance for kernel in other.kernels] == phrases
+        assert [kernel.origin for kernel in other.kernels] == ["given", "model"]
     # another network of the same graph has its own schedules
     assert "prange" not in sl.network(y, values).source
     with pytest.raises(NetworkError, match="no part is called so.*fc"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -211,6 +212,68 @@ def test_a_launch_that_fails_ends_the_recording(graphs: Graphs, core: Core) -> N
     with pytest.raises(RuntimeError, match="no more"):
         module.cuda_graph(x)
     assert graphs.recording is None and not graphs.alive
+
+
+class CudaDriverError(Exception):
+    """A replacement for the error of numba-cuda."""
+
+
+@pytest.mark.parametrize("call", ["cuStreamBeginCapture", "cuStreamEndCapture",
+                                  "cuGraphInstantiate", "launch"])  # fmt: skip
+def test_errors_of_the_driver_while_it_records_name_the_network(
+    graphs: Graphs, core: Core, call: str
+) -> None:
+    module, _ = block()
+    where, own = (core if call == "launch" else graphs), getattr(graphs, call, core.launch)
+
+    def failing(stream: Any, *args: Any) -> Any:
+        if call != "launch" or stream == RECORDS:
+            raise CudaDriverError("[901] CUDA_ERROR_STREAM_CAPTURE_INVALIDATED")
+        return own(stream, *args)
+
+    setattr(where, call, failing)
+    with pytest.raises(CallError) as caught:
+        module.cuda_graph(OnGpu(random(4, 6, 8)))
+    first, hint = str(caught.value).splitlines()
+    assert first == (
+        "cuda_graph of network block: the CUDA driver reports [901] "
+        "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
+    )
+    assert "call the network" in hint and isinstance(caught.value.__cause__, CudaDriverError)
+    assert "stream" not in graphs.alive and "ready" not in graphs.alive
+
+
+def test_errors_of_the_driver_in_a_replay_say_what_to_do(graphs: Graphs) -> None:
+    module, arrays = block()
+    x = OnGpu(random(4, 6, 8))
+    graph, launch = module.cuda_graph(x), graphs.cuGraphLaunch
+
+    def failing(*args: Any) -> None:
+        raise CudaDriverError("[400] CUDA_ERROR_INVALID_HANDLE")
+
+    graphs.cuGraphLaunch = graph._graph._launch = failing  # type: ignore[method-assign]
+    with pytest.raises(CallError, match=r"replay of a CUDA graph of network block: .*\[400\]") as e:
+        graph.replay(stream=12)
+    assert "cuda_graph(...)" in str(e.value) and isinstance(e.value.__cause__, CudaDriverError)
+    graph._graph._launch = launch
+    wanted = of_residual(x.data, arrays)
+    np.testing.assert_allclose(graph.replay().data, wanted, rtol=1e-4, atol=1e-6)
+    # the frames of the error have the graph, which is freed by the driver of this test
+    del graph, e
+    gc.collect()
+    assert "ready" not in graphs.alive
+
+
+def test_the_errors_of_the_driver_are_known_by_their_names() -> None:
+    errors = pytest.importorskip("numba.cuda.cudadrv.error", reason="numba-cuda is not installed")
+    core_errors = pytest.importorskip("cuda.core._utils.cuda_utils", reason="no cuda.core")
+    for kind in (core_errors.CUDAError, errors.CudaDriverError):
+        with pytest.raises(CallError, match="a call: the CUDA driver reports no more\n  Wait"):
+            with cuda_graph.driver_errors("a call", "Wait."):
+                raise kind("no more")
+    with pytest.raises(RuntimeError, match="other"):
+        with cuda_graph.driver_errors("a call", "Wait."):
+            raise RuntimeError("other")
 
 
 def test_a_machine_without_a_gpu_is_told_to_call(

@@ -10,6 +10,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,8 +21,9 @@ import pytest
 
 import schedlang as sl
 from schedlang import topi
+from schedlang.autotune.record import NO_GPU
 from schedlang.codegen.network_cuda_file import HELPERS
-from schedlang.errors import BuildError, CallError, CallTypeError, NetworkError
+from schedlang.errors import BuildError, CallError, CallTypeError, NetworkError, TuningError
 from schedlang.expr.dtypes import array_dtype
 from schedlang.intrinsics.dialect import GPU_NAMES
 from schedlang.networks import profile, tuning
@@ -596,10 +598,37 @@ def test_a_search_that_times_nothing_says_why(
     facts = SimpleNamespace(ended="", broken=False)
     untimed = SimpleNamespace(seconds=None, facts=facts)
     monkeypatch.setattr(tuning, "autotune", lambda *args, **options: untimed)
-    for net, why in ((small[0], "there is no GPU"), (on_emulator(small[0]), "the emulator's")):
-        found = pickle.loads(pickle.dumps(net)).tune(trials=1, progress=False)
-        assert found.seconds is None
-        assert f"dense: no candidate was timed, since {why}" in str(found)
+    with ThreadPoolExecutor(1) as workers:
+        for net, why, options in (
+            (small[0], "the workers have no GPU", {"executor": workers}),
+            (on_emulator(small[0]), "the emulator's", {}),
+        ):
+            net = pickle.loads(pickle.dumps(net))
+            found = net.tune(trials=1, progress=False, **options)
+            assert found.seconds is None
+            assert f"dense: no candidate was timed, since {why}" in str(found)
+
+
+def test_a_search_without_a_gpu_is_refused_before_it_starts(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = pickle.loads(pickle.dumps(small[0]))
+    monkeypatch.setattr(tuning, "driver", lambda: None)
+    monkeypatch.setattr(tuning, "machine_for", lambda target: NO_GPU)
+    monkeypatch.setattr(tuning, "autotune", lambda *args, **options: pytest.fail("a search"))
+    with pytest.raises(TuningError) as caught:
+        net.tune(timeout=600, progress=False)
+    first, *hints = str(caught.value).splitlines()
+    assert first == (
+        f'tune of network {net.name} for target="cuda": it times candidates on an NVIDIA GPU, and '
+        "none is available on this machine"
+    )
+    assert "executor=" in hints[0] and "database=" in hints[0] and "cost model" in hints[1]
+    monkeypatch.setattr(tuning, "machine_for", lambda target: "NVIDIA H200")
+    searched: list[Any] = []
+    timed = SimpleNamespace(seconds=1e-3, facts=SimpleNamespace(ended="", broken=False))
+    monkeypatch.setattr(tuning, "autotune", lambda *args, **options: searched.append(args) or timed)
+    assert net.tune(trials=1, progress=False).seconds and len(searched) == len(net.kernels)
 
 
 def test_kernels_of_a_cpu_are_no_network_for_a_gpu() -> None:

@@ -376,6 +376,26 @@ def test_arguments_are_checked_in_the_users_names() -> None:
 
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
+def test_another_batch_is_told_how_to_take_any() -> None:
+    module, _ = residual(Parts())
+    with pytest.raises(CallError) as caught:
+        module(random(3, 6, 8))
+    first, hint = str(caught.value).splitlines()
+    assert first.endswith("got shape (3, 6, 8): dimension 0 must be 4")
+    assert 'from_torch(..., batch="n")' in hint and 'sl.var("n")' in hint
+    with pytest.raises(CallError, match=r'batch="n"'):
+        module(x=random(3, 6, 8))
+    # what has more wrong with it than the batch is told that alone
+    doubles = random(3, 6, 8).astype("float64")
+    for wrong in (random(3, 6, 9), random(4, 6, 9), random(3, 6), doubles):
+        with pytest.raises((CallError, CallTypeError)) as caught:
+            module(wrong)
+        assert "batch" not in str(caught.value)
+    with pytest.raises(CallError) as caught:
+        module(random(4, 6, 8), random(3, 6, 8))
+    assert "batch" not in str(caught.value)
+
+
 def test_tensors_of_pytorch() -> None:
     import torch
 

@@ -15,11 +15,12 @@ import schedlang as sl
 from schedlang.autotune import tuner
 from schedlang.autotune.database import Database
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.record import Trial, Where
+from schedlang.autotune.record import NO_GPU, Trial, Where
 from schedlang.autotune.records.entry import from_line
 from schedlang.autotune.report.summary import summary
 from schedlang.autotune.result import TuningResult
 from schedlang.autotune.run import run
+from schedlang.autotune.runner import machine
 from schedlang.autotune.runner.measure import Job, Measured
 from schedlang.autotune.search import Random
 from schedlang.autotune.state import BASELINE, Search
@@ -248,6 +249,16 @@ def test_a_missing_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(MissingExtraError, match=r'pip install "schedlang\[cuda\]"'):
         sl.autotune(plus_one(), target="cuda", database=tmp_path / "db")
     assert not (tmp_path / "db").exists()
+
+
+def test_a_search_without_a_gpu_that_finds_nothing_says_that_nothing_is_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuner, "driver", lambda: None)
+    monkeypatch.setattr(machine, "machine_for", lambda target: NO_GPU)
+    monkeypatch.delenv("SCHEDLANG_CUDA", raising=False)
+    with pytest.raises(TuningError, match="No NVIDIA GPU is available.*only compiled and ranked"):
+        sl.autotune(plus_one(), target="cuda", timeout=1e-3, database=tmp_path / "db")
 
 
 def test_an_unknown_target_is_refused_as_by_build() -> None:

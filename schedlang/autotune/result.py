@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.autotune.record import Trial
 from schedlang.autotune.report.facts import Facts, correlation
-from schedlang.autotune.report.no_result import no_result_message
+from schedlang.autotune.report.no_result import COMPILED_ALONE, no_result_message
 from schedlang.autotune.report.page import write_report
 from schedlang.autotune.report.remarks import hint, remark, untimed
 from schedlang.autotune.report.summary import summary
@@ -59,6 +59,8 @@ class TuningResult:
                 search.trials, space.counts["valid"], space.reasons.most_common(), search.ended,
                 hint(space),
             )  # fmt: skip
+            if task.target.kind == "cuda" and not task.timed:
+                why = f"{why}\n  {COMPILED_ALONE}"
             raise TuningError(f"autotune({search.name}): {why}")
         found = Schedule.from_json(best.steps, list(task.outputs))
         with warnings.catch_warnings():

@@ -53,6 +53,21 @@ def short_name(name: str) -> str:
     return f"{name[: LONGEST - 13]}_{hashlib.sha256(name.encode()).hexdigest()[:12]}"
 
 
+def loop_name(printed: str) -> str:
+    """Return the name of a loop in source: that of a loop of several fused axes is shorter.
+
+    Of fused axes that are fused again, only the last ``fused`` stays. The nest and the comment
+    beside the loop have the whole name.
+
+    >>> loop_name("i.outer"), loop_name("n.c.fused.y.fused.x.outer.fused.inner")
+    ('i.outer', 'n.c.y.x.outer.fused.inner')
+    """
+    first, *words = printed.split(".")
+    last = len(words) - 1 - words[::-1].index("fused") if "fused" in words else 0
+    kept = [word for k, word in enumerate(words) if word != "fused" or k == last]
+    return ".".join([first, *kept])
+
+
 class Names:
     """The identifier of each object: readable, unique, and not a reserved one."""
 
@@ -79,6 +94,14 @@ class Names:
     def share(self, key: Any, name: str) -> None:
         """Give ``key`` the identifier ``name``, which another object has, too."""
         self._of[key] = name
+
+    def give_loops(self, nest: Nest) -> None:
+        """Give an identifier to each loop of ``nest``; those of one printed name share it."""
+        loops: dict[str, str] = {}
+        for axis, printed in nest.names.items():
+            if printed not in loops:
+                loops[printed] = self.fresh(loop_name(printed))
+            self.share(axis, loops[printed])
 
     def known(self) -> dict[Any, str]:
         """Return the identifiers by object."""
@@ -151,9 +174,5 @@ def name_all(nest: Nest, reserved: Iterable[str]) -> Names:
             known.append(found)
         found.scopes.append(scope or EVERYWHERE)
         names.share(buffer, found.name)
-    loops: dict[str, str] = {}
-    for axis, printed in nest.names.items():
-        if printed not in loops:
-            loops[printed] = names.fresh(printed)
-        names.share(axis, loops[printed])
+    names.give_loops(nest)
     return names

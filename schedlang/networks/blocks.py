@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,9 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.rules import floordiv, mod
 from schedlang.index.simplify import to_lin
 from schedlang.networks.packing import Packing
+
+# the end of the name of a copy without blocks
+_PLAIN = "_plain"
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,19 @@ def splits_of(op: ComputeOp, blocks: Mapping[Tensor, Block]) -> dict[Axis, Split
     }
 
 
+def plain_copies(ops: Iterable[Operation]) -> list[tuple[str, str]]:
+    """Return the names of the copies without blocks that a network has, each with what it copies.
+
+    :class:`Blocked` made them, for readers that do not take channels in the order of the blocks.
+    """
+    found = []
+    for op in ops:
+        for source in op.input_tensors if isinstance(op, ComputeOp) else ():
+            if op.name == f"{source.name}{_PLAIN}" and source.ndim == len(op.axis) + 1:
+                found.append((op.name, source.name))
+    return found
+
+
 class Blocked:
     """The operations of a network, rewritten one by one, producers first.
 
@@ -205,7 +221,7 @@ class Blocked:
             axes = tuple(Axis(axis.name, axis.extent) for axis in tensor.op.axis)
             source = self.made[tensor]
             value = Read(source, block.indices(axes), source.dtype)
-            self._plain[tensor] = defined(f"{tensor.name}_plain", axes, value)
+            self._plain[tensor] = defined(f"{tensor.name}{_PLAIN}", axes, value)
         return self._plain[tensor]
 
 
@@ -217,5 +233,5 @@ def _split(axes: Sequence[Axis], splits: Splits) -> tuple[Axis, ...]:
 
 __all__ = [
     "Block", "Blocked", "Split", "is_clean", "is_long", "lone_axis", "may_be_rewritten", "parts",
-    "splits_of",
+    "plain_copies", "splits_of",
 ]  # fmt: skip

@@ -19,6 +19,7 @@ from schedlang.runtime import files, nvidia
 from schedlang.runtime.advice import advice
 from schedlang.runtime.bundle import DEVICE_PACKAGE, bundle
 from schedlang.runtime.checked import checked_arguments, flat_arguments
+from schedlang.runtime.cuda_graph import driver_errors
 from schedlang.runtime.device_arrays import Described, device_of, empty_on_device
 from schedlang.runtime.device_call import (
     DeviceArguments,
@@ -34,6 +35,12 @@ from schedlang.runtime.launch import passed
 from schedlang.runtime.nvidia import Compiled, Resources
 from schedlang.runtime.simulator import simulated
 from schedlang.target import DEVICES, Device
+
+_RECORDING = (
+    "While a graph is recorded, no other thread may wait for the whole GPU, and its memory must "
+    "have room for one more arena: release_memory() frees those of calls. To do without a graph, "
+    "call the network."
+)
 
 
 class Checked(NamedTuple):
@@ -205,8 +212,9 @@ class DeviceModule(NetworkModule):
         them into these arrays. It keeps the value of a scalar. The call is run once, so that
         ``outputs`` holds its results.
 
-        Raises what a call raises, and :class:`~schedlang.errors.CallError` for arrays of the host
-        and for a network with facts about elements (``sl.assume``), which each call checks.
+        Raises what a call raises, and :class:`~schedlang.errors.CallError` for arrays of the host,
+        for a network with facts about elements (``sl.assume``), which each call checks, and where
+        the driver cannot record.
         """
         what = f"cuda_graph of network {self.name}"
         if not nvidia.driver().is_available():
@@ -239,14 +247,16 @@ class DeviceModule(NetworkModule):
                     )  # fmt: skip
             launcher = self._launcher()
             given = self._passed(self._copied(checked, number), checked)
-            try:
-                graph, memory = launcher.recorded(given, number)
-            finally:
-                # a replay on another stream would not wait for this first run
-                nvidia.stream_of(number).synchronize()
+            with driver_errors(what, _RECORDING):
+                try:
+                    graph, memory = launcher.recorded(given, number)
+                finally:
+                    # a replay on another stream would not wait for this first run
+                    nvidia.stream_of(number).synchronize()
             results = checked.results
             return CudaGraph(
-                graph, [*values, *results], results[0] if len(results) == 1 else tuple(results),
+                self.name, graph, [*values, *results],
+                results[0] if len(results) == 1 else tuple(results),
                 nvidia.driver().get_current_device().id, [checked, launcher, memory],
             )  # fmt: skip
 

@@ -22,6 +22,8 @@ from schedlang.target import Target
 GIVEN = "given"
 _PHRASES = {MODEL: "by the cost model", PLAIN: "plain, each stage in loops of its own"}
 Source = Union[Database, str, "os.PathLike[str]", None]
+# where the schedule of a kernel comes from, and a note about it, as ``PartKernel`` has them
+Origin = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +32,9 @@ class PartKernel:
 
     ``parts`` are their names, the first being the one whose names the kernel has. ``origin`` says
     where its schedule comes from, as :class:`~schedlang.autoschedule.scheduler.Choice` does, or is
-    ``"given"`` for one that was saved or set. ``note`` adds what else is known about it, such as
-    where one that was saved came from, and ``place`` is its line of a database.
+    ``"given"`` for one that was set; that of a saved network is what it was there. ``note`` adds
+    what else is known about it, and ``place`` is its line of a database. ``print`` shows the loop
+    nest under the name of the kernel.
     """
 
     parts: tuple[str, ...]
@@ -56,12 +59,16 @@ class PartKernel:
         'by the cost model (planned for n = 256)'
         """
         if self.origin == GIVEN:
-            return self.note or "given to net.reschedule"
+            return "given to net.reschedule"
         phrase = _PHRASES.get(self.origin, "")
         if not phrase:
             # that of a database is a phrase of its own
             return self.note
         return f"{phrase} ({self.note})" if self.note else phrase
+
+    def __str__(self) -> str:
+        others = f"; also runs {', '.join(self.parts[1:])}" if self.parts[1:] else ""
+        return f"# kernel {self.name}, schedule {self.provenance}{others}\n{self.kernel.loop_nest}"
 
     @property
     def schedule(self) -> Schedule:
@@ -71,7 +78,7 @@ class PartKernel:
 
 def part_kernels(
     parts: Sequence[Part], target: Target, database: Source = None,
-    steps: Mapping[str, str] | None = None, origins: Mapping[str, str] | None = None,
+    steps: Mapping[str, str] | None = None, origins: Mapping[str, Origin] | None = None,
 ) -> tuple[PartKernel, ...]:  # fmt: skip
     """Return a kernel for each group of equal parts, in the order of their first parts.
 
@@ -92,19 +99,22 @@ def part_kernels(
     given, saved = steps or {}, origins or {}
     among = surroundings(parts, target)
     return tuple(
-        _kernel(same, target, database, given.get(same[0].name), saved.get(same[0].name, ""), among)
+        _kernel(
+            same, target, database, given.get(same[0].name),
+            saved.get(same[0].name, (GIVEN, "")), among,
+        )
         for same in equal_parts(parts)
     )
 
 
 def _kernel(
-    same: Sequence[Part], target: Target, database: Source, steps: str | None, origin: str,
+    same: Sequence[Part], target: Target, database: Source, steps: str | None, origin: Origin,
     among: Surroundings,
 ) -> PartKernel:  # fmt: skip
     first = same[0]
     group = first.group
     if steps is not None:
-        choice = Choice(Schedule.from_json(steps, list(group.outputs)), GIVEN, origin)
+        choice = Choice(Schedule.from_json(steps, list(group.outputs)), *origin)
     else:
         cold, team = among.cold(first), among.team
         choice = choose(list(group.outputs), target, None, database, cold, team)
@@ -123,4 +133,4 @@ def kernel_of(kernels: Sequence[PartKernel]) -> Mapping[str, PartKernel]:
     return {name: kernel for kernel in kernels for name in kernel.parts}
 
 
-__all__ = ["PartKernel", "Source", "kernel_of", "part_kernels"]
+__all__ = ["Origin", "PartKernel", "Source", "kernel_of", "part_kernels"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from schedlang.compute.graph import operations
+from schedlang.networks.blocks import plain_copies
 from schedlang.networks.data import ModuleData
 from schedlang.networks.kernels import PartKernel, kernel_of
 from schedlang.networks.model import Recipe
-from schedlang.networks.partition import Partition
+from schedlang.networks.partition import Part, Partition
 from schedlang.networks.prepare import Prepared
 from schedlang.networks.program import module_data
 from schedlang.networks.roles import KernelCall
@@ -46,9 +48,18 @@ def _calls(partition: Partition, kernels: Sequence[PartKernel]) -> list[KernelCa
             KernelCall(
                 part.name, kernel.machine_nest, kernel.signature, (*part.reads, *part.writes),
                 part.stages, part.layers, scheduled.provenance, program=program,
+                notes=_notes(part),
             )
         )  # fmt: skip
     return found
+
+
+def _notes(part: Part) -> tuple[str, ...]:
+    """Return why a part copies what another one computed."""
+    return tuple(
+        f"{name} copies {source} to an order without blocks of channels, in which it is read"
+        for name, source in plain_copies(operations(part.group.outputs))
+    )
 
 
 __all__ = ["linked"]

@@ -19,7 +19,7 @@ import numpy as np
 from schedlang.compute.data import Graph, to_data
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor, declared
-from schedlang.errors import CallTypeError, NetworkError, explain, nearest
+from schedlang.errors import NetworkError, explain, nearest
 from schedlang.ir.printer import bytes_text
 from schedlang.markup.text import printable
 from schedlang.networks.cache import cache_key, cached, store
@@ -30,14 +30,14 @@ from schedlang.networks.model import Recipe
 from schedlang.networks.module import NetworkModule
 from schedlang.networks.saving import save
 from schedlang.networks.sources import Found, OfGraph, Source
-from schedlang.networks.structure import filled
+from schedlang.networks.structure import filled, with_outputs
 from schedlang.target import Target
 
 if TYPE_CHECKING:
     from schedlang.autotune.database import Database
     from schedlang.autotune.runner.task import Limits
     from schedlang.networks.dividing import Divided
-    from schedlang.networks.kernels import PartKernel
+    from schedlang.networks.kernels import Origin, PartKernel
     from schedlang.networks.kernels import Source as Trials
     from schedlang.networks.partition import Partition
     from schedlang.networks.prepare import Prepared
@@ -65,7 +65,7 @@ class Network:
 
     def __init__(
         self, source: Source, target: Target, database: Trials = None,
-        steps: Mapping[str, str] | None = None, origins: Mapping[str, str] | None = None,
+        steps: Mapping[str, str] | None = None, origins: Mapping[str, Origin] | None = None,
     ) -> None:  # fmt: skip
         self.target = target
         self.database = database
@@ -235,26 +235,9 @@ class Network:
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         if "out" in named:
-            named = self._with_outputs(**named)
+            named = with_outputs(self.module.signature, named)
         found = self.module(*args, **named)
         return filled(self._source.structure, found if isinstance(found, tuple) else (found,))
-
-    def _with_outputs(self, /, out: Any, **named: Any) -> dict[str, Any]:
-        """Return named arguments with those of ``out`` by the names of the outputs."""
-        signature = self.module.signature
-        if any(p.name == "out" for p in signature.parameters):
-            return {"out": out, **named}
-        names = [p.name for p in signature.outputs]
-        arrays = out if isinstance(out, (tuple, list)) and len(names) > 1 else [out]
-        if len(arrays) != len(names):
-            raise CallTypeError(
-                f"network {self.name}: out= has {len(arrays)} of its outputs; give an array for "
-                f"each: {', '.join(names)}"
-            )
-        twice = next((name for name in names if name in named), None)
-        if twice is not None:
-            raise CallTypeError(f"network {self.name}: {twice} is given twice, by out= and by name")
-        return {**named, **dict(zip(names, arrays))}
 
     def tune(
         self, trials: int | None = None, timeout: float | None = None, search: Any = "random",
@@ -274,8 +257,9 @@ class Network:
         was interrupted continues. ``progress`` is one bar for all searches, or a function of the
         name of a kernel and a trial. ``sizes`` are the values of symbolic sizes, by name or var.
 
-        Raises :class:`~schedlang.errors.TuningError` for options that do not fit. A kernel for
-        which no candidate works keeps its schedule, and the result says why.
+        Raises :class:`~schedlang.errors.TuningError` for options that do not fit, and for
+        ``target="cuda"`` on a machine without a GPU, unless workers of ``executor`` measure. A
+        kernel for which no candidate works keeps its schedule, and the result says why.
         """
         from schedlang.networks.tuning import tune, works_of
 
@@ -343,10 +327,11 @@ class Network:
     def profile(self, *args: Any, repeat: int = 5) -> NetworkProfile:
         """Return the time of each kernel in a call with these arguments.
 
-        The module is compiled once more, with time stamps between its calls, and runs at least
-        ``repeat`` times. The times are those of the fastest run. On a GPU they are by its events,
-        without the host's time of launching; for the emulator they are those of this CPU.
-        ``print`` shows a table, a notebook also a chart.
+        The first profile on a CPU compiles the module once more, with time stamps between its
+        calls, which takes as long as the first call did; later ones, also of other processes, load
+        what was compiled. The module runs at least ``repeat`` times, and the times are those of the
+        fastest run. On a GPU they are by its events, without the host's time of launching; for the
+        emulator they are those of this CPU. ``print`` shows a table, a notebook also a chart.
 
         Raises :class:`~schedlang.errors.CallError` for arguments that do not fit and for a
         ``repeat`` below 1, and :class:`~schedlang.errors.BuildError` for ``target="c"``.
@@ -371,7 +356,7 @@ class Network:
         * ``network.py`` runs with NumPy and numba alone: ``pack`` makes the bytes of the weights,
           and the function with the name of the network takes and returns arrays. That of a network
           for a GPU, also of one for the emulator, runs with numba-cuda: ``memory_of`` copies the
-          weights to the GPU.
+          weights to the GPU. Its docstring says how to call it.
         * ``weights.npz`` has the weights, by their names in ``network.py``.
         * ``manifest.json`` has the graph, the schedules and the partition.
 
@@ -434,10 +419,10 @@ class Network:
         """Return the recipe of the prepared graph, with the layers of its stages."""
         return replace(self.recipe, layers=self._divided().layers)
 
-    def _schedules(self) -> tuple[dict[str, str], dict[str, str]]:
+    def _schedules(self) -> tuple[dict[str, str], dict[str, Origin]]:
         """Return the steps of each kernel as JSON, and where they come from."""
         steps = {kernel.name: kernel.schedule.to_json() for kernel in self.kernels}
-        return steps, {kernel.name: kernel.provenance for kernel in self.kernels}
+        return steps, {kernel.name: (kernel.origin, kernel.note) for kernel in self.kernels}
 
     def __reduce__(self) -> Any:
         with self._lock:
@@ -488,7 +473,7 @@ def module_of(
 def _unpickled(
     graph: Graph, outputs: int, recipe: Recipe, inputs: Sequence[int],
     weights: Mapping[int, np.ndarray], target: Target, steps: Mapping[str, str],
-    origins: Mapping[str, str],
+    origins: Mapping[str, Origin],
 ) -> Network:  # fmt: skip
     read = placeholders(graph.tensors)
     arrays = {read[k]: array for k, array in weights.items()}

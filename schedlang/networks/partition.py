@@ -32,12 +32,13 @@ from schedlang.schedule.schedule import empty_schedule
 class Part:
     """Stages that one kernel computes.
 
-    ``name`` is that of its main stage, and ``kind`` what that does: ``"product"`` (a convolution,
-    too), ``"reduction"``, ``"elementwise"``, ``"copy"``, ``"scan"`` or ``"scatter"``. ``stages``
-    are all its stages, producers first, and ``layers`` the layers of the model that these belong
-    to. ``group`` is the part as a computation of its own: the inputs of ``group`` stand for
-    ``reads``, its outputs for ``writes``, tensors of the whole graph, in the same order. ``flops``
-    are its operations, ``read_bytes`` and ``written_bytes`` the bytes of these tensors.
+    ``name`` is that of its main stage, or of the layer that this is a step of, and ``kind`` what
+    that stage does: ``"product"`` (a convolution, too), ``"reduction"``, ``"elementwise"``,
+    ``"copy"``, ``"scan"`` or ``"scatter"``. ``stages`` are all its stages, producers first, and
+    ``layers`` the layers of the model that these belong to. ``group`` is the part as a computation
+    of its own: the inputs of ``group`` stand for ``reads``, its outputs for ``writes``, tensors of
+    the whole graph, in the same order. ``flops`` are its operations, ``read_bytes`` and
+    ``written_bytes`` the bytes of these tensors.
     """
 
     name: str
@@ -272,12 +273,23 @@ def _part(
     reads = tuple(behind[t] for t in group.inputs)
     stages = tuple(flow.names[op.outputs[0]] for op in ops)
     return Part(
-        main_name(draft), draft.kind, stages, group, reads, writes,
+        _name(main_name(draft), stages, layers), draft.kind, stages, group, reads, writes,
         flops(group.outputs, flow.sizes), sum(_bytes(t, flow.sizes) for t in reads),
         sum(_bytes(t, flow.sizes) for t in writes),
         # a stage that no layer makes, but the model itself, has the layer ""
         tuple(dict.fromkeys(layers[name] for name in stages if layers.get(name))),
     )  # fmt: skip
+
+
+def _name(main: str, stages: Sequence[str], layers: Mapping[str, str]) -> str:
+    """Return the name of a part whose main stage is ``main``.
+
+    If that is a step of a layer, as ``fc.product`` is before the bias, it is the layer's stage, if
+    the part has it.
+    """
+    whole, _, step = main.rpartition(".")
+    is_step = step and whole in stages and layers.get(main, "") == layers.get(whole)
+    return whole if is_step else main
 
 
 def _in_order(parts: Sequence[Part], flow: Flow) -> tuple[Part, ...]:

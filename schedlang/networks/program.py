@@ -324,7 +324,7 @@ def comment_of(runs: Sequence[KernelCall]) -> list[str]:
     if runs[0].stages:
         text += f": {', '.join(runs[0].stages)}"
     schedule = runs[0].schedule
-    return [text, *(f"schedule: {schedule}".splitlines() if schedule else ())]
+    return [text, *runs[0].notes, *(f"schedule: {schedule}".splitlines() if schedule else ())]
 
 
 __all__ = [

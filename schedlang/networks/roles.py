@@ -38,7 +38,7 @@ class KernelCall:
     signature. ``stages`` and ``layers`` are what it computes, and ``schedule`` is a phrase that
     says where its schedule comes from, for comments. ``checked_by_size`` is true for a kernel that
     checks its reads against the sizes of each call. ``program`` has the launches of a kernel for a
-    GPU.
+    GPU. ``notes`` are further comments.
     """
 
     name: str
@@ -50,6 +50,7 @@ class KernelCall:
     schedule: str = ""
     checked_by_size: bool = False
     program: Optional[Program] = None
+    notes: tuple[str, ...] = ()
 
 
 class Roles:

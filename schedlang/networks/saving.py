@@ -25,11 +25,12 @@ from schedlang.expr.dtypes import array_dtype
 from schedlang.networks import structure
 from schedlang.networks.data import ModuleData
 from schedlang.networks.model import Recipe, check_outputs
+from schedlang.networks.usage import usage
 from schedlang.runtime.bundle import bundle
 from schedlang.target import Target
 from schedlang.version import __version__
 
-FORMAT, VERSION = "schedlang.network", 1
+FORMAT, VERSION = "schedlang.network", 2
 MANIFEST, WEIGHTS, SOURCE = "manifest.json", "weights.npz", "network.py"
 
 
@@ -50,7 +51,7 @@ class Head:
     name: str
     structure: Any
     steps: Mapping[str, str]
-    origins: Mapping[str, str]
+    origins: Mapping[str, tuple[str, str]]
     target: Target
 
 
@@ -69,11 +70,13 @@ class Saved:
 
 def save(
     folder: str | os.PathLike[str], recipe: Recipe, outputs: Sequence[Tensor], data: ModuleData,
-    weights: Mapping[Tensor, np.ndarray], steps: Mapping[str, str], origins: Mapping[str, str],
+    weights: Mapping[Tensor, np.ndarray], steps: Mapping[str, str],
+    origins: Mapping[str, tuple[str, str]],
 ) -> Path:  # fmt: skip
     """Write a network to a new folder; ``weights`` are those that the module reads, in its order.
 
-    ``steps`` are the schedules of kernels as JSON, and ``origins`` say where these came from.
+    ``steps`` are the schedules of kernels as JSON, and ``origins`` say where these came from, each
+    with a note.
     ``data`` are for a CPU or for ``target="cuda"``.
     """
     asked, path = f"save({os.fspath(folder)!r})", check_folder(folder)
@@ -121,12 +124,12 @@ def save(
 
 
 def _standalone(data: ModuleData) -> str:
-    """Return the text of a module that runs without schedlang."""
+    """Return the text of a module that runs without schedlang, which says how to call it."""
     if data.device is None:
-        return bundle(data.text)
+        return usage(data, WEIGHTS) + bundle(data.text)
     from schedlang.networks.device_module import standalone
 
-    return standalone(data)
+    return usage(data, WEIGHTS) + standalone(data)
 
 
 def check_folder(folder: str | os.PathLike[str]) -> Path:
@@ -169,7 +172,7 @@ def head_of(folder: str | os.PathLike[str], manifest: bytes) -> Head:
         of = data["target"]
         found = Head(
             check_name(data["name"], "a network"), structure.from_json(data["structure"], outputs),
-            _texts(data["steps"]), _texts(data["origins"]),
+            _texts(data["steps"]), _pairs(data["origins"]),
             Target(_text(of["kind"]), arch=_text(of["arch"])),
         )  # fmt: skip
     return found
@@ -270,6 +273,10 @@ def _text(value: Any) -> str:
 
 def _texts(value: Any) -> dict[str, str]:
     return {_text(k): _text(v) for k, v in value.items()}
+
+
+def _pairs(value: Any) -> dict[str, tuple[str, str]]:
+    return {_text(k): (_text(first), _text(second)) for k, (first, second) in value.items()}
 
 
 def _flag(value: Any) -> bool:

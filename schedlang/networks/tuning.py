@@ -19,14 +19,14 @@ from schedlang.autotune.options import (
     checked_limits,
     checked_number,
 )
-from schedlang.autotune.record import Trial
+from schedlang.autotune.record import NO_GPU, Trial, machine_for
 from schedlang.autotune.runner.task import Limits
 from schedlang.autotune.search import strategy
 from schedlang.autotune.sizes import checked_sizes
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
-from schedlang.errors import TuningError, first_line
+from schedlang.errors import TuningError, explain, first_line
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
@@ -36,6 +36,7 @@ from schedlang.networks.forms import Forms
 from schedlang.networks.partition import Part, Partition, equal_parts
 from schedlang.networks.progress import Progress, Setting, progress_for
 from schedlang.networks.surroundings import surroundings
+from schedlang.runtime.nvidia import driver
 from schedlang.runtime.timing import duration
 from schedlang.target import Target
 
@@ -47,7 +48,7 @@ SPARE = 0.1
 BYTES_PER_OPERATION = 0.1
 # why no candidate was timed, by the kind of target
 _UNTIMED = {
-    "cuda": "no candidate was timed, since there is no GPU",
+    "cuda": "no candidate was timed, since the workers have no GPU",
     "cuda-emulator": "no candidate was timed, since the emulator's times say nothing of a GPU",
 }
 # the default of ``trials`` where no timeout is given
@@ -181,7 +182,8 @@ def tune(
     are searched, too. Each search gets its part of ``timeout``, by its part of the work that is
     left. A search that ends early leaves its time to the next ones. Ctrl-C ends the search that
     runs and all others; what was measured is in the database. Raises
-    :class:`~schedlang.errors.TuningError` for options that no search takes.
+    :class:`~schedlang.errors.TuningError` for options that no search takes, and for a GPU that is
+    not on this machine, unless the workers of ``executor`` measure.
     """
     trials = None if trials is None else checked_count("trials", trials, 1)
     timeout = checked_number("timeout", timeout)
@@ -191,6 +193,8 @@ def tune(
     strategy(search, checked_count("seed", seed, 0))
     checked_limits(limits)
     check_objects(executor, None, None)
+    if executor is None:
+        _check_timed(name, target)
     Database.open(database).check_writable()
     started = monotonic()
     end = None if timeout is None else started + timeout
@@ -233,6 +237,25 @@ def tune(
     return NetworkTuning(name, tuple(found), monotonic() - started, ended, complete)
 
 
+def _check_timed(name: str, target: Target) -> None:
+    """Raise for a target whose kernels this machine cannot time for want of a GPU."""
+    if target.kind != "cuda":
+        return
+    # without numba-cuda nobody knows whether there is a GPU
+    driver()
+    if machine_for(target) == NO_GPU:
+        raise TuningError(
+            explain(
+                f'tune of network {name} for target="cuda"',
+                "it times candidates on an NVIDIA GPU, and none is available on this machine",
+                "Tune on a machine with a GPU, or on workers that have one (executor=), and give "
+                "the database of that search to sl.network(..., database=).\n"
+                "Without a search the network runs by the schedules of the cost model, and by "
+                "those that come with schedlang.",
+            )
+        )
+
+
 def _one(
     work: Work, target: Target, trials: int | None, timeout: float | None, database: Any,
     executor: Executor | None, shown: Progress, resume: bool, search: Any, seed: int,
@@ -253,12 +276,14 @@ def _one(
             sizes=own or None, cold=work.cold, team=work.team,
         )  # fmt: skip
     except TuningError as error:
-        return Tuned(work, None, len(seen), why=first_line(error))
+        # the row of the table has the name of the kernel, the error that of its last stage
+        why = first_line(error).removeprefix(f"autotune({work.outputs[0].name}): ")
+        return Tuned(work, None, len(seen), why=why)
     seconds = result.seconds
     facts = result.facts
     why, interrupted = facts.ended if facts.broken else "", facts.ended == "interrupted"
     if not seconds:
-        # for a GPU that is not here, candidates are only compiled and checked
+        # for a GPU that is not there, candidates are only compiled and checked
         why = why or _UNTIMED.get(target.kind, "")
         return Tuned(work, None, len(seen), None, why, interrupted)
     operations = flops(work.outputs, _extents(work.outputs, own))

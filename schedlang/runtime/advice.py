@@ -1,4 +1,4 @@
-"""Advice on a refused call: passed sizes, arguments in another order, scans that are too short."""
+"""Advice on a refused call: passed sizes, another order or batch, scans that are too short."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ from schedlang.errors import CallError, CallTypeError, SchedlangError
 from schedlang.expr.nodes import Var
 from schedlang.runtime.parameters import Binder, Signature, scalar
 
+# what a network is given, so that its calls take any batch
+_ANY_BATCH = (
+    'To take any batch, build the network with a size: from_torch(..., batch="n"), '
+    'from_onnx(..., shapes={"batch": sl.var("n")}), or sl.var("n") in the shape of a placeholder.'
+)
+
 
 def advice(
     binder: Binder, args: Sequence[Any], named: Mapping[str, Any], view: Callable[..., Any]
@@ -23,7 +29,11 @@ def advice(
     ``view`` returns an argument as an array, or raises an error.
     """
     found = _sizes(binder.signature, args, named)
-    return found if found or named else _order(binder, args, view)
+    if not found and not named:
+        found = _order(binder, args, view)
+    if not found and binder.what == "network":
+        found = _batch(binder, args, named, view)
+    return found
 
 
 def _sizes(signature: Signature, args: Sequence[Any], named: Mapping[str, Any]) -> str:
@@ -58,6 +68,28 @@ def _order(binder: Binder, args: Sequence[Any], view: Callable[..., Any]) -> str
         return ""
     names = ", ".join(binder.signature.parameters[k].name for k in slots)
     return f"The arguments fit in another order: the kernel takes {names}, in that order."
+
+
+def _batch(
+    binder: Binder, args: Sequence[Any], named: Mapping[str, Any], view: Callable[..., Any]
+) -> str:
+    """Return advice if all inputs fit but for the extent of their first dimensions."""
+    try:
+        values = binder.order(args, named)
+    except CallTypeError:
+        return ""
+    others = 0
+    for k, (p, value) in enumerate(zip(binder.signature.parameters, values)):
+        if p.is_output or p.is_scalar:
+            continue
+        array = _viewed(value, view)
+        if array is None or array.dtype != binder.dtypes[k] or array.ndim != len(p.shape):
+            return ""
+        wrong = [d for d, e in enumerate(p.shape) if isinstance(e, int) and e != array.shape[d]]
+        if wrong not in ([], [0]):
+            return ""
+        others += len(wrong)
+    return _ANY_BATCH if others else ""
 
 
 def _viewed(value: Any, view: Callable[..., Any]) -> Any:

@@ -8,7 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from schedlang.errors import CallError, explain, first_line
 from schedlang.runtime import nvidia
+
+# the errors of the driver as numba-cuda and cuda.core raise them
+_DRIVERS = {"CudaDriverError", "CUDAError"}
 
 
 class ExecutableGraph:
@@ -40,6 +44,21 @@ class ExecutableGraph:
     def launch(self, number: int) -> None:
         """Launch the graph on a stream of its GPU, which must be the current one."""
         self._launch(self._handle, self._stream(number))
+
+
+@contextmanager
+def driver_errors(what: str, hint: str) -> Iterator[None]:
+    """Make errors of the CUDA driver inside of a ``with`` block those of ``what``, with a ``hint``.
+
+    They are :class:`~schedlang.errors.CallError`, whose cause is the driver's.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not _DRIVERS & {kind.__name__ for kind in type(error).__mro__}:
+            raise
+        why = f"the CUDA driver reports {first_line(error)}"
+        raise CallError(explain(what, why, hint)) from error
 
 
 @contextmanager
@@ -82,4 +101,4 @@ def _driver() -> tuple[Any, Any]:
     return binding, driver
 
 
-__all__ = ["ExecutableGraph"]
+__all__ = ["ExecutableGraph", "driver_errors"]

@@ -24,6 +24,10 @@ ILLEGAL = (
     "named, or the options of its knobs."
 )
 LATE = "The time was up before other decisions were drawn: give more time."
+COMPILED_ALONE = (
+    "No NVIDIA GPU is available, so that candidates are only compiled and ranked by estimates. To "
+    "time them, tune on a machine with a GPU, and load its database here."
+)
 BY_TACTICS = "No tactic applies to this computation; give a template= that schedules it."
 
 
@@ -63,4 +67,4 @@ def _line(count: int, why: str) -> str:
     return f"{count} time{'s' * (count != 1)} {shown}"
 
 
-__all__ = ["BY_TACTICS", "CONSTRAINED", "ILLEGAL", "no_result_message"]
+__all__ = ["BY_TACTICS", "COMPILED_ALONE", "CONSTRAINED", "ILLEGAL", "no_result_message"]

@@ -47,13 +47,20 @@ class Call:
     def main(self, made: Tensor) -> Tensor:
         """Return ``made``, a stage of this call, with the name of the call itself.
 
-        Stages after it, such as that of a bias, are then named after what they do.
+        Views of it are then named after what they do.
         """
         return renamed(made, self.name)
 
+    def product(self, made: Tensor) -> Tensor:
+        """Return ``made``, a sum of products of this call, named so.
+
+        If it is the result of the call, it gets the name of that in the end.
+        """
+        return renamed(made, f"{self.name}.product")
+
     def biased(self, made: Tensor, bias: Tensor | None) -> Tensor:
-        """Return the main stage ``made`` with ``bias``, which broadcasts, added if there is one."""
-        self.main(made)
+        """Return the sum of products ``made``, with ``bias``, which broadcasts, if there is one."""
+        self.product(made)
         if bias is None:
             return made
         return array("bias", lambda x, b: binary("+", x, b), made, bias)

@@ -13,8 +13,9 @@ from schedlang.errors import FrontendError, SchedlangError, explain
 from schedlang.frontend.names import Names
 from schedlang.frontend.stages import Stages
 from schedlang.frontend.torch.calls import Call
-from schedlang.frontend.torch.layers import Layer, counted, layers_of, used_results
+from schedlang.frontend.torch.layers import Layer, layers_of, used_results
 from schedlang.frontend.torch.lines import line_of
+from schedlang.frontend.torch.missing import without_form
 from schedlang.frontend.torch.operators import OPERATORS, apply
 from schedlang.frontend.torch.params import dtype_of
 from schedlang.language.calls import call as function_of
@@ -29,11 +30,6 @@ _SIZES: dict[str, Callable[..., Any]] = {
 # of dtypes and sizes, which PyTorch has proven, and of values, as that an index is not negative
 _CHECKS = ("_assert_tensor_metadata", "_assert_scalar", "_assert_async", "sym_constrain_range",
            "sym_constrain_range_for_size")  # fmt: skip
-# what results depend on data: their number, or what is computed after them
-_OF_DATA = ("_local_scalar_dense", "item", "nonzero", "masked_select", "unique_dim", "_unique2",
-            "unique_consecutive", "bincount")  # fmt: skip
-_RANDOM = ("rand", "randn", "randint", "randperm", "bernoulli", "native_dropout", "multinomial",
-           "normal", "uniform", "rand_like", "randn_like", "randint_like")  # fmt: skip
 
 
 class Conversion:
@@ -161,26 +157,8 @@ def _check_known(nodes: Sequence[Any], layers: Mapping[Any, Layer]) -> None:
     """Raise for the operators of a graph that have no form."""
     missing = [node for node in nodes if node.op not in ("placeholder", "output")
                and not _has_form(node)]  # fmt: skip
-    if not missing:
-        return
-    first = missing[0]
-    path = layers[first].path if first in layers else ""
-    line = line_of(first)
-    asked = f"from_torch: {first.target}, node {first.name}" + (f" of layer {path}" if path else "")
-    names = list(counted(str(node.target) for node in missing))
-    why = "this operator has no form here"
-    hint = "Write it with operators that have a form; docs/networks.md lists them."
-    if getattr(getattr(first.meta.get("val"), "dtype", None), "is_complex", False):
-        why = "it makes complex numbers, and a network computes with real numbers"
-        hint = "Keep the real and the imaginary part in tensors of their own."
-    elif _word(first) in _OF_DATA:
-        why = ("its result depends on the values of a tensor, and a network computes the same for "
-               "all values")  # fmt: skip
-        hint = "Keep all elements, and choose between values: torch.where(x > 0, x, 0)."
-    elif _word(first) in _RANDOM:
-        hint = "A network draws no random numbers: call module.eval(), or pass them as an input."
-    others = f"All operators without a form: {', '.join(names)}.\n" if len(names) > 1 else ""
-    raise FrontendError(explain(f"{asked} ({line})" if line else asked, why, f"{others}{hint}"))
+    if missing:
+        raise without_form(missing, layers)
 
 
 def _has_form(node: Any) -> bool:

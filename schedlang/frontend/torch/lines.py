@@ -40,7 +40,9 @@ def _text(path: str, line: int, code: str) -> str:
 
 
 def _is_library(path: str) -> bool:
-    """Return whether a file is of Python, PyTorch or this package."""
+    """Return whether a file is of Python, PyTorch or this package, or code that PyTorch made."""
+    if path.startswith("<eval_with_key>"):
+        return True
     if any(path.startswith(folder) for folder in _folders()):
         return True
     return path.startswith(_STANDARD) and "site-packages" not in path

@@ -43,12 +43,12 @@ def dot(call: Call, x: Tensor, tensor: Tensor) -> Tensor:
 
 
 def addmm(call: Call, x: Tensor, mat1: Tensor, mat2: Tensor, beta: Any, alpha: Any) -> Tensor:
-    return _sum(call, x, call.main(topi.matmul(mat1, mat2)), beta, alpha)
+    return _sum(call, x, call.product(topi.matmul(mat1, mat2)), beta, alpha)
 
 
 def baddbmm(call: Call, x: Tensor, batch1: Tensor, batch2: Tensor, beta: Any, alpha: Any) -> Tensor:
     made = topi.nn.batch_matmul(batch1, batch2, transpose_b=False)
-    return _sum(call, x, call.main(made), beta, alpha)
+    return _sum(call, x, call.product(made), beta, alpha)
 
 
 def addmv(call: Call, x: Tensor, mat: Tensor, vec: Tensor, beta: Any, alpha: Any) -> Tensor:
@@ -56,7 +56,7 @@ def addmv(call: Call, x: Tensor, mat: Tensor, vec: Tensor, beta: Any, alpha: Any
 
 
 def addbmm(call: Call, x: Tensor, batch1: Tensor, batch2: Tensor, beta: Any, alpha: Any) -> Tensor:
-    return _sum(call, x, call.main(topi.einsum("bij,bjk->ik", batch1, batch2)), beta, alpha)
+    return _sum(call, x, call.product(topi.einsum("bij,bjk->ik", batch1, batch2)), beta, alpha)
 
 
 def _sum(call: Call, added: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:

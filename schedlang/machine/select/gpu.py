@@ -60,11 +60,7 @@ def kernel_names(program: Program, taken: Sequence[str]) -> Names:
     names = Names(taken)
     for key in (*nest.args, *nest.sizes):
         names.give(key, key.name)
-    loops: dict[str, str] = {}
-    for axis, printed in nest.names.items():
-        if printed not in loops:
-            loops[printed] = names.fresh(printed)
-        names.share(axis, loops[printed])
+    names.give_loops(nest)
     for buffer in program.scratch:
         names.give(buffer, buffer.name)
     return names

@@ -1,0 +1,100 @@
+"""The error for nodes of a graph that have no form here: where they are, why, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from schedlang.errors import FrontendError, explain
+from schedlang.frontend.torch.layers import Layer, counted
+from schedlang.frontend.torch.lines import line_of
+
+# what results depend on data: their number, or what is computed after them
+_OF_DATA = ("_local_scalar_dense", "item", "nonzero", "masked_select", "unique_dim", "_unique2",
+            "unique_consecutive", "bincount")  # fmt: skip
+_RANDOM = ("rand", "randn", "randint", "randperm", "bernoulli", "native_dropout", "multinomial",
+           "normal", "uniform", "rand_like", "randn_like", "randint_like")  # fmt: skip
+# PyTorch's wrapper of an operator that does more than to compute its result
+_EFFECTS = "with_effects"
+
+
+def without_form(nodes: Sequence[Any], layers: Mapping[Any, Layer]) -> FrontendError:
+    """Return the error for ``nodes``, the calls of a graph that have no form.
+
+    It says why of the first one, and lists the operators of all.
+    """
+    # the functions that torch.cond and its like are given are no operators
+    calls = [node for node in nodes if node.op == "call_function"] or list(nodes)
+    first = calls[0]
+    names = list(counted(operator_of(node) for node in calls))
+    why, hint = _reason(first)
+    others = f"All operators without a form: {', '.join(names)}.\n" if len(names) > 1 else ""
+    return FrontendError(explain(f"from_torch: {_place(first, layers)}", why, f"{others}{hint}"))
+
+
+def _place(node: Any, layers: Mapping[Any, Layer]) -> str:
+    """Return the operator of a node with its layer and its line."""
+    operator, line = operator_of(node), line_of(node)
+    # of these, the node has the name of a wrapper inside PyTorch
+    inner = _is_wrapped(node) or _is_control_flow(node)
+    named = "" if inner else f", node {node.name}"
+    path = layers[node].path if node in layers else ""
+    layer = f" of layer {path}" if path else ""
+    return f"{operator}{named}{layer}" + (f" ({line})" if line else "")
+
+
+def operator_of(node: Any) -> str:
+    """Return the operator of a call as users know it: ``aten.sort.default``, ``cond``."""
+    if _is_wrapped(node):
+        return str(node.args[1])
+    if _is_control_flow(node):
+        return _word(node).removesuffix("_impl")
+    return str(node.target)
+
+
+def _reason(node: Any) -> tuple[str, str]:
+    """Return why a node has no form, and what to do."""
+    if _is_wrapped(node):
+        return (
+            "it does more than to compute a result, as printing does, and a network only computes",
+            "Leave it out of forward.",
+        )
+    if _is_control_flow(node):
+        return (
+            "it calls functions by the values of a tensor, or for each of its rows, and a network "
+            "computes the same for all values",
+            "Compute both sides and choose by torch.where, or write it with operators of whole "
+            "tensors.",
+        )
+    if getattr(getattr(node.meta.get("val"), "dtype", None), "is_complex", False):
+        return (
+            "it makes complex numbers, and a network computes with real numbers",
+            "Keep the real and the imaginary part in tensors of their own.",
+        )
+    if _word(node) in _OF_DATA:
+        return (
+            "its result depends on the values of a tensor, and a network computes the same for "
+            "all values",
+            "Keep all elements, and choose between values: torch.where(x > 0, x, 0).",
+        )
+    hint = "Write it with operators that have a form; docs/networks.md lists them."
+    if _word(node) in _RANDOM:
+        hint = "A network draws no random numbers: call module.eval(), or pass them as an input."
+    return "this operator has no form here", hint
+
+
+def _is_wrapped(node: Any) -> bool:
+    return _word(node) == _EFFECTS
+
+
+def _is_control_flow(node: Any) -> bool:
+    """Return whether a call is given functions, which are graphs of their own."""
+    kinds = {kind.__name__ for kind in type(node.target).__mro__}
+    return "HigherOrderOperator" in kinds and not _is_wrapped(node)
+
+
+def _word(node: Any) -> str:
+    return str(getattr(node.target, "_opname", None) or getattr(node.target, "__name__", ""))
+
+
+__all__ = ["operator_of", "without_form"]

@@ -1,0 +1,75 @@
+"""The docstring of a saved network's file: how to call it, and what it takes and returns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from textwrap import indent
+
+from schedlang.codegen.network_file import printable
+from schedlang.networks.data import ModuleData
+from schedlang.runtime.parameters import Parameter
+
+_COMPILES = (
+    "The first call compiles all kernels, which may take minutes. numba keeps the machine code in\n"
+    "__pycache__ beside this file, or in NUMBA_CACHE_DIR, so that later processes start at once."
+)
+_COMPILES_FOR_GPU = "The first call of each process compiles all kernels, which may take minutes."
+
+
+def usage(data: ModuleData, weights: str) -> str:
+    """Return the docstring of the file of a network, whose weights are in the file ``weights``."""
+    signature, on_gpu = data.signature, data.device is not None
+    needs = "numba-cuda, numba and NumPy" if on_gpu else "numba and NumPy"
+    sizes = ", ".join(signature.sizes)
+    found = f"sizes ({sizes}) are those of the arrays of each call" if sizes else ""
+    takes = "contiguous arrays of NumPy" + (", or on the GPU" if on_gpu else "")
+    paragraphs = [
+        f"The network {printable(data.public)}, as schedlang wrote it. It needs {needs} alone.",
+        f"In this folder:\n\n{indent(_example(data, weights), '    ')}",
+        f"It takes, in this order, {takes}{f'; {found}' if found else ''}:\n\n"
+        f"{_listed(signature.inputs)}",
+        f"It returns new arrays{_tuple(signature.outputs)}, or writes those that are given behind "
+        f"the inputs:\n\n{_listed(signature.outputs)}",
+        _COMPILES_FOR_GPU if on_gpu else _COMPILES,
+        "schedlang.load(folder) makes a network of this folder again.",
+    ]
+    return '"""' + "\n\n".join(paragraphs) + '\n"""\n\n'
+
+
+def _example(data: ModuleData, weights: str) -> str:
+    """Return code that loads the weights and calls the network."""
+    args = [_variable(p) for p in data.signature.inputs]
+    lines = ["import network", ""]
+    load = f'np.load("{weights}")'
+    if data.device is not None:
+        given = load if data.storage.params else ""
+        lines.append(f"memory = network.memory_of({given})  # one for each call that runs at once")
+        args.append("memory=memory")
+    elif data.storage.params:
+        lines.append(f"params = network.pack({load})")
+        args.append("params=params")
+    if load in "".join(lines):
+        lines.insert(0, "import numpy as np")
+    made = ", ".join(_variable(p) for p in data.signature.outputs)
+    return "\n".join([*lines, f"{made} = network.{data.public}({', '.join(args)})"])
+
+
+def _variable(parameter: Parameter) -> str:
+    """Return a name for a parameter in the example.
+
+    >>> _variable(Parameter("fc.bias", "float32", (1, 10)))
+    'fc_bias'
+    """
+    return re.sub(r"\W", "_", parameter.name)
+
+
+def _listed(parameters: Sequence[Parameter]) -> str:
+    return "\n".join(f"    {printable(str(p))}" for p in parameters) or "    nothing"
+
+
+def _tuple(outputs: Sequence[Parameter]) -> str:
+    return " in a tuple" if len(outputs) > 1 else ""
+
+
+__all__ = ["usage"]
