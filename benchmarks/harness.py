@@ -101,6 +101,19 @@ class Column:
     text: Callable[[Row, Sequence[Row]], str]
 
 
+def speeds_beside(rows: Sequence[Row], base: str) -> dict[str, dict[str, float]]:
+    """Return, for each work, the time of the implementation ``base`` over that of each correct row.
+
+    A work without a correct row of ``base`` is left out.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for work, members in groupby(rows, lambda r: r.case.work):
+        seconds = {r.case.implementation: r.seconds for r in members if r.correct}
+        if base in seconds:
+            found[work] = {name: seconds[base] / value for name, value in seconds.items()}
+    return found
+
+
 def main(
     title: str,
     cases: Iterable[Case],
@@ -299,4 +312,7 @@ class _Table:
         return "  ".join(parts) + ("  over its limit" if over else "") + verdict
 
 
-__all__ = ["Case", "Column", "Row", "Unavailable", "machine", "main", "measure", "write_json"]
+__all__ = [
+    "Case", "Column", "Row", "Unavailable", "machine", "main", "measure", "speeds_beside",
+    "write_json",
+]  # fmt: skip

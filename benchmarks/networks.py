@@ -34,7 +34,7 @@ from typing import Any
 from benchmarks import cache, fresh_process
 from benchmarks.cpu import Run
 from benchmarks.fresh_process import Failed
-from benchmarks.harness import Case, Column, Row, Unavailable, main
+from benchmarks.harness import Case, Column, Row, Unavailable, main, speeds_beside
 from benchmarks.peers import Peer, allocations
 from benchmarks.peers.networks import DATABASE, MINUTES, NETWORK_PEERS, OURS, tvm_tuned
 from benchmarks.worker import REPLY_TIMEOUT, threads_and_caches
@@ -119,7 +119,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    speeds = speeds_of_eager(rows)
+    speeds = speeds_beside(rows, EAGER)
     works = list(speeds)[::-1]
     names = list(dict.fromkeys(name for found in speeds.values() for name in found))
     figure, axes = plt.subplots(figsize=(8, 1.6 + 0.34 * len(works)), layout="constrained")
@@ -136,16 +136,6 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     axes.legend(fontsize="small", ncols=4, loc="lower center", bbox_to_anchor=(0.4, 1.0))
     figure.savefig(path, dpi=150)
     plt.close(figure)
-
-
-def speeds_of_eager(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
-    """Return, for each network, the time of eager PyTorch over that of each correct row."""
-    found: dict[str, dict[str, float]] = {}
-    for work, members in groupby(rows, lambda r: r.case.work):
-        seconds = {r.case.implementation: r.seconds for r in members if r.correct}
-        if EAGER in seconds:
-            found[work] = {name: seconds[EAGER] / value for name, value in seconds.items()}
-    return found
 
 
 def of_best(row: Row, group: Sequence[Row], own: Collection[str] = OWN) -> str:

@@ -24,7 +24,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
 from math import exp, log
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,7 +33,7 @@ from benchmarks.autoschedule import AUTO, by_model
 from benchmarks.autoschedule import case as scheduled
 from benchmarks.autotune import Searches
 from benchmarks.cpu import ROUNDS, Run
-from benchmarks.harness import Case, Column, Row, main
+from benchmarks.harness import Case, Column, Row, main, speeds_beside
 from benchmarks.peers import Peer
 from benchmarks.works import OPERATORS, TABLE, Work
 
@@ -126,12 +125,9 @@ def plot(rows: Sequence[Row], path: Path) -> None:
 def speeds_of_ours(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
     """Return, for each operator, the time of eager PyTorch over that of each kernel of ours."""
     found: dict[str, dict[str, float]] = {}
-    for work, members in groupby(rows, lambda r: r.case.work):
-        group = list(members)
-        for row in group:
-            value = of_torch(row, group)
-            if row.correct and row.case.implementation not in PEERS and value is not None:
-                found.setdefault(work, {})[row.case.implementation] = value
+    for work, speeds in speeds_beside(rows, TORCH[0].implementation).items():
+        ours = {name: speed for name, speed in speeds.items() if name not in PEERS}
+        found |= {work: ours} if ours else {}
     return found
 
 

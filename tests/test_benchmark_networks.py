@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks import fresh_process, networks
 from benchmarks.cpu import Run
-from benchmarks.harness import Case, Row, Unavailable
+from benchmarks.harness import Case, Row, Unavailable, speeds_beside
 from benchmarks.peers import Peer, allocations
 from benchmarks.peers.networks import NETWORK_PEERS, OURS, peer_of
 from benchmarks.works import NETWORKS, SMALL, Work
@@ -120,7 +120,8 @@ def test_the_picture_has_a_point_for_each_correct_row(tmp_path: Path) -> None:
         row(LSTM, "ONNX Runtime", 0.001, correct=False),
         row(BY_NAME["ViT 12x192 224^2"], "OpenVINO", 0.004),
     ]  # fmt: skip
-    assert networks.speeds_of_eager(rows) == {LSTM.name: {"torch eager": 1.0, "OpenVINO": 2.0}}
+    speeds = speeds_beside(rows, networks.EAGER)
+    assert speeds == {LSTM.name: {"torch eager": 1.0, "OpenVINO": 2.0}}
     pytest.importorskip("matplotlib")
     networks.plot(rows, tmp_path / "networks.png")
     assert (tmp_path / "networks.png").read_bytes().startswith(b"\x89PNG")

@@ -17,6 +17,8 @@ torch = pytest.importorskip("torch")
 
 @pytest.fixture
 def on_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Run the benchmark on the CPU; its networks are those of torchvision."""
+    pytest.importorskip("torchvision")
     monkeypatch.setenv("SCHEDLANG_BENCHMARKS", str(tmp_path / "peers"))
     monkeypatch.setenv("SCHEDLANG_CUDA", "emulator")
     monkeypatch.setattr(cuda_networks, "Clock", HostClock)
@@ -43,7 +45,6 @@ def run(pattern: str, path: Path) -> list[dict[str, Any]]:
 def test_the_table_of_a_tiny_network(
     on_host: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    pytest.importorskip("torchvision")
     monkeypatch.setitem(cuda_networks.PREPARE, cuda_networks.OURS, emulated)
     rows = run(r"^small ResNet-18.*(eager|channels-last|schedlang)$", tmp_path / "rows.json")
     assert [r["implementation"] for r in rows] == [
@@ -73,7 +74,6 @@ def stale(_: Any, work: Any, x: Any, facts: Any) -> Any:
 def test_a_peer_that_fails_is_missing_and_ours_raises(
     on_host: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    pytest.importorskip("torchvision")
     for label in (cuda_networks.EAGER, cuda_networks.OURS_GRAPH):
         monkeypatch.setitem(cuda_networks.PREPARE, label, failing)
     assert run("^small ResNet-18 32.*eager$", tmp_path / "rows.json") == []
@@ -86,7 +86,6 @@ def test_a_peer_that_fails_is_missing_and_ours_raises(
 def test_a_graph_that_runs_nothing_is_wrong(
     on_host: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("torchvision")
     monkeypatch.setitem(cuda_networks.PREPARE, cuda_networks.OURS_GRAPH, stale)
     arguments = ["--only", "^small ResNet-18 32.*schedlang CUDA graph$", "--rounds", "3"]
     assert cuda_networks.timed(cuda_networks.SMALL, cuda_networks.Tuning(), arguments) == 1
