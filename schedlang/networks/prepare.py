@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -15,6 +16,7 @@ from schedlang.compute.graph import operations, placeholders
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from schedlang.compute.work import flops, of_point
+from schedlang.errors import SpillWarning, StrideWarning
 from schedlang.networks.ahead import in_order, in_scans, known_tensors
 from schedlang.networks.dataflow import COPY, kind_of
 from schedlang.networks.folding import Folded, folded
@@ -80,7 +82,11 @@ class Prepared:
         return {t: found[t] for t in (*self.params, *self.computed)}
 
     def _by_kernel(self, tensor: Tensor) -> np.ndarray:
-        kernel = build(autoschedule(tensor))
+        with warnings.catch_warnings():
+            # these are hints for whoever writes a schedule, and this one runs once
+            warnings.simplefilter("ignore", SpillWarning)
+            warnings.simplefilter("ignore", StrideWarning)
+            kernel = build(autoschedule(tensor))
         found: np.ndarray = kernel(*(contiguous(self.given[t]) for t in placeholders([tensor])))
         return found
 
