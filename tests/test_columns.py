@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from itertools import product
 
 import numpy as np
 import pytest
@@ -242,9 +243,43 @@ def test_a_shared_prefetch_in_the_rest_of_a_cut():
     s[C].prefetch(A, r, 1, at=inner)
     rng = np.random.default_rng(0)
     a, b = rng.random((8, 5, 48), "float32"), rng.random((5, 7, 48), "float32")
-    # six lines: two in each of the four iterations, and two in each of the rest's three
-    assert str(s).count("unroll A_line in 0..2") == 2
+    # six lines: two in each of the four iterations of the main part, and none in the rest
+    assert str(s).count("unroll A_line in 0..2") == 1 and str(s).count("prefetch") == 1
     np.testing.assert_allclose(sl.build(s)(a, b), np.einsum("irq,rjq->ij", a, b), rtol=1e-5)
+
+
+def test_iterations_share_a_prefetch_of_what_an_attached_stage_reads():
+    A, B = sl.placeholder((8, 48), name="A"), sl.placeholder((48,), name="B")
+    D = sl.compute((8, 48), lambda i, j: A[i, j] * 2, name="D")
+    k = sl.reduce_axis(48, name="k")
+    C = sl.compute((8,), lambda i: sl.sum(D[i, k] * B[k], axis=k), name="C")
+    for attached_first, inside in product((True, False), repeat=2):
+        s = sl.schedule(C)
+        _, inner = s[C].split(k, factor=16)
+        where = inner if inside else C.op.axis[0]
+        if attached_first:
+            s[D].compute_at(s[C], where)
+        s[C].prefetch(A, C.op.axis[0], 1, at=inner)
+        if not attached_first:
+            s[D].compute_at(s[C], where)
+        if inside:
+            assert "prefetch A[min(i + 1, 7), " in str(s)
+            continue
+        with pytest.raises(LoweringError, match=r"k\.inner does not read A from outside"):
+            sl.lower(s)
+
+
+def test_a_shared_prefetch_in_the_updates_of_a_scatter():
+    P = sl.placeholder((6,), "int32", name="P")
+    X = sl.placeholder((6, 64), name="X")
+    H = sl.scatter((8, 64), (6, 64), lambda t, j: ((P[t], j), X[t, j]), "sum", name="H")
+    s = sl.schedule(H)
+    (scattered, j), (t,) = s[H].op.axis, s[H].op.reduce_axis
+    with pytest.raises(sl.errors.ScheduleError, match="only initializes the scatter H"):
+        s[H].prefetch(X, scattered, 1, at=j)
+    s[H].reorder(t, j)
+    s[H].prefetch(X, t, 1, at=j)
+    assert "prefetch X[min(t + 1, 5), " in str(s)
 
 
 def test_shared_prefetches_that_cannot_be_divided_are_refused():

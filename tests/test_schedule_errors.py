@@ -216,9 +216,13 @@ MATMUL = [
     ("", "s[C].prefetch(B, i, 1, at=x)",
      "prefetch(B, i, 1, at=x) on stage C: x belongs to stage D"),
     ("s[C].vectorize(j)", "s[C].prefetch(B, i, 1, at=j)",
-     "at=j is vectorized: its iterations run at once, as lanes\n  Give a loop around it"),
-    ("s[D].compute_at(s[C], i)", "s[C].prefetch(A, i, 1, at=j)",
-     "at=j is a loop in which C does not read A from outside the loop\n  Give a loop inside of i"),
+     "j is vectorized: its iterations run at once, and cannot take the lines in order\n"
+     "  Give a loop around it"),
+    ("s[C].reorder(i, k, j); s[C].parallel(j); ", "s[C].prefetch(B, i, 1, at=j)",
+     "j is parallel: its iterations run at once"),
+    ("s[C].prefetch(B, i, 1, at=j)", "s[C].vectorize(j)",
+     "vectorize(j) on stage C: stage C prefetches B at j, but the iterations of j would run at "
+     "once, and could not take the lines in order\n  Prefetch at a loop around it"),
     # caches and rfactor
     ("s[C].prefetch(B, i, 1)", "s.cache_read(B, 'local', [C])",
      "cache_read(B, 'local', [C]): stage C prefetches B, but i would no longer read B"),

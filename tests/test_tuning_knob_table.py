@@ -47,11 +47,18 @@ def outputs() -> list[sl.Tensor]:
         return sl.sum(V[k], axis=k)
 
     segments = sl.compute((256,), segment, name="R")
+    pixels = sl.placeholder((128, 6, 4, 8), name="pixels")
+    weights = sl.placeholder((4, 128, 8, 8), name="weights")
+    c, q = sl.reduce_axis(128, name="c"), sl.reduce_axis(8, name="q")
+    blocked = sl.compute(
+        (4, 6, 4, 8),
+        lambda o, y, x, p: sl.sum(pixels[c, y, x, q] * weights[o, c, q, p], axis=[c, q]), name="L",
+    )
     X, Y = sl.placeholder((65536,), "uint8", name="X"), sl.placeholder((65536, 64), name="Y")
     counts = sl.scatter((64,), (65536,), lambda t: (X[t], sl.const(1, "int32")), name="H")
     rows = sl.scatter((64, 64), Y.shape, lambda t, j: ((X[t], j), Y[t, j]), name="D")
-    scatters = [counts, rows]
-    return [*kinds.values(), few, packed, columns, segments, product(512, 512, 512)[-1], *scatters]
+    others = [columns, segments, blocked, counts, rows]
+    return [*kinds.values(), few, packed, product(512, 512, 512)[-1], *others]
 
 
 def name_of(case: tuple[sl.Target, int]) -> str:

@@ -90,7 +90,7 @@ def test_results_do_not_depend_on_blocks_and_prefetches(
         order = [0, 1] if taps == 1 else [0, 2, 1, 3]
         for tile in ([1, [0, 2], [2, 4]], [1, [0, 2], [1, 5]]):
             (candidate,) = drawn(
-                made, 1, steps=steps, prefetch=ahead, tile=tile, reduce_order=order
+                made, 1, step_block=steps, prefetch=ahead, tile=tile, reduce_order=order
             )
             check(tensors, candidate, stride)
             assert ("prefetch W" in str(candidate.nest)) == (ahead > 0)
@@ -100,7 +100,8 @@ def test_the_tiles_of_a_group_take_each_block_in_turn() -> None:
     X, W, Z = layer()
     made = space(Z)
     (found,) = drawn(
-        made, 1, steps=4, prefetch=1, tile=[1, [0, 2], [2, 4]], reduce_order=[0, 1], unroll=False
+        made, 1, step_block=4, prefetch=1, tile=[1, [0, 2], [2, 4]], reduce_order=[0, 1],
+        unroll=False,
     )
     text = str(found.nest)
     start = text.index("for c.outer in 0..6:")
@@ -132,7 +133,7 @@ def test_no_blocks_where_they_cannot_help(
     *_, Z = layer(pixels, pixels)
     made, rng = space(Z, caches), Random(0)
     for _ in range(30):
-        assert "Y.steps" not in made.draw(rng).decisions, why
+        assert "Y.step_block" not in made.draw(rng).decisions, why
 
 
 def test_panels_that_the_kernel_computes_are_not_prefetched() -> None:
@@ -150,4 +151,13 @@ def test_panels_that_the_kernel_computes_are_not_prefetched() -> None:
             names |= set(made.draw(rng, {"V.inline": False}).decisions)
         except Rejected:
             continue
-    assert "Y.local.steps" in names and "Y.local.prefetch" not in names
+    assert "Y.local.step_block" in names and "Y.local.prefetch" not in names
+
+
+def test_panels_whose_place_depends_on_data_are_not_prefetched() -> None:
+    X, at = sl.placeholder((6, 512), name="X"), sl.placeholder((512,), "int32", name="at")
+    W, k = sl.placeholder((64, 8), name="W"), sl.reduce_axis(512, name="k")
+    Y = sl.compute((6, 8), lambda i, p: sl.sum(X[i, k] * W[at[k], p], axis=k), name="Y")
+    made, rng = space(Y), Random(0)
+    drawn_names = {name for _ in range(20) for name in made.draw(rng).decisions}
+    assert "Y.tile" in drawn_names and not any("prefetch" in name for name in drawn_names)

@@ -10,23 +10,28 @@ from schedlang.autotune.model import moves
 
 # the distance of two options that have nothing in common: more than that of any two sizes
 UNLIKE = 64.0
+# kinds of knobs whose first option leaves something out
+NONE = ("step_block", "prefetch")
 
 
 def nearest(recorded: Decisions) -> Pick:
     """Return a function that picks the option nearest to the recorded decision of a knob.
 
-    A knob that was not recorded starts as in :func:`schedlang.autotune.model.moves.start`.
+    A knob that was not recorded starts as in :func:`schedlang.autotune.model.moves.start`, but for
+    blocks of steps and prefetches: without a decision, the recorded schedule had none.
 
     >>> pick = nearest({"C.tile": [2, [0, 11]], "C.i.block": 47, "C.how": "phases"})
     >>> pick("C.tile", [[4, [0, 6]], [2, [1, 11]], [2, [0, 10]]]), pick("C.i.block", [1, 25, 50])
     (2, 2)
     >>> pick("C.how", ["tile", "steps"]), pick("C.unroll", [False, True])
     (0, 1)
+    >>> pick("C.prefetch", [0, 1, 2])
+    0
     """
 
     def pick(name: str, options: Sequence[Decision]) -> int:
         if name not in recorded:
-            return moves.start(name, options)
+            return 0 if moves.kind_of(name) in NONE else moves.start(name, options)
         apart = _tiles_apart if moves.kind_of(name) == "tile" else _apart
         distances = [apart(recorded[name], option) for option in options]
         return distances.index(min(distances))

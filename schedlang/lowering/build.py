@@ -351,6 +351,9 @@ def _prefetches(n: Nesting, axis: Axis, pending: Pending, scope: Scope) -> list[
             )
         elif n.plan.variables.get(hint.axis) is None:
             continue
+        elif any(a in dict(n.peel.fixed) for a in inside[: n.leaf.index(axis)]):
+            # the main part of a cut loop prefetches what its rest reads, too
+            continue
         elif any(n.plan.extents[a].const == 0 for a in inside):
             continue
         else:

@@ -96,7 +96,10 @@ def _whole(
     """Return loops over all lines, and add their variables to the element ``at``."""
     total = prod(count.const for count, _ in steps if count.const is not None)
     if total > MOST_LINES:
-        return _too_many(tensor, total)
+        return (
+            f"an iteration reads {total} cache lines of {tensor.name}, and at most {MOST_LINES} "
+            "are prefetched"
+        )
     loops: list[tuple[Axis, Lin]] = []
     for dim, (count, width) in enumerate(steps):
         if count.const != 1:
@@ -112,7 +115,8 @@ def _shared(
 ) -> list[tuple[Axis, Lin]] | str:  # fmt: skip
     """Return a loop over the lines of one iteration of the loops ``around``, which share them.
 
-    The iterations take the lines in order. ``at`` becomes the element of a line.
+    The iterations take the lines in order, an equal number each; those left over at the end take
+    lines of the last row again. ``at`` becomes the element of a line.
     """
     moving = [a for a in around if plan.variables.get(a) is not None]
     counts = [count.const for count, _ in steps]
@@ -130,7 +134,10 @@ def _shared(
         iterations *= extent
     each = -(-lines // iterations)
     if each > MOST_LINES:
-        return _too_many(tensor, each)
+        return (
+            f"{lines} cache lines of {tensor.name} for {iterations} iterations are {each} each, "
+            f"and at most {MOST_LINES} are prefetched in one"
+        )
     loops = []
     if each > 1:
         line = Axis(f"{tensor.name}_line", each)
@@ -147,13 +154,6 @@ def _shared(
             iteration = floordiv(iteration, count, ranges)
         at[dim] = at[dim] + digit * width
     return loops
-
-
-def _too_many(tensor: Tensor, lines: int) -> str:
-    return (
-        f"an iteration reads {lines} cache lines of {tensor.name}, and at most {MOST_LINES} "
-        "are prefetched"
-    )
 
 
 def _nest(

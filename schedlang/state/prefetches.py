@@ -17,6 +17,16 @@ def is_inside(stage: Stage, hint: Prefetch) -> bool:
     return position(stage.leaf, hint.at) >= position(stage.leaf, hint.axis)
 
 
+def separating(stage: Stage, hint: Prefetch) -> Axis | None:
+    """Return the loop whose iterations run at once, and so cannot share the lines of ``hint``.
+
+    It is one of the loops inside that of ``hint``, in to the one that prefetches.
+    """
+    first, last = (position(stage.leaf, axis) for axis in (hint.axis, hint.at))
+    between = stage.leaf[first + 1 : last + 1]
+    return next((a for a in between if stage.kinds.get(a) in ("vectorize", "parallel")), None)
+
+
 def fetches(state: State, stage: Stage, tensor: Tensor, axis: Axis) -> bool:
     """Return whether the loop over ``axis`` uses ``tensor`` from outside of the loop.
 
@@ -75,4 +85,4 @@ def _own(stage: Stage, axis: Axis) -> Iterable[Tensor]:
     return [read.tensor for read in reads(roots)]
 
 
-__all__ = ["fetches", "is_inside"]
+__all__ = ["fetches", "is_inside", "separating"]

@@ -14,7 +14,7 @@ from schedlang.autotune.knobs import Decision
 # kinds of knobs, the most promising first; a kind is the part of a knob's name after its stage
 ORDER = (
     "inline", "fuse", "how", "lane", "shares", "shared", "tile", "each", "at", "axes", "vectors",
-    "pack", "depth", "local", "count", "threads", "groups", "past", "steps", "parts",
+    "pack", "depth", "local", "count", "threads", "groups", "past", "steps", "step_block", "parts",
     "double_buffer", "reduce_order", "order", "tested", "lanes", "rows", "parallel", "block",
     "inner_order", "vthreads", "prefetch", "transposed", "unroll",
 )  # fmt: skip

@@ -122,9 +122,11 @@ def prefetch(
 
     One element in each 64 bytes is prefetched, at the start of an iteration of ``axis``. With
     ``at``, a loop inside of ``axis``, they are spread: the iterations of the loops from ``axis`` in
-    to ``at`` prefetch one part each. If the number of prefetches in an iteration is unknown or
-    above 1024, ``sl.lower`` and ``sl.build`` refuse it. Requires an offset of 0 or more, and a
-    tensor that this stage writes, or that this stage or one computed inside ``axis`` reads.
+    to ``at`` take the lines in order, an equal number each, and those left over at the end take
+    lines of the last row again. If the number of prefetches in an iteration is unknown or above
+    1024, ``sl.lower`` and ``sl.build`` refuse it. Requires an offset of 0 or more, and a tensor
+    that this stage writes, or that this stage or one computed inside ``axis`` reads. Requires that
+    no loop from ``axis`` in to ``at`` is vectorized or parallel.
 
     rewrite::
 

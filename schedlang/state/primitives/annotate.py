@@ -12,7 +12,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import subscript
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.state.atomics import DTYPES, meets_across_threads, operation
-from schedlang.state.prefetches import fetches
+from schedlang.state.prefetches import is_inside, separating
 from schedlang.state.primitives.arguments import (
     check_unannotated,
     count,
@@ -36,6 +36,7 @@ from schedlang.state.state import (
     Result,
     Stage,
     State,
+    participle,
 )
 
 MOST_UNROLLED = 1024
@@ -259,7 +260,7 @@ def _pragma_hint(name: str) -> str:
 def prefetch(
     state: State, stage: Stage, tensor: Tensor, axis: Axis, offset: Any, at: Axis | None = None
 ) -> Result:
-    position = leaf_position(state, stage, axis)
+    leaf_position(state, stage, axis)
     if stage.is_scan:
         refuse(
             f"{stage.name} is a scan, which reads nothing itself",
@@ -278,32 +279,35 @@ def prefetch(
             f"Prefetch what it reads: {names(producer.op.input_tensors)}.",
         )  # fmt: skip
     ahead = count(offset, "offset", 0)
-    if at is not None:
-        _check_shared(state, stage, tensor, axis, position, at)
     hint = Prefetch(tensor, axis, ahead, axis if at is None else at)
+    if at is not None:
+        _check_shared(state, stage, hint)
     return state.updated(stage.with_(prefetches=(*stage.prefetches, hint))), None
 
 
-def _check_shared(
-    state: State, stage: Stage, tensor: Tensor, axis: Axis, position: int, at: Axis
-) -> None:
-    """Refuse a prefetch in a loop that is not inside of ``axis``, or whose iterations are lanes."""
-    if leaf_position(state, stage, at) < position:
+def _check_shared(state: State, stage: Stage, hint: Prefetch) -> None:
+    """Refuse loops whose iterations cannot share a prefetch."""
+    axis, at = hint.axis, hint.at
+    leaf_position(state, stage, at)
+    if not is_inside(stage, hint):
         refuse(
             f"at={at.name} is a loop outside of {axis.name}, so that it has one iteration for each "
             f"run of {axis.name}",
             f"Give a loop inside of {axis.name}, or leave out `at`.", state, axis,
         )  # fmt: skip
-    if stage.kinds.get(at) == "vectorize":
+    scattered = next((a for a in hint.loops if any(a is x for x in stage.scattered_leaves)), None)
+    if scattered is not None:
         refuse(
-            f"at={at.name} is vectorized: its iterations run at once, as lanes",
-            "Give a loop around it.", state, at,
+            f"{scattered.name} only initializes the scatter {stage.name}: its updates have no such "
+            "loop",
+            "Give loops of the updates, or leave out `at`.", state, scattered,
         )  # fmt: skip
-    if not fetches(state, stage, tensor, at):
+    apart = separating(stage, hint)
+    if apart is not None:
         refuse(
-            f"at={at.name} is a loop in which {stage.name} does not read {tensor.name} from "
-            "outside the loop",
-            f"Give a loop inside of {axis.name} that reads {tensor.name}.", state, at,
+            f"{apart.name} is {participle(stage.kinds[apart])}: its iterations run at once, and "
+            "cannot take the lines in order",
+            "Give a loop around it, or an `axis` inside of it.", state, apart,
         )  # fmt: skip
 
 

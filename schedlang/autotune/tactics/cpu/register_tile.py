@@ -179,10 +179,11 @@ def _sums(
     s[local].vectorize(across)
     for axis in tested:
         s[local].unroll(axis)
-    last = reduce[-1]
-    count = stage.extents([last])[0] if isinstance(last.extent, int) else 1
+    last = next(iter(reversed(steps)), None)
+    count = stage.extents([last])[0] if last is not None and isinstance(last.extent, int) else 1
     if (
-        not tested
+        last is not None
+        and not tested
         and 1 < count <= SHORT
         and count * sums(tile) <= MOST_UPDATES
         and knobs.choice(f"{name}.unroll", [False, True])

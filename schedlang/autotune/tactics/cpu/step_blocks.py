@@ -33,7 +33,7 @@ MOST_PANEL, MOST_SUMS = 0.5, 0.5
 AHEAD, STEPS_AHEAD = (0, 1, 2), (0, 8, 16)
 KNOBS = (
     Knob(
-        "C.local.steps", "divisors of the reduction loop's extent, and 0",
+        "C.local.step_block", "divisors of the reduction loop's extent, and 0",
         "the iterations of the outermost reduction loop in a block of steps, which tiles that read "
         "the same panel take in turn; 0 lets each tile take all steps at once",
     ),
@@ -72,7 +72,7 @@ def choose(
     group = _group(sums, nest, positions, lane, tile) if sizes else None
     if group is None:
         return None
-    size = knobs.choice(f"{sums.name}.steps", [0, *sizes])
+    size = knobs.choice(f"{sums.name}.step_block", [0, *sizes])
     return StepBlocks(size, *group) if size else None
 
 
@@ -91,6 +91,10 @@ def is_streamed(sums: StageFacts, lane: Lane, tile: Tile) -> bool:
     op = sums.op
     fixed = all(isinstance(axis.extent, int) for axis in (*op.axis, *op.reduce_axis))
     if not fixed or op.where is not None or lane.transposed or lane.packed or lane.packable:
+        return False
+    axes = (*op.axis, *op.reduce_axis)
+    if any(None in read.steps(axis) for read in _panels(sums, lane) for axis in axes):
+        # the indices depend on data
         return False
     bytes_ = _panel_bytes(sums, lane, tile) * prod(sums.extents(op.reduce_axis))
     return bytes_ > MOST_PANEL * sums.problem.target.caches[0].size
