@@ -352,6 +352,23 @@ def test_hostile_manifests_are_refused(saved: Path, tmp_path: Path, change: Any)
         sl.load(folder)
 
 
+def test_older_networks_are_read(saved: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(saved, tmp_path / "mlp"))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    # in version 1 the origins were phrases
+    old = {name: f"tuned on {name}" for name in manifest["origins"]}
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "version": 1, "origins": old}))
+    net = sl.load(folder, target="python")
+    made, (*args, _) = net.__reduce__()
+    for found in (net, pickle.loads(pickle.dumps(net)), made(*args, old)):
+        assert all(k.provenance == f"tuned on {k.name}" for k in found.kernels)
+    said = r"version .* reads 1 and 2(?s:.*)save it again with"
+    for version in (0, 3, "2", True):
+        (folder / "manifest.json").write_text(json.dumps({**manifest, "version": version}))
+        with pytest.raises(NetworkError, match=said):
+            sl.load(folder)
+
+
 def test_other_files_are_no_networks(tmp_path: Path) -> None:
     with pytest.raises(NetworkError, match=r"load\(.*No such file"):
         sl.load(tmp_path / "nothing")
