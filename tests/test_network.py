@@ -332,6 +332,10 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lambda m: m.update(steps={"fc": 3}),
     lambda m: m.update(origins={"fc": "model"}),
     lambda m: m.update(origins={"fc": ["model", 3]}),
+    lambda m: m.update(origins={"fc": "ab"}),
+    lambda m: m.update(origins={"fc": {"model": 1, "note": 2}}),
+    lambda m: m.update(origins={"fc": ["model", "", ""]}),
+    lambda m: m.update(origins={"fc": ["magic", ""]}),
     lambda m: m.update(name=3),
     lambda m: m.update(cut=[1]),
     lambda m: m["graph"].update(items=[["import", "os"]]),
@@ -367,6 +371,18 @@ def test_older_networks_are_read(saved: Path, tmp_path: Path) -> None:
         (folder / "manifest.json").write_text(json.dumps({**manifest, "version": version}))
         with pytest.raises(NetworkError, match=said):
             sl.load(folder)
+
+
+def test_the_note_of_a_folder_moves_no_cursor(saved: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(saved, tmp_path / "mlp"))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["origins"] = dict.fromkeys(manifest["origins"], ["database", "on A\n\x1b[31m\u202eB"])
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    net = sl.load(folder, target="python")
+    for kernel in net.kernels:
+        head = str(kernel).splitlines()[0]
+        assert head.endswith(", schedule on A \\x1b[31m\\u202eB")
+    assert "\x1b" not in net.source
 
 
 def test_other_files_are_no_networks(tmp_path: Path) -> None:

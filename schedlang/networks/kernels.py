@@ -11,6 +11,7 @@ from typing import Union
 from schedlang.autoschedule.scheduler import MODEL, PLAIN, Choice, choose
 from schedlang.autotune.database import Database
 from schedlang.errors import SpillWarning, StrideWarning
+from schedlang.markup.text import printable
 from schedlang.networks.origins import GIVEN, Origin
 from schedlang.networks.partition import Part, equal_parts
 from schedlang.networks.surroundings import Surroundings, surroundings
@@ -65,7 +66,9 @@ class PartKernel:
 
     def __str__(self) -> str:
         others = f"; also runs {', '.join(self.parts[1:])}" if self.parts[1:] else ""
-        return f"# kernel {self.name}, schedule {self.provenance}{others}\n{self.kernel.loop_nest}"
+        # the note of a folder may have any characters
+        head = " ".join(f"# kernel {self.name}, schedule {self.provenance}{others}".split())
+        return f"{printable(head)}\n{self.kernel.loop_nest}"
 
     @property
     def schedule(self) -> Schedule:

@@ -22,6 +22,7 @@ from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor, check_name
 from schedlang.errors import BuildError, NetworkError, SchedlangError, explain, first_line
 from schedlang.expr.dtypes import array_dtype
+from schedlang.markup.text import printable
 from schedlang.networks import structure
 from schedlang.networks.data import ModuleData
 from schedlang.networks.model import Recipe, check_outputs
@@ -241,8 +242,8 @@ def _checked(path: Path, data: Any) -> Any:
         raise NetworkError(
             explain(
                 f"load({os.fspath(path)!r})",
-                f"it has version {version} of the format, and schedlang {__version__} reads "
-                f"{' and '.join(map(str, _READ))}; schedlang {writer} wrote it",
+                f"it has version {version!r} of the format, and schedlang {__version__} reads "
+                f"{' and '.join(map(str, _READ))}; schedlang {printable(str(writer))} wrote it",
                 f"Build the network again, and save it again with schedlang {__version__}: "
                 "net.save(...).",
             )
