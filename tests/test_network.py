@@ -243,6 +243,30 @@ def test_the_docstring_of_a_file_has_all_inputs_and_outputs(target: str) -> None
         assert "or on the GPU" in about and "first call of each process" in about
 
 
+def test_names_of_the_example_of_a_file_differ() -> None:
+    taken = ("memory", "params", "np", "network", "a.b", "a_b")
+    given = [sl.placeholder((2,), name=name) for name in taken]
+    w = sl.placeholder((2,), name="w")
+    y = sl.named("a_b", sum(given[1:], given[0] * w))
+    net = sl.network(y, {w: np.ones(2, "float32")}, target="cpu", name="net")
+    line = usage(net._whole(), "weights.npz")
+    call = next(line for line in line.splitlines() if "network.net(" in line)
+    names = re.findall(r"\w+", call.replace("network.net(", "").replace("params=params", ""))
+    assert len(names) == len(set(names)) == 7 and all(map(str.isidentifier, names))
+    assert not {"np", "network", "params", "memory"} & set(names)
+
+
+def test_the_docstring_of_a_file_says_what_it_needs_and_takes() -> None:
+    pytest.importorskip("ml_dtypes")
+    x, z = sl.placeholder((2,), "bfloat16", name="x"), sl.placeholder((), name="z")
+    short = sl.network(sl.named("y", x * 2), target="cpu")
+    about = usage(short._whole(), "weights.npz")
+    assert "It needs numba, ml_dtypes and NumPy alone." in about and "contiguous arrays of" in about
+    about = usage(sl.network(sl.named("y", z[()] * 2), target="cpu")._whole(), "weights.npz")
+    assert "It needs numba and NumPy alone." in about
+    assert "It takes, in this order, contiguous arrays and numbers of NumPy:" in about
+
+
 def test_the_current_folder_is_no_folder_to_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
