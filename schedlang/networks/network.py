@@ -259,8 +259,9 @@ class Network:
         name of a kernel and a trial. ``sizes`` are the values of symbolic sizes, by name or var.
 
         Raises :class:`~schedlang.errors.TuningError` for options that do not fit, and for
-        ``target="cuda"`` on a machine without a GPU, unless workers of ``executor`` measure. A
-        kernel for which no candidate works keeps its schedule, and the result says why.
+        ``target="cuda"`` on a machine without a GPU, unless workers of ``executor`` measure, and
+        :class:`~schedlang.errors.MissingExtraError` there without numba-cuda. A kernel for which no
+        candidate works keeps its schedule, and the result says why.
         """
         from schedlang.networks.tuning import tune, works_of
 
