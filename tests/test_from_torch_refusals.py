@@ -18,6 +18,8 @@ from schedlang.frontend import from_torch
 
 torch = pytest.importorskip("torch", reason="imports modules of PyTorch: the extra torch")
 
+from torch.nn.attention.flex_attention import flex_attention  # noqa: E402
+
 from tests.torch_models import Function, ResNet, Tagger  # noqa: E402
 
 nn, F = torch.nn, torch.nn.functional
@@ -29,6 +31,16 @@ def refused(module: Any, *args: Any, **options: Any) -> str:
     with pytest.raises(FrontendError) as caught:
         from_torch(module, args or (X,), **options)
     return str(caught.value)
+
+
+@torch.library.custom_op("schedlang_test::bump", mutates_args={"x"})  # type: ignore[misc, untyped-decorator]
+def bump(x: torch.Tensor) -> torch.Tensor:
+    return x.add_(1) * 2
+
+
+@bump.register_fake  # type: ignore[misc, untyped-decorator]
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
 
 
 class Loop(nn.Module):  # type: ignore[misc, name-defined]
@@ -101,7 +113,15 @@ def test_all_operators_without_a_form_are_named() -> None:
         (lambda x: torch.ops.aten._print("x") or x, ["aten._print.default of layer 1", "printing"]),
         (
             lambda x: torch.cond(x.sum() > 2, torch.sin, torch.cos, (x,)),
-            ["from_torch: cond of layer 1", "torch.where"],
+            ["from_torch: cond of layer 1", "by the values of a tensor", "torch.where"],
+        ),
+        (
+            lambda x: bump(x + 1),
+            ["from_torch: schedlang_test.bump.default of layer 1", "this operator has no form"],
+        ),
+        (
+            lambda x: flex_attention(x[None, None], x[None, None], x[None, None])[0, 0],
+            ["flex_attention", "no form here"],
         ),
     ],
 )  # fmt: skip
@@ -111,8 +131,9 @@ def test_operators_inside_of_a_wrapper_are_named_as_the_user_knows_them(
     message = refused(nn.Sequential(nn.Linear(3, 3), Function(function)).eval())
     assert all(word in message for word in words), message
     assert "torch_models.py" in message
-    for inner in ("with_effects", "true_graph", "eval_with_key"):
+    for inner in ("with_effects", "true_graph", "eval_with_key", "auto_functionalized"):
         assert inner not in message
+    assert ("for each of its rows" in message) == ("cond" in message)
 
 
 @pytest.mark.parametrize(

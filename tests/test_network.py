@@ -243,6 +243,30 @@ def test_the_docstring_of_a_file_has_all_inputs_and_outputs(target: str) -> None
         assert "or on the GPU" in about and "first call of each process" in about
 
 
+def test_names_of_the_example_of_a_file_differ() -> None:
+    taken = ("memory", "params", "np", "network", "a.b", "a_b")
+    given = [sl.placeholder((2,), name=name) for name in taken]
+    w = sl.placeholder((2,), name="w")
+    y = sl.named("a_b", sum(given[1:], given[0] * w))
+    net = sl.network(y, {w: np.ones(2, "float32")}, target="cpu", name="net")
+    line = usage(net._whole(), "weights.npz")
+    call = next(line for line in line.splitlines() if "network.net(" in line)
+    names = re.findall(r"\w+", call.replace("network.net(", "").replace("params=params", ""))
+    assert len(names) == len(set(names)) == 7 and all(map(str.isidentifier, names))
+    assert not {"np", "network", "params", "memory"} & set(names)
+
+
+def test_the_docstring_of_a_file_says_what_it_needs_and_takes() -> None:
+    pytest.importorskip("ml_dtypes")
+    x, z = sl.placeholder((2,), "bfloat16", name="x"), sl.placeholder((), name="z")
+    short = sl.network(sl.named("y", x * 2), target="cpu")
+    about = usage(short._whole(), "weights.npz")
+    assert "It needs numba, ml_dtypes and NumPy alone." in about and "contiguous arrays of" in about
+    about = usage(sl.network(sl.named("y", z[()] * 2), target="cpu")._whole(), "weights.npz")
+    assert "It needs numba and NumPy alone." in about
+    assert "It takes, in this order, contiguous arrays and numbers of NumPy:" in about
+
+
 def test_the_current_folder_is_no_folder_to_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,6 +356,10 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lambda m: m.update(steps={"fc": 3}),
     lambda m: m.update(origins={"fc": "model"}),
     lambda m: m.update(origins={"fc": ["model", 3]}),
+    lambda m: m.update(origins={"fc": "ab"}),
+    lambda m: m.update(origins={"fc": {"model": 1, "note": 2}}),
+    lambda m: m.update(origins={"fc": ["model", "", ""]}),
+    lambda m: m.update(origins={"fc": ["magic", ""]}),
     lambda m: m.update(name=3),
     lambda m: m.update(cut=[1]),
     lambda m: m["graph"].update(items=[["import", "os"]]),
@@ -350,6 +378,35 @@ def test_hostile_manifests_are_refused(saved: Path, tmp_path: Path, change: Any)
     (folder / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(NetworkError):
         sl.load(folder)
+
+
+def test_older_networks_are_read(saved: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(saved, tmp_path / "mlp"))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    # in version 1 the origins were phrases
+    old = {name: f"tuned on {name}" for name in manifest["origins"]}
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "version": 1, "origins": old}))
+    net = sl.load(folder, target="python")
+    made, (*args, _) = net.__reduce__()
+    for found in (net, pickle.loads(pickle.dumps(net)), made(*args, old)):
+        assert all(k.provenance == f"tuned on {k.name}" for k in found.kernels)
+    said = r"version .* reads 1 and 2(?s:.*)save it again with"
+    for version in (0, 3, "2", True):
+        (folder / "manifest.json").write_text(json.dumps({**manifest, "version": version}))
+        with pytest.raises(NetworkError, match=said):
+            sl.load(folder)
+
+
+def test_the_note_of_a_folder_moves_no_cursor(saved: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(saved, tmp_path / "mlp"))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["origins"] = dict.fromkeys(manifest["origins"], ["database", "on A\n\x1b[31m\u202eB"])
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    net = sl.load(folder, target="python")
+    for kernel in net.kernels:
+        head = str(kernel).splitlines()[0]
+        assert head.endswith(", schedule on A \\x1b[31m\\u202eB")
+    assert "\x1b" not in net.source
 
 
 def test_other_files_are_no_networks(tmp_path: Path) -> None:

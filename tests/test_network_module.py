@@ -382,7 +382,7 @@ def test_another_batch_is_told_how_to_take_any() -> None:
         module(random(3, 6, 8))
     first, hint = str(caught.value).splitlines()
     assert first.endswith("got shape (3, 6, 8): dimension 0 must be 4")
-    assert 'from_torch(..., batch="n")' in hint and 'sl.var("n")' in hint
+    assert 'from_torch(..., batch="n")' in hint and "{name of the dimension: sl.var" in hint
     with pytest.raises(CallError, match=r'batch="n"'):
         module(x=random(3, 6, 8))
     # what has more wrong with it than the batch is told that alone
@@ -394,6 +394,30 @@ def test_another_batch_is_told_how_to_take_any() -> None:
     with pytest.raises(CallError) as caught:
         module(random(4, 6, 8), random(3, 6, 8))
     assert "batch" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "given", "advised"),
+    [
+        ([(8, 64), (8, 32)], [(7, 64), (7, 32)], True),
+        ([(8, 64), (8,)], [(7, 64), (7,)], True),
+        # inputs of different batches, which no one size has
+        ([(8, 64), (8, 32)], [(8, 64), (7, 32)], False),
+        ([(8, 64), (8, 32)], [(6, 64), (7, 32)], False),
+        ([(8, 64), (4, 32)], [(7, 64), (7, 32)], False),
+        # a vector is no batch
+        ([(64,)], [(32,)], False),
+    ],
+)
+def test_only_a_batch_of_all_inputs_is_told_how_to_take_any(
+    shapes: list[tuple[int, ...]], given: list[tuple[int, ...]], advised: bool
+) -> None:
+    inputs = [sl.placeholder(shape, name=f"x{k}") for k, shape in enumerate(shapes)]
+    outputs = [sl.named(f"y{k}", x + 1) for k, x in enumerate(inputs)]
+    net = sl.network(outputs, target="python")
+    with pytest.raises(CallError) as caught:
+        net(*(random(*shape) for shape in given))
+    assert ("To take any batch" in str(caught.value)) == advised
 
 
 def test_tensors_of_pytorch() -> None:

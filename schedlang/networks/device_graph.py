@@ -21,9 +21,8 @@ class CudaGraph:
     """The kernels of one call with given arrays, in a CUDA graph.
 
     ``name`` is that of the network. ``outputs`` are the arrays that each replay writes: one, or a
-    tuple. A replay reads what the
-    inputs hold then. The graph has an arena of its own. Replays of one graph run one after the
-    other, on any streams, and threads may make them.
+    tuple. A replay reads what the inputs hold then. The graph has an arena of its own. Replays of
+    one graph run one after the other, on any streams, and threads may make them.
     """
 
     def __init__(

@@ -11,6 +11,8 @@ from typing import Union
 from schedlang.autoschedule.scheduler import MODEL, PLAIN, Choice, choose
 from schedlang.autotune.database import Database
 from schedlang.errors import SpillWarning, StrideWarning
+from schedlang.markup.text import printable
+from schedlang.networks.origins import GIVEN, Origin
 from schedlang.networks.partition import Part, equal_parts
 from schedlang.networks.surroundings import Surroundings, surroundings
 from schedlang.runtime.build import unwritten
@@ -18,12 +20,8 @@ from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
-# the origin of a schedule that was given
-GIVEN = "given"
 _PHRASES = {MODEL: "by the cost model", PLAIN: "plain, each stage in loops of its own"}
 Source = Union[Database, str, "os.PathLike[str]", None]
-# where the schedule of a kernel comes from, and a note about it, as ``PartKernel`` has them
-Origin = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,13 +60,15 @@ class PartKernel:
             return "given to net.reschedule"
         phrase = _PHRASES.get(self.origin, "")
         if not phrase:
-            # that of a database is a phrase of its own
+            # that of a database, or of an old manifest, is a phrase of its own
             return self.note
         return f"{phrase} ({self.note})" if self.note else phrase
 
     def __str__(self) -> str:
         others = f"; also runs {', '.join(self.parts[1:])}" if self.parts[1:] else ""
-        return f"# kernel {self.name}, schedule {self.provenance}{others}\n{self.kernel.loop_nest}"
+        # the note of a folder may have any characters
+        head = " ".join(f"# kernel {self.name}, schedule {self.provenance}{others}".split())
+        return f"{printable(head)}\n{self.kernel.loop_nest}"
 
     @property
     def schedule(self) -> Schedule:
@@ -133,4 +133,4 @@ def kernel_of(kernels: Sequence[PartKernel]) -> Mapping[str, PartKernel]:
     return {name: kernel for kernel in kernels for name in kernel.parts}
 
 
-__all__ = ["Origin", "PartKernel", "Source", "kernel_of", "part_kernels"]
+__all__ = ["PartKernel", "Source", "kernel_of", "part_kernels"]

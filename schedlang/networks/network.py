@@ -28,6 +28,7 @@ from schedlang.networks.data import ModuleData
 from schedlang.networks.memory import MemoryPlan
 from schedlang.networks.model import Recipe
 from schedlang.networks.module import NetworkModule
+from schedlang.networks.origins import Origin, origins_of
 from schedlang.networks.saving import save
 from schedlang.networks.sources import Found, OfGraph, Source
 from schedlang.networks.structure import filled, with_outputs
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from schedlang.autotune.database import Database
     from schedlang.autotune.runner.task import Limits
     from schedlang.networks.dividing import Divided
-    from schedlang.networks.kernels import Origin, PartKernel
+    from schedlang.networks.kernels import PartKernel
     from schedlang.networks.kernels import Source as Trials
     from schedlang.networks.partition import Partition
     from schedlang.networks.prepare import Prepared
@@ -258,8 +259,9 @@ class Network:
         name of a kernel and a trial. ``sizes`` are the values of symbolic sizes, by name or var.
 
         Raises :class:`~schedlang.errors.TuningError` for options that do not fit, and for
-        ``target="cuda"`` on a machine without a GPU, unless workers of ``executor`` measure. A
-        kernel for which no candidate works keeps its schedule, and the result says why.
+        ``target="cuda"`` on a machine without a GPU, unless workers of ``executor`` measure, and
+        :class:`~schedlang.errors.MissingExtraError` there without numba-cuda. A kernel for which no
+        candidate works keeps its schedule, and the result says why.
         """
         from schedlang.networks.tuning import tune, works_of
 
@@ -473,13 +475,14 @@ def module_of(
 def _unpickled(
     graph: Graph, outputs: int, recipe: Recipe, inputs: Sequence[int],
     weights: Mapping[int, np.ndarray], target: Target, steps: Mapping[str, str],
-    origins: Mapping[str, Origin],
+    origins: Mapping[str, Any],
 ) -> Network:  # fmt: skip
     read = placeholders(graph.tensors)
     arrays = {read[k]: array for k, array in weights.items()}
     recipe = replace(recipe, inputs=tuple(read[k] for k in inputs))
     source = OfGraph(recipe, tuple(graph.tensors[:outputs]), arrays)
-    return Network(source, target, None, steps, origins)
+    # in older pickles the origins are texts
+    return Network(source, target, None, steps, origins_of(origins, texts=True))
 
 
 __all__ = ["Network", "module_of"]

@@ -22,15 +22,19 @@ from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor, check_name
 from schedlang.errors import BuildError, NetworkError, SchedlangError, explain, first_line
 from schedlang.expr.dtypes import array_dtype
+from schedlang.markup.text import printable
 from schedlang.networks import structure
 from schedlang.networks.data import ModuleData
 from schedlang.networks.model import Recipe, check_outputs
+from schedlang.networks.origins import Origin, origins_of
 from schedlang.networks.usage import usage
 from schedlang.runtime.bundle import bundle
 from schedlang.target import Target
 from schedlang.version import __version__
 
 FORMAT, VERSION = "schedlang.network", 2
+# in version 1 the origins were texts, not pairs
+_TEXTS, _READ = 1, (1, 2)
 MANIFEST, WEIGHTS, SOURCE = "manifest.json", "weights.npz", "network.py"
 
 
@@ -51,7 +55,7 @@ class Head:
     name: str
     structure: Any
     steps: Mapping[str, str]
-    origins: Mapping[str, tuple[str, str]]
+    origins: Mapping[str, Origin]
     target: Target
 
 
@@ -71,13 +75,12 @@ class Saved:
 def save(
     folder: str | os.PathLike[str], recipe: Recipe, outputs: Sequence[Tensor], data: ModuleData,
     weights: Mapping[Tensor, np.ndarray], steps: Mapping[str, str],
-    origins: Mapping[str, tuple[str, str]],
+    origins: Mapping[str, Origin],
 ) -> Path:  # fmt: skip
     """Write a network to a new folder; ``weights`` are those that the module reads, in its order.
 
     ``steps`` are the schedules of kernels as JSON, and ``origins`` say where these came from, each
-    with a note.
-    ``data`` are for a CPU or for ``target="cuda"``.
+    with a note. ``data`` are for a CPU or for ``target="cuda"``.
     """
     asked, path = f"save({os.fspath(folder)!r})", check_folder(folder)
     kind = str(data.target.kind)
@@ -172,7 +175,7 @@ def head_of(folder: str | os.PathLike[str], manifest: bytes) -> Head:
         of = data["target"]
         found = Head(
             check_name(data["name"], "a network"), structure.from_json(data["structure"], outputs),
-            _texts(data["steps"]), _pairs(data["origins"]),
+            _texts(data["steps"]), origins_of(data["origins"], data["version"] == _TEXTS),
             Target(_text(of["kind"]), arch=_text(of["arch"])),
         )  # fmt: skip
     return found
@@ -234,10 +237,16 @@ def _checked(path: Path, data: Any) -> Any:
     """Return the data of a manifest of this format and version."""
     if data["format"] != FORMAT:
         raise NetworkError(f"{path / MANIFEST} has another format")
-    if data["version"] != VERSION:
+    version, writer = data["version"], data.get("schedlang", "another version")
+    if isinstance(version, bool) or version not in _READ:
         raise NetworkError(
-            f"{path}: version {data['version']} of the format, which schedlang {__version__} "
-            f"does not read; it was written by {data.get('schedlang', 'another version')}"
+            explain(
+                f"load({os.fspath(path)!r})",
+                f"it has version {version!r} of the format, and schedlang {__version__} reads "
+                f"{' and '.join(map(str, _READ))}; schedlang {printable(str(writer))} wrote it",
+                f"Build the network again, and save it again with schedlang {__version__}: "
+                "net.save(...).",
+            )
         )
     return data
 
@@ -273,10 +282,6 @@ def _text(value: Any) -> str:
 
 def _texts(value: Any) -> dict[str, str]:
     return {_text(k): _text(v) for k, v in value.items()}
-
-
-def _pairs(value: Any) -> dict[str, tuple[str, str]]:
-    return {_text(k): (_text(first), _text(second)) for k, (first, second) in value.items()}
 
 
 def _flag(value: Any) -> bool:

@@ -183,7 +183,8 @@ def tune(
     left. A search that ends early leaves its time to the next ones. Ctrl-C ends the search that
     runs and all others; what was measured is in the database. Raises
     :class:`~schedlang.errors.TuningError` for options that no search takes, and for a GPU that is
-    not on this machine, unless the workers of ``executor`` measure.
+    not on this machine, unless the workers of ``executor`` measure;
+    :class:`~schedlang.errors.MissingExtraError` if that needs numba-cuda.
     """
     trials = None if trials is None else checked_count("trials", trials, 1)
     timeout = checked_number("timeout", timeout)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from textwrap import indent
 
 from schedlang.codegen.network_file import printable
+from schedlang.machine.names import Names
 from schedlang.networks.data import ModuleData
 from schedlang.runtime.parameters import Parameter
 
@@ -20,10 +21,14 @@ _COMPILES_FOR_GPU = "The first call of each process compiles all kernels, which 
 def usage(data: ModuleData, weights: str) -> str:
     """Return the docstring of the file of a network, whose weights are in the file ``weights``."""
     signature, on_gpu = data.signature, data.device is not None
-    needs = "numba-cuda, numba and NumPy" if on_gpu else "numba and NumPy"
+    needed = ["numba-cuda"] * on_gpu + ["numba"]
+    # the file has this import if an array of a call or a weight is bfloat16
+    needed += ["ml_dtypes"] if re.search("^import ml_dtypes", data.text, re.MULTILINE) else []
+    needs = f"{', '.join(needed)} and NumPy"
     sizes = ", ".join(signature.sizes)
     found = f"sizes ({sizes}) are those of the arrays of each call" if sizes else ""
-    takes = "contiguous arrays of NumPy" + (", or on the GPU" if on_gpu else "")
+    numbers = any(not p.shape for p in signature.inputs)
+    takes = f"contiguous arrays{' and numbers' * numbers} of NumPy{', or on the GPU' * on_gpu}"
     paragraphs = [
         f"The network {printable(data.public)}, as schedlang wrote it. It needs {needs} alone.",
         f"In this folder:\n\n{indent(_example(data, weights), '    ')}",
@@ -39,7 +44,10 @@ def usage(data: ModuleData, weights: str) -> str:
 
 def _example(data: ModuleData, weights: str) -> str:
     """Return code that loads the weights and calls the network."""
-    args = [_variable(p) for p in data.signature.inputs]
+    names = Names(["network", "params", "memory"])
+    args, made = (
+        [names.fresh(p.name) for p in of] for of in (data.signature.inputs, data.signature.outputs)
+    )
     lines = ["import network", ""]
     load = f'np.load("{weights}")'
     if data.device is not None:
@@ -51,17 +59,7 @@ def _example(data: ModuleData, weights: str) -> str:
         args.append("params=params")
     if load in "".join(lines):
         lines.insert(0, "import numpy as np")
-    made = ", ".join(_variable(p) for p in data.signature.outputs)
-    return "\n".join([*lines, f"{made} = network.{data.public}({', '.join(args)})"])
-
-
-def _variable(parameter: Parameter) -> str:
-    """Return a name for a parameter in the example.
-
-    >>> _variable(Parameter("fc.bias", "float32", (1, 10)))
-    'fc_bias'
-    """
-    return re.sub(r"\W", "_", parameter.name)
+    return "\n".join([*lines, f"{', '.join(made)} = network.{data.public}({', '.join(args)})"])
 
 
 def _listed(parameters: Sequence[Parameter]) -> str:

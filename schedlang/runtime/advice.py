@@ -17,7 +17,8 @@ from schedlang.runtime.parameters import Binder, Signature, scalar
 # what a network is given, so that its calls take any batch
 _ANY_BATCH = (
     'To take any batch, build the network with a size: from_torch(..., batch="n"), '
-    'from_onnx(..., shapes={"batch": sl.var("n")}), or sl.var("n") in the shape of a placeholder.'
+    'from_onnx(..., shapes={name of the dimension: sl.var("n")}), or sl.var("n") in the shape of a '
+    "placeholder."
 )
 
 
@@ -73,12 +74,15 @@ def _order(binder: Binder, args: Sequence[Any], view: Callable[..., Any]) -> str
 def _batch(
     binder: Binder, args: Sequence[Any], named: Mapping[str, Any], view: Callable[..., Any]
 ) -> str:
-    """Return advice if all inputs fit but for the extent of their first dimensions."""
+    """Return advice if all inputs fit but for their first extents, one number in place of another.
+
+    An input of one dimension alone is no batch.
+    """
     try:
         values = binder.order(args, named)
     except CallTypeError:
         return ""
-    others = 0
+    expected, got, most = set[int](), set[int](), 0
     for k, (p, value) in enumerate(zip(binder.signature.parameters, values)):
         if p.is_output or p.is_scalar:
             continue
@@ -88,8 +92,12 @@ def _batch(
         wrong = [d for d, e in enumerate(p.shape) if isinstance(e, int) and e != array.shape[d]]
         if wrong not in ([], [0]):
             return ""
-        others += len(wrong)
-    return _ANY_BATCH if others else ""
+        if p.shape and isinstance(p.shape[0], int):
+            expected.add(p.shape[0])
+            got.add(array.shape[0])
+            most = max(most, array.ndim)
+    other = len(expected) == len(got) == 1 and expected != got
+    return _ANY_BATCH if other and most > 1 else ""
 
 
 def _viewed(value: Any, view: Callable[..., Any]) -> Any:

@@ -14,8 +14,13 @@ _OF_DATA = ("_local_scalar_dense", "item", "nonzero", "masked_select", "unique_d
             "unique_consecutive", "bincount")  # fmt: skip
 _RANDOM = ("rand", "randn", "randint", "randperm", "bernoulli", "native_dropout", "multinomial",
            "normal", "uniform", "rand_like", "randn_like", "randint_like")  # fmt: skip
-# PyTorch's wrapper of an operator that does more than to compute its result
+# PyTorch's wrapper of an operator that does more than compute its result
 _EFFECTS = "with_effects"
+# the start of the names of its wrappers of operators that change their operands
+_CHANGES = "auto_functionalized"
+# operators that call functions by the values of a tensor, or for each row
+_CONTROL_FLOW = ("cond", "while_loop", "while_loop_stack_output", "map", "map_impl", "scan",
+                 "associative_scan")  # fmt: skip
 
 
 def without_form(nodes: Sequence[Any], layers: Mapping[Any, Layer]) -> FrontendError:
@@ -36,7 +41,7 @@ def _place(node: Any, layers: Mapping[Any, Layer]) -> str:
     """Return the operator of a node with its layer and its line."""
     operator, line = operator_of(node), line_of(node)
     # of these, the node has the name of a wrapper inside PyTorch
-    inner = _is_wrapped(node) or _is_control_flow(node)
+    inner = _is_wrapped(node) or _is_higher_order(node)
     named = "" if inner else f", node {node.name}"
     path = layers[node].path if node in layers else ""
     layer = f" of layer {path}" if path else ""
@@ -47,7 +52,9 @@ def operator_of(node: Any) -> str:
     """Return the operator of a call as users know it: ``aten.sort.default``, ``cond``."""
     if _is_wrapped(node):
         return str(node.args[1])
-    if _is_control_flow(node):
+    if _word(node).startswith(_CHANGES) and node.args:
+        return str(node.args[0])
+    if _is_higher_order(node):
         return _word(node).removesuffix("_impl")
     return str(node.target)
 
@@ -56,10 +63,10 @@ def _reason(node: Any) -> tuple[str, str]:
     """Return why a node has no form, and what to do."""
     if _is_wrapped(node):
         return (
-            "it does more than to compute a result, as printing does, and a network only computes",
+            "it does more than compute a result, as printing does, and a network only computes",
             "Leave it out of forward.",
         )
-    if _is_control_flow(node):
+    if _is_higher_order(node) and _word(node) in _CONTROL_FLOW:
         return (
             "it calls functions by the values of a tensor, or for each of its rows, and a network "
             "computes the same for all values",
@@ -87,8 +94,8 @@ def _is_wrapped(node: Any) -> bool:
     return _word(node) == _EFFECTS
 
 
-def _is_control_flow(node: Any) -> bool:
-    """Return whether a call is given functions, which are graphs of their own."""
+def _is_higher_order(node: Any) -> bool:
+    """Return whether a call is given functions or operators, as PyTorch's wrappers are."""
     kinds = {kind.__name__ for kind in type(node.target).__mro__}
     return "HigherOrderOperator" in kinds and not _is_wrapped(node)
 
