@@ -182,7 +182,7 @@ def test_a_failed_write_is_reported_after_all_else(
 
     monkeypatch.setattr(TuningResult, "report", full)
     page, saved = script.parent / "page.html", script.parent / "found_kernel.py"
-    more = ["--trials", "1", "--target", "python", "--report", str(page), "--save", str(saved)]
+    more = ["--trials", "1", "--report", str(page), "--save", str(saved)]
     assert main(["tune", f"{script}:B", *more]) == 2
     assert "the report was not written: no space left" in capsys.readouterr().err
     assert saved.exists()
