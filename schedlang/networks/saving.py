@@ -27,7 +27,6 @@ from schedlang.networks import structure
 from schedlang.networks.data import ModuleData
 from schedlang.networks.model import Recipe, check_outputs
 from schedlang.networks.origins import Origin, origins_of
-from schedlang.networks.usage import usage
 from schedlang.runtime.bundle import bundle
 from schedlang.target import Target
 from schedlang.version import __version__
@@ -128,6 +127,9 @@ def save(
 
 def _standalone(data: ModuleData) -> str:
     """Return the text of a module that runs without schedlang, which says how to call it."""
+    # a process that loads a folder imports no printer
+    from schedlang.networks.usage import usage
+
     if data.device is None:
         return usage(data, WEIGHTS) + bundle(data.text)
     from schedlang.networks.device_module import standalone
