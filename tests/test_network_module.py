@@ -421,7 +421,7 @@ def test_only_a_batch_of_all_inputs_is_told_how_to_take_any(
 
 
 def test_tensors_of_pytorch() -> None:
-    import torch
+    torch = pytest.importorskip("torch")
 
     module, arrays = residual(Parts())
     x = random(4, 6, 8)

@@ -343,7 +343,8 @@ def _prefetches(n: Nesting, axis: Axis, pending: Pending, scope: Scope) -> list[
     for hint in n.stage.prefetches:
         if hint.at is not axis:
             continue
-        inside = n.leaf[n.leaf.index(hint.axis) + 1 :]
+        first, last = n.leaf.index(hint.axis), n.leaf.index(axis)
+        inside, around = n.leaf[first + 1 :], n.leaf[first + 1 : last + 1]
         far = [a for a in hint.loops if not fetches(n.job.state, n.stage, hint.tensor, a)]
         if far:
             found: list[Draft] | str = (
@@ -351,14 +352,13 @@ def _prefetches(n: Nesting, axis: Axis, pending: Pending, scope: Scope) -> list[
             )
         elif n.plan.variables.get(hint.axis) is None:
             continue
-        elif any(a in dict(n.peel.fixed) for a in inside[: n.leaf.index(axis)]):
+        elif any(a in dict(n.peel.fixed) for a in around):
             # the main part of a cut loop prefetches what its rest reads, too
             continue
         elif any(n.plan.extents[a].const == 0 for a in inside):
             continue
         else:
             box = pending.get(hint.tensor)
-            around = [a for a in inside if n.leaf.index(a) <= n.leaf.index(axis)]
             if hint.tensor in n.stage.outputs:
                 box = written_box(n.stage, n.plan, n.dims, inside, n.plan.ranges)
             elif box is not None:

@@ -1,4 +1,4 @@
-"""Where the schedules of kernels come from, and these origins as data that was saved."""
+"""The origins of kernels' schedules, in a network and as data that was saved."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def is_inside(stage: Stage, hint: Prefetch) -> bool:
     return position(stage.leaf, hint.at) >= position(stage.leaf, hint.axis)
 
 
-def separating(stage: Stage, hint: Prefetch) -> Axis | None:
+def concurrent_loop(stage: Stage, hint: Prefetch) -> Axis | None:
     """Return the loop whose iterations run at once, and so cannot share the lines of ``hint``.
 
     It is one of the loops inside that of ``hint``, in to the one that prefetches.
@@ -85,4 +85,4 @@ def _own(stage: Stage, axis: Axis) -> Iterable[Tensor]:
     return [read.tensor for read in reads(roots)]
 
 
-__all__ = ["fetches", "is_inside", "separating"]
+__all__ = ["fetches", "is_inside", "concurrent_loop"]

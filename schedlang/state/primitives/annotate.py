@@ -12,7 +12,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import subscript
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.state.atomics import DTYPES, meets_across_threads, operation
-from schedlang.state.prefetches import is_inside, separating
+from schedlang.state.prefetches import concurrent_loop, is_inside
 from schedlang.state.primitives.arguments import (
     check_unannotated,
     count,
@@ -302,12 +302,12 @@ def _check_shared(state: State, stage: Stage, hint: Prefetch) -> None:
             "loop",
             "Give loops of the updates, or leave out `at`.", state, scattered,
         )  # fmt: skip
-    apart = separating(stage, hint)
-    if apart is not None:
+    loop = concurrent_loop(stage, hint)
+    if loop is not None:
         refuse(
-            f"{apart.name} is {participle(stage.kinds[apart])}: its iterations run at once, and "
+            f"{loop.name} is {participle(stage.kinds[loop])}: its iterations run at once, and "
             "cannot take the lines in order",
-            "Give a loop around it, or an `axis` inside of it.", state, apart,
+            "Give a loop around it, or an `axis` inside of it.", state, loop,
         )  # fmt: skip
 
 

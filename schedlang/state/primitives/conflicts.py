@@ -10,7 +10,7 @@ from schedlang.expr.nodes import Axis, Expr
 from schedlang.state.atomics import meets_across_threads, operation
 from schedlang.state.cuts import broken_cut
 from schedlang.state.placement import store_refusal
-from schedlang.state.prefetches import fetches, is_inside, separating
+from schedlang.state.prefetches import concurrent_loop, fetches, is_inside
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.relations import position
 from schedlang.state.scattered import apart, keeps_result, overwrites, scatters
@@ -43,12 +43,12 @@ def with_prefetches(state: State, before: State) -> State:
                 f"{asked} at {hint.at.name}, which would no longer be inside of {hint.axis.name}",
                 "Take this step before the prefetch.", before, hint.at,
             )  # fmt: skip
-        apart = separating(stage, hint)
-        if apart is not None:
+        loop = concurrent_loop(stage, hint)
+        if loop is not None:
             refuse(
-                f"{asked} at {hint.at.name}, but the iterations of {apart.name} would run at once, "
+                f"{asked} at {hint.at.name}, but the iterations of {loop.name} would run at once, "
                 "and could not take the lines in order",
-                "Prefetch at a loop around it.", before, apart,
+                "Prefetch at a loop around it.", before, loop,
             )  # fmt: skip
         for axis in hint.loops:
             if fetches(state, stage, tensor, axis) or not fetches(before, old, tensor, axis):

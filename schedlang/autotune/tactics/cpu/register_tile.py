@@ -75,14 +75,14 @@ def tiled(
     nest = _outer(s, reader, positions, inside, lane, work, knobs)
     sum_stage = stage.after(s, local)
     reduce, tested = _reduce_order(sum_stage, tile, knobs)
-    blocks = step_blocks.choose(sum_stage, nest, positions, lane, tile, reduce, knobs)
-    around = nest if blocks is None else replace(nest, levels=nest.levels[: -blocks.levels])
+    block = step_blocks.choose(sum_stage, nest, positions, lane, tile, reduce, knobs)
+    around = nest if block is None else replace(nest, levels=nest.levels[: -block.levels])
     if around.levels:
         s[local].compute_at(s[head.tensor], around.levels[-1].loop)
     axes = sum_stage.op.axis
     place = Placement(around, {at: axes[p] for at, p in enumerate(positions) if p >= 0})
     sum_stage = stage.after(s, local)
-    _sums(s, sum_stage, lane, tile, inside[lane.at], reduce, tested, blocks, knobs)
+    _sums(s, sum_stage, lane, tile, inside[lane.at], reduce, tested, block, knobs)
     packed = _pack_operands(s, sum_stage, name, lane, inside[lane.at], place, knobs)
     placed = {head.tensor: Placement(nest, dict(enumerate(reader.op.axis))), local: place}
     return Scheduled(frozenset({head.tensor, local}), placements=placed).joined(packed)
@@ -144,7 +144,7 @@ def _reduce_order(
 
 def _sums(
     s: Schedule, stage: StageFacts, lane: Lane, tile: Tile, lanes: int, reduce: Sequence[Axis],
-    tested: Sequence[Axis], blocks: StepBlocks | None, knobs: Knobs,
+    tested: Sequence[Axis], block: StepBlocks | None, knobs: Knobs,
 ) -> None:  # fmt: skip
     """Schedule the tile: the reduction loops outside, then unrolled rows, then lanes."""
     local, name, op = stage.tensor, stage.name, stage.op
@@ -164,11 +164,11 @@ def _sums(
     )
     first: Axis | None = next(iter(steps), None)
     group: list[Axis] = []
-    if blocks is not None:
-        group, made = split_tiles(s, stage, blocks, tile)
+    if block is not None:
+        group, made = split_tiles(s, stage, block, tile)
         for at, axis in made.items():
             inner[at] = axis
-        first, steps = split_steps(s, stage, blocks, steps)
+        first, steps = split_steps(s, stage, block, steps)
         units.append(first)
     rows = [inner[at] for at in row_order(stage, lane, tile)]
     across = inner[lane.at]
