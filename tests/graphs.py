@@ -68,6 +68,17 @@ def product(m: Any, n: Any, depth: Any) -> tuple[Tensor, Tensor, Tensor]:
     return A, B, sl.compute((m, n), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
 
 
+def recurrent(width: int, steps: int = 4) -> tuple[Tensor, Tensor, Tensor]:
+    """Return ``R[t] = tanh(R[t - 1] @ W)`` with the inputs ``start``, its first row, and ``W``."""
+    start, W = sl.placeholder((1, width), name="start"), sl.placeholder((width, width), name="W")
+    S = sl.placeholder((steps, width), name="S")
+    k = sl.reduce_axis(width, name="k")
+    first = sl.compute((1, width), lambda t, j: start[t, j], name="first")
+    P = sl.compute((steps, width), lambda t, j: sl.sum(S[t - 1, k] * W[k, j], axis=k), name="P")
+    update = sl.compute((steps, width), lambda t, j: sl.tanh(P[t, j]), name="update")
+    return start, W, sl.scan(first, update, S, name="R")
+
+
 def chain(n: int, taps: int = 3) -> tuple[Tensor, Tensor, Tensor]:
     """Return an input, a producer, and a consumer that reads ``taps`` neighbours of it."""
     A = sl.placeholder((n + taps - 1,), name="A")

@@ -32,6 +32,7 @@ from schedlang.errors import (
 from schedlang.networks import cache, tuning
 from schedlang.networks.model import Model
 from schedlang.networks.network import Network
+from schedlang.networks.partition import partition
 from schedlang.networks.usage import usage
 from tests import networks
 
@@ -497,6 +498,28 @@ def test_a_profile_has_a_time_for_each_part() -> None:
         found["dens"]
     with pytest.raises(CallError, match="repeat must be an integer"):
         net.profile(x, repeat=0)
+
+
+@pytest.mark.parametrize("target", ["cpu", "python"])
+def test_a_profile_counts_at_the_sizes_of_the_call(target: str) -> None:
+    n = sl.var("n")
+    x = sl.placeholder((n, 4), name="x")
+    net = sl.network(sl.named("double", x * 2), target=target, name="sized")
+    for rows in (3, 40):
+        (kernel,) = net.profile(np.ones((rows, 4), "float32"), repeat=1).kernels
+        assert kernel.gflops * kernel.seconds == pytest.approx(rows * 4 / 1e9)
+        assert kernel.gbps * kernel.seconds == pytest.approx(2 * rows * 4 * 4 / 1e9)
+
+
+def test_a_partition_at_other_sizes() -> None:
+    x = sl.placeholder((sl.var("n"), sl.var("m")), name="x")
+    found = partition(sl.named("double", x * 2), sizes={"m": 5})
+    at = found.at({"n": 3})
+    assert at.sizes == {"n": 3, "m": 5} and found.at({}) is found
+    assert [(p.flops, p.read_bytes, p.written_bytes) for p in at] == [(15, 60, 60)]
+    assert at["double"].key == found["double"].key and found.sizes["n"] != 3
+    with pytest.raises(TuningError, match="at.*no symbolic size 'k' in double; give sizes="):
+        found.at({"k": 3})
 
 
 def test_a_profile_of_a_compiled_network_from_the_cache() -> None:

@@ -62,7 +62,19 @@ ROWS = [
     # threads of a CPU, of a GPU
     ("s[C].parallel(i)", "s[C].bind(j, 'threadIdx.x')", "no target has both"),
     ("s[B].bind(y, 'blockIdx.x')", "s[C].parallel(i)", "no target has both"),
+    # loops that go back and forth
+    ("s[B].compute_at(s[C], j); s[B].store_root(); s[C].reorder(j, i)",
+     "s[C].pragma(j, 'serpentine')", "rows that are kept from one iteration to the next need one"),
+    ("s[C].pragma(j, 'serpentine'); s[B].compute_at(s[C], j)", "s[B].store_root()",
+     "rows that are kept from one iteration to the next need one"),
+    ("s[C].pragma(j, 'serpentine')", "s[C].parallel(j)", "only a serial loop can turn around"),
+    ("s[C].vectorize(j)", "s[C].pragma(j, 'serpentine')", "only a serial loop can turn around"),
+    ("s[C].pragma(j, 'serpentine')", "s[C].prefetch(B, j, 1)", "every other run goes the other"),
+    ("s[C].prefetch(B, j, 1)", "s[C].pragma(j, 'serpentine')", "every other run goes the other"),
+    ("s[C].pragma(j, 'serpentine')", "s[C].prefetch(B, k, 1)", None),
+    ("s[C].pragma(j, 'serpentine'); s[B].compute_at(s[C], j)", "s[C].reorder(j, i)", None),
     # annotations that an inlined stage would lose
+    ("s[B].pragma(x, 'serpentine')", "s[B].compute_inline()", "an inlined stage stores nothing"),
     ("s[B].pragma(x, 'nontemporal')", "s[B].compute_inline()", "an inlined stage stores nothing"),
     ("s[B].double_buffer()", "s[B].compute_inline()", "an inlined stage stores nothing"),
 ]  # fmt: skip

@@ -28,6 +28,7 @@ from schedlang.ir.nodes import (
     walk,
 )
 from schedlang.ir.rewrite import deep, relocated, with_rows
+from schedlang.state.state import SERPENTINE
 
 
 def as_loops(program: Program) -> Nest:
@@ -40,11 +41,16 @@ def as_loops(program: Program) -> Nest:
 
 
 def _plain(stmt: Stmt) -> Stmt:
-    """Return an unrolled loop as a serial one, and an atomic update as one that runs alone."""
+    """Return an unrolled loop as a serial one, and an atomic update as one that runs alone.
+
+    No loop turns around, as on the GPU.
+    """
     if isinstance(stmt, Store) and stmt.atomic:
         return replace(stmt, atomic=False)
-    if isinstance(stmt, For) and stmt.kind == "unroll":
-        return replace(stmt, kind="serial")
+    if isinstance(stmt, For):
+        kind = "serial" if stmt.kind == "unroll" else stmt.kind
+        pragmas = tuple((name, v) for name, v in stmt.pragmas if name != SERPENTINE)
+        return replace(stmt, kind=kind, pragmas=pragmas)
     return stmt
 
 

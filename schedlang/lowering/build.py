@@ -51,7 +51,7 @@ from schedlang.lowering.trampoline import Task
 from schedlang.state.placement import Problem
 from schedlang.state.plan import Dim, Guard, Peel, make_plan, thread_tag
 from schedlang.state.prefetches import fetches
-from schedlang.state.state import Stage
+from schedlang.state.state import SERPENTINE, Stage
 
 
 def nest_stage(
@@ -193,6 +193,8 @@ def _part_of_shared_loop(n: Nesting, depth: int, axis: Axis, test: Guard, scope:
 
 def _with_pragmas(stage: Stage, pragmas: tuple[Any, ...], drafts: list[Draft]) -> list[Draft]:
     """Return ``drafts`` with the pragmas of a loop that runs once moved to the loops inside it."""
+    # one iteration has one order
+    pragmas = tuple((name, value) for name, value in pragmas if name != SERPENTINE)
     if not pragmas:
         return drafts
     return [

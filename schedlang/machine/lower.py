@@ -19,6 +19,7 @@ from schedlang.machine.loops.functions import mark_functions
 from schedlang.machine.loops.job import LoopJob, LoopPass
 from schedlang.machine.loops.plain_loops import mark_plain_loops
 from schedlang.machine.loops.rounding import round_products
+from schedlang.machine.loops.serpentine import find_turns
 from schedlang.machine.loops.shared_loads import share_loads
 from schedlang.machine.loops.streams import stream_stores
 from schedlang.machine.loops.strips import strip_mine
@@ -41,8 +42,8 @@ from schedlang.target import Target
 
 Pass = Callable[[MachineNest, Job], MachineNest]
 CPU_LOOP_PASSES: tuple[LoopPass, ...] = (
-    block_unrolls, mark_functions, mark_plain_loops, stream_stores, keep_sums, round_products,
-    strip_mine, unroll, settle_conditions, transpose_loads, share_loads,
+    block_unrolls, mark_functions, mark_plain_loops, stream_stores, find_turns, keep_sums,
+    round_products, strip_mine, unroll, settle_conditions, transpose_loads, share_loads,
 )  # fmt: skip
 GPU_LOOP_PASSES: tuple[LoopPass, ...] = (keep_sums, strip_mine, unroll, settle_conditions)
 CPU_PASSES: tuple[Pass, ...] = (

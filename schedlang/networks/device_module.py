@@ -279,10 +279,11 @@ class DeviceModule(NetworkModule):
             )
         )  # fmt: skip
 
-    def timed(self, repeat: int, *args: Any) -> tuple[list[float], int]:
-        """Return the seconds of each of :attr:`calls`, by events of the GPU, and the runs.
+    def timed(self, repeat: int, *args: Any) -> tuple[list[float], int, dict[str, int]]:
+        """Return the seconds of each of :attr:`calls`, the number of runs, and the sizes.
 
-        The arguments are those of a call; NumPy's arrays are copied to the GPU once, before.
+        The seconds are by events of the GPU. The arguments are those of a call; NumPy's arrays are
+        copied to the GPU once, before.
         """
         check_gpu(f"profile of network {self.name}")
         cuda = nvidia.driver()
@@ -298,7 +299,7 @@ class DeviceModule(NetworkModule):
             names = {str(k): str(k) for k in range(len(self.calls))}
             found = gpu_profile(self.name, self.target.kind, names, run, number, repeat)
         seconds = {part.name: part.seconds for part in found.parts}
-        return [seconds[name] for name in names], repeat
+        return [seconds[name] for name in names], repeat, checked.sizes
 
     def simulate(self, *args: Any) -> Any:
         """Return new outputs by running the source in Python, one thread of the GPU at a time.

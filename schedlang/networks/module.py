@@ -123,6 +123,10 @@ class NetworkModule:
         first = len(signature.parameters)
         return [*found, *((name, first + k) for k, name in enumerate(signature.sizes))]
 
+    def sizes_in(self, flat: Sequence[Any]) -> dict[str, int]:
+        """Return the value of each size by its name, of the arguments that :meth:`bound` gives."""
+        return {name: int(flat[position]) for name, position in self._sizes()}
+
     @property
     def calls(self) -> tuple[CallData, ...]:
         """The calls of kernels, in the order in which they run."""

@@ -349,7 +349,7 @@ class Network:
 
         with self._lock:
             self._whole()
-            module, parts = self.module, self.partition.parts
+            module, parts = self.module, self.partition
         return profile(module, parts, args, repeat)
 
     def save(self, folder: str | os.PathLike[str]) -> Path:

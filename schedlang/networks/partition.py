@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -125,6 +125,26 @@ class Partition:
                 found.add_edge(name, part.name, tensors=tuple(tensors), bytes=moved)
             maker.update(dict.fromkeys(part.writes, part))
         return found
+
+    def at(self, sizes: Mapping[str, int]) -> Partition:
+        """Return the same parts with their counts at other values of symbolic sizes.
+
+        ``sizes`` gives them by name; others keep theirs. The order of the parts stays.
+
+        Raises :class:`~schedlang.errors.TuningError` for a name that is no size of the network.
+
+        >>> import schedlang as sl
+        >>> n = sl.var("n")
+        >>> X = sl.placeholder((n, 4), name="X")
+        >>> found = partition(sl.named("double", X * 2))
+        >>> found["double"].flops, found.at({"n": 3})["double"].flops
+        (1024, 12)
+        """
+        given = {**self.sizes, **checked_sizes("at", self.outputs, sizes)}
+        if given == self.sizes:
+            return self
+        values = {v: given[v.name] for v in variables(self.outputs) if v.is_size}
+        return replace(self, parts=tuple(_counted(p, values) for p in self.parts), sizes=given)
 
     def bytes_of(self, tensor: Tensor) -> int:
         """Return the bytes of a tensor of the network."""
@@ -272,13 +292,18 @@ def _part(
     behind = {new: old for old, new in made.items()}
     reads = tuple(behind[t] for t in group.inputs)
     stages = tuple(flow.names[op.outputs[0]] for op in ops)
-    return Part(
-        _name(main_name(draft), stages, layers), draft.kind, stages, group, reads, writes,
-        flops(group.outputs, flow.sizes), sum(_bytes(t, flow.sizes) for t in reads),
-        sum(_bytes(t, flow.sizes) for t in writes),
-        # a stage that no layer makes, but the model itself, has the layer ""
-        tuple(dict.fromkeys(layers[name] for name in stages if layers.get(name))),
-    )  # fmt: skip
+    # a stage that no layer makes, but the model itself, has the layer ""
+    made_by = tuple(dict.fromkeys(layers[name] for name in stages if layers.get(name)))
+    name = _name(main_name(draft), stages, layers)
+    part = Part(name, draft.kind, stages, group, reads, writes, 0, 0, 0, made_by)
+    return _counted(part, flow.sizes)
+
+
+def _counted(part: Part, sizes: Mapping[Var, int]) -> Part:
+    """Return the part with its operations and bytes at ``sizes``."""
+    read, written = (sum(_bytes(t, sizes) for t in found) for found in (part.reads, part.writes))
+    operations = flops(part.group.outputs, sizes)
+    return replace(part, flops=operations, read_bytes=read, written_bytes=written)
 
 
 def _name(main: str, stages: Sequence[str], layers: Mapping[str, str]) -> str:

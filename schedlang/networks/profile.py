@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from time import perf_counter
@@ -19,7 +19,7 @@ from schedlang.markup.fragment import fragment
 from schedlang.markup.text import escape, printable
 from schedlang.networks.device_module import DeviceModule
 from schedlang.networks.module import NetworkModule
-from schedlang.networks.partition import Part
+from schedlang.networks.partition import Partition
 from schedlang.runtime.ceilings import ceilings
 from schedlang.runtime.gpu_clock import gpu_ceilings
 from schedlang.runtime.timing import duration
@@ -107,9 +107,9 @@ class NetworkProfile:
 
 
 def profile(
-    module: NetworkModule, parts: Sequence[Part], args: Sequence[Any], repeat: int
+    module: NetworkModule, partition: Partition, args: Sequence[Any], repeat: int
 ) -> NetworkProfile:
-    """Return the profile of a module whose calls run ``parts``, with the arguments of a call."""
+    """Return the profile of a module that runs a partition, with the arguments of a call."""
     if isinstance(repeat, bool) or not isinstance(repeat, Integral) or repeat < 1:
         raise CallError(f"profile(..., repeat={repeat!r}): repeat must be an integer, 1 or more")
     kind = module.target.kind
@@ -122,13 +122,13 @@ def profile(
             )
         )
     if isinstance(module, DeviceModule):
-        seconds, runs = module.timed(int(repeat), *args)
+        seconds, runs, sizes = module.timed(int(repeat), *args)
     else:
-        seconds, runs = _stamped(module, len(parts), args, repeat)
+        seconds, runs, sizes = _stamped(module, len(partition), args, repeat)
     total = sum(seconds) or 1e-9
     calls = {call.name: call for call in module.calls}
     made = []
-    for part, spent in zip(parts, seconds):
+    for part, spent in zip(partition.at(sizes), seconds):
         spent = max(spent, 1e-9)
         moved = part.read_bytes + part.written_bytes
         rates = part.flops / spent / 1e9, moved / spent / 1e9
@@ -146,8 +146,8 @@ def profile(
 
 def _stamped(
     module: NetworkModule, parts: int, args: Sequence[Any], repeat: int
-) -> tuple[list[float], int]:
-    """Return the seconds of each part in the fastest of several runs, and how many these were."""
+) -> tuple[list[float], int, Mapping[str, int]]:
+    """Return the seconds of each part in the fastest run, the number of runs, and the sizes."""
     times = np.zeros(parts + 1, "int64")
     start, flat = module.stamped(times, *args)
     start(*flat)
@@ -161,7 +161,7 @@ def _stamped(
     per_tick = _seconds_per_tick(spans, rows, start, flat, times)
     # other work on the machine only adds to the time
     fastest = min(rows, key=lambda row: int(row.sum()))
-    return [float(ticks) * per_tick for ticks in fastest], len(rows)
+    return [float(ticks) * per_tick for ticks in fastest], len(rows), module.sizes_in(flat)
 
 
 def _seconds_per_tick(

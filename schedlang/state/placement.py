@@ -11,7 +11,17 @@ from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.errors import explain, subscript
 from schedlang.expr.nodes import Axis
 from schedlang.state.relations import position
-from schedlang.state.state import At, Attach, Inline, Root, Stage, State, participle
+from schedlang.state.serpentine import is_serpentine
+from schedlang.state.state import (
+    SERPENTINE,
+    At,
+    Attach,
+    Inline,
+    Root,
+    Stage,
+    State,
+    participle,
+)
 
 
 @dataclass(frozen=True)
@@ -142,6 +152,13 @@ def _store_refusal(
                 asked, f"{stage.name} is computed inside {axis.name} of {owner}, which is "
                 f"{participle(kind)}, so iterations that run at the same time would write the same "
                 "storage", f"Store it inside {axis.name}, or keep {axis.name} serial.",
+            )  # fmt: skip
+        if not found and is_serpentine(state.stages[owner], axis):
+            return explain(
+                asked, f"{stage.name} is computed inside {axis.name} of {owner}, every other run "
+                f'of which goes backwards by the pragma "{SERPENTINE}", and rows that are kept '
+                "from one iteration to the next need one direction",
+                f"Store it inside {axis.name}, or leave out the pragma.",
             )  # fmt: skip
     if found or isinstance(wanted, Root):
         return None

@@ -23,6 +23,10 @@ from schedlang.state.relations import Relation, Split, parts, sources
 SCOPES = ("global", "shared", "local")
 # the pragma for stores that bypass the cache
 NONTEMPORAL = "nontemporal"
+# the pragma for loops that go backwards in every other run
+SERPENTINE = "serpentine"
+# the pragmas that change the code for CPUs
+EFFECTIVE = (NONTEMPORAL, SERPENTINE)
 # pragmas of te programs, which are accepted and have no effect
 TE_PRAGMAS = (
     "auto_unroll_max_step", "auto_unroll_max_depth", "auto_unroll_max_extent", "unroll_explicit",

@@ -221,6 +221,14 @@ def _prefetch(rng: Random, s: Any) -> None:
 
 def _pragma(rng: Random, s: Any) -> None:
     view = _stage(rng, s)
+    if rng.random() < 0.6:
+        # a loop that turns around needs one around it
+        around = [a for a in view.leaf_axes if a not in s.state.stages[view.name].kinds]
+        axis = _axis(rng, view)
+        if not around or axis is around[0]:
+            raise Impossible
+        view.pragma(axis, "serpentine")
+        return
     view.pragma(
         _axis(rng, view),
         rng.choice(("a.note", "unroll_explicit", "unroll_hint")),

@@ -34,6 +34,7 @@ from schedlang.ir.trimmed import trimmed
 from schedlang.machine import nodes as machine
 from schedlang.machine.loops.functions import becomes_function
 from schedlang.machine.loops.plain_loops import ROLLED
+from schedlang.machine.loops.serpentine import turns_with
 from schedlang.machine.names import Names, short_name
 from schedlang.machine.nodes import (
     Array,
@@ -227,14 +228,34 @@ class Statements:
         note = "parallel already outside" if loop.kind == "parallel" else ""
         # the compiler does not write out a loop of unknown length
         rolled = 0 if found.tests else dict(loop.pragmas).get(ROLLED, 0)
+        around, turn = turns_with(loop), index
         with self.evaluator.collected(alone=function) as body:
+            if around is not None:
+                turn = self.turned(index, around, start, stop, context)
             self.block(found.body, context.on_its_own if function else context)
         made = machine.For(
-            index, stop, tuple(body), note=note, label=label_of(loop), rolled=rolled,
+            turn, stop, tuple(body), note=note, label=label_of(loop), rolled=rolled,
             unrolled=unrolled and not found.tests, function=function, stage=loop.stage,
             axis=self.printed(loop.axis), number=loop.number, start=start,
         )  # fmt: skip
         self.emit(made)
+
+    def turned(
+        self, index: Reg, around: Axis, start: Value, stop: Value, context: Context
+    ) -> Reg:  # fmt: skip
+        """Assign the index of a serpentine loop, and return a register that counts its iterations.
+
+        It counts down in the odd iterations of the loop ``around``.
+        """
+        e, turn = self.evaluator, self.evaluator.fresh(f"{index.name}_turn", index.type)
+        parity = Op("%", e.index(Lin.of(around), context), Num(2), index=True)
+        ends = Op("+", start, stop, index=True) if start != Num(0) else stop
+        back = Op("-", Op("-", ends, Num(1), index=True), turn, index=True)
+        if isinstance(ends, Num):
+            back = Op("-", Num(ends.value - 1), turn, index=True)
+        even = Op("==", parity, Num(0), machine.Type("bool"))
+        self.emit(machine.Let(index, machine.Choice(even, turn, back, index.type)))
+        return turn
 
     def printed(self, axis: Axis) -> str:
         """Return the name of a loop in the printed nest."""

@@ -97,9 +97,17 @@ def bind(self: StageView, axis: Axis, thread: Any) -> None:
 def pragma(self: StageView, axis: Axis, name: str, value: Any = None) -> None:
     """Attach a named hint to a loop, which the printed nest shows.
 
-    ``"nontemporal"`` has an effect on the CPU: aligned vectors that the stage stores inside
-    the loop bypass the cache. The names of te (``"auto_unroll_max_step"``) and your own names
-    with a dot (``"my.note"``) have no effect. Other names are refused.
+    Two names have an effect, on the CPU:
+
+    * ``"nontemporal"``: aligned vectors that the stage stores inside the loop bypass the cache.
+    * ``"serpentine"``: the loop goes backwards in every odd iteration of the serial loop next
+      around it, so that it begins with the data that it used last. Requires a serial loop over
+      elements that are computed independently: no reduction axis, no loop of a scan or scatter.
+      No rows may be kept from one iteration to the next (``store_at``) or prefetched for a later
+      one. ``sl.build`` refuses it if there is no serial loop around.
+
+    The names of te (``"auto_unroll_max_step"``) and your own names with a dot (``"my.note"``) have
+    no effect. Other names are refused.
 
     rewrite::
 

@@ -26,8 +26,11 @@ from schedlang.state.primitives.conflicts import without_conflict
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.relations import Relation, Split, parts, sources
 from schedlang.state.scattered import apart, overwrites, scatters, update_loops
+from schedlang.state.serpentine import is_serpentine
 from schedlang.state.state import (
+    EFFECTIVE,
     NONTEMPORAL,
+    SERPENTINE,
     TE_PRAGMAS,
     THREADS,
     At,
@@ -219,11 +222,12 @@ def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None)
     leaf_position(state, stage, axis)
     if not isinstance(name, str) or not _PRAGMA.fullmatch(name):
         refuse("the name of a pragma may contain only letters, digits, _ and dots")
-    if name not in (NONTEMPORAL, *TE_PRAGMAS) and "." not in name:
+    if name not in (*EFFECTIVE, *TE_PRAGMAS) and "." not in name:
         refuse(
             f"no target knows {name!r}{_pragma_hint(name)}",
-            f"{NONTEMPORAL!r} has an effect; te's {', '.join(TE_PRAGMAS[:3])}, ... are accepted "
-            f"without effect.\nThe name of a pragma of your own contains a dot: 'my.{name}'.",
+            f"{NONTEMPORAL!r} and {SERPENTINE!r} have an effect; te's "
+            f"{', '.join(TE_PRAGMAS[:3])}, ... are accepted without effect.\n"
+            f"The name of a pragma of your own contains a dot: 'my.{name}'.",
         )  # fmt: skip
     if hasattr(value, "__index__") and not isinstance(value, (bool, Expr)):
         value = int(value)
@@ -233,9 +237,9 @@ def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None)
         refuse(f"the value {value} is not finite", VALUES)
     if isinstance(value, str) and not value.isprintable():
         refuse(f"the value {shown(value)} is not one line of printable text", VALUES)
-    if name == NONTEMPORAL and value is not None:
-        refuse(f"{NONTEMPORAL!r} takes no value", f"Leave out {shown(value)}.")
-    if name == NONTEMPORAL and isinstance(stage.attach, Inline):
+    if name in EFFECTIVE and value is not None:
+        refuse(f"{name!r} takes no value", f"Leave out {shown(value)}.")
+    if name in EFFECTIVE and isinstance(stage.attach, Inline):
         refuse(
             f"{stage.name} is inlined and stores nothing",
             f"Call {subscript(stage.name)}.compute_root() first.",
@@ -245,13 +249,30 @@ def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None)
             f"{stage.name} adds to what it stored before, which must stay in cache",
             f"Accumulate elsewhere and store once: s.cache_write({stage.name}, 'local').",
         )  # fmt: skip
+    if name == SERPENTINE:
+        return _serpentine(state, stage, axis)
     return state.updated(stage.with_(pragmas=(*stage.pragmas, (axis, name, value)))), None
 
 
+def _serpentine(state: State, stage: Stage, axis: Axis) -> Result:
+    if is_serpentine(stage, axis):
+        refuse(f"{axis.name} has this pragma already", "Leave it out.", state, axis)
+    if axis.is_reduce or stage.is_scan or scatters(stage.op):
+        what = "the steps of a scan" if stage.is_scan else "updates"
+        what = "the terms of a reduction" if axis.is_reduce else what
+        refuse(
+            f"the iterations of {axis.name} are {what}, which keep their order",
+            "Give a loop over elements that are computed independently.", state, axis,
+        )  # fmt: skip
+    made = state.updated(stage.with_(pragmas=(*stage.pragmas, (axis, SERPENTINE, None))))
+    return without_conflict(made, state, stage.name, axis), None
+
+
 def _pragma_hint(name: str) -> str:
-    known = {n: n for n in (NONTEMPORAL, *TE_PRAGMAS)}
-    # names that other systems give to stores that bypass the cache
+    known = {n: n for n in (*EFFECTIVE, *TE_PRAGMAS)}
+    # names that other systems give to stores that bypass the cache, and to loops that turn around
     known |= dict.fromkeys(("stream", "streaming", "non_temporal", "nt"), NONTEMPORAL)
+    known |= dict.fromkeys(("boustrophedon", "zigzag", "snake"), SERPENTINE)
     close = difflib.get_close_matches(name.lower(), known, 3)
     found = list(dict.fromkeys(known[n] for n in close))
     return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""
@@ -282,7 +303,8 @@ def prefetch(
     hint = Prefetch(tensor, axis, ahead, axis if at is None else at)
     if at is not None:
         _check_shared(state, stage, hint)
-    return state.updated(stage.with_(prefetches=(*stage.prefetches, hint))), None
+    made = state.updated(stage.with_(prefetches=(*stage.prefetches, hint)))
+    return without_conflict(made, state, stage.name, axis), None
 
 
 def _check_shared(state: State, stage: Stage, hint: Prefetch) -> None:

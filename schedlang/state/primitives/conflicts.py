@@ -14,7 +14,8 @@ from schedlang.state.prefetches import concurrent_loop, fetches, is_inside
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.relations import position
 from schedlang.state.scattered import apart, keeps_result, overwrites, scatters
-from schedlang.state.state import THREADS, At, Stage, State, participle
+from schedlang.state.serpentine import out_of_order
+from schedlang.state.state import SERPENTINE, THREADS, At, Stage, State, participle
 
 
 def without_conflict(state: State, before: State, name: str, axis: Axis | None = None) -> State:
@@ -28,6 +29,7 @@ def without_conflict(state: State, before: State, name: str, axis: Axis | None =
     _check_lanes(state, stage, before, axis)
     if scatters(stage.op):
         _check_updates(state, stage, before, axis)
+    _check_order(stage, before)
     _check_windows(state, before, axis)
     return with_prefetches(state, before)
 
@@ -133,6 +135,14 @@ def _check_updates(state: State, stage: Stage, before: State, axis: Axis | None)
             "order",
             "Keep the loops over the domain in their order; split them as you like.", before, axis,
         )  # fmt: skip
+
+
+def _check_order(stage: Stage, before: State) -> None:
+    """Refuse a step after which a loop that goes back and forth needs its order."""
+    found = out_of_order(stage)
+    if found is not None and out_of_order(before.stages[stage.name]) is None:
+        axis, why, hint = found
+        refuse(f'{why}, as the pragma "{SERPENTINE}" asks for', hint, before, axis)
 
 
 def _check_windows(state: State, before: State, axis: Axis | None) -> None:

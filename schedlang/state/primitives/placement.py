@@ -22,7 +22,7 @@ from schedlang.state.primitives.conflicts import (
 )
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.relations import position
-from schedlang.state.state import NONTEMPORAL, At, Inline, Result, Root, Stage, State
+from schedlang.state.state import EFFECTIVE, At, Inline, Result, Root, Stage, State
 
 OUTPUT_HINT = "Attach the stages that it reads instead."
 
@@ -123,11 +123,11 @@ def compute_inline(state: State, stage: Stage) -> Result:
             f"{stage.name} has a store predicate, but an inlined stage stores nothing",
             "Inline it without the predicate, or attach it with compute_at.",
         )  # fmt: skip
-    lost = [f"pragma {name!r}" for _, name, _ in stage.pragmas if name == NONTEMPORAL]
+    lost = [f"pragma {name!r}" for _, name, _ in stage.pragmas if name in EFFECTIVE]
     lost += ["a double buffer"] if stage.double_buffer else []
     if lost:
         refuse(
-            f"{stage.name} has {lost[0]}, but an inlined stage stores nothing",
+            f"{stage.name} has {lost[0]}, but an inlined stage stores nothing and has no loops",
             "Leave out one of the two steps, or attach the stage with compute_at.",
         )  # fmt: skip
     made = state.updated(stage.with_(attach=Inline(), store=None))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schedlang.autotune.knobs import Knobs, divisors
+from schedlang.autotune.tactics.cpu import serpentine
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob
 from schedlang.autotune.tactics.loops import fused
@@ -113,11 +114,13 @@ def blocks(s: Schedule, stage: StageFacts, outer: list[Loop], knobs: Knobs) -> l
 
 
 def in_threads(
-    s: Schedule, stage: StageFacts, loops: list[Loop], work: int, knobs: Knobs
-) -> list[Level]:
+    s: Schedule, stage: StageFacts, loops: list[Loop], work: int, knobs: Knobs,
+    rereads: bool = False,
+) -> list[Level]:  # fmt: skip
     """Fuse outermost loops until every thread has work, and make the result parallel.
 
-    ``work`` is the number of evaluations in all loops. Returns the levels of the nest.
+    ``work`` is the number of evaluations in all loops. If each time step ``rereads`` more than the
+    caches hold, a knob may let the blocks of a thread turn around. Returns the levels of the nest.
     """
     head, threads = stage.tensor, stage.problem.threads
     first = next((n for n, loop in enumerate(loops) if loop.cut or loop.extent == 1), len(loops))
@@ -135,16 +138,19 @@ def in_threads(
         steps = max(1, math.prod(stage.extents(stage.op.axis[: stage.time_axes])))
         useful = [*useful, 0] if work // steps >= LEAST_STEPS else [0, *useful]
     many = knobs.choice(f"{stage.name}.parallel", useful) if useful else 0
-    if not many:
-        return [Level(loop.axis, (loop.along,), loop.extent) for loop in loops]
-    together, rest = loops[:many], loops[many:]
-    loop = s[head].fuse(*(u.axis for u in together)) if many > 1 else together[0].axis
-    s[head].parallel(loop)
-    along = tuple(u.along for u in together)
-    return [
-        Level(loop, along, counts[many - 1], tuple(u.extent for u in together)),
-        *(Level(r.axis, (r.along,), r.extent) for r in rest),
-    ]
+    levels = [Level(loop.axis, (loop.along,), loop.extent) for loop in loops]
+    if many > 1:
+        together = loops[:many]
+        pieces, along = tuple(u.extent for u in together), tuple(u.along for u in together)
+        loop = s[head].fuse(*(u.axis for u in together))
+        levels = [Level(loop, along, counts[many - 1], pieces), *levels[many:]]
+    if rereads and levels and not loops[0].cut and (
+        serpentine.chosen(stage, levels[0], bool(many), knobs)
+    ):
+        levels[:1] = serpentine.turned(s, stage, levels[0], bool(many))
+    if many:
+        s[head].parallel(levels[0].loop)
+    return levels
 
 
 __all__ = ["KNOBS", "LEAST_STEPS", "PARALLEL", "Loop", "blocks", "in_threads", "split_tile"]

@@ -10,7 +10,7 @@ from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.access import labels
 from schedlang.autotune.tactics.cpu import nest as outer_loops
 from schedlang.autotune.tactics.cpu import pack as packing
-from schedlang.autotune.tactics.cpu import step_blocks
+from schedlang.autotune.tactics.cpu import serpentine, step_blocks
 from schedlang.autotune.tactics.cpu.nest import blocks, in_threads, split_tile
 from schedlang.autotune.tactics.cpu.pack import pack
 from schedlang.autotune.tactics.cpu.step_blocks import StepBlocks, split_steps, split_tiles
@@ -72,7 +72,8 @@ def tiled(
     # only a nest at root starts threads
     work = stage.evaluations if head.attached is None else None
     reader = head.after(s)
-    nest = _outer(s, reader, positions, inside, lane, work, knobs)
+    again = serpentine.rereads(stage)
+    nest = _outer(s, reader, positions, inside, lane, work, again, knobs)
     sum_stage = stage.after(s, local)
     reduce, tested = _reduce_order(sum_stage, tile, knobs)
     block = step_blocks.choose(sum_stage, nest, positions, lane, tile, reduce, knobs)
@@ -90,12 +91,12 @@ def tiled(
 
 def _outer(
     s: Schedule, head: StageFacts, positions: Sequence[int], inside: Mapping[int, int], lane: Lane,
-    work: int | None, knobs: Knobs,
+    work: int | None, rereads: bool, knobs: Knobs,
 ) -> OuterLoops:  # fmt: skip
     """Schedule the loops of ``head``: blocks and threads outside, a tile inside.
 
     ``work`` is the number of evaluations in all loops, or ``None`` if the nest is not at root, so
-    that it starts no threads. Returns the outer loops.
+    that it starts no threads. ``rereads`` is that of :func:`in_threads`. Returns the outer loops.
     """
     tensor = head.tensor
     tile = {at: inside[p] for at, p in enumerate(positions) if p in inside}
@@ -116,7 +117,7 @@ def _outer(
     else:
         s[tensor].vectorize(lane_loop)
     if work is not None:
-        return OuterLoops(tensor, tuple(in_threads(s, head, loops, work, knobs)))
+        return OuterLoops(tensor, tuple(in_threads(s, head, loops, work, knobs, rereads)))
     return OuterLoops(tensor, tuple(Level(x.axis, (x.along,), x.extent) for x in loops))
 
 
@@ -249,6 +250,7 @@ TACTIC = Tactic(
         ),
         TILE,
         *outer_loops.KNOBS,
+        serpentine.KNOB,
         Knob("C.local.reduce_order", "permutations", "the order of a tile's reduction loops"),
         *step_blocks.KNOBS,
         Knob("C.local.unroll", (False, True), "unroll the innermost of these loops"),
