@@ -154,6 +154,16 @@ def test_panels_that_the_kernel_computes_are_not_prefetched() -> None:
     assert "Y.local.step_block" in names and "Y.local.prefetch" not in names
 
 
+@pytest.mark.parametrize(("second", "ahead"), [(1 << 16, 0), (1 << 15, 1)])
+def test_panels_that_the_second_cache_keeps_are_not_prefetched_at_first(
+    second: int, ahead: int
+) -> None:
+    """The weights take 24 KiB."""
+    *_, Z = layer()
+    first = space(Z, (Cache(4 << 10, 8), Cache(second, 8))).draw(None, {"Y.fuse": True})
+    assert first.decisions["Y.prefetch"] == ahead
+
+
 def test_panels_whose_place_depends_on_data_are_not_prefetched() -> None:
     X, at = sl.placeholder((6, 512), name="X"), sl.placeholder((512,), "int32", name="at")
     W, k = sl.placeholder((64, 8), name="W"), sl.reduce_axis(512, name="k")

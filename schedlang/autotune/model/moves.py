@@ -54,9 +54,8 @@ def start(name: str, options: Sequence[Decision]) -> int:
 
     It is the first, which is the safest, but for these knobs: short loops are unrolled, operands
     are packed, partial sums and lanes are several vectors wide, so that one need not wait for the
-    other, several rows are summed at once, as one row is too few bytes in flight, and panels are
-    prefetched one block ahead, which the estimate does not see. A block on a GPU has up to 16
-    threads along an axis of a tile, with up to two elements each.
+    other, and several rows are summed at once, as one row is too few bytes in flight. A block on a
+    GPU has up to 16 threads along an axis of a tile, with up to two elements each.
 
     >>> start("C.unroll", [False, True]), start("C.vectors", [1, 2, 4, 8]), start("C.how", ["tile"])
     (1, 2, 0)
@@ -70,9 +69,6 @@ def start(name: str, options: Sequence[Decision]) -> int:
         return min(2, last)
     if kind == "rows":
         return last
-    if kind == "prefetch":
-        # of a distance; whether a packed copy is prefetched starts with False
-        return 0 if options[0] is False else min(1, last)
     if kind in TILES:
         return max((at for at, o in enumerate(options) if _number(o) <= TILES[kind]), default=0)
     return min(1, last) if kind == "lanes" else 0

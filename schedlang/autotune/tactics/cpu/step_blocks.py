@@ -29,6 +29,8 @@ LEAST_PANEL = 1 << 10
 # the most of the first cache that the panel of a tile may fill, to stay there beside other data,
 # and the most that the sums of a group may fill
 MOST_PANEL, MOST_SUMS = 0.5, 0.5
+# the most of the second cache that the tensors of panels may fill, to stay there
+MOST_KEPT = 0.5
 # blocks ahead of its use that the panel is prefetched; steps ahead if there is one reduction loop
 AHEAD, STEPS_AHEAD = (0, 1, 2), (0, 8, 16)
 KNOBS = (
@@ -172,11 +174,15 @@ def prefetch_panels(
 ) -> None:
     """Prefetch what later iterations of ``over`` read of panels, spread over the loops to ``at``.
 
-    A knob chooses how far ahead; panels that the kernel computes itself are not prefetched.
+    A knob chooses how far ahead, first one block if the second cache does not keep what the panels
+    are parts of. Panels that the kernel computes itself are not prefetched.
     """
     read = dict.fromkeys(r.tensor for r in _panels(sums, lane))
     given = [tensor for tensor in read if s.state.of(tensor) is None]
-    options = STEPS_AHEAD if over is at else AHEAD
+    none, near, far = STEPS_AHEAD if over is at else AHEAD
+    kept = sums.problem.target.caches[:2][-1].size * MOST_KEPT
+    stays = sum(map(sums.problem.bytes, given)) <= kept
+    options = [none, near, far] if stays else [near, none, far]
     ahead = knobs.choice(f"{sums.name}.prefetch", options) if given else 0
     for tensor in given if ahead else ():
         s[sums.tensor].prefetch(tensor, over, ahead, at=None if over is at else at)
