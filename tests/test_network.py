@@ -511,6 +511,15 @@ def test_a_profile_counts_at_the_sizes_of_the_call(target: str) -> None:
         assert kernel.gbps * kernel.seconds == pytest.approx(2 * rows * 4 * 4 / 1e9)
 
 
+def test_a_profile_of_a_network_with_an_input_that_no_part_reads() -> None:
+    x = sl.placeholder((sl.var("n"), 4), name="x")
+    mask = sl.placeholder((sl.var("m"),), name="mask")
+    model = Model((sl.named("double", x * 2),), (x, mask), {})
+    net = sl.network(model, target="python", name="unread")
+    (kernel,) = net.profile(np.ones((3, 4), "float32"), np.ones(9, "float32"), repeat=1).kernels
+    assert kernel.gflops * kernel.seconds == pytest.approx(12 / 1e9)
+
+
 def test_a_partition_at_other_sizes() -> None:
     x = sl.placeholder((sl.var("n"), sl.var("m")), name="x")
     found = partition(sl.named("double", x * 2), sizes={"m": 5})

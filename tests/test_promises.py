@@ -67,16 +67,16 @@ ROWS = [
      "s[C].pragma(j, 'serpentine')", "rows that are kept from one iteration to the next need one"),
     ("s[C].pragma(j, 'serpentine'); s[B].compute_at(s[C], j)", "s[B].store_root()",
      "rows that are kept from one iteration to the next need one"),
-    ("s[C].pragma(j, 'serpentine')", "s[C].parallel(j)", "only a serial loop can turn around"),
-    ("s[C].vectorize(j)", "s[C].pragma(j, 'serpentine')", "only a serial loop can turn around"),
-    ("s[C].pragma(j, 'serpentine')", "s[C].prefetch(B, j, 1)", "every other run goes the other"),
-    ("s[C].prefetch(B, j, 1)", "s[C].pragma(j, 'serpentine')", "every other run goes the other"),
+    ("s[C].pragma(j, 'serpentine')", "s[C].parallel(j)", "only a serial loop goes back"),
+    ("s[C].vectorize(j)", "s[C].pragma(j, 'serpentine')", "only a serial loop goes back"),
+    ("s[C].pragma(j, 'serpentine')", "s[C].prefetch(B, j, 1)", "which are the earlier ones"),
+    ("s[C].prefetch(B, j, 1)", "s[C].pragma(j, 'serpentine')", "which are the earlier ones"),
     ("s[C].pragma(j, 'serpentine')", "s[C].prefetch(B, k, 1)", None),
-    ("s[C].pragma(j, 'serpentine'); s[B].compute_at(s[C], j)", "s[C].reorder(j, i)", None),
+    ("s[C].pragma(j, 'serpentine'); s[B].compute_at(s[C], j)", "s[C].split(i, factor=2)", None),
     # annotations that an inlined stage would lose
-    ("s[B].pragma(x, 'serpentine')", "s[B].compute_inline()", "an inlined stage stores nothing"),
-    ("s[B].pragma(x, 'nontemporal')", "s[B].compute_inline()", "an inlined stage stores nothing"),
-    ("s[B].double_buffer()", "s[B].compute_inline()", "an inlined stage stores nothing"),
+    ("s[B].pragma(x, 'serpentine')", "s[B].compute_inline()", "an inlined stage has no loops"),
+    ("s[B].pragma(x, 'nontemporal')", "s[B].compute_inline()", "an inlined stage has no loops"),
+    ("s[B].double_buffer()", "s[B].compute_inline()", "an inlined stage has no loops"),
 ]  # fmt: skip
 
 

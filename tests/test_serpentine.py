@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.errors import BuildError, ScheduleError
+from schedlang.errors import LoweringError, ScheduleError
 from schedlang.target import Cache
 from tests.graphs import recurrent
 from tests.marks import slow_but
@@ -58,6 +58,7 @@ def test_symbolic_sizes(target: str, m: int) -> None:
     s[C].reorder(j, i, k)
     s[C].pragma(i, "serpentine")
     f = sl.build(s, [A, B, C], target=target)
+    assert target == "c" or "i = i_turn if j%2 == 0 else n - 1 - i_turn" in f.source
     a, b = random(m, 12), random(12, 37)
     np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-5)
 
@@ -126,7 +127,8 @@ def test_a_step_of_a_scan() -> None:
 
 def test_a_gpu_keeps_its_order() -> None:
     s, A, B, C, i, j, k = product(n=32)
-    s[C].bind(i, "blockIdx.x")
+    block, row = s[C].split(i, factor=2)
+    s[C].bind(block, "blockIdx.x")
     outer, inner = s[C].split(j, factor=8)
     s[C].bind(inner, "threadIdx.x")
     s[C].pragma(outer, "serpentine")
@@ -151,9 +153,96 @@ def test_a_loop_with_none_around_is_refused() -> None:
     s, A, B, C, i, j, k = product()
     s[C].parallel(i)
     s[C].pragma(j, "serpentine")
-    with pytest.raises(BuildError, match=r"pragma\(j, \"serpentine\"\) on stage C: .*no serial "
-                                         r"loop around it"):
+    with pytest.raises(LoweringError, match=r"pragma\(j, \"serpentine\"\) on stage C: j goes "
+                                            r"backwards in every odd iteration .*there is none"):
         sl.build(s, [A, B, C])
+
+
+def built_and_right(s: sl.Schedule, A: Any, B: Any, C: Any) -> str:
+    """Return the source of the compiled product, after a comparison with NumPy."""
+    a, b = (random(*map(int, t.shape)) for t in (A, B))
+    f = sl.build(s, [A, B, C], target="cpu")
+    np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-5)
+    return f.source
+
+
+def test_the_rest_of_a_cut_loop_around_runs_forwards() -> None:
+    s, A, B, C, i, j, k = product(m=9, n=64)
+    around, row = s[C].split(i, factor=4, tail="cut")
+    panel, lane = s[C].split(j, factor=16)
+    s[C].reorder(around, panel, k, row, lane)
+    s[C].unroll(row)
+    s[C].vectorize(lane)
+    s[C].pragma(panel, "serpentine")
+    assert len(lines_of(built_and_right(s, A, B, C), "_turn if")) == 1
+
+
+def test_a_reduction_loop_around() -> None:
+    """The initialization is outside of it, and runs forwards."""
+    s, A, B, C, i, j, k = product()
+    s[C].reorder(k, i, j)
+    s[C].pragma(i, "serpentine")
+    source = built_and_right(s, A, B, C)
+    assert lines_of(source, "_turn if") == ["i = i_turn if k%2 == 0 else 4 - i_turn"]
+
+
+def test_a_batch_of_one() -> None:
+    s, A, B, C, i, j, k = product(m=1)
+    s[C].pragma(j, "serpentine")
+    assert "_turn" not in built_and_right(s, A, B, C)
+
+
+@pytest.mark.parametrize("rows", [4, 130])
+def test_an_unrolled_loop_between_does_not_count(rows: int) -> None:
+    s, A, B, C, i, j, k = product(m=rows * 2, k=3, n=5)
+    around, row = s[C].split(i, factor=rows)
+    s[C].unroll(row)
+    s[C].pragma(j, "serpentine")
+    found = lines_of(built_and_right(s, A, B, C), "_turn if")
+    assert {line.partition(" if ")[2] for line in found} == {"i_outer%2 == 0 else 4 - j_turn"}
+
+
+def test_both_of_two_nested_loops() -> None:
+    s, A, B, C, i, j, k = product(n=40)
+    outer, inner = s[C].split(j, factor=8)
+    s[C].pragma(outer, "serpentine")
+    s[C].pragma(inner, "serpentine")
+    source = built_and_right(s, A, B, C)
+    assert len(lines_of(source, "i%2")) == len(lines_of(source, "j_outer%2")) == 1
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_stage_computed_in_the_loop(target: str) -> None:
+    A = sl.placeholder((6, 40), name="A")
+    D = sl.compute((6, 40), lambda i, j: A[i, j] * 2, name="D")
+    B = sl.compute((6, 38), lambda i, j: D[i, j] + D[i, j + 2], name="B")
+    s = sl.schedule(B)
+    outer, inner = s[B].split(B.op.axis[1], factor=8)
+    s[D].compute_at(s[B], outer)
+    s[B].pragma(outer, "serpentine")
+    s = type(s).from_json(s.to_json(), B)
+    a = random(6, 40)
+    f = sl.build(s, [A, B], target=target)
+    assert target == "c" or len(lines_of(f.source, "_turn if")) == 1
+    np.testing.assert_allclose(f(a), a[:, :38] * 2 + a[:, 2:] * 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_that_begin_elsewhere(target: str) -> None:
+    """Each row has a range of its own, from ``starts[i]``."""
+    starts = sl.placeholder((6,), "int32", name="starts")
+    starts = sl.assume(starts, within=(0, 20), monotonic=True)
+    A = sl.placeholder((20, 7), name="A")
+    k = sl.reduce_axis((starts[0], starts[5]), name="k")
+    B = sl.compute((3, 7), lambda i, j: sl.sum(A[k, j] * (i + 1), axis=k), name="B")
+    s = sl.schedule(B)
+    i, j = B.op.axis
+    s[B].reorder(i, k, j)
+    s[B].pragma(j, "serpentine")
+    a, ends = random(20, 7), np.array([2, 3, 3, 9, 11, 17], "int32")
+    f = sl.build(s, [starts, A, B], target=target)
+    wanted = a[2:17].sum(axis=0) * np.arange(1, 4, dtype="float32")[:, None]
+    np.testing.assert_allclose(f(ends, a), wanted, rtol=1e-5)
 
 
 def test_loops_that_need_their_order_are_refused() -> None:

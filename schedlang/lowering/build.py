@@ -42,6 +42,7 @@ from schedlang.lowering.region import (
 from schedlang.lowering.rounded_tiles import rounded_up
 from schedlang.lowering.scan_rows import rows_so_far
 from schedlang.lowering.scattered import blocks_in_kernel, scattered_whole, scatters
+from schedlang.lowering.serpentine import loops_that_never_turn
 from schedlang.lowering.sliding_windows import Slide, find_slides
 from schedlang.lowering.statement import statement
 from schedlang.lowering.storage import box_scope, scope_of
@@ -63,6 +64,7 @@ def nest_stage(
     if any(d.extent.const == 0 for d in dims):
         return [], {}
     job.problems.extend(Problem(why, stage.name) for why in lost_cuts(stage, plan))
+    job.problems.extend(Problem(why, stage.name) for why in loops_that_never_turn(stage, scope))
     few = too_few_threads(stage, plan, scope.threads)
     job.problems.extend(Problem(why, stage.name) for why in few)
     drafts, pending = yield _level(nesting, 0, scope)

@@ -42,7 +42,7 @@ from schedlang.target import Target
 
 Pass = Callable[[MachineNest, Job], MachineNest]
 CPU_LOOP_PASSES: tuple[LoopPass, ...] = (
-    block_unrolls, mark_functions, mark_plain_loops, stream_stores, find_turns, keep_sums,
+    find_turns, block_unrolls, mark_functions, mark_plain_loops, stream_stores, keep_sums,
     round_products, strip_mine, unroll, settle_conditions, transpose_loads, share_loads,
 )  # fmt: skip
 GPU_LOOP_PASSES: tuple[LoopPass, ...] = (keep_sums, strip_mine, unroll, settle_conditions)

@@ -349,8 +349,8 @@ class Network:
 
         with self._lock:
             self._whole()
-            module, parts = self.module, self.partition
-        return profile(module, parts, args, repeat)
+            module, whole = self.module, self.partition
+        return profile(module, whole, args, repeat)
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write the network to a new folder, and return its path; ``sl.load`` reads it.

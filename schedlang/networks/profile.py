@@ -128,7 +128,9 @@ def profile(
     total = sum(seconds) or 1e-9
     calls = {call.name: call for call in module.calls}
     made = []
-    for part, spent in zip(partition.at(sizes), seconds):
+    # a call also takes sizes of inputs that no part reads
+    known = {name: size for name, size in sizes.items() if name in partition.sizes}
+    for part, spent in zip(partition.at(known), seconds):
         spent = max(spent, 1e-9)
         moved = part.read_bytes + part.written_bytes
         rates = part.flops / spent / 1e9, moved / spent / 1e9

@@ -6,9 +6,14 @@ from schedlang.expr.nodes import Axis
 from schedlang.state.state import SERPENTINE, Stage, participle
 
 
+def serpentine_axes(stage: Stage) -> list[Axis]:
+    """Return the axes of a stage whose loops go back and forth."""
+    return [axis for axis, name, _ in stage.pragmas if name == SERPENTINE]
+
+
 def is_serpentine(stage: Stage, axis: Axis) -> bool:
-    """Return whether every other run of the loop over ``axis`` goes backwards."""
-    return any(a is axis and name == SERPENTINE for a, name, _ in stage.pragmas)
+    """Return whether the loop over ``axis`` goes back and forth."""
+    return any(a is axis for a in serpentine_axes(stage))
 
 
 def out_of_order(stage: Stage) -> tuple[Axis, str, str] | None:
@@ -16,19 +21,20 @@ def out_of_order(stage: Stage) -> tuple[Axis, str, str] | None:
 
     Return ``None`` if there is none.
     """
-    for axis in (a for a, name, _ in stage.pragmas if name == SERPENTINE):
-        kind = stage.kinds.get(axis)
+    for axis in serpentine_axes(stage):
+        kind, asked = stage.kinds.get(axis), f'{axis.name} with the pragma "{SERPENTINE}"'
         if kind is not None:
-            why = f"{axis.name} is {participle(kind)}, and only a serial loop can turn around"
-            return axis, why, f"Split {axis.name} first, and take one of the two for each."
-        hint = next((hint for hint in stage.prefetches if hint.axis is axis), None)
-        if hint is not None:
+            why = f"{asked} would be {participle(kind)}, and only a serial loop goes back and forth"
+            hint = f"Split {axis.name}, and let only one of the two loops go back and forth."
+            return axis, why, hint
+        ahead = next((hint for hint in stage.prefetches if hint.axis is axis), None)
+        if ahead is not None:
             why = (
-                f"{axis.name} prefetches {hint.tensor.name} for its later iterations, and every "
-                "other run goes the other way"
+                f"{asked} would prefetch {ahead.tensor.name} for its later iterations, which are "
+                "the earlier ones wherever it goes backwards"
             )
             return axis, why, f"Prefetch along a loop around or inside of {axis.name}."
     return None
 
 
-__all__ = ["is_serpentine", "out_of_order"]
+__all__ = ["is_serpentine", "out_of_order", "serpentine_axes"]

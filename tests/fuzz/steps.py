@@ -222,10 +222,10 @@ def _prefetch(rng: Random, s: Any) -> None:
 def _pragma(rng: Random, s: Any) -> None:
     view = _stage(rng, s)
     if rng.random() < 0.6:
-        # a loop that turns around needs one around it
-        around = [a for a in view.leaf_axes if a not in s.state.stages[view.name].kinds]
-        axis = _axis(rng, view)
-        if not around or axis is around[0]:
+        # a loop that turns around needs a serial one around it
+        axis, stage = _axis(rng, view), s.state.stages[view.name]
+        outer = stage.leaf[: stage.leaf.index(axis)] if axis in stage.leaf else ()
+        if all(a in stage.kinds for a in outer):
             raise Impossible
         view.pragma(axis, "serpentine")
         return

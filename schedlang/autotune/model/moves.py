@@ -16,7 +16,7 @@ ORDER = (
     "inline", "fuse", "how", "lane", "shares", "shared", "tile", "each", "at", "axes", "vectors",
     "pack", "depth", "local", "count", "threads", "groups", "past", "steps", "step_block", "parts",
     "double_buffer", "reduce_order", "order", "tested", "lanes", "rows", "parallel", "block",
-    "inner_order", "vthreads", "prefetch", "transposed", "unroll",
+    "inner_order", "vthreads", "serpentine", "prefetch", "transposed", "unroll",
 )  # fmt: skip
 # kinds of knobs that decide which other knobs there are, or what these mean
 STRUCTURE = ("inline", "fuse", "how", "lane", "shares", "axes")
@@ -53,9 +53,10 @@ def start(name: str, options: Sequence[Decision]) -> int:
     """Return the position of the option to start from.
 
     It is the first, which is the safest, but for these knobs: short loops are unrolled, operands
-    are packed, partial sums and lanes are several vectors wide, so that one need not wait for the
-    other, and several rows are summed at once, as one row is too few bytes in flight. A block on a
-    GPU has up to 16 threads along an axis of a tile, with up to two elements each.
+    are packed, blocks of a time step go back and forth, which the estimate does not see, partial
+    sums and lanes are several vectors wide, so that one need not wait for the other, and several
+    rows are summed at once, as one row is too few bytes in flight. A block on a GPU has up to 16
+    threads along an axis of a tile, with up to two elements each.
 
     >>> start("C.unroll", [False, True]), start("C.vectors", [1, 2, 4, 8]), start("C.how", ["tile"])
     (1, 2, 0)
@@ -63,7 +64,7 @@ def start(name: str, options: Sequence[Decision]) -> int:
     (1, 2)
     """
     kind, last = kind_of(name), len(options) - 1
-    if kind in ("unroll", "pack") and True in options:
+    if kind in ("unroll", "pack", "serpentine") and True in options:
         return options.index(True)
     if kind == "vectors":
         return min(2, last)

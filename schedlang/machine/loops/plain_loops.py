@@ -32,6 +32,7 @@ from schedlang.ir.nodes import (
 )
 from schedlang.ir.offsets import flat, lane_step
 from schedlang.machine.loops.job import LoopJob
+from schedlang.machine.loops.serpentine import turns_with
 from schedlang.target import Target
 
 # LLVM vectorizes no shorter loop if it must first test whether arrays overlap
@@ -96,9 +97,10 @@ def _bytes(buffer: Buffer) -> int:
 def could_be_vectorized(loop: For, any_order: bool = False) -> bool:
     """Return True if ``loop`` is innermost, stores adjacent elements, and has no dependences.
 
-    ``any_order`` allows float sums in any order; integer sums may always be reordered.
+    ``any_order`` allows float sums in any order; integer sums may always be reordered. A loop that
+    goes back and forth is left to itself.
     """
-    if loop.kind != "serial":
+    if loop.kind != "serial" or turns_with(loop) is not None:
         return False
     inside = [stmt for stmt, _ in walk(loop.body)]
     extents = [stmt.extent for stmt in inside if isinstance(stmt, For)]

@@ -228,10 +228,11 @@ class Statements:
         note = "parallel already outside" if loop.kind == "parallel" else ""
         # the compiler does not write out a loop of unknown length
         rolled = 0 if found.tests else dict(loop.pragmas).get(ROLLED, 0)
+        # none on a GPU, for which no pass looks for such loops
         around, turn = turns_with(loop), index
         with self.evaluator.collected(alone=function) as body:
             if around is not None:
-                turn = self.turned(index, around, start, stop, context)
+                turn = self.counter(index, around, start, stop, context)
             self.block(found.body, context.on_its_own if function else context)
         made = machine.For(
             turn, stop, tuple(body), note=note, label=label_of(loop), rolled=rolled,
@@ -240,21 +241,24 @@ class Statements:
         )  # fmt: skip
         self.emit(made)
 
-    def turned(
+    def counter(
         self, index: Reg, around: Axis, start: Value, stop: Value, context: Context
     ) -> Reg:  # fmt: skip
         """Assign the index of a serpentine loop, and return a register that counts its iterations.
 
-        It counts down in the odd iterations of the loop ``around``.
+        The index counts down where that of the loop ``around`` is odd.
         """
         e, turn = self.evaluator, self.evaluator.fresh(f"{index.name}_turn", index.type)
         parity = Op("%", e.index(Lin.of(around), context), Num(2), index=True)
-        ends = Op("+", start, stop, index=True) if start != Num(0) else stop
-        back = Op("-", Op("-", ends, Num(1), index=True), turn, index=True)
-        if isinstance(ends, Num):
-            back = Op("-", Num(ends.value - 1), turn, index=True)
         even = Op("==", parity, Num(0), machine.Type("bool"))
-        self.emit(machine.Let(index, machine.Choice(even, turn, back, index.type)))
+        last: Value = Op("-", stop, Num(1), index=True)
+        if isinstance(stop, Num):
+            last = Num(stop.value - 1)
+        if start != Num(0):
+            last = Op("+", start, last, index=True)
+        back = Op("-", last, turn, index=True)
+        choice = machine.Choice(even, turn, back, index.type)
+        self.emit(machine.Let(index, choice, number=e.number))
         return turn
 
     def printed(self, axis: Axis) -> str:

@@ -100,11 +100,13 @@ def pragma(self: StageView, axis: Axis, name: str, value: Any = None) -> None:
     Two names have an effect, on the CPU:
 
     * ``"nontemporal"``: aligned vectors that the stage stores inside the loop bypass the cache.
-    * ``"serpentine"``: the loop goes backwards in every odd iteration of the serial loop next
-      around it, so that it begins with the data that it used last. Requires a serial loop over
-      elements that are computed independently: no reduction axis, no loop of a scan or scatter.
-      No rows may be kept from one iteration to the next (``store_at``) or prefetched for a later
-      one. ``sl.build`` refuses it if there is no serial loop around.
+    * ``"serpentine"``: the loop goes backwards wherever the index of the serial loop next around
+      it is odd, so that it begins with the data that it used last. Loops of other kinds in between
+      do not count; in a scan, the loops of a step turn with the time axis. Requires a serial loop
+      over elements that are computed independently: no reduction axis, no scan axis, no loop of a
+      scatter. No rows may be kept from one iteration to the next (``store_at``, ``store_root``) or
+      prefetched for a later one. ``sl.lower`` and ``sl.build`` refuse it if no serial loop is
+      around. A loop of one iteration drops it, and each part of a cut loop turns by itself.
 
     The names of te (``"auto_unroll_max_step"``) and your own names with a dot (``"my.note"``) have
     no effect. Other names are refused.

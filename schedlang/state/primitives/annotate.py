@@ -240,8 +240,9 @@ def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None)
     if name in EFFECTIVE and value is not None:
         refuse(f"{name!r} takes no value", f"Leave out {shown(value)}.")
     if name in EFFECTIVE and isinstance(stage.attach, Inline):
+        lacks = "stores nothing" if name == NONTEMPORAL else "has no loops"
         refuse(
-            f"{stage.name} is inlined and stores nothing",
+            f"{stage.name} is inlined and {lacks}",
             f"Call {subscript(stage.name)}.compute_root() first.",
         )  # fmt: skip
     if name == NONTEMPORAL and (stage.reduce_leaves or scatters(stage.op)):
@@ -257,11 +258,15 @@ def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None)
 def _serpentine(state: State, stage: Stage, axis: Axis) -> Result:
     if is_serpentine(stage, axis):
         refuse(f"{axis.name} has this pragma already", "Leave it out.", state, axis)
-    if axis.is_reduce or stage.is_scan or scatters(stage.op):
-        what = "the steps of a scan" if stage.is_scan else "updates"
-        what = "the terms of a reduction" if axis.is_reduce else what
+    if scatters(stage.op):
         refuse(
-            f"the iterations of {axis.name} are {what}, which keep their order",
+            f"{stage.name} is a scatter, whose updates keep their order",
+            "Leave out the pragma: no loop of a scatter can go back and forth.", state, axis,
+        )  # fmt: skip
+    if axis.is_reduce or stage.is_scan:
+        what = "steps of a scan" if stage.is_scan else "terms of a reduction"
+        refuse(
+            f"the iterations of {axis.name} are the {what}, which keep their order",
             "Give a loop over elements that are computed independently.", state, axis,
         )  # fmt: skip
     made = state.updated(stage.with_(pragmas=(*stage.pragmas, (axis, SERPENTINE, None))))

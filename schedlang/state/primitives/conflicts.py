@@ -15,7 +15,7 @@ from schedlang.state.primitives.refusal import refuse
 from schedlang.state.relations import position
 from schedlang.state.scattered import apart, keeps_result, overwrites, scatters
 from schedlang.state.serpentine import out_of_order
-from schedlang.state.state import SERPENTINE, THREADS, At, Stage, State, participle
+from schedlang.state.state import THREADS, At, Stage, State, participle
 
 
 def without_conflict(state: State, before: State, name: str, axis: Axis | None = None) -> State:
@@ -142,7 +142,7 @@ def _check_order(stage: Stage, before: State) -> None:
     found = out_of_order(stage)
     if found is not None and out_of_order(before.stages[stage.name]) is None:
         axis, why, hint = found
-        refuse(f'{why}, as the pragma "{SERPENTINE}" asks for', hint, before, axis)
+        refuse(why, hint, before, axis)
 
 
 def _check_windows(state: State, before: State, axis: Axis | None) -> None:

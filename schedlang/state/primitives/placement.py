@@ -127,7 +127,7 @@ def compute_inline(state: State, stage: Stage) -> Result:
     lost += ["a double buffer"] if stage.double_buffer else []
     if lost:
         refuse(
-            f"{stage.name} has {lost[0]}, but an inlined stage stores nothing and has no loops",
+            f"{stage.name} has {lost[0]}, but an inlined stage has no loops and stores nothing",
             "Leave out one of the two steps, or attach the stage with compute_at.",
         )  # fmt: skip
     made = state.updated(stage.with_(attach=Inline(), store=None))

@@ -115,12 +115,13 @@ def blocks(s: Schedule, stage: StageFacts, outer: list[Loop], knobs: Knobs) -> l
 
 def in_threads(
     s: Schedule, stage: StageFacts, loops: list[Loop], work: int, knobs: Knobs,
-    rereads: bool = False,
+    reread: int = 0, along: int = -1,
 ) -> list[Level]:  # fmt: skip
     """Fuse outermost loops until every thread has work, and make the result parallel.
 
-    ``work`` is the number of evaluations in all loops. If each time step ``rereads`` more than the
-    caches hold, a knob may let the blocks of a thread turn around. Returns the levels of the nest.
+    ``work`` is the number of evaluations in all loops. Each time step reads ``reread`` bytes again,
+    others with each block ``along`` that axis: if the caches do not hold them, a knob may let the
+    blocks of a thread go back and forth. Returns the levels of the nest.
     """
     head, threads = stage.tensor, stage.problem.threads
     first = next((n for n, loop in enumerate(loops) if loop.cut or loop.extent == 1), len(loops))
@@ -141,14 +142,13 @@ def in_threads(
     levels = [Level(loop.axis, (loop.along,), loop.extent) for loop in loops]
     if many > 1:
         together = loops[:many]
-        pieces, along = tuple(u.extent for u in together), tuple(u.along for u in together)
+        pieces, axes = tuple(u.extent for u in together), tuple(u.along for u in together)
         loop = s[head].fuse(*(u.axis for u in together))
-        levels = [Level(loop, along, counts[many - 1], pieces), *levels[many:]]
-    if rereads and levels and not loops[0].cut and (
-        serpentine.chosen(stage, levels[0], bool(many), knobs)
-    ):
-        levels[:1] = serpentine.turned(s, stage, levels[0], bool(many))
-    if many:
+        levels = [Level(loop, axes, counts[many - 1], pieces), *levels[many:]]
+    parallel, whole = many > 0, bool(loops) and not loops[0].cut
+    if whole and serpentine.chosen(stage, levels[0], along, reread, parallel, knobs):
+        levels[:1] = serpentine.back_and_forth(s, stage, levels[0], parallel)
+    if parallel:
         s[head].parallel(levels[0].loop)
     return levels
 

@@ -72,8 +72,8 @@ def tiled(
     # only a nest at root starts threads
     work = stage.evaluations if head.attached is None else None
     reader = head.after(s)
-    again = serpentine.rereads(stage)
-    nest = _outer(s, reader, positions, inside, lane, work, again, knobs)
+    reread = serpentine.reread_bytes(stage, lane)
+    nest = _outer(s, reader, positions, inside, lane, work, reread, knobs)
     sum_stage = stage.after(s, local)
     reduce, tested = _reduce_order(sum_stage, tile, knobs)
     block = step_blocks.choose(sum_stage, nest, positions, lane, tile, reduce, knobs)
@@ -91,12 +91,13 @@ def tiled(
 
 def _outer(
     s: Schedule, head: StageFacts, positions: Sequence[int], inside: Mapping[int, int], lane: Lane,
-    work: int | None, rereads: bool, knobs: Knobs,
+    work: int | None, reread: int, knobs: Knobs,
 ) -> OuterLoops:  # fmt: skip
     """Schedule the loops of ``head``: blocks and threads outside, a tile inside.
 
     ``work`` is the number of evaluations in all loops, or ``None`` if the nest is not at root, so
-    that it starts no threads. ``rereads`` is that of :func:`in_threads`. Returns the outer loops.
+    that it starts no threads. ``reread`` is as :func:`in_threads` takes it. Returns the outer
+    loops.
     """
     tensor = head.tensor
     tile = {at: inside[p] for at, p in enumerate(positions) if p in inside}
@@ -117,7 +118,9 @@ def _outer(
     else:
         s[tensor].vectorize(lane_loop)
     if work is not None:
-        return OuterLoops(tensor, tuple(in_threads(s, head, loops, work, knobs, rereads)))
+        along = list(positions).index(lane.at)
+        levels = in_threads(s, head, loops, work, knobs, reread, along)
+        return OuterLoops(tensor, tuple(levels))
     return OuterLoops(tensor, tuple(Level(x.axis, (x.along,), x.extent) for x in loops))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import prod
 
 from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.tactics.cpu.tile_sizes import Lane
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob
 from schedlang.autotune.tactics.scheduled import Level
@@ -17,32 +18,48 @@ from schedlang.schedule.schedule import Schedule
 from schedlang.state.state import SERPENTINE
 
 KNOB = Knob(
-    "C.serpentine", (True, False),
+    "C.serpentine", (False, True),
     "let each thread go through its blocks of a time step backwards in every other step. There is "
     "no knob if what every step reads again fits the caches of the cores",
 )  # fmt: skip
 
 
-def rereads(stage: StageFacts) -> bool:
-    """Return whether each time step reads again more than the cores' own caches hold."""
-    if not stage.time_axes:
-        return False
+def reread_bytes(stage: StageFacts, lane: Lane) -> int:
+    """Return the bytes of panels that each time step of a scan reads again; 0 of other stages.
+
+    Panels are what moves along the lanes.
+    """
     times, op = stage.op.axis[: stage.time_axes], stage.op
-    again = {r.tensor for r in stage.reads if all(r.fixed(axis) for axis in times)}
-    fixed = prod(stage.extents(times)) > 1 and all(isinstance(a.extent, int) for a in op.domain)
-    own = stage.problem.target.caches[:2][-1].size * stage.problem.threads
-    return fixed and sum(stage.problem.bytes(tensor) for tensor in again) > own
+    fixed = all(isinstance(axis.extent, int) for axis in op.domain)
+    if prod(stage.extents(times)) == 1 or not fixed:
+        return 0
+    along = op.axis[lane.at]
+    again = {
+        read.tensor for read in stage.reads
+        if all(read.fixed(axis) for axis in times) and not read.fixed(along, stage.width)
+    }  # fmt: skip
+    return sum(map(stage.problem.bytes, again))
 
 
-def chosen(stage: StageFacts, level: Level, parallel: bool, knobs: Knobs) -> bool:
-    """Return whether a knob lets the iterations of a level, or a thread's share, turn around."""
-    threads = stage.problem.threads if parallel else 1
-    even = len(level.along) == 1 and level.extent % threads == 0 and level.extent > threads
-    return even and bool(knobs.choice(f"{stage.name}.serpentine", [True, False]))
+def chosen(
+    head: StageFacts, level: Level, along: int, reread: int, parallel: bool, knobs: Knobs
+) -> bool:
+    """Return whether a knob lets the blocks of a time step, or a thread's share, turn around.
+
+    ``level`` is the outermost loop of the step, which must move ``along`` the axis of the lanes, so
+    that its iterations read other parts of the ``reread`` bytes.
+    """
+    threads = head.problem.threads if parallel else 1
+    own = head.problem.target.caches[:2][-1].size * threads
+    even = level.extent % threads == 0 and level.extent > threads
+    asks = level.along == (along,) and even and reread > own
+    return asks and bool(knobs.choice(f"{head.name}.serpentine", [False, True]))
 
 
-def turned(s: Schedule, stage: StageFacts, level: Level, parallel: bool) -> list[Level]:
-    """Let the loop of a level turn around; return its levels, a loop over threads first."""
+def back_and_forth(
+    s: Schedule, stage: StageFacts, level: Level, parallel: bool
+) -> list[Level]:
+    """Let the loop of a level go back and forth; return its levels, a loop over threads first."""
     found = [level]
     if parallel:
         threads = stage.problem.threads
@@ -53,4 +70,4 @@ def turned(s: Schedule, stage: StageFacts, level: Level, parallel: bool) -> list
     return found
 
 
-__all__ = ["KNOB", "chosen", "rereads", "turned"]
+__all__ = ["KNOB", "back_and_forth", "chosen", "reread_bytes"]

@@ -174,8 +174,9 @@ def prefetch_panels(
 ) -> None:
     """Prefetch what later iterations of ``over`` read of panels, spread over the loops to ``at``.
 
-    A knob chooses how far ahead, first one block if the second cache does not keep what the panels
-    are parts of. Panels that the kernel computes itself are not prefetched.
+    A knob chooses how far ahead. Its first value is the nearest distance if the second cache does
+    not keep the tensors of the panels, otherwise 0. Panels that the kernel computes itself are not
+    prefetched.
     """
     read = dict.fromkeys(r.tensor for r in _panels(sums, lane))
     given = [tensor for tensor in read if s.state.of(tensor) is None]
