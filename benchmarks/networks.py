@@ -131,6 +131,8 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     axes.set_yticks(range(len(works)), works)
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xscale("log")
+    for which in (axes.xaxis.set_major_formatter, axes.xaxis.set_minor_formatter):
+        which("{x:g}")
     axes.set_xlabel("speed, eager PyTorch = 1")
     axes.grid(axis="y", linewidth=0.4)
     axes.legend(fontsize="small", ncols=4, loc="lower center", bbox_to_anchor=(0.4, 1.0))
