@@ -263,6 +263,7 @@ def test_steps_print_as_python_that_rebuilds_the_schedule() -> None:
     assert str(names["s"]) == str(s)
 
 
+@pytest.mark.slow
 def test_equal_input_gives_an_equal_schedule_in_every_process(tmp_path: Path) -> None:
     script = (
         "import sys; import schedlang as sl\n"

@@ -33,6 +33,7 @@ def reported(path: Path, text: str, *flags: str) -> object:
     return json.loads(html.unescape(found.title))
 
 
+@pytest.mark.slow
 def test_ten_schedules_open_without_an_error(tmp_path: Path) -> None:
     frames = []
     for name, make in TEN.items():

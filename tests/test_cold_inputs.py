@@ -87,6 +87,7 @@ def test_copies_fill_the_cache() -> None:
     assert next(in_turns([np.ones(0)], [0], 65536))[0].size == 0
 
 
+@pytest.mark.slow
 def test_a_search_records_it(tmp_path: Path) -> None:
     X, W, Y = layer(2, 8, 8)
     given: dict[str, Any] = {

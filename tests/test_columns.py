@@ -149,6 +149,7 @@ print("read")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="protects a page")
 def test_strided_lanes_end_with_their_array():
     """Vector loads stop at the end of the array, since the next page is not readable."""

@@ -503,6 +503,7 @@ def test_a_tile_read_on_both_sides_of_a_barrier() -> None:
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_random_tiles_at_one_loop(data: st.DataObject) -> None:

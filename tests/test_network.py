@@ -579,6 +579,7 @@ def test_tuning_searches_each_kernel_once(tmp_path: Path) -> None:
     assert seen and all(trial.resumed or trial.strategy == "untuned" for trial in seen)
 
 
+@pytest.mark.slow
 def test_a_saved_network_says_where_its_schedules_were_tuned(tmp_path: Path) -> None:
     net, w, b, x = mlp(target="cpu", database=tmp_path / "t.jsonl")
     net.tune(trials=1)
@@ -751,6 +752,7 @@ def test_a_schedule_of_the_user_for_one_kernel(tmp_path: Path) -> None:
         net.reschedule("fc", net.kernels[1].schedule)
 
 
+@pytest.mark.slow
 def test_tuning_at_given_sizes(tmp_path: Path) -> None:
     x, w = sl.placeholder((sl.var("n"), 8), name="x"), sl.placeholder((8, 8), name="w")
     y = topi.nn.relu(sl.named("fc", topi.nn.dense(x, w)))

@@ -13,7 +13,7 @@ from schedlang.target import Cache
 from tests.graphs import recurrent
 from tests.marks import slow_but
 
-TARGETS = slow_but(["python", "cpu"], ["python", "cpu", "c"])
+QUICK, TARGETS = ["python", "cpu"], ["python", "cpu", "c"]
 
 
 def product(m: Any = 5, k: int = 12, n: int = 37) -> tuple[Any, ...]:
@@ -33,7 +33,7 @@ def lines_of(source: str, word: str) -> list[str]:
 
 
 @pytest.mark.filterwarnings("ignore::schedlang.errors.SpillWarning")
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", slow_but(QUICK, TARGETS))
 @pytest.mark.parametrize("tail", ["guard", "cut"])
 def test_the_loop_turns_with_each_iteration_of_the_next_one(target: str, tail: str) -> None:
     s, A, B, C, i, j, k = product()
@@ -51,7 +51,7 @@ def test_the_loop_turns_with_each_iteration_of_the_next_one(target: str, tail: s
     np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-5)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", slow_but(QUICK, TARGETS))
 @pytest.mark.parametrize("m", [0, 1, 7])
 def test_symbolic_sizes(target: str, m: int) -> None:
     s, A, B, C, i, j, k = product(sl.var("n"))
@@ -92,19 +92,19 @@ def test_a_cache_serves_what_the_last_run_used_last() -> None:
     """Two of three rows of lines fit: in one direction none is reused, back and forth two are."""
     lines = []
     for turns in (False, True):
-        s, A, B, C, i, j, k = product(m=6, k=8, n=24 * 16)
-        outer, inner = s[C].split(j, factor=128)
+        s, A, B, C, i, j, k = product(m=6, k=8, n=96)
+        outer, inner = s[C].split(j, factor=32)
         s[C].reorder(i, outer, k, inner)
         s[C].vectorize(inner)
         if turns:
             s[C].pragma(outer, "serpentine")
         f = sl.build(s, [A, B, C], target=sl.Target("cpu", vector_bytes=64))
-        a, b = random(6, 8), random(8, 24 * 16)
-        found = f.counters(a, b, caches=[Cache(168 * 64, 168)])
+        a, b = random(6, 8), random(8, 96)
+        found = f.counters(a, b, caches=[Cache(42 * 64, 42)])
         lines.append(found.total.lines[0])
-    # three panels of 64 lines in each of six rows; of the results 24 lines a row, and A's 3
-    assert lines[0] == 6 * (3 * 64 + 24) + 3
-    assert lines[1] < lines[0] - 5 * 64
+    # three panels of 16 lines in each of six rows; of the results 6 lines a row, and A's 3
+    assert lines[0] == 6 * (3 * 16 + 6) + 3
+    assert lines[1] == lines[0] - 5 * 2 * 16
 
 
 def test_a_step_of_a_scan() -> None:
@@ -192,7 +192,7 @@ def test_a_batch_of_one() -> None:
     assert "_turn" not in built_and_right(s, A, B, C)
 
 
-@pytest.mark.parametrize("rows", [4, 130])
+@pytest.mark.parametrize("rows", slow_but(["4"], [4, 130]))
 def test_an_unrolled_loop_between_does_not_count(rows: int) -> None:
     s, A, B, C, i, j, k = product(m=rows * 2, k=3, n=5)
     around, row = s[C].split(i, factor=rows)
@@ -211,7 +211,7 @@ def test_both_of_two_nested_loops() -> None:
     assert len(lines_of(source, "i%2")) == len(lines_of(source, "j_outer%2")) == 1
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", slow_but(QUICK, TARGETS))
 def test_a_stage_computed_in_the_loop(target: str) -> None:
     A = sl.placeholder((6, 40), name="A")
     D = sl.compute((6, 40), lambda i, j: A[i, j] * 2, name="D")
@@ -227,7 +227,7 @@ def test_a_stage_computed_in_the_loop(target: str) -> None:
     np.testing.assert_allclose(f(a), a[:, :38] * 2 + a[:, 2:] * 2, rtol=1e-6)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", slow_but(QUICK, TARGETS))
 def test_rows_that_begin_elsewhere(target: str) -> None:
     """Each row has a range of its own, from ``starts[i]``."""
     starts = sl.placeholder((6,), "int32", name="starts")

@@ -172,6 +172,7 @@ def test_a_mistake_in_the_script_has_its_line(
     assert capsys.readouterr().err.startswith("python -m schedlang tune: wrong.py:4: B reads A[")
 
 
+@pytest.mark.slow
 def test_a_failed_write_is_reported_after_all_else(
     script: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

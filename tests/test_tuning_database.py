@@ -305,6 +305,7 @@ def test_two_processes_write_at_once(path: Path, locks: bool) -> None:
         assert database.problems == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no kill -9 here")
 def test_a_killed_process_loses_the_trial_in_flight_alone(path: Path) -> None:
     done: list[int] = []

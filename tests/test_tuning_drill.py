@@ -139,6 +139,7 @@ def test_a_lost_process_costs_other_candidates_no_trial(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_no_candidate_works(folder: Path, tmp_path: Path) -> None:
     message = (
         r"autotune\(B\): none of 3 candidates worked\n  2 times wrong answer: .*\n  1 time crashed"
@@ -295,6 +296,7 @@ def test_a_worker_that_does_not_start_again(folder: Path, tmp_path: Path) -> Non
     assert left_behind(folder) == []
 
 
+@pytest.mark.slow
 def test_nothing_is_built_while_something_is_timed(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -200,6 +200,7 @@ def test_a_worker_tells_whether_there_is_a_gpu() -> None:
         assert not machine.machine_of_workers(pool, sl.Target("cuda-emulator")).timed
 
 
+@pytest.mark.slow
 def test_children_of_a_lost_worker_end(folder: Path, tmp_path: Path) -> None:
     """A pool breaks when a process is killed; the measured trials are kept."""
     pool = spawned(1)

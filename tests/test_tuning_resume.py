@@ -288,6 +288,7 @@ def test_a_deadline_ends_rebuilding(
     assert 1 <= len(found) < 6
 
 
+@pytest.mark.slow
 def test_a_changed_template_is_called(tmp_path: Path) -> None:
     def tiles(factors: list[int]) -> Callable[[Schedule, Knobs], None]:
         def template(s: Schedule, knobs: Knobs) -> None:

@@ -217,6 +217,7 @@ def test_an_interrupt_before_there_is_a_result(folder: Path, tmp_path: Path) -> 
         assert process.stderr is not None and "KeyboardInterrupt" in process.stderr.read()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "hang", slow_but(["endless"], ["endless", "endless with the lock", "build sleeps"])
 )
@@ -641,6 +642,7 @@ class Climber:
             self.best = trial
 
 
+@pytest.mark.slow
 def test_a_strategy_of_the_user(tmp_path: Path) -> None:
     task = task_of(plus_one(), Limits())
     search = search_of(task, Pretended(dialled), Climber(), tmp_path / "db", 150, dials)
@@ -712,6 +714,7 @@ def test_a_template_that_fails(tmp_path: Path) -> None:
         tune(plus_one(), template=twice, database=tmp_path / "db")
 
 
+@pytest.mark.slow
 def test_symbolic_sizes(tmp_path: Path) -> None:
     n = sl.var("n")
     A = sl.placeholder((n, 8), name="A")
@@ -755,6 +758,7 @@ def test_several_outputs_and_scalars(tmp_path: Path) -> None:
     assert result.facts.where.sizes == (("beta", 3),)
 
 
+@pytest.mark.slow
 def test_equal_names(tmp_path: Path) -> None:
     A, other = (sl.placeholder((12, 8), name="A") for _ in range(2))
     B = sl.compute((12, 8), lambda i, j: A[i, j] - 2 * other[i, j], name="A")
