@@ -9,6 +9,7 @@ import pytest
 
 import schedlang as sl
 from schedlang import topi
+from schedlang.errors import ComputeError
 from schedlang.tvm.topi.nn.winograd import winograd_matrices
 from tests.topi_cases import check, given, inputs_of, values
 
@@ -59,7 +60,20 @@ def test_convolutions_of_one_and_three_dimensions() -> None:
     A, W = given(A=(2, 4, 5, 4, 6), W=(2, 4, 2, 3, 2))
     data = values(A, W)
     expected = F.conv3d(t(data["A"]), t(data["W"]), None, (1, 2, 1), (0, 1, 2), (2, 1, 1)).numpy()
-    check(topi.nn.conv3d_ncdhw(A, W, (1, 2, 1), (0, 1, 2), (2, 1, 1), 1), expected, **data)
+    args = ((1, 2, 1), (0, 1, 2), (2, 1, 1))
+    check(topi.nn.conv3d_ncdhw(A, W, *args, 1), expected, **data)
+    check(topi.nn.conv3d(A, W, *args), expected, **data)
+
+
+def test_convolutions_of_three_dimensions_in_groups_with_channels_last() -> None:
+    A, W = given(A=(1, 3, 4, 5, 4), W=(2, 1, 3, 2, 6))
+    data = values(A, W)
+    x, w = data["A"].transpose(0, 4, 1, 2, 3), data["W"].transpose(4, 3, 0, 1, 2)
+    expected = F.conv3d(t(x), t(w), None, 2, 1, 1, 2).numpy().transpose(0, 2, 3, 4, 1)
+    check(topi.nn.conv3d(A, W, 2, 1, 1, "NDHWC", groups=2), expected, **data)
+    check(topi.nn.conv3d_ndhwc(A, W, 2, 1, 1, 2), expected, **data)
+    with pytest.raises(ComputeError, match="data_layout='NCHW' is not an order of the letters"):
+        topi.nn.conv3d(A, W, 2, 1, 1, "NCHW")
 
 
 def test_padding_by_name() -> None:

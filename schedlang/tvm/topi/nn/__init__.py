@@ -34,7 +34,7 @@ from schedlang.tvm.topi.nn.convolution_2d import (
     group_conv2d_nchw,
     group_conv2d_nhwc,
 )
-from schedlang.tvm.topi.nn.convolution_3d import conv3d_ncdhw, conv3d_ndhwc
+from schedlang.tvm.topi.nn.convolution_3d import conv3d, conv3d_ncdhw, conv3d_ndhwc
 from schedlang.tvm.topi.nn.depthwise import depthwise_conv2d_nchw, depthwise_conv2d_nhwc
 from schedlang.tvm.topi.nn.mapping import (
     flatten,
@@ -87,7 +87,7 @@ __all__ = [
     "conv2d_NCHWc", "conv2d_hwcn", "conv2d_nchw", "conv2d_nhwc", "conv2d_transpose_nchw",
     "conv2d_winograd_nchw", "conv2d_winograd_nchw_without_weight_transform", "conv2d_winograd_nhwc",
     "conv2d_winograd_nhwc_without_weight_transform", "conv2d_winograd_weight_transform",
-    "conv3d_ncdhw", "conv3d_ndhwc", "conv3d_transpose_ncdhw", "dense", "depth_to_space",
+    "conv3d", "conv3d_ncdhw", "conv3d_ndhwc", "conv3d_transpose_ncdhw", "dense", "depth_to_space",
     "depthwise_conv2d_NCHWc", "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc", "dilate", "elu",
     "flatten", "gelu", "gelu_tanh", "global_pool", "group_conv1d_ncw", "group_conv1d_nwc",
     "group_conv1d_transpose_ncw", "group_conv2d_nchw", "group_conv2d_nhwc",

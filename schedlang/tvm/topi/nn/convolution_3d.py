@@ -5,7 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.compute.tensor import Tensor
+from schedlang.tvm.topi.checks import check_layout
 from schedlang.tvm.topi.nn.convolution import conv
+
+
+def conv3d(
+    data: Any, kernel: Any, strides: Any, padding: Any, dilation: Any, data_layout: str = "NCDHW",
+    kernel_layout: str = "", out_dtype: Any = None, groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """Return the convolution of ``data`` in ``data_layout``, ``"NCDHW"`` or ``"NDHWC"``.
+
+    ``padding`` is as in :func:`conv3d_ncdhw`. See :func:`~schedlang.tvm.topi.nn.conv` for the
+    kernel's layout, dtypes and errors. TVM's topi has only the two names with a layout.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((1, 4, 8, 8, 3), name="A")
+    >>> W = sl.placeholder((2, 3, 3, 3, 5), name="W")
+    >>> conv3d(A, W, 2, "SAME", 1, "NDHWC")
+    Tensor(conv3d_ndhwc: float32[1, 2, 4, 4, 5])
+    """
+    check_layout("topi.nn.conv3d", data_layout, "NCDHW", "data_layout")
+    return conv(
+        data, kernel, strides, padding, dilation, groups, data_layout, kernel_layout, out_dtype
+    )
 
 
 def conv3d_ncdhw(
