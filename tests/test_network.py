@@ -494,6 +494,12 @@ def test_a_profile_has_a_time_for_each_part() -> None:
     assert any("def " in line for line in text)
     assert found.runs >= 2 and "of the bound" in str(found)
     assert "<svg" in found._repr_html_()
+    assert "the loop nest of dense</summary>" in found._repr_html_()
+    assert [str(kernel.nest) for kernel in found.kernels] == [
+        str(kernel.kernel.loop_nest) for kernel in net.kernels
+    ]
+    assert "for " in str(found["dense"].nest) and "Nest" not in repr(found["dense"])
+    assert str(pickle.loads(pickle.dumps(found))["dense"].nest) == str(found["dense"].nest)
     with pytest.raises(MissingNameError, match="no part 'dens'; did you mean 'dense'"):
         found["dens"]
     with pytest.raises(CallError, match="repeat must be an integer"):

@@ -38,6 +38,12 @@ def listing(text: str, label: str) -> str:
     )
 
 
+def folded(title: str, text: str) -> str:
+    """Return a block of code as HTML that is hidden at first, under its title."""
+    code = listing(text, title)
+    return f'<details class="more"><summary>{escape(title)}</summary>{code}</details>'
+
+
 def facts(rows: Iterable[tuple[str, str]]) -> str:
     """Return a list of terms with their values, which are text.
 
@@ -48,4 +54,4 @@ def facts(rows: Iterable[tuple[str, str]]) -> str:
     return f"<dl>{''.join(listed)}</dl>"
 
 
-__all__ = ["facts", "listing", "table"]
+__all__ = ["facts", "folded", "listing", "table"]

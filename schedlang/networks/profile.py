@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 from time import perf_counter
 from typing import Any
@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import BuildError, CallError, MissingNameError, explain, nearest
+from schedlang.ir.nest import Nest
 from schedlang.markup.bundle import mime_bundle
 from schedlang.markup.columns import aligned
-from schedlang.markup.elements import table
+from schedlang.markup.elements import folded, table
 from schedlang.markup.flame import bars
 from schedlang.markup.fragment import fragment
 from schedlang.markup.text import escape, printable
 from schedlang.networks.device_module import DeviceModule
+from schedlang.networks.kernels import PartKernel
 from schedlang.networks.module import NetworkModule
 from schedlang.networks.partition import Partition
 from schedlang.runtime.ceilings import ceilings
@@ -27,6 +29,8 @@ from schedlang.runtime.timing import duration
 EMULATED = "the CPU emulates a GPU: its times say nothing about one"
 # the least seconds of all measured calls
 WINDOW = 0.3
+# the nests that a notebook shows
+NESTS = 8
 _HEAD = ("time", "share", "GFLOP/s", "GB/s", "of the bound", "lines")
 
 
@@ -38,7 +42,8 @@ class KernelTime:
     ``bound`` is the part of its time in which this machine could do the operations or move the
     bytes, whichever takes longer (the roofline of Williams et al., "Roofline: an insightful visual
     performance model", CACM 2009). It may be above 1 where tensors stay in the caches. ``lines``
-    are the first and the last line of its kernel in the source of the module.
+    are the first and the last line of its kernel in the source of the module. ``nest`` is the loop
+    nest of its kernel; equal parts share it, with the names of the first of them.
     """
 
     name: str
@@ -50,6 +55,7 @@ class KernelTime:
     lines: tuple[int, int]
     stages: tuple[str, ...]
     layers: tuple[str, ...]
+    nest: Nest = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,8 @@ class NetworkProfile:
 
     ``seconds`` are those of one call, the fastest of ``runs``, and ``kernels`` what each part took
     of it, in the order in which they run. ``profile["conv1"]`` is that of one part. ``print`` shows
-    a table, the longest first; a notebook adds a chart. ``note`` is a sentence about the times.
+    a table, the longest first; a notebook adds a chart, and the loop nests of the longest.
+    ``note`` is a sentence about the times.
     """
 
     name: str
@@ -100,16 +107,24 @@ class NetworkProfile:
             f'<div class="head">profile of {escape(self.name)}: {duration(self.seconds)} a '
             f"call{f'; {escape(self.note)}' if self.note else ''}</div>"
         )
-        return fragment(head + chart + shown)
+        nests = "".join(
+            folded(f"the loop nest of {kernel.name}", str(kernel.nest))
+            for kernel in self._longest_first()[:NESTS]
+        )
+        return fragment(head + chart + shown + nests)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return mime_bundle(self._repr_html_(), str(self))
 
 
 def profile(
-    module: NetworkModule, partition: Partition, args: Sequence[Any], repeat: int
-) -> NetworkProfile:
-    """Return the profile of a module that runs a partition, with the arguments of a call."""
+    module: NetworkModule, partition: Partition, kernels: Mapping[str, PartKernel],
+    args: Sequence[Any], repeat: int,
+) -> NetworkProfile:  # fmt: skip
+    """Return the profile of a module that runs a partition, with the arguments of a call.
+
+    ``kernels`` has the kernel of each part.
+    """
     if isinstance(repeat, bool) or not isinstance(repeat, Integral) or repeat < 1:
         raise CallError(f"profile(..., repeat={repeat!r}): repeat must be an integer, 1 or more")
     kind = module.target.kind
@@ -140,6 +155,7 @@ def profile(
             KernelTime(
                 part.name, spent, spent / total, *rates, most.seconds(part.flops, moved) / spent,
                 calls[part.name].lines, part.stages, part.layers,
+                kernels[part.name].kernel.loop_nest,
             )
         )  # fmt: skip
     note = EMULATED if kind == "cuda-emulator" else ""

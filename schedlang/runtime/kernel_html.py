@@ -13,7 +13,7 @@ from schedlang.ir.nodes import Buffer
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import If, Let, Reg, Thread, walk
 from schedlang.markup.code import marked
-from schedlang.markup.elements import listing
+from schedlang.markup.elements import folded
 from schedlang.markup.fragment import fragment
 from schedlang.markup.names import Name, NameTable
 from schedlang.markup.text import escape
@@ -46,19 +46,16 @@ def kernel_html(
         f'<div class="pane" role="group" aria-label="the loop nest">{left}</div>',
         f'<div class="pane" role="group" aria-label="the source"><div class="block">{right}'
         "</div></div></div>",
-        _folded("the start of the file: schedule and loop nest", lines[:first]),
-        _folded("the rest of the file", lines[end:]),
+        _hidden("the start of the file: schedule and loop nest", lines[:first]),
+        _hidden("the rest of the file", lines[end:]),
     ]
     return fragment("".join(parts), len(names), len(rows))
 
 
-def _folded(title: str, lines: Sequence[str]) -> str:
+def _hidden(title: str, lines: Sequence[str]) -> str:
     """Return lines of the file that are hidden at first; nothing if there are none."""
     text = "\n".join(lines).strip("\n")
-    if not text:
-        return ""
-    code = listing(text, title)
-    return f'<details class="more"><summary>{escape(title)}</summary>{code}</details>'
+    return folded(title, text) if text else ""
 
 
 def _functions(lines: Sequence[str], numbers: Sequence[int | None]) -> tuple[int, int]:
