@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import multiprocessing
 import pickle
 import re
 import shutil
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -593,6 +595,17 @@ def test_a_saved_network_says_where_its_schedules_were_tuned(tmp_path: Path) -> 
     assert [(k.origin, k.note) for k in again.kernels] == [(k.origin, k.note) for k in net.kernels]
     assert again.kernels[0].note.startswith("tuned on ") and again.source == net.source
     np.testing.assert_allclose(again(x), softmax_of(x, w, b), rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_network_is_tuned_on_the_workers_of_an_executor(tmp_path: Path) -> None:
+    net, w, b, x = mlp(target="cpu", database=tmp_path / "t.jsonl")
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as workers:
+        found = net.tune(trials=2, executor=workers, progress=False)
+    assert [search.work.parts for search in found.searches] == [(k.name,) for k in net.kernels]
+    assert all(search.seconds for search in found.searches) and found.complete
+    assert {kernel.origin for kernel in net.kernels} == {"database"}
+    np.testing.assert_allclose(net(x), softmax_of(x, w, b), rtol=1e-5)
 
 
 def test_a_search_that_finds_nothing_leaves_the_others(tmp_path: Path) -> None:
