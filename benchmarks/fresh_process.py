@@ -21,7 +21,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -64,7 +63,7 @@ def first(implementation: str, work: Work) -> dict[str, Any]:
     """Load a network that was built before, call it, and return the facts."""
     x = work.arrays()["x"]
     started, at_start = perf_counter(), resident("VmRSS")
-    import_module(f"benchmarks.peers.{networks.peer_of(implementation).module}")
+    networks.import_libraries(implementation, work)
     imported, with_libraries = perf_counter(), resident("VmRSS")
     network = networks.load(implementation, work)
     loaded = perf_counter()

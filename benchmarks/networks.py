@@ -73,11 +73,12 @@ def case(run: Run, work: Work, peer: Peer, environment: Mapping[str, str]) -> Ca
         preloads: dict[str, str] = {}
         if not allocations.missing():
             preloads["LD_PRELOAD"] = str(allocations.library(cache.folder("allocations")))
+        longest = REPLY_TIMEOUT + 60 * float(environment.get(MINUTES, 0))
         try:
             for what, extra in (("build", environment), ("first", preloads)):
                 timed.facts.update(
                     fresh_process.ask(what, peer.implementation, work, {**given, **extra}, log,
-                                      REPLY_TIMEOUT)
+                                      longest)
                 )  # fmt: skip
         except Failed as reason:
             raise Unavailable(str(reason)) from None

@@ -34,6 +34,12 @@ NOTHING = (torch.ops.aten._unsafe_view, torch.ops.aten.empty, torch.ops.aten.emp
 CALL = re.compile(r"^\s*(?:\w+ = )?(?:cpp_\w+\(|extern_kernels\.|torch\.ops\.|aten\.)", re.M)
 
 
+def import_libraries(implementation: str, work: Work) -> None:
+    """Import what a program imports before it loads the network."""
+    if implementation != SCRIPT and work.kind not in network_models.PLAIN:
+        network_models.vision()
+
+
 def build(implementation: str, work: Work, folder: Path) -> dict[str, Any]:
     torch.set_grad_enabled(False)
     if implementation == SCRIPT:
@@ -43,7 +49,7 @@ def build(implementation: str, work: Work, folder: Path) -> dict[str, Any]:
         from torch._inductor.utils import run_and_get_code
 
         # fills the caches of inductor
-        _, codes = run_and_get_code(_compiled(network_models.module(work)), _input(work))
+        _, codes = run_and_get_code(_compiled(work), _input(work))
         return {"kernels": sum(map(calls_in, codes))} if codes else {}
     return {}
 
@@ -54,14 +60,14 @@ def load(implementation: str, work: Work, folder: Path) -> Loaded:
         frozen = torch.jit.load(folder / "frozen.pt")
         script = torch.jit.optimize_for_inference(frozen)
         return Loaded(lambda x: script(torch.from_numpy(x)).numpy(), _graph_kernels)
+    if implementation == INDUCTOR:
+        compiled = _compiled(work)
+        return Loaded(lambda x: compiled(torch.from_numpy(x)).numpy())
     model = network_models.module(work)
     if implementation == LAST:
         last = torch.channels_last
         model = model.to(memory_format=last)
         return _loaded(lambda x: model(torch.from_numpy(x).contiguous(memory_format=last)), work)
-    if implementation == INDUCTOR:
-        compiled = _compiled(model)
-        return Loaded(lambda x: compiled(torch.from_numpy(x)).numpy())
     return _loaded(lambda x: model(torch.from_numpy(x)), work)
 
 
@@ -110,12 +116,15 @@ def _nodes(graph: Any) -> Iterator[Any]:
             yield from _nodes(blocks[0])
 
 
-def _compiled(model: Any) -> Any:
+def _compiled(work: Work) -> Any:
     from torch._inductor import config
 
     config.freezing = True
     torch._dynamo.reset()
-    return torch.compile(model, mode="max-autotune", dynamic=False, fullgraph=True)
+    model = network_models.module(work)
+    # inductor leaves an LSTM to eager PyTorch, and refuses that if it is to be one graph
+    whole = work.kind != "lstm"
+    return torch.compile(model, mode="max-autotune", dynamic=False, fullgraph=whole)
 
 
 def calls_in(code: str) -> int:

@@ -101,6 +101,13 @@ def load(implementation: str, work: Work) -> Loaded:
     return loaded
 
 
+def import_libraries(implementation: str, work: Work) -> None:
+    """Import what a program imports before it loads the network."""
+    module = import_module(f"benchmarks.peers.{peer_of(implementation).module}")
+    if hasattr(module, "import_libraries"):
+        module.import_libraries(implementation, work)
+
+
 def prepare(implementation: str, work: Work, arrays: Arrays, _: Arrays) -> Call:
     """Return the call of a worker, whose network was built before."""
     network, x = load(implementation, work), arrays["x"]
