@@ -271,6 +271,14 @@ def test_special_values_stay_where_they_are(scale: float, weight: float, folds: 
         np.testing.assert_allclose(run(found, values), wanted, rtol=1e-12)
 
 
+def test_a_weight_that_its_scale_makes_too_small_counts_as_0() -> None:
+    out, x, w = scaled_dense(lambda m, i, j: m[i, j] * S[j])
+    values = {x: np.full((3, 5), 1e300), w: np.full((6, 5), 1e-300), S: np.full(6, 1e-300)}
+    (found,), notes = folded([out], {w: values[w], S: values[S]})
+    assert notes and not run(found, values).any()
+    np.testing.assert_allclose(run(out, values), 5e-300)
+
+
 def test_empty_weights_and_sums_of_nothing() -> None:
     x, w, s = tensor("x", 3, 0), tensor("w", 6, 0), tensor("s", 6)
     made = topi.nn.dense(x, w)

@@ -223,6 +223,32 @@ def test_the_source_says_why_a_kernel_copies_blocks() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:.*ties")
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_the_first_of_equal_values_stays_the_first(channels_last: bool) -> None:
+    net = Net()
+    conv = net.relu(image(3, 4), 32, 1)
+    first = sl.comm_reducer(
+        lambda x, y: (sl.select(x[1] >= y[1], x[0], y[0]), sl.select(x[1] >= y[1], x[1], y[1])),
+        lambda t0, t1: (sl.const(-1, t0), sl.te.min_value(t1)), name="first",
+    )  # fmt: skip
+    c, y, x = (sl.reduce_axis(k, name=name) for k, name in ((32, "c"), (4, "y"), (4, "x")))
+    steps = [y, x, c] if channels_last else [c, y, x]
+    place = sl.cast(_place(steps), "int32")
+    value = sl.min(conv[0, c, y, x], 1)
+    found = sl.compute((1,), lambda i: first((place, value), axis=steps), name="place")
+    # most values are 1
+    checked([found[0]], net.params)
+
+
+def _place(steps: Sequence[Any]) -> Any:
+    """Return the number of an iteration of loops over ``steps``."""
+    at: Any = 0
+    for axis in steps:
+        at = at * axis.extent + axis
+    return at
+
+
 def test_nothing_changes_without_weights_or_with_a_scan() -> None:
     net = Net()
     out = topi.nn.global_pool(net.relu(image(), 32), "avg")

@@ -123,6 +123,9 @@ def splits_of(op: ComputeOp, blocks: Mapping[Tensor, Block]) -> dict[Axis, Split
         axis = None if own is None else lone_axis(read.indices[own.at], own.size)
         if own is None or axis is None or axis not in op.reduce_axis:
             continue
+        # the inner part goes behind the other axes, where ties would be broken in another way
+        if op.reducer is not None and op.reducer.ties and axis is not op.reduce_axis[-1]:
+            continue
         whole = isinstance(axis.extent, int) and axis.extent % own.size == 0
         if whole and axis.lo == 0 and axis.bounds is None:
             sizes.setdefault(axis, own.size)

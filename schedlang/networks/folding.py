@@ -98,7 +98,9 @@ def folded(
     * the scale and the scaled weights are finite where the weights are.
 
     Sums are rounded in another way then. They differ otherwise only where the sum of the original
-    overflows, or where it is infinite and the scale is 0. Stages keep their names, made unique.
+    overflows, where it is infinite and the scale is 0, and where the scale makes a weight so small
+    that it is rounded to a multiple of the smallest number, or to 0. Stages keep their names, made
+    unique.
 
     >>> import schedlang as sl
     >>> from schedlang import topi
