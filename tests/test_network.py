@@ -771,6 +771,30 @@ def test_a_schedule_of_the_user_for_one_kernel(tmp_path: Path) -> None:
         net.reschedule("fc", net.kernels[1].schedule)
 
 
+def test_a_schedule_that_cannot_run_leaves_the_network_as_it_was() -> None:
+    x = sl.placeholder((8, 8), name="x")
+    net = sl.network(sl.named("double", x * 2), target="cuda-emulator", name="emulated")
+    before, a = net.source, np.ones((8, 8), "float32")
+    with pytest.raises(BuildError, match=r"none of its data axes \(i, j\) is bound"):
+        net.reschedule("double", sl.schedule(net.partition["double"].group.outputs))
+    assert net.source == before and net.kernels[0].origin != "given"
+    np.testing.assert_array_equal(net(a), 2 * a)
+    with pytest.raises(NetworkError, match="an object of type str: it is no schedule"):
+        net.reschedule("double", "steps")  # type: ignore[arg-type]
+
+
+def test_a_network_that_cannot_be_saved_is_refused_before_it_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net, *_ = mlp(target="cpu")
+    monkeypatch.setattr(net, "_whole", lambda: pytest.fail("it is built"))
+    (tmp_path / "file").touch()
+    with pytest.raises(NetworkError, match="it exists already"):
+        net.save(tmp_path)
+    with pytest.raises(NetworkError, match='is for target="python"'):
+        mlp()[0].save(tmp_path / "new")
+
+
 @pytest.mark.slow
 def test_tuning_at_given_sizes(tmp_path: Path) -> None:
     x, w = sl.placeholder((sl.var("n"), 8), name="x"), sl.placeholder((8, 8), name="w")

@@ -329,6 +329,10 @@ np.testing.assert_allclose(module(a), expected(a), rtol=1e-5)
 def work(k):
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
+        times = np.zeros(len(module.calls) + 1, "int64")
+        start, flat = module.stamped(times, a)
+        start(*flat)
+        assert (np.diff(times) > 0).all(), times
         return module(a + np.float32(k)), [w.category.__name__ for w in said]
 
 with multiprocessing.get_context("fork").Pool(1) as pool:

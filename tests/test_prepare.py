@@ -181,7 +181,7 @@ def test_the_weights_keep_their_values_and_any_strides() -> None:
 def test_much_work_is_done_by_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hints for whoever writes a schedule are not shown: nobody wrote this one."""
 
-    def built(s: sl.Schedule) -> sl.Kernel:
+    def built(s: sl.Schedule, target: sl.Target) -> sl.Kernel:
         warnings.warn("lanes far apart", sl.errors.StrideWarning, stacklevel=2)
         return sl.build(s, target="python")
 
@@ -286,3 +286,15 @@ def test_refusals() -> None:
         prepare(out, {"U": np.ones(3, "f4")})  # type: ignore[dict-item]
     with pytest.raises(sl.errors.CallTypeError, match="the array of weight U is of type list"):
         prepare(out, {U: [1, 2, 3]})
+
+
+def test_a_large_product_of_weights_is_computed_on_the_cpu_whatever_the_target(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("schedlang.networks.prepare.MOST_FLOPS", 0)
+    a, b = (sl.placeholder((8, 8), name=name) for name in "ab")
+    x = sl.placeholder((8,), name="x")
+    values = {t: np.random.default_rng(0).random((8, 8), "float32") for t in (a, b)}
+    with sl.Target("cuda", arch="sm_90"):
+        (made,) = prepare(x + topi.matmul(a, b), values).values().values()
+    np.testing.assert_allclose(made, values[a] @ values[b], rtol=1e-5)

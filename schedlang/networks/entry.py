@@ -89,7 +89,8 @@ def load(folder: str | os.PathLike[str], target: Target | str | None = None) -> 
 
     Its graph and its schedules are checked, and its Python is not run: the module is generated
     again, or comes from the cache folder. Steps that were saved on another machine are kept.
-    ``target`` is by default the one that the network was saved for.
+    ``target`` is by default that of the ``with sl.Target(...)`` around, or else the one that the
+    network was saved for.
 
     Raises :class:`~schedlang.errors.NetworkError` for a folder that has no saved network, and for a
     CPU as the target of one that was saved for a GPU, or the other way round.

@@ -250,14 +250,19 @@ class NetworkModule:
         """Return what :meth:`bound` does, for a copy of the module that measures its calls.
 
         Each run writes ``times``, of int64: the ticks of the clock at its start and after each of
-        :attr:`calls`. The copy is compiled when this is first called.
+        :attr:`calls`. The copy is compiled when this is first called. In a forked process without
+        threads its loops are serial, as those of a call are.
         """
         from schedlang.codegen.numba_cpu import source_of
         from schedlang.codegen.numba_file import render_functions
         from schedlang.machine.passes.call_stamps import with_call_stamps
+        from schedlang.machine.passes.serial import serial
 
-        nest = with_call_stamps(self.machine_nest)
-        kind = self.target.kind
+        kind, nest = self.target.kind, self.machine_nest
+        self._loaded()
+        if self._data.serial_text and kind != "python" and thread_safety.left_behind():
+            nest = serial(nest)
+        nest = with_call_stamps(nest)
         source = source_of(nest, self.name)
         head = f"{self._data.entry} with time stamps"
         text = render_functions(source, head, self._data.fastmath, kind != "python")

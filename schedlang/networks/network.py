@@ -29,7 +29,7 @@ from schedlang.networks.memory import MemoryPlan
 from schedlang.networks.model import Recipe
 from schedlang.networks.module import NetworkModule
 from schedlang.networks.origins import Origin, origins_of
-from schedlang.networks.saving import save
+from schedlang.networks.saving import check_destination, save
 from schedlang.networks.sources import Found, OfGraph, Source
 from schedlang.networks.structure import filled, with_outputs
 from schedlang.target import Target
@@ -294,7 +294,8 @@ class Network:
         It is a schedule of the kernel's computation, such as a changed ``net.kernels[k].schedule``.
         The next call runs it, and :meth:`save` writes it. :meth:`tune` searches for all kernels
         again. Raises :class:`~schedlang.errors.NetworkError` for an unknown part, and for a
-        schedule of another computation.
+        schedule of another computation; and what ``sl.build`` raises for a schedule that cannot
+        run on the network's target, which then keeps the one that it has.
 
         >>> import numpy as np, schedlang as sl
         >>> X = sl.placeholder((64,), name="X")
@@ -306,12 +307,22 @@ class Network:
         >>> net.kernels[0].origin, net(np.ones(64, "float32"))[:2]
         ('given', array([2., 2.], dtype=float32))
         """
+        from schedlang.networks.kernels import part_kernels
+        from schedlang.schedule.schedule import Schedule
+
         with self._lock:
             made = next((kernel for kernel in self.kernels if part in kernel.parts), None)
             if made is None:
                 names = [name for kernel in self.kernels for name in kernel.parts]
                 why = f"no part is called so{nearest(part, names)}"
                 raise NetworkError(f"reschedule({part!r}): {why}")
+            if not isinstance(schedule, Schedule):
+                raise NetworkError(
+                    explain(
+                        f"reschedule({part!r}) with an object of type {type(schedule).__name__}",
+                        "it is no schedule", "Give a changed net.kernels[...].schedule.",
+                    )
+                )  # fmt: skip
             if list(schedule.outputs) != list(made.schedule.outputs):
                 given = ", ".join(t.name for t in schedule.outputs)
                 raise NetworkError(
@@ -322,9 +333,14 @@ class Network:
                         f'one of net.partition["{made.name}"].group.outputs.',
                     )
                 )
-            self._set[made.name] = schedule.to_json()
+            steps = {made.name: schedule.to_json()}
+            same = [self.partition[name] for name in made.parts]
+            # a schedule that this target cannot run leaves the network as it was
+            (new,) = part_kernels(same, self.target, self.database, steps)
+            self._set.update(steps)
             self._origins = {k: v for k, v in self._origins.items() if k != made.name}
-            self._kernels = self._data = self._module = self._key = None
+            self._kernels = tuple(new if kernel is made else kernel for kernel in self.kernels)
+            self._data = self._module = self._key = None
 
     def profile(self, *args: Any, repeat: int = 5) -> NetworkProfile:
         """Return the time of each kernel in a call with these arguments.
@@ -368,6 +384,7 @@ class Network:
         for one that exists already, for a network for ``target="python"`` or ``"c"``, and for a
         kernel of a GPU that needs more shared memory than a launch by numba may have.
         """
+        check_destination(folder, self.target.kind)
         with self._lock:
             data, weights = self._whole(), self._weights()
             if self.target.kind == "cuda-emulator":

@@ -23,11 +23,13 @@ from schedlang.networks.folding import Folded, folded
 from schedlang.networks.weights import contiguous, weight_array
 from schedlang.runtime.build import build
 from schedlang.state.initial import stage_names
+from schedlang.target import Target
 
 # beyond so many operations a kernel, which takes seconds to compile, is faster than NumPy
 MOST_FLOPS = 2**28
 # the most that a copy of weights is larger than these, as one filled up with zeros
 MOST_GROWTH = 2
+HOST = Target("cpu")
 Rewrite = Callable[["tuple[Tensor, ...]", Collection[Tensor]], "tuple[Tensor, ...]"]
 
 
@@ -86,7 +88,8 @@ class Prepared:
             # these are hints for whoever writes a schedule, and this one runs once
             warnings.simplefilter("ignore", SpillWarning)
             warnings.simplefilter("ignore", StrideWarning)
-            kernel = build(autoschedule(tensor))
+            # weights are computed here, whatever the target of the network is
+            kernel = build(autoschedule(tensor, HOST), target=HOST)
         found: np.ndarray = kernel(*(contiguous(self.given[t]) for t in placeholders([tensor])))
         return found
 

@@ -81,13 +81,8 @@ def save(
     ``steps`` are the schedules of kernels as JSON, and ``origins`` say where these came from, each
     with a note. ``data`` are for a CPU or for ``target="cuda"``.
     """
-    asked, path = f"save({os.fspath(folder)!r})", check_folder(folder)
-    kind = str(data.target.kind)
-    if kind not in ("cpu", "cuda"):
-        raise NetworkError(
-            explain(asked, f'the network is for target="{kind}"',
-                    'Build it with target="cpu", or for a GPU with "cuda" or "cuda-emulator".')
-        )  # fmt: skip
+    asked, kind = f"save({os.fspath(folder)!r})", str(data.target.kind)
+    path = check_destination(folder, kind)
     try:
         text = _standalone(data)
     except BuildError as error:
@@ -135,6 +130,20 @@ def _standalone(data: ModuleData) -> str:
     from schedlang.networks.device_module import standalone
 
     return usage(data, WEIGHTS) + standalone(data)
+
+
+def check_destination(folder: str | os.PathLike[str], kind: str) -> Path:
+    """Return the path of a folder to write a network to that is for a target of this kind.
+
+    Raises :class:`~schedlang.errors.NetworkError` for a target whose networks are not saved, and
+    what :func:`check_folder` raises.
+    """
+    if kind not in ("cpu", "cuda", "cuda-emulator"):
+        raise NetworkError(
+            explain(f"save({os.fspath(folder)!r})", f'the network is for target="{kind}"',
+                    'Build it with target="cpu", or for a GPU with "cuda" or "cuda-emulator".')
+        )  # fmt: skip
+    return check_folder(folder)
 
 
 def check_folder(folder: str | os.PathLike[str]) -> Path:
@@ -305,5 +314,6 @@ def _index(value: Any, of: Sequence[Any]) -> int:
 
 
 __all__ = [
-    "WEIGHTS", "Head", "Saved", "check_folder", "head_of", "load_saved", "manifest_of", "save",
+    "WEIGHTS", "Head", "Saved", "check_destination", "check_folder", "head_of", "load_saved",
+    "manifest_of", "save",
 ]  # fmt: skip
