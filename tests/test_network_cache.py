@@ -243,6 +243,18 @@ def test_a_packed_file_that_is_written_to_stays() -> None:
     check(model(given), given)
 
 
+def test_a_model_has_one_copy_of_its_packed_weights_whatever_is_searched(
+    folder: Path, tmp_path: Path
+) -> None:
+    database = tmp_path / "trials.jsonl"
+    for size in range(3):
+        check(model(arrays(), database=database), arrays())
+        # a search of another computation changes the database
+        C = sl.compute((64 + size,), lambda i: sl.cast(i, "float32") * 2, name="C")
+        sl.autotune(C, "python", trials=1, progress=False, database=database)
+    assert len(list(folder.glob("*.weights"))) == 1
+
+
 def test_old_packed_weights_are_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = arrays()
     check(model(given, name="a"), given)

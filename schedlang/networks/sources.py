@@ -183,6 +183,10 @@ class OfModel:
     def _key(self, target: Target, database: Any) -> str:
         return cache_key(["model", self._graph], target, database)
 
+    def _packed_key(self, target: Target) -> str:
+        """Return the key of the packed weights, of which there is one copy for all databases."""
+        return cache_key(["packed", self._graph], target, None, used=())
+
     def is_known(self, target: Target, database: Any) -> bool:
         """Return whether an earlier process made a module of this, of the same weights or not."""
         try:
@@ -198,8 +202,10 @@ class OfModel:
         if start is None or start.weights != self._weights:
             return None
         data = cached(start.module, target)
-        params = None if data is None else packed_of(key, start, data.storage.param_bytes)
-        if data is None or params is None:
+        if data is None:
+            return None
+        params = packed_of(self._packed_key(target), start, data.storage.param_bytes)
+        if params is None:
             return None
         return Found(start.module, data, params, start.forms)
 
@@ -228,7 +234,7 @@ class OfModel:
         current = not (made.forms and self._timed(target)) or trials == key
         hashed = self.taken is not None or known is None
         if current and (hashed or known == digest(self.params.values())):
-            checksum = store_packed(key, self._weights, made.params)
+            checksum = store_packed(self._packed_key(target), self._weights, made.params)
             if checksum is not None:
                 store_start(key, Start(made.key, self._weights, checksum, dict(made.forms)))
         return self._settled(made.forms, dict.fromkeys(self.params, np.empty(0)))
