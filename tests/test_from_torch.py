@@ -202,6 +202,30 @@ def test_operators(family: str) -> None:
     check(Function(function), *args, tolerance=2e-6)
 
 
+def test_an_index_out_of_range_reads_no_other_memory() -> None:
+    """PyTorch refuses it; indices count around, and those of a gather end at the last element."""
+    x, near = torch.arange(8.0), torch.zeros(6, dtype=torch.int64)
+    far = np.array([10**12, -(10**12), 100_000, -9, -1, 3])
+    for function, places in (
+        (lambda x, i: x[i], far % 8),
+        (lambda x, i: torch.gather(x, 0, i), np.clip(far, 0, 7)),
+        (lambda x, i: torch.index_select(x, 0, i), np.clip(far, 0, 7)),
+        (lambda x, i: F.embedding(i, x[:, None])[:, 0], np.clip(far, 0, 7)),
+    ):
+        found = from_torch(Function(function), (x, near))
+        np.testing.assert_array_equal(found.reference(x.numpy(), far), x.numpy()[places])
+        # the same body as a kernel, with each read checked
+        net = sl.network(found, target="python", database=None)
+        np.testing.assert_array_equal(net(x.numpy(), far), x.numpy()[places])
+
+
+def test_a_gather_without_dimensions() -> None:
+    one = torch.tensor([3.0, 4.0])
+    check(Function(lambda x, i: torch.gather(x, 0, i)), one, torch.tensor(1))
+    check(Function(lambda x, i: torch.gather(x, 0, i)), one[1], torch.tensor(0))
+    check(Function(lambda x, i: torch.gather(x, -1, i)), one[1], torch.tensor([0, 0]))
+
+
 LAYERS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "conv1d": (lambda: nn.Conv1d(4, 6, 3, 2, 1, groups=2), (2, 4, 9)),
     "conv3d": (lambda: nn.Conv3d(2, 3, (1, 2, 3), padding=1), (1, 2, 3, 4, 5)),

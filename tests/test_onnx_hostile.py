@@ -369,3 +369,71 @@ def test_deep_and_wide_graphs_are_imported() -> None:
     nodes = [node("Neg", [a], [b], name=f"n{k}") for k, (a, b) in enumerate(zip(names, names[1:]))]
     found = sl.frontend.from_onnx(model(nodes[::-1]))
     assert len(found.layers) == count and found.layers["y"] == "n999"
+
+
+# indices: no other memory is read
+
+FAR = (10**12, -(10**12), 100_000, 9, -9, -8, 7, 0)
+
+
+def reading(operator: str, indices: Any, **attributes: Any) -> Any:
+    """Return a model that reads at indices which are given to each call."""
+    return model(
+        [node(operator, ["x", "i"], **attributes)],
+        [value("x", (8,)), value("i", indices.shape, INT64)], [value("y", None)],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("operator", ["Gather", "GatherElements", "GatherND"])
+def test_an_index_out_of_range_counts_around(operator: str) -> None:
+    x, indices = np.arange(8, dtype="float32"), np.array(FAR)
+    given = indices[:, None] if operator == "GatherND" else indices
+    found = sl.frontend.from_onnx(reading(operator, given))
+    expected = x[indices % 8]
+    np.testing.assert_array_equal(found.reference(x, given), expected)
+    # the same body as a kernel, with each read checked
+    net = sl.network(found, target="python", database=None)
+    np.testing.assert_array_equal(net(x, given), expected)
+
+
+def test_each_coordinate_counts_around_in_its_dimension() -> None:
+    x = np.arange(24, dtype="float32").reshape(2, 3, 4)
+    indices = np.array([[[5, -9], [1, 4]], [[0, 10**12], [-4, 3]]])
+    given = model(
+        [node("GatherND", ["x", "i"], batch_dims=1)],
+        [value("x", (2, "n", 4)), value("i", indices.shape, INT64)], [value("y", None)],
+    )  # fmt: skip
+    a, b = np.moveaxis(indices, -1, 0)
+    for n in (3, sl.var("n")):
+        found = sl.frontend.from_onnx(given, {"n": n}).reference(x, indices)
+        np.testing.assert_array_equal(found, x[[[0], [1]], a % 3, b % 4])
+
+
+def test_indices_that_the_file_computes_count_around() -> None:
+    """More of them than are computed at import, so that their values are not seen."""
+    high = weight(np.full(100, 5_000), "w")
+    nodes = [node("Add", ["w", "w"], ["i"], name="add"), node("GatherElements", ["x", "i"])]
+    found = sl.frontend.from_onnx(model(nodes, [value("x", (8,))], [value("y", None)], [high]))
+    x = np.arange(8, dtype="float32")
+    np.testing.assert_array_equal(found.reference(x), np.full(100, x[10_000 % 8]))
+
+
+@pytest.mark.parametrize(("operator", "indices", "message"), [
+    ("Gather", [8], "index 8 is out of range for 8 elements"),
+    ("GatherElements", [-9], "index -9 is out of range for 8 elements"),
+    ("GatherND", [[100_000]], "index 100000 is out of range for 8 elements"),
+    ("GatherND", [[10**12]], "index 1000000000000 is out of range for 8 elements"),
+])  # fmt: skip
+def test_known_indices_out_of_range_are_refused(operator: str, indices: Any, message: str) -> None:
+    nodes = [node(operator, ["x", "w"])]
+    given = model(nodes, [value("x", (8,))], [value("y", None)], [weight(indices)])
+    with pytest.raises(FrontendError, match=f"{operator} node 'it': its {message}"):
+        sl.frontend.from_onnx(given)
+
+
+def test_indices_into_nothing_are_refused() -> None:
+    for operator in ("Gather", "GatherElements", "GatherND"):
+        nodes = [node(operator, ["x", "i"])]
+        inputs = [value("x", (0,)), value("i", (1,), INT64)]
+        with pytest.raises(FrontendError, match="no element to take"):
+            sl.frontend.from_onnx(model(nodes, inputs, [value("y", None)]))
