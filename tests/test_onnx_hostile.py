@@ -337,6 +337,53 @@ def test_a_model_without_a_folder_has_no_data_beside_it() -> None:
         sl.frontend.from_onnx(given.SerializeToString())
 
 
+def several(folder: Path, *entries: tuple[Any, int, str], size: int) -> Path:
+    """Write a model that adds arrays of the given dims, kind and offset in a sparse file."""
+    with open(folder / "w.bin", "wb") as file:
+        file.truncate(size)
+    weights = []
+    for k, (dims, kind, offset) in enumerate(entries):
+        external = {"location": "w.bin", "offset": offset}
+        weights.append(declared(dims, kind, external=external))
+        weights[-1].name = f"w{k}"
+    outputs = [value(f"w{k}", None, kind) for k, (_, kind, _) in enumerate(entries)]
+    path = folder / "model.onnx"
+    path.write_bytes(
+        model(outputs=[value("y"), *outputs], weights=weights).SerializeToString()
+    )
+    return path
+
+
+def test_arrays_of_the_same_bytes_share_them(tmp_path: Path) -> None:
+    size = 2**24
+    same = [([2**22], FLOAT, "0")] * 8 + [([2**11, 2**11], 6, "0"), ([2**24], 9, "0")] * 4
+    path = several(tmp_path, *same, size=size)
+    tracemalloc.start()
+    try:
+        found = sl.frontend.from_onnx(path)
+        assert tracemalloc.get_traced_memory()[1] < 1.5 * size
+    finally:
+        tracemalloc.stop()
+    arrays = list(found.params.values())
+    assert len(arrays) == 16 and {a.dtype.name for a in arrays} == {"float32", "int32", "bool"}
+    assert {a.shape for a in arrays} == {(2**22,), (2**11, 2**11), (2**24,)}
+    assert all(np.shares_memory(a, arrays[0]) for a in arrays)
+
+
+def test_arrays_that_overlap_are_refused(tmp_path: Path) -> None:
+    """Each would need bytes of its own, so that a few become as many as one likes."""
+    apart = [([4], FLOAT, "0"), ([2, 2], FLOAT, "16"), ([4], FLOAT, "0"), ([0], FLOAT, "8")]
+    assert len(sl.frontend.from_onnx(several(tmp_path, *apart, size=32)).params) == 4
+    with pytest.raises(FrontendError, match="whose 32 bytes hold arrays of more than that"):
+        sl.frontend.from_onnx(several(tmp_path, *apart, ([4], FLOAT, "4"), size=32))
+    os.link(tmp_path / "w.bin", tmp_path / "same.bin")
+    linked = onnx.load(tmp_path / "model.onnx", load_external_data=False)
+    linked.graph.initializer[4].external_data[0].value = "same.bin"
+    (tmp_path / "model.onnx").write_bytes(linked.SerializeToString())
+    with pytest.raises(FrontendError, match="in same.bin: whose 32 bytes hold arrays"):
+        sl.frontend.from_onnx(tmp_path / "model.onnx")
+
+
 def test_a_file_of_two_gigabytes_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "large.onnx"
     with open(path, "wb") as file:
@@ -359,6 +406,74 @@ def test_sizes_that_grow_without_end_are_refused() -> None:
     nodes += [node("ConstantOfShape", ["s60"])]
     given = model(nodes, [value("x", ("n",))], [value("y", None)])
     with pytest.raises(FrontendError, match="computes a size|offsets would overflow|degree"):
+        sl.frontend.from_onnx(given, shapes={"n": sl.var("n")})
+
+
+def spread(count: int) -> list[Any]:
+    """Return arrays of 64 elements, each in a dimension of its own."""
+    shapes = [[64 if k == at else 1 for k in range(count)] for at in range(count)]
+    return [weight(np.ones(shape, "float32"), f"w{k}") for k, shape in enumerate(shapes)]
+
+
+def many(operator: str, count: int, *more: Any) -> Any:
+    """Return a model that broadcasts 64 ** count elements out of some initializers."""
+    names = [f"w{k}" for k in range(count)] + [w.name for w in more]
+    return model([node(operator, names)], [], [value("y", None)], [*spread(count), *more])
+
+
+def grown(operator: str, inputs: dict[str, Any], **attributes: Any) -> Any:
+    weights = [weight(v, k) for k, v in inputs.items()]
+    nodes = [node(operator, [*inputs], **attributes)]
+    return model(nodes, [], [value("y", None)], weights)
+
+
+NOTHING = weight(np.zeros((0, 1, 1, 1, 1), "float32"), "none")
+GROWN: dict[str, Callable[[], Any]] = {
+    "max": lambda: many("Max", 4),
+    "pairs": lambda: many("Add", 2),
+    "product of zero": lambda: many("Max", 4, NOTHING),
+    "tiles": lambda: grown("Tile", {"d": np.ones([1] * 4, "float32"), "n": np.array([64] * 4)}),
+    "no tiles": lambda: grown("Tile", {
+        "d": np.ones([1] * 5, "float32"), "n": np.array([64] * 4 + [0])}),
+    "sum of nothing": lambda: grown("ReduceSum", {
+        "d": np.zeros((0, 2**24), "float32"), "n": np.array([0])}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GROWN)
+def test_what_is_known_does_not_grow_at_import(name: str) -> None:
+    """What many elements come of is a stage, of which nothing is computed."""
+    given = GROWN[name]()
+    tracemalloc.start()
+    try:
+        sl.frontend.from_onnx(given)
+        assert tracemalloc.get_traced_memory()[1] < 2**23
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("make", "message"), [
+    (lambda: many("Max", 8), r"Max node 'it': its result would be .*more than 2\*\*33 elements"),
+    (lambda: many("Max", 20), "Max node 'it'"),
+    # 64 ** 11 is 0 modulo 2 ** 64
+    (lambda: grown("Tile", {"d": np.ones([1] * 11, "float32"), "n": np.array([64] * 11)}),
+     r"Tile node 'it': its result would be .*more than 2\*\*33 elements"),
+])  # fmt: skip
+def test_absurd_results_are_refused(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(FrontendError, match=message):
+        sl.frontend.from_onnx(make())
+
+
+def test_sizes_beyond_an_int64_are_refused() -> None:
+    """Beside a symbolic size, numbers are Python's, which have no largest one."""
+    nodes = [node("Shape", ["x"], ["s0"], name="shape")]
+    for k in range(40):
+        nodes.append(node("Mul", [f"s{k}", "w"], [f"s{k + 1}"], name=f"m{k}"))
+    nodes += [node("Slice", ["s40", "one", "two"], ["t"], name="part"),
+              node("ConstantOfShape", ["t"])]  # fmt: skip
+    weights = [weight([1, 2**20]), weight([1], "one"), weight([2], "two")]
+    given = model(nodes, [value("x", ("n", 2))], [value("y", None)], weights)
+    with pytest.raises(FrontendError, match="a size that no int64 holds"):
         sl.frontend.from_onnx(given, shapes={"n": sl.var("n")})
 
 
