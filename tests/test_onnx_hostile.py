@@ -156,7 +156,48 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         r"Expand node 'it': its result would be .* of more than 2\*\*33 elements"),
     "filled": (
         lambda: model([node("ConstantOfShape", ["w"])], weights=[weight([2**40])]),
-        r"ConstantOfShape node 'it': its result would be .* of more than 2\*\*33 elements"),
+        r"ConstantOfShape node 'it': its shape \(1099511627776,\) has more than 2\*\*33 elements"),
+    "filled with 100 dimensions": (
+        lambda: model([node("ConstantOfShape", ["w"])], weights=[weight([1] * 100)]),
+        "ConstantOfShape node 'it': its shape has 100 dimensions, more than 32"),
+    "filled with nothing": (
+        lambda: model([node("ConstantOfShape", ["w"])], weights=[weight([0, 2**62, 2**62])]),
+        r"ConstantOfShape node 'it': its shape \(0, \d+, \d+\) has more than 2\*\*33 elements"),
+    "40 dimensions": (
+        lambda: model([node("Unsqueeze", ["x", "w"])], weights=[weight(np.arange(38))]),
+        "Unsqueeze node 'it': its result would have 40 dimensions, more than 32"),
+    "40 known dimensions": (
+        lambda: model([node("Unsqueeze", ["v", "w"])],
+                      weights=[weight([1.0, 2.0], "v"), weight(np.arange(39))]),
+        "Unsqueeze node 'it': its result would have 40 dimensions, more than 32"),
+    "a depth without end": (
+        lambda: model([node("OneHot", ["x", "w", "v"])],
+                      weights=[weight(np.float32(np.inf)), weight([0, 1], "v")]),
+        "OneHot node 'it': its depth must be one number of 1 or more"),
+    "a depth that is no number": (
+        lambda: model([node("OneHot", ["x", "w", "v"])],
+                      weights=[weight(np.float32(np.nan)), weight([0, 1], "v")]),
+        "OneHot node 'it': its depth must be one number of 1 or more"),
+    "a range beyond floats": (
+        lambda: model([node("Range", ["a", "b", "c"])], weights=[
+            weight(np.float64(v), n) for v, n in ((-1e308, "a"), (1e308, "b"), (1, "c"))]),
+        r"Range node 'it': it has inf elements, more than 2\*\*33"),
+    "only a second output": (
+        lambda: model([node(outputs=["", "y"])]),
+        "Relu node 'it': it has 2 outputs, but makes 1"),
+    "only a second known output": (
+        lambda: model([node("Neg", ["w"], outputs=["", "y"])], weights=[weight([1.0])]),
+        "Neg node 'it': it has 2 outputs, but makes 1"),
+    "flat scalar": (
+        lambda: model([node("Flatten", ["w"], axis=-1)], weights=[weight(np.float32(1))]),
+        "Flatten node 'it': it does not fit its inputs: axis -1 of 0 dimensions"),
+    "one of two states": (
+        lambda: model(
+            [node("LSTM", ["x", "w", "r", "", "", "h"], direction="bidirectional")],
+            [value("x", (5, 1, 3))], weights=[
+                weight(np.ones(s, "float32"), n) for n, s in (
+                    ("w", (2, 16, 3)), ("r", (2, 16, 4)), ("h", (1, 1, 4)))]),
+        r"LSTM node 'it': an initial state has shape \(1, 1, 4\), but must have \(2, 1, 4\)"),
     "range": (
         lambda: model([node("Range", ["a", "b", "c"])], weights=[
             weight(np.int64(v), n) for v, n in ((0, "a"), (2**60, "b"), (1, "c"))]),
@@ -475,6 +516,31 @@ def test_sizes_beyond_an_int64_are_refused() -> None:
     given = model(nodes, [value("x", ("n", 2))], [value("y", None)], weights)
     with pytest.raises(FrontendError, match="a size that no int64 holds"):
         sl.frontend.from_onnx(given, shapes={"n": sl.var("n")})
+
+
+def test_arithmetic_on_sizes_that_no_integer_of_their_type_holds() -> None:
+    nodes = [node("Shape", ["x"], ["s"], name="shape"),
+             node("Cast", ["s"], ["t"], name="cast", to=6), node("Mul", ["t", "w"], ["u"]),
+             node("Gather", ["u", "one"], ["v"], name="take"),
+             node("ConstantOfShape", ["v"])]  # fmt: skip
+    weights = [weight(np.array([1, 2**30], "int32")), weight(np.array([1]), "one")]
+    given = model(nodes, [value("x", ("n", 2))], [value("y", None)], weights)
+    with pytest.raises(FrontendError, match="Gather node 'take': it does not fit its inputs: "):
+        sl.frontend.from_onnx(given, shapes={"n": sl.var("n")})
+
+
+def test_an_error_of_python_names_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A damaged number that no check foresaw is refused like any other."""
+    from schedlang.frontend.onnx import importer
+
+    for error in (ZeroDivisionError("by 0"), OverflowError("large"), ValueError("odd"),
+                  IndexError("far"), MemoryError("full")):  # fmt: skip
+        def failing(call: Any, x: Any, error: Exception = error) -> Any:
+            raise error
+
+        monkeypatch.setattr(importer, "function_of", lambda node, f=failing: f)
+        with pytest.raises(FrontendError, match=f"Relu node 'it': .*Error: {error}"):
+            sl.frontend.from_onnx(model())
 
 
 def test_deep_and_wide_graphs_are_imported() -> None:

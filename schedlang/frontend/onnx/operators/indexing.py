@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -109,7 +110,8 @@ def gather_nd(call: Call, data: Tensor, indices: Value, *, batch_dims: int = 0) 
 def one_hot(call: Call, indices: Tensor, depth: Known, values: Tensor, *, axis: int = -1) -> Tensor:
     """``values`` are that of the other elements, and that of the one chosen."""
     found = depth.items()
-    if len(found) != 1 or isinstance(found[0], Expr) or found[0] != int(found[0]) or found[0] < 1:
+    wrong = len(found) != 1 or isinstance(found[0], Expr) or not math.isfinite(found[0])
+    if wrong or found[0] != int(found[0]) or found[0] < 1:
         raise call.refused("its depth must be one number of 1 or more, known at import")
     if values.shape != (2,):
         raise call.refused(f"its values have shape {values.shape}, but must be two")
