@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -89,7 +90,9 @@ FAMILIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "numbers": (lambda x: (
         torch.round(torch.tensor([0.5, 1.5, -2.5, 2.5]) + 0 * x[0, 0]), torch.isnan(x),
         torch.isinf(x), torch.nan_to_num(x), torch.relu(x), F.softplus(x), F.hardtanh(x),
-        x.clamp(-1, 1), torch.maximum(x, torch.zeros_like(x)), F.silu(x), x == x, x != x,
+        x.clamp(-1, 1), x.clamp(math.nan, 1.0), x.clamp(-1.0, math.nan), x.clamp(math.nan),
+        x.clamp(max=math.nan), x.clamp(2.0, 1.0), torch.maximum(x, torch.zeros_like(x)),
+        F.silu(x), x == x, x != x,
         x.max(1)[0], x.amin(0), torch.where(x > 0, x, 0.0), F.leaky_relu(x), x.sum(1), x * 0,
         x.sign(),
     ), (NAN,)),

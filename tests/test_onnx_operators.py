@@ -74,7 +74,9 @@ ELEMENTS = [
 ACTIVATIONS = [
     of("LeakyRelu", V), of("LeakyRelu", V, alpha=0.3, note="alpha"), of("Elu", V, alpha=0.7),
     of("Celu", V, alpha=0.7), of("Selu", V), of("Selu", V, alpha=1.5, gamma=1.2, note="both"),
-    of("ThresholdedRelu", V, alpha=0.4), of("HardSigmoid", V),
+    of("ThresholdedRelu", V, alpha=0.4), of("ThresholdedRelu", ODD, note="odd"),
+    of("ThresholdedRelu", ODD.astype("float16"), note="half"), of("Shrink", ODD, note="odd"),
+    of("HardSigmoid", V),
     of("HardSigmoid", V, alpha=0.5, beta=0.1, note="both"),
     of("PRelu", X, f32(3, 1, 1, seed=1)), of("PRelu", X, Known(np.float32(0.25)), note="number"),
     of("Gelu", V), of("Gelu", V, approximate="tanh", note="tanh"),
