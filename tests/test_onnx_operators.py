@@ -20,6 +20,10 @@ BY = np.array([[2, 3, -2], [3, -3, 7]], "int32")
 BITS = np.array([[1, 200, 7]], "uint8")
 TRUE = np.array([[True], [False], [True]])
 ODD = np.array([[np.nan, np.inf, -np.inf, 0.5, -1.5, 2.5, -0.0]], "float32")
+WIDE = np.array([0.0, -0.0, 0.5, 1.0, 1.5, 300, 1e10, 1e20, 3e38, np.inf, np.nan])
+WIDE = np.stack([WIDE, -WIDE])
+SHORT = np.array([0.0, -0.5, 1.0, 1.001, 300, -300, 60000, -np.inf, np.inf, np.nan], "float16")
+ENDS = np.array([-1, -1 + 2.0**-53, -1 + 2.0**-24, -0.999, -0.0, 0.999, 1, -2, 2, np.nan])
 SCALE, SHIFT, MEAN = f32(3, seed=1), f32(3, seed=2), f32(3, seed=3)
 VARIANCE = np.abs(f32(3, seed=4)) + 0.1
 
@@ -40,6 +44,10 @@ ELEMENTS = [
                            "HardSwish", "Softplus", "Softsign", "Mish", "Identity")),
     *(of(op, POSITIVE) for op in ("Log", "Sqrt", "Reciprocal")),
     *(of(op, UNIT) for op in ("Asin", "Acos", "Atanh")),
+    *(of(op, WIDE.astype(dtype), note=f"wide-{dtype}") for op in ("Asinh", "Acosh")
+      for dtype in ("float32", "float64")),
+    *(of(op, SHORT, note="wide-float16", tolerance=1e-3) for op in ("Asinh", "Acosh")),
+    *(of("Atanh", ENDS.astype(dtype), note=f"ends-{dtype}") for dtype in ("float32", "float64")),
     of("Acosh", POSITIVE + 0.5), of("Round", ODD), of("Not", TRUE), of("BitwiseNot", WHOLE),
     of("IsNaN", ODD), of("IsInf", ODD), of("IsInf", ODD, detect_negative=0, note="positive"),
     of("IsInf", ODD, detect_positive=0, note="negative"), of("Sign", ODD, note="odd"),
