@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -89,7 +90,9 @@ FAMILIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "numbers": (lambda x: (
         torch.round(torch.tensor([0.5, 1.5, -2.5, 2.5]) + 0 * x[0, 0]), torch.isnan(x),
         torch.isinf(x), torch.nan_to_num(x), torch.relu(x), F.softplus(x), F.hardtanh(x),
-        x.clamp(-1, 1), torch.maximum(x, torch.zeros_like(x)), F.silu(x), x == x, x != x,
+        x.clamp(-1, 1), x.clamp(math.nan, 1.0), x.clamp(-1.0, math.nan), x.clamp(math.nan),
+        x.clamp(max=math.nan), x.clamp(2.0, 1.0), torch.maximum(x, torch.zeros_like(x)),
+        F.silu(x), x == x, x != x,
         x.max(1)[0], x.amin(0), torch.where(x > 0, x, 0.0), F.leaky_relu(x), x.sum(1), x * 0,
         x.sign(),
     ), (NAN,)),
@@ -200,6 +203,30 @@ FAMILIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 def test_operators(family: str) -> None:
     function, args = FAMILIES[family]
     check(Function(function), *args, tolerance=2e-6)
+
+
+def test_an_index_out_of_range_reads_no_other_memory() -> None:
+    """PyTorch refuses it; indices count around, and those of a gather end at the last element."""
+    x, near = torch.arange(8.0), torch.zeros(6, dtype=torch.int64)
+    far = np.array([10**12, -(10**12), 100_000, -9, -1, 3])
+    for function, places in (
+        (lambda x, i: x[i], far % 8),
+        (lambda x, i: torch.gather(x, 0, i), np.clip(far, 0, 7)),
+        (lambda x, i: torch.index_select(x, 0, i), np.clip(far, 0, 7)),
+        (lambda x, i: F.embedding(i, x[:, None])[:, 0], np.clip(far, 0, 7)),
+    ):
+        found = from_torch(Function(function), (x, near))
+        np.testing.assert_array_equal(found.reference(x.numpy(), far), x.numpy()[places])
+        # the same body as a kernel, with each read checked
+        net = sl.network(found, target="python", database=None)
+        np.testing.assert_array_equal(net(x.numpy(), far), x.numpy()[places])
+
+
+def test_a_gather_without_dimensions() -> None:
+    one = torch.tensor([3.0, 4.0])
+    check(Function(lambda x, i: torch.gather(x, 0, i)), one, torch.tensor(1))
+    check(Function(lambda x, i: torch.gather(x, 0, i)), one[1], torch.tensor(0))
+    check(Function(lambda x, i: torch.gather(x, -1, i)), one[1], torch.tensor([0, 0]))
 
 
 LAYERS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {

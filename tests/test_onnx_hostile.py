@@ -156,7 +156,48 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         r"Expand node 'it': its result would be .* of more than 2\*\*33 elements"),
     "filled": (
         lambda: model([node("ConstantOfShape", ["w"])], weights=[weight([2**40])]),
-        r"ConstantOfShape node 'it': its result would be .* of more than 2\*\*33 elements"),
+        r"ConstantOfShape node 'it': its shape \(1099511627776,\) has more than 2\*\*33 elements"),
+    "filled with 100 dimensions": (
+        lambda: model([node("ConstantOfShape", ["w"])], weights=[weight([1] * 100)]),
+        "ConstantOfShape node 'it': its shape has 100 dimensions, more than 32"),
+    "filled with nothing": (
+        lambda: model([node("ConstantOfShape", ["w"])], weights=[weight([0, 2**62, 2**62])]),
+        r"ConstantOfShape node 'it': its shape \(0, \d+, \d+\) has more than 2\*\*33 elements"),
+    "40 dimensions": (
+        lambda: model([node("Unsqueeze", ["x", "w"])], weights=[weight(np.arange(38))]),
+        "Unsqueeze node 'it': its result would have 40 dimensions, more than 32"),
+    "40 known dimensions": (
+        lambda: model([node("Unsqueeze", ["v", "w"])],
+                      weights=[weight([1.0, 2.0], "v"), weight(np.arange(39))]),
+        "Unsqueeze node 'it': its result would have 40 dimensions, more than 32"),
+    "a depth without end": (
+        lambda: model([node("OneHot", ["x", "w", "v"])],
+                      weights=[weight(np.float32(np.inf)), weight([0, 1], "v")]),
+        "OneHot node 'it': its depth must be one number of 1 or more"),
+    "a depth that is no number": (
+        lambda: model([node("OneHot", ["x", "w", "v"])],
+                      weights=[weight(np.float32(np.nan)), weight([0, 1], "v")]),
+        "OneHot node 'it': its depth must be one number of 1 or more"),
+    "a range beyond floats": (
+        lambda: model([node("Range", ["a", "b", "c"])], weights=[
+            weight(np.float64(v), n) for v, n in ((-1e308, "a"), (1e308, "b"), (1, "c"))]),
+        r"Range node 'it': it has inf elements, more than 2\*\*33"),
+    "only a second output": (
+        lambda: model([node(outputs=["", "y"])]),
+        "Relu node 'it': it has 2 outputs, but makes 1"),
+    "only a second known output": (
+        lambda: model([node("Neg", ["w"], outputs=["", "y"])], weights=[weight([1.0])]),
+        "Neg node 'it': it has 2 outputs, but makes 1"),
+    "flat scalar": (
+        lambda: model([node("Flatten", ["w"], axis=-1)], weights=[weight(np.float32(1))]),
+        "Flatten node 'it': it does not fit its inputs: axis -1 of 0 dimensions"),
+    "one of two states": (
+        lambda: model(
+            [node("LSTM", ["x", "w", "r", "", "", "h"], direction="bidirectional")],
+            [value("x", (5, 1, 3))], weights=[
+                weight(np.ones(s, "float32"), n) for n, s in (
+                    ("w", (2, 16, 3)), ("r", (2, 16, 4)), ("h", (1, 1, 4)))]),
+        r"LSTM node 'it': an initial state has shape \(1, 1, 4\), but must have \(2, 1, 4\)"),
     "range": (
         lambda: model([node("Range", ["a", "b", "c"])], weights=[
             weight(np.int64(v), n) for v, n in ((0, "a"), (2**60, "b"), (1, "c"))]),
@@ -337,6 +378,53 @@ def test_a_model_without_a_folder_has_no_data_beside_it() -> None:
         sl.frontend.from_onnx(given.SerializeToString())
 
 
+def several(folder: Path, *entries: tuple[Any, int, str], size: int) -> Path:
+    """Write a model that adds arrays of the given dims, kind and offset in a sparse file."""
+    with open(folder / "w.bin", "wb") as file:
+        file.truncate(size)
+    weights = []
+    for k, (dims, kind, offset) in enumerate(entries):
+        external = {"location": "w.bin", "offset": offset}
+        weights.append(declared(dims, kind, external=external))
+        weights[-1].name = f"w{k}"
+    outputs = [value(f"w{k}", None, kind) for k, (_, kind, _) in enumerate(entries)]
+    path = folder / "model.onnx"
+    path.write_bytes(
+        model(outputs=[value("y"), *outputs], weights=weights).SerializeToString()
+    )
+    return path
+
+
+def test_arrays_of_the_same_bytes_share_them(tmp_path: Path) -> None:
+    size = 2**24
+    same = [([2**22], FLOAT, "0")] * 8 + [([2**11, 2**11], 6, "0"), ([2**24], 9, "0")] * 4
+    path = several(tmp_path, *same, size=size)
+    tracemalloc.start()
+    try:
+        found = sl.frontend.from_onnx(path)
+        assert tracemalloc.get_traced_memory()[1] < 1.5 * size
+    finally:
+        tracemalloc.stop()
+    arrays = list(found.params.values())
+    assert len(arrays) == 16 and {a.dtype.name for a in arrays} == {"float32", "int32", "bool"}
+    assert {a.shape for a in arrays} == {(2**22,), (2**11, 2**11), (2**24,)}
+    assert all(np.shares_memory(a, arrays[0]) for a in arrays)
+
+
+def test_arrays_that_overlap_are_refused(tmp_path: Path) -> None:
+    """Each would need bytes of its own, so that a few become as many as one likes."""
+    apart = [([4], FLOAT, "0"), ([2, 2], FLOAT, "16"), ([4], FLOAT, "0"), ([0], FLOAT, "8")]
+    assert len(sl.frontend.from_onnx(several(tmp_path, *apart, size=32)).params) == 4
+    with pytest.raises(FrontendError, match="whose 32 bytes hold arrays of more than that"):
+        sl.frontend.from_onnx(several(tmp_path, *apart, ([4], FLOAT, "4"), size=32))
+    os.link(tmp_path / "w.bin", tmp_path / "same.bin")
+    linked = onnx.load(tmp_path / "model.onnx", load_external_data=False)
+    linked.graph.initializer[4].external_data[0].value = "same.bin"
+    (tmp_path / "model.onnx").write_bytes(linked.SerializeToString())
+    with pytest.raises(FrontendError, match="in same.bin: whose 32 bytes hold arrays"):
+        sl.frontend.from_onnx(tmp_path / "model.onnx")
+
+
 def test_a_file_of_two_gigabytes_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "large.onnx"
     with open(path, "wb") as file:
@@ -362,6 +450,99 @@ def test_sizes_that_grow_without_end_are_refused() -> None:
         sl.frontend.from_onnx(given, shapes={"n": sl.var("n")})
 
 
+def spread(count: int) -> list[Any]:
+    """Return arrays of 64 elements, each in a dimension of its own."""
+    shapes = [[64 if k == at else 1 for k in range(count)] for at in range(count)]
+    return [weight(np.ones(shape, "float32"), f"w{k}") for k, shape in enumerate(shapes)]
+
+
+def many(operator: str, count: int, *more: Any) -> Any:
+    """Return a model that broadcasts 64 ** count elements out of some initializers."""
+    names = [f"w{k}" for k in range(count)] + [w.name for w in more]
+    return model([node(operator, names)], [], [value("y", None)], [*spread(count), *more])
+
+
+def grown(operator: str, inputs: dict[str, Any], **attributes: Any) -> Any:
+    weights = [weight(v, k) for k, v in inputs.items()]
+    nodes = [node(operator, [*inputs], **attributes)]
+    return model(nodes, [], [value("y", None)], weights)
+
+
+NOTHING = weight(np.zeros((0, 1, 1, 1, 1), "float32"), "none")
+GROWN: dict[str, Callable[[], Any]] = {
+    "max": lambda: many("Max", 4),
+    "pairs": lambda: many("Add", 2),
+    "product of zero": lambda: many("Max", 4, NOTHING),
+    "tiles": lambda: grown("Tile", {"d": np.ones([1] * 4, "float32"), "n": np.array([64] * 4)}),
+    "no tiles": lambda: grown("Tile", {
+        "d": np.ones([1] * 5, "float32"), "n": np.array([64] * 4 + [0])}),
+    "sum of nothing": lambda: grown("ReduceSum", {
+        "d": np.zeros((0, 2**24), "float32"), "n": np.array([0])}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GROWN)
+def test_what_is_known_does_not_grow_at_import(name: str) -> None:
+    """What many elements come of is a stage, of which nothing is computed."""
+    given = GROWN[name]()
+    tracemalloc.start()
+    try:
+        sl.frontend.from_onnx(given)
+        assert tracemalloc.get_traced_memory()[1] < 2**23
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("make", "message"), [
+    (lambda: many("Max", 8), r"Max node 'it': its result would be .*more than 2\*\*33 elements"),
+    (lambda: many("Max", 20), "Max node 'it'"),
+    # 64 ** 11 is 0 modulo 2 ** 64
+    (lambda: grown("Tile", {"d": np.ones([1] * 11, "float32"), "n": np.array([64] * 11)}),
+     r"Tile node 'it': its result would be .*more than 2\*\*33 elements"),
+])  # fmt: skip
+def test_absurd_results_are_refused(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(FrontendError, match=message):
+        sl.frontend.from_onnx(make())
+
+
+def test_sizes_beyond_an_int64_are_refused() -> None:
+    """Beside a symbolic size, numbers are Python's, which have no largest one."""
+    nodes = [node("Shape", ["x"], ["s0"], name="shape")]
+    for k in range(40):
+        nodes.append(node("Mul", [f"s{k}", "w"], [f"s{k + 1}"], name=f"m{k}"))
+    nodes += [node("Slice", ["s40", "one", "two"], ["t"], name="part"),
+              node("ConstantOfShape", ["t"])]  # fmt: skip
+    weights = [weight([1, 2**20]), weight([1], "one"), weight([2], "two")]
+    given = model(nodes, [value("x", ("n", 2))], [value("y", None)], weights)
+    with pytest.raises(FrontendError, match="a size that no int64 holds"):
+        sl.frontend.from_onnx(given, shapes={"n": sl.var("n")})
+
+
+def test_arithmetic_on_sizes_that_no_integer_of_their_type_holds() -> None:
+    nodes = [node("Shape", ["x"], ["s"], name="shape"),
+             node("Cast", ["s"], ["t"], name="cast", to=6), node("Mul", ["t", "w"], ["u"]),
+             node("Gather", ["u", "one"], ["v"], name="take"),
+             node("ConstantOfShape", ["v"])]  # fmt: skip
+    weights = [weight(np.array([1, 2**30], "int32")), weight(np.array([1]), "one")]
+    given = model(nodes, [value("x", ("n", 2))], [value("y", None)], weights)
+    with pytest.raises(FrontendError, match="Gather node 'take': it does not fit its inputs: "):
+        sl.frontend.from_onnx(given, shapes={"n": sl.var("n")})
+
+
+def test_an_error_of_python_names_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A damaged number that no check foresaw is refused like any other."""
+    from schedlang.frontend.onnx import importer
+
+    for error in (ZeroDivisionError("by 0"), OverflowError("large"), ValueError("odd"),
+                  IndexError("far"), MemoryError("full")):  # fmt: skip
+        def failing(call: Any, x: Any, error: Exception = error) -> Any:
+            raise error
+
+        monkeypatch.setattr(importer, "function_of", lambda node, f=failing: f)
+        with pytest.raises(FrontendError, match=f"Relu node 'it': .*Error: {error}"):
+            sl.frontend.from_onnx(model())
+
+
 def test_deep_and_wide_graphs_are_imported() -> None:
     """A chain is no absurd graph: nothing recurses over its nodes."""
     count = 1000
@@ -369,3 +550,71 @@ def test_deep_and_wide_graphs_are_imported() -> None:
     nodes = [node("Neg", [a], [b], name=f"n{k}") for k, (a, b) in enumerate(zip(names, names[1:]))]
     found = sl.frontend.from_onnx(model(nodes[::-1]))
     assert len(found.layers) == count and found.layers["y"] == "n999"
+
+
+# indices: no other memory is read
+
+FAR = (10**12, -(10**12), 100_000, 9, -9, -8, 7, 0)
+
+
+def reading(operator: str, indices: Any, **attributes: Any) -> Any:
+    """Return a model that reads at indices which are given to each call."""
+    return model(
+        [node(operator, ["x", "i"], **attributes)],
+        [value("x", (8,)), value("i", indices.shape, INT64)], [value("y", None)],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("operator", ["Gather", "GatherElements", "GatherND"])
+def test_an_index_out_of_range_counts_around(operator: str) -> None:
+    x, indices = np.arange(8, dtype="float32"), np.array(FAR)
+    given = indices[:, None] if operator == "GatherND" else indices
+    found = sl.frontend.from_onnx(reading(operator, given))
+    expected = x[indices % 8]
+    np.testing.assert_array_equal(found.reference(x, given), expected)
+    # the same body as a kernel, with each read checked
+    net = sl.network(found, target="python", database=None)
+    np.testing.assert_array_equal(net(x, given), expected)
+
+
+def test_each_coordinate_counts_around_in_its_dimension() -> None:
+    x = np.arange(24, dtype="float32").reshape(2, 3, 4)
+    indices = np.array([[[5, -9], [1, 4]], [[0, 10**12], [-4, 3]]])
+    given = model(
+        [node("GatherND", ["x", "i"], batch_dims=1)],
+        [value("x", (2, "n", 4)), value("i", indices.shape, INT64)], [value("y", None)],
+    )  # fmt: skip
+    a, b = np.moveaxis(indices, -1, 0)
+    for n in (3, sl.var("n")):
+        found = sl.frontend.from_onnx(given, {"n": n}).reference(x, indices)
+        np.testing.assert_array_equal(found, x[[[0], [1]], a % 3, b % 4])
+
+
+def test_indices_that_the_file_computes_count_around() -> None:
+    """More of them than are computed at import, so that their values are not seen."""
+    high = weight(np.full(100, 5_000), "w")
+    nodes = [node("Add", ["w", "w"], ["i"], name="add"), node("GatherElements", ["x", "i"])]
+    found = sl.frontend.from_onnx(model(nodes, [value("x", (8,))], [value("y", None)], [high]))
+    x = np.arange(8, dtype="float32")
+    np.testing.assert_array_equal(found.reference(x), np.full(100, x[10_000 % 8]))
+
+
+@pytest.mark.parametrize(("operator", "indices", "message"), [
+    ("Gather", [8], "index 8 is out of range for 8 elements"),
+    ("GatherElements", [-9], "index -9 is out of range for 8 elements"),
+    ("GatherND", [[100_000]], "index 100000 is out of range for 8 elements"),
+    ("GatherND", [[10**12]], "index 1000000000000 is out of range for 8 elements"),
+])  # fmt: skip
+def test_known_indices_out_of_range_are_refused(operator: str, indices: Any, message: str) -> None:
+    nodes = [node(operator, ["x", "w"])]
+    given = model(nodes, [value("x", (8,))], [value("y", None)], [weight(indices)])
+    with pytest.raises(FrontendError, match=f"{operator} node 'it': its {message}"):
+        sl.frontend.from_onnx(given)
+
+
+def test_indices_into_nothing_are_refused() -> None:
+    for operator in ("Gather", "GatherElements", "GatherND"):
+        nodes = [node(operator, ["x", "i"])]
+        inputs = [value("x", (0,)), value("i", (1,), INT64)]
+        with pytest.raises(FrontendError, match="no element to take"):
+            sl.frontend.from_onnx(model(nodes, inputs, [value("y", None)]))

@@ -129,6 +129,54 @@ def test_a_weight_that_several_nodes_read_is_one_parameter() -> None:
     assert found.outputs[0].op.name == "y" and found.layers["y"] == "Add_2"
 
 
+def classic(operator: str, x: str, y: str, name: str, **attributes: Any) -> Any:
+    return helper.make_node(operator, [x], y.split(), name, domain="ai.onnx.ml", **attributes)
+
+
+def results_of(
+    nodes: list[Any], *outputs: str, dtype: str = "float32", **weights: Any
+) -> list[Any]:
+    """Return what the import of classic nodes computes, after comparing it with ONNX's own."""
+    from onnx.reference import ReferenceEvaluator
+
+    given = model(nodes, [value("x", (1, 2))], [value(y, None, dtype) for y in outputs], **weights)
+    given.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
+    x = np.float32([[1, 1]])
+    found = sl.frontend.from_onnx(given).reference(x)
+    for own, wanted in zip(found, ReferenceEvaluator(given).run(None, {"x": x}), strict=True):
+        np.testing.assert_allclose(own, wanted)
+    return [np.asarray(y).ravel().tolist() for y in found]
+
+
+def test_nodes_of_one_name_have_their_own_parameters() -> None:
+    """ONNX asks for distinct names of values, not of nodes."""
+    lines = [
+        classic("LinearRegressor", "x", f"y{k}", "lin", coefficients=[1.0 * k, 2.0 * k],
+                intercepts=[0.5 * k])
+        for k in (1, 10)
+    ]  # fmt: skip
+    assert results_of(lines, "y1", "y10") == [[3.5], [35.0]]
+    scalers = [
+        classic("Scaler", "x", f"y{k}", "s", scale=[1.0 * k, 2.0 * k], offset=[0.5 * k, 0.0])
+        for k in (1, 10)
+    ]
+    assert results_of(scalers, "y1", "y10") == [[0.5, 2.0], [-40.0, 20.0]]
+    classifiers = [
+        classic("LinearClassifier", "x", f"y{k} z{k}", "c", coefficients=[1.0] * 6,
+                classlabels_ints=[k, k + 1, k + 2], intercepts=[0.0, 1.0, 0.0])
+        for k in (1, 10)
+    ]  # fmt: skip
+    assert results_of(classifiers, "y1", "y10", dtype="int64") == [[2], [11]]
+
+
+def test_parameters_of_a_node_are_not_the_initializer_of_that_name() -> None:
+    nodes = [node("Add", "x fc.weight", "y"),
+             classic("LinearRegressor", "x", "z", "fc", coefficients=[10.0, 20.0],
+                     intercepts=[0.0])]  # fmt: skip
+    wanted = [[2.0, 3.0], [30.0]]
+    assert results_of(nodes, "y", "z", **{"fc.weight": np.float32([[1, 2]])}) == wanted
+
+
 def test_inputs_weights_and_copies_may_be_outputs() -> None:
     given = model(
         [node("Identity", "x", "same"), node("Relu", "x", "y"), node("Identity", "y", "again")],

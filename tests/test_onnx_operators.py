@@ -20,6 +20,10 @@ BY = np.array([[2, 3, -2], [3, -3, 7]], "int32")
 BITS = np.array([[1, 200, 7]], "uint8")
 TRUE = np.array([[True], [False], [True]])
 ODD = np.array([[np.nan, np.inf, -np.inf, 0.5, -1.5, 2.5, -0.0]], "float32")
+WIDE = np.array([0.0, -0.0, 0.5, 1.0, 1.5, 300, 1e10, 1e20, 3e38, np.inf, np.nan])
+WIDE = np.stack([WIDE, -WIDE])
+SHORT = np.array([0.0, -0.5, 1.0, 1.001, 300, -300, 60000, -np.inf, np.inf, np.nan], "float16")
+ENDS = np.array([-1, -1 + 2.0**-53, -1 + 2.0**-24, -0.999, -0.0, 0.999, 1, -2, 2, np.nan])
 SCALE, SHIFT, MEAN = f32(3, seed=1), f32(3, seed=2), f32(3, seed=3)
 VARIANCE = np.abs(f32(3, seed=4)) + 0.1
 
@@ -40,6 +44,10 @@ ELEMENTS = [
                            "HardSwish", "Softplus", "Softsign", "Mish", "Identity")),
     *(of(op, POSITIVE) for op in ("Log", "Sqrt", "Reciprocal")),
     *(of(op, UNIT) for op in ("Asin", "Acos", "Atanh")),
+    *(of(op, WIDE.astype(dtype), note=f"wide-{dtype}") for op in ("Asinh", "Acosh")
+      for dtype in ("float32", "float64")),
+    *(of(op, SHORT, note="wide-float16", tolerance=1e-3) for op in ("Asinh", "Acosh")),
+    *(of("Atanh", ENDS.astype(dtype), note=f"ends-{dtype}") for dtype in ("float32", "float64")),
     of("Acosh", POSITIVE + 0.5), of("Round", ODD), of("Not", TRUE), of("BitwiseNot", WHOLE),
     of("IsNaN", ODD), of("IsInf", ODD), of("IsInf", ODD, detect_negative=0, note="positive"),
     of("IsInf", ODD, detect_positive=0, note="negative"), of("Sign", ODD, note="odd"),
@@ -74,7 +82,9 @@ ELEMENTS = [
 ACTIVATIONS = [
     of("LeakyRelu", V), of("LeakyRelu", V, alpha=0.3, note="alpha"), of("Elu", V, alpha=0.7),
     of("Celu", V, alpha=0.7), of("Selu", V), of("Selu", V, alpha=1.5, gamma=1.2, note="both"),
-    of("ThresholdedRelu", V, alpha=0.4), of("HardSigmoid", V),
+    of("ThresholdedRelu", V, alpha=0.4), of("ThresholdedRelu", ODD, note="odd"),
+    of("ThresholdedRelu", ODD.astype("float16"), note="half"), of("Shrink", ODD, note="odd"),
+    of("HardSigmoid", V),
     of("HardSigmoid", V, alpha=0.5, beta=0.1, note="both"),
     of("PRelu", X, f32(3, 1, 1, seed=1)), of("PRelu", X, Known(np.float32(0.25)), note="number"),
     of("Gelu", V), of("Gelu", V, approximate="tanh", note="tanh"),
@@ -244,6 +254,9 @@ RESIZED = [
         mode="nearest",
          nearest_mode=how) for how in ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")),
     of("Resize", f32(1, 2, 5, 4), None, None, i64(3, 8), axes=[1, 3], mode="linear", note="axes"),
+    of("Resize", f32(1, 1, 2, 3), None, None, i64(6, 4), axes=[3, 2], note="axes-3-2"),
+    of("Resize", f32(1, 2, 3, 4), None, Known(np.float32([2, 1, 3])), axes=[3, 1, 2],
+       mode="linear", note="axes-3-1-2"),
     of("Resize", f32(1, 1, 5, 4), None, None, i64(1, 1, 8, 3), mode="cubic", exclude_outside=1,
        cubic_coeff_a=-0.5, note="exclude", tolerance=1e-4),
     of("Resize", f32(2, 3, 4), None, Known(np.float32([1, 1, 2])), mode="linear", note="one"),

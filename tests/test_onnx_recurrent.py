@@ -137,12 +137,24 @@ def test_without_bias_and_with_whole_sequences() -> None:
     ({"direction": "bidirectional"}, (), r"W have shape \(1, 16, 3\), but must have \(2, 16, 3\)"),
     ({}, (None, i64(5, 3)), "sequence_lens that differ from the length of the input have no form"),
     ({}, (None, np.array([5, 5], "int32")), "sequence_lens that differ from the length"),
+    ({}, (None, None, f32(3, 2, 4)), r"state has shape \(3, 2, 4\), but must have \(1, 2, 4\)"),
+    ({}, (None, None, Known(f32(1, 1, 4))), r"shape \(1, 1, 4\), but must have \(1, 2, 4\)"),
+    ({}, (None, None, None, f32(1, 2, 5)), r"shape \(1, 2, 5\), but must have \(1, 2, 4\)"),
+    ({}, (None,) * 4 + (f32(1, 16),), r"P have shape \(1, 16\), but must have \(1, 12\)"),
+    ({"layout": 1}, (None, None, f32(1, 2, 4)), r"\(1, 2, 4\), but must have \(5, 1, 4\)"),
 ])  # fmt: skip
 def test_refusals(attributes: dict[str, Any], extra: tuple[Any, ...], message: str) -> None:
     w, r, _ = weights(4, 1)
     model, _ = model_of(Case("LSTM", (X, w, r, *extra), attributes, outputs=3))
     with pytest.raises(FrontendError, match=f"LSTM node 'it': .*{message}"):
         sl.frontend.from_onnx(model)
+
+
+def test_a_gru_takes_one_state_for_each_direction() -> None:
+    w, r, _ = weights(3, 2)
+    given = Case("GRU", (X, w, r, None, None, f32(1, 2, 4)), {"direction": "bidirectional"})
+    with pytest.raises(FrontendError, match=r"shape \(1, 2, 4\), but must have \(2, 2, 4\)"):
+        sl.frontend.from_onnx(model_of(given)[0])
 
 
 def test_the_reset_of_a_gru_may_come_before_the_product() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlang.errors import FrontendError, explain
+from schedlang.frontend.onnx.beside import Beside
 from schedlang.frontend.onnx.elements import dtype_of
 from schedlang.frontend.onnx.graph import CLASSIC, DOMAIN, Dim, Graph, Input, Node, Output
 from schedlang.frontend.onnx.limits import MOST_DIMS, MOST_NODES, check_dims
@@ -46,12 +47,13 @@ def checked(model: Any, folder: Path | None) -> Graph:
                 "Export the model with dense weights.",
             )
         )
-    weights = _weights(proto, folder)
+    files = Beside(folder)
+    weights = _weights(proto, files)
     inputs = tuple(_input(v) for v in proto.input if v.name not in weights)
     outputs = tuple(_output(v) for v in proto.output)
     if not outputs:
         raise FrontendError("from_onnx: the graph has no outputs")
-    nodes = [_node(v, k, opsets, folder) for k, v in enumerate(proto.node)]
+    nodes = [_node(v, k, opsets, files) for k, v in enumerate(proto.node)]
     return Graph(inputs, outputs, weights, _in_order(nodes, inputs, outputs, weights))
 
 
@@ -101,13 +103,13 @@ def _opsets(model: Any) -> dict[str, int]:
     return found
 
 
-def _weights(proto: Any, folder: Path | None) -> dict[str, Weight]:
+def _weights(proto: Any, files: Beside) -> dict[str, Weight]:
     found: dict[str, Weight] = {}
     for tensor in proto.initializer:
         name = text(tensor.name, "the name of an initializer")
         if not name or name in found:
             raise FrontendError(f"from_onnx: two initializers are called {name[:80]!r}")
-        found[name] = weight(tensor, f"initializer {name[:80]!r}", folder)
+        found[name] = weight(tensor, f"initializer {name[:80]!r}", files)
     return found
 
 
@@ -155,7 +157,7 @@ def _output(value: Any) -> Output:
     return Output(name, dtype_of(number, what) if number else None)
 
 
-def _node(proto: Any, number: int, opsets: Mapping[str, int], folder: Path | None) -> Node:
+def _node(proto: Any, number: int, opsets: Mapping[str, int], files: Beside) -> Node:
     operator = text(proto.op_type, f"the operator of node {number}")
     name = text(proto.name, f"the name of node {number}") or f"{operator}_{number}"
     domain = text(proto.domain, f"the domain of node {name[:80]!r}")
@@ -183,11 +185,11 @@ def _node(proto: Any, number: int, opsets: Mapping[str, int], folder: Path | Non
         key = text(attribute.name, f"the name of an attribute of {what}")
         if key in attributes:
             raise FrontendError(f"{what}: it has the attribute {key[:80]!r} twice")
-        attributes[key] = _attribute(attribute, key, operator, what, folder)
+        attributes[key] = _attribute(attribute, key, operator, what, files)
     return Node(name, operator, domain, opsets[domain], inputs, outputs, attributes)
 
 
-def _attribute(proto: Any, key: str, operator: str, what: str, folder: Path | None) -> Any:
+def _attribute(proto: Any, key: str, operator: str, what: str, files: Beside) -> Any:
     """Return the value of an attribute as a number, text, an array, or a list of them."""
     kind = proto.type
     if kind in (_GRAPH, _GRAPHS) or operator in _CONTROL:
@@ -213,7 +215,7 @@ def _attribute(proto: Any, key: str, operator: str, what: str, folder: Path | No
     if kind == _STRINGS:
         return [_decoded(v, key, what) for v in proto.strings]
     if kind == _TENSOR:
-        return weight(proto.t, f"{what}: its attribute {key!r}", folder).read()
+        return weight(proto.t, f"{what}: its attribute {key!r}", files).read()
     raise FrontendError(f"{what}: its attribute {key!r} is neither a number, text nor a tensor")
 
 

@@ -7,11 +7,13 @@ symbolic sizes; :mod:`~schedlang.frontend.onnx.symbolic` computes with those. A 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from schedlang.errors import FrontendError
 from schedlang.frontend.onnx import symbolic
 from schedlang.frontend.onnx.elements import DTYPES, array_dtype
 from schedlang.frontend.onnx.graph import Node
@@ -29,10 +31,36 @@ def folded(
     given = [v for v in values if v is not None]
     if node.domain or function is None or not given:
         return None
-    if not all(isinstance(v, Known) and v.array.size <= MOST_ELEMENTS for v in given):
+    if not all(isinstance(v, Known) and _few(v.shape) for v in given):
         return None
     known: list[Any] = given
+    try:
+        found = _computed(node, function, values, known, attributes)
+        return None if found is None else [Known("", symbolic.settled(*v), v[1]) for v in found]
+    except (ValueError, IndexError, TypeError, KeyError, ArithmeticError) as error:
+        if isinstance(error, FrontendError):
+            raise
+        raise node.refused(f"it does not fit its inputs: {error}") from None
+
+
+def _few(shape: Sequence[int]) -> bool:
+    """Return whether arrays of a shape are computed at import.
+
+    An extent of 0 counts as 1: without it, as in the middle of a computation, there may be many.
+    """
+    return math.prod(max(n, 1) for n in shape) <= MOST_ELEMENTS
+
+
+def _computed(
+    node: Node, function: Callable[..., Any], values: Sequence[Value | None], known: list[Any],
+    attributes: dict[str, Any],
+) -> list[tuple[np.ndarray, str]] | None:  # fmt: skip
+    """Return the results as arrays and their dtypes."""
     arrays = [v.array if isinstance(v, Known) else None for v in values]
+    # a few elements in each of many dimensions broadcast to more than any memory holds
+    broadcasts = node.operator in BROADCASTING
+    if broadcasts and not _few(np.broadcast_shapes(*(v.shape for v in known))):
+        return None
     dtype = known[0].dtype
     if any(v.symbolic for v in known) and node.operator not in MOVING:
         found = symbolic.computed(node.operator, arrays, attributes)
@@ -41,11 +69,8 @@ def folded(
         if found is not None and node.operator == "Cast":
             dtype = DTYPES[attributes["to"]]
     else:
-        try:
-            with np.errstate(all="ignore"):
-                found = function(*arrays, **attributes)
-        except (ValueError, IndexError, TypeError, KeyError, OverflowError) as error:
-            raise node.refused(f"it does not fit its inputs: {error}") from None
+        with np.errstate(all="ignore"):
+            found = function(*arrays, **attributes)
         # NumPy returns an element, not an array of no dimensions
         if found is not None and not isinstance(found, (list, np.ndarray)):
             found = symbolic.scalar(found)
@@ -57,9 +82,7 @@ def folded(
     if found is None:
         return None
     parts = found if isinstance(found, list) else [found]
-    if any(part.size > MOST_ELEMENTS for part in parts):
-        return None
-    return [Known("", symbolic.settled(part, dtype), dtype) for part in parts]
+    return [(part, dtype) for part in parts] if all(_few(p.shape) for p in parts) else None
 
 
 def _numbers(axes: Any) -> tuple[int, ...]:
@@ -116,8 +139,10 @@ def _transpose(data: Any, *, perm: Any = None) -> Any:
 
 
 def _flatten(data: Any, *, axis: int = 1) -> Any:
+    if not -data.ndim <= axis <= data.ndim:
+        raise ValueError(f"axis {axis} of {data.ndim} dimensions")
     at = axis % data.ndim if axis < 0 else axis
-    return data.reshape(int(np.prod(data.shape[:at])), -1) if data.size else None
+    return data.reshape(math.prod(data.shape[:at]), -1) if data.size else None
 
 
 def _expand(data: Any, shape: Any) -> Any:
@@ -127,21 +152,18 @@ def _expand(data: Any, shape: Any) -> Any:
 
 
 def _broadcast(data: Any, shape: tuple[int, ...]) -> Any:
-    wanted = np.broadcast_shapes(data.shape, shape)
     if any(n < 0 for n in shape):
         raise ValueError(f"a negative extent in {shape}")
-    return None if int(np.prod(wanted)) > MOST_ELEMENTS else np.broadcast_to(data, wanted).copy()
+    if not _few(shape):
+        return None
+    return np.broadcast_to(data, np.broadcast_shapes(data.shape, shape)).copy()
 
 
 def _tile(data: Any, repeats: Any) -> Any:
     counts = () if repeats.dtype == object else _numbers(repeats)
     if len(counts) != data.ndim or any(not 0 <= n <= MOST_ELEMENTS for n in counts):
         return None
-    return _limited(np.prod(counts) * data.size, lambda: np.tile(data, counts))
-
-
-def _limited(count: Any, make: Callable[[], Any]) -> Any:
-    return make() if count <= MOST_ELEMENTS else None
+    return np.tile(data, counts) if _few((*counts, *data.shape)) else None
 
 
 def _split(
@@ -232,4 +254,8 @@ COMPUTING: dict[str, Callable[..., Any]] = {
     "Xor": np.logical_xor, "Not": np.logical_not, "Cast": _cast,
     "ReduceProd": _reduction(np.prod), "ReduceSum": _reduction(np.sum),
     "ReduceMax": _reduction(np.max), "ReduceMin": _reduction(np.min), "NonZero": _nonzero,
+}  # fmt: skip
+BROADCASTING = {
+    "Where", "Add", "Sub", "Mul", "Div", "Mod", "Pow", "Min", "Max", "Equal", "Less",
+    "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor",
 }  # fmt: skip

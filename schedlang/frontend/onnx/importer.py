@@ -19,7 +19,7 @@ from schedlang.frontend.onnx.checked import checked
 from schedlang.frontend.onnx.files import read
 from schedlang.frontend.onnx.folding import folded
 from schedlang.frontend.onnx.graph import Graph, Node
-from schedlang.frontend.onnx.limits import MOST_ELEMENTS
+from schedlang.frontend.onnx.limits import MOST_DIMS, MOST_ELEMENTS
 from schedlang.frontend.onnx.operators import function_of
 from schedlang.frontend.onnx.sizes import input_shapes
 from schedlang.frontend.onnx.values import Known, Params, Value
@@ -78,7 +78,11 @@ def _value(name: str, values: dict[str, Value], graph: Graph) -> Value:
     """Return the value of a name; an initializer is read from the file when it is first used."""
     found = values.get(name)
     if found is None:
-        kept = graph.weights[name]
+        kept = graph.weights.get(name)
+        if kept is None:
+            raise FrontendError(
+                f"from_onnx: {name[:80]!r} is an output of a node that does not make it here"
+            )
         found = values[name] = Known(name, kept.read(), kept.dtype)
     return found
 
@@ -87,14 +91,15 @@ def _evaluated(
     node: Node, given: Sequence[Value | None], params: Params, stages: Stages
 ) -> list[Value | None]:
     """Return the outputs of a node: known arrays where its inputs are known and few, or stages."""
-    function = function_of(node)
-    values, attributes = matched(node, function, given)
-    found = folded(node, values, attributes)
-    if found is not None:
-        return [Known(n, v.array, v.dtype) for n, v in zip(node.outputs, found)]
-    title = params.names.new(node.name)
-    call = Call(node, params, title)
     try:
+        function = function_of(node)
+        values, attributes = matched(node, function, given)
+        found = folded(node, values, attributes)
+        if found is not None:
+            _check_outputs(node, found)
+            return [Known(n, v.array, v.dtype) for n, v in zip(node.outputs, found)]
+        title = params.names.new(node.name)
+        call = Call(node, params, title)
         with prefixed(title):
             made = function(call, *converted(call, function, values), **attributes)
             results = list(made) if isinstance(made, (list, tuple)) else [made]
@@ -103,8 +108,10 @@ def _evaluated(
         raise
     except SchedlangError as error:
         raise node.refused("it has no form here", str(error)) from error
-    if len(results) < sum(map(bool, node.outputs)):
-        raise node.refused(f"it has {len(node.outputs)} outputs, but makes {len(results)}")
+    except (ArithmeticError, ValueError, IndexError, MemoryError) as error:
+        # numbers of a damaged file that no check foresaw
+        raise node.refused(f"it has no form here: {type(error).__name__}: {error}") from error
+    _check_outputs(node, results)
     tensors = [v for v in results if isinstance(v, Tensor)]
     for tensor in tensors:
         _check_size(tensor, str(node))
@@ -114,6 +121,15 @@ def _evaluated(
         Known(name, v.array, v.dtype) if isinstance(v, Known) and not v.name else v
         for name, v in zip(names, results)
     ]
+
+
+def _check_outputs(node: Node, made: Sequence[Value | None]) -> None:
+    """Raise unless each output that has a name is made, and of dimensions that arrays can have."""
+    if any(node.outputs[len(made) :]):
+        raise node.refused(f"it has {len(node.outputs)} outputs, but makes {len(made)}")
+    ndim = max((v.ndim for v in made if v is not None), default=0)
+    if ndim > MOST_DIMS:
+        raise node.refused(f"its result would have {ndim} dimensions, more than {MOST_DIMS}")
 
 
 def _check_size(tensor: Tensor, what: str) -> None:

@@ -87,9 +87,11 @@ def _each(function: Callable[..., Any], *arrays: Any) -> np.ndarray:
 
 
 def _short(value: Any) -> Any:
-    if not isinstance(value, Expr):
-        return value
-    found = extent(value)
+    found = extent(value) if isinstance(value, Expr) else value
+    if isinstance(found, int) and not -(2**63) <= found < 2**63:
+        raise FrontendError("from_onnx: the model computes a size that no int64 holds")
+    if not isinstance(found, Expr):
+        return found
     if len(str(found)) > LONGEST_SIZE:
         raise FrontendError(
             "from_onnx: the model computes a size of more than "

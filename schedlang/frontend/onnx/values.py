@@ -54,11 +54,12 @@ Value = Union[Tensor, Known]
 
 @dataclass(frozen=True)
 class Params:
-    """The parameters of the model so far, by the names of their values, and the names in use."""
+    """The parameters of the model so far, by their values, and the names in use."""
 
     names: Names
     arrays: dict[Tensor, np.ndarray] = field(default_factory=dict)
-    _made: dict[str, Tensor] = field(default_factory=dict)
+    # by the value itself: nodes may have equal names, and those of what they make are equal, too
+    _made: dict[Known, Tensor] = field(default_factory=dict)
 
     def tensor(self, value: Value) -> Tensor:
         """Return ``value`` as a tensor: a known array as a parameter, or a stage if symbolic."""
@@ -66,11 +67,11 @@ class Params:
             return value
         if value.symbolic:
             return _stage(value)
-        made = self._made.get(value.name)
+        made = self._made.get(value)
         if made is None:
             made = placeholder(value.shape, value.dtype, name=self.names.new(value.name))
             self.arrays[made] = value.array
-            self._made[value.name] = made
+            self._made[value] = made
         return made
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
-import stat
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path, PureWindowsPath
 from typing import Any
 
 import numpy as np
 
 from schedlang.errors import FrontendError, explain
+from schedlang.frontend.onnx.beside import Beside
 from schedlang.frontend.onnx.elements import array_dtype, dtype_of
 from schedlang.frontend.onnx.limits import check_dims
 
@@ -38,10 +36,10 @@ class Weight:
     read: Callable[[], np.ndarray]
 
 
-def weight(proto: Any, what: str, folder: Path | None) -> Weight:
+def weight(proto: Any, what: str, files: Beside) -> Weight:
     """Return the array of a ``TensorProto``, whose data must be exactly as much as its shape says.
 
-    ``what`` names it in messages. Data beside the file must lie in ``folder``. Raises
+    ``what`` names it in messages. Data beside the model must lie in ``files``. Raises
     :class:`~schedlang.errors.FrontendError` otherwise; nothing is read then.
     """
     dtype = dtype_of(proto.data_type, what)
@@ -50,13 +48,16 @@ def weight(proto: Any, what: str, folder: Path | None) -> Weight:
         raise FrontendError(f"{what}: it is a segment of an array, which is not supported")
     count = math.prod(shape)
     if proto.data_location == EXTERNAL:
-        return Weight(dtype, shape, _outside(proto, what, folder, dtype, shape))
+        read = files.reader(proto, what, count * _kind(dtype).itemsize)
+        return Weight(dtype, shape, lambda: _of_bytes(read(), dtype, shape, what))
     filled = [name for name in _ALL_FIELDS if len(getattr(proto, name))]
     if proto.HasField("raw_data"):
         _check_count(what, shape, len(proto.raw_data), count * _kind(dtype).itemsize, "bytes")
         if filled:
             raise FrontendError(f"{what}: it has data twice, as raw_data and as {filled[0]}")
-        return Weight(dtype, shape, lambda: _of_bytes(bytearray(proto.raw_data), dtype, shape))
+        return Weight(
+            dtype, shape, lambda: _of_bytes(bytearray(proto.raw_data), dtype, shape, what)
+        )
     field = _FIELDS.get(dtype, "int32_data")
     if [name for name in filled if name != field]:
         raise FrontendError(f"{what}: data of {dtype} must be in {field}, but are in {filled[0]}")
@@ -81,9 +82,10 @@ def _check_count(what: str, shape: tuple[int, ...], held: int, needed: int, unit
         )
 
 
-def _of_bytes(data: bytearray, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-    if dtype == "bool":
-        return (np.frombuffer(data, "uint8") != 0).reshape(shape)
+def _of_bytes(data: bytearray, dtype: str, shape: tuple[int, ...], what: str) -> np.ndarray:
+    """Return the array whose bytes are ``data``, which it shares with others of the same bytes."""
+    if dtype == "bool" and np.frombuffer(data, "uint8").max(initial=0) > 1:
+        raise FrontendError(f"{what}: a byte of its data is neither 0 nor 1, and it is of bools")
     return np.frombuffer(data, _kind(dtype)).reshape(shape).astype(array_dtype(dtype), copy=False)
 
 
@@ -108,91 +110,3 @@ def _narrowed(wide: np.ndarray, kind: np.dtype[Any], what: str) -> np.ndarray:
     if not np.array_equal(found.astype(wide.dtype), wide):
         raise FrontendError(f"{what}: a number in its data does not fit its type, {kind.name}")
     return found
-
-
-def _outside(
-    proto: Any, what: str, folder: Path | None, dtype: str, shape: tuple[int, ...]
-) -> Callable[[], np.ndarray]:
-    """Return the function that reads data from a file beside the model."""
-    entries = {entry.key: entry.value for entry in proto.external_data}
-    if folder is None:
-        raise FrontendError(
-            explain(
-                what,
-                "its data are in a file beside the model, whose folder is not known",
-                "Give the path of the model's file: from_onnx(path).",
-            )
-        )
-    path = _inside(folder, entries.get("location", ""), what)
-    needed = math.prod(shape) * _kind(dtype).itemsize
-    offset = _number(entries.get("offset", "0"), "offset", what)
-    _check_count(what, shape, _number(entries.get("length", str(needed)), "length", what),
-                 needed, "bytes")  # fmt: skip
-    with open(_opened(path, what), "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-    if offset + needed > size:
-        raise FrontendError(
-            f"{what}: bytes {offset} to {offset + needed} of {path.name} hold its data, but the "
-            f"file has {size}"
-        )
-
-    def read() -> np.ndarray:
-        data = bytearray(needed)
-        with open(_opened(path, what), "rb") as file:
-            file.seek(offset)
-            if file.readinto(data) != needed:
-                raise FrontendError(f"{what}: {path.name} became shorter while it was read")
-        return _of_bytes(data, dtype, shape)
-
-    return read
-
-
-def _inside(folder: Path, location: str, what: str) -> Path:
-    """Return the path of a file in ``folder`` or below, which no link leads out of."""
-    parts = location.replace("\\", "/").split("/")
-    windows = PureWindowsPath(location)
-    bad = (
-        not location or not location.isprintable() or windows.drive or windows.root
-        or any(part in ("", ".", "..") for part in parts)
-    )  # fmt: skip
-    if bad:
-        raise FrontendError(
-            explain(
-                what,
-                f"its data are at {location[:80]!r}, which is no path into the model's folder",
-                "Save the data beside the model, under a relative path without '..'.",
-            )
-        )
-    path = folder
-    for part in parts:
-        path = path / part
-        if path.is_symlink():
-            raise FrontendError(
-                explain(
-                    what,
-                    f"its data are at {location[:80]!r}, of which {part!r} is a symbolic link",
-                    "Replace the link by the file itself.",
-                )
-            )
-    return path
-
-
-def _number(text: str, key: str, what: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise FrontendError(f"{what}: the {key} of its data is {text[:40]!r}, which is no number")
-    return int(text)
-
-
-def _opened(path: Path, what: str) -> int:
-    """Return the descriptor of a plain file, which is not followed if it is a link by now."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    try:
-        descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
-    except OSError as error:
-        raise FrontendError(
-            f"{what}: its data are in {path.name}, which cannot be read: {error.strerror}"
-        ) from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise FrontendError(f"{what}: its data are in {path.name}, which is no plain file")
-    return descriptor

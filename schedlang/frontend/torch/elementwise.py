@@ -137,10 +137,11 @@ def masked_fill(call: Call, x: Tensor, mask: Tensor, value: Any) -> Tensor:
 def clamp(call: Call, x: Tensor, min: Any, max: Any) -> Tensor:  # noqa: A002
     found = of_dtype(x, call.dtype)
     low, high = (None if v is None else of_dtype(v, call.dtype) for v in (min, max))
-    numbers = not isinstance(low, Tensor) and not isinstance(high, Tensor)
-    if low is not None and high is not None and numbers:
+    numbers = [v for v in (low, high) if v is not None and not isinstance(v, Tensor)]
+    # a bound that is NaN makes all elements NaN, as the maximum and minimum do
+    if len(numbers) == 2 and all(v == v for v in numbers):
         # a lower bound above the upper one gives the upper one
-        return topi.clip(found, low if low < high else high, high)
+        return topi.clip(found, sorted(numbers)[0], high)
     if low is not None:
         found = combined("maximum", found, low)
     return found if high is None else combined("minimum", found, high)

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from schedlang import topi
+from schedlang.arrays.elementwise import array
 from schedlang.arrays.shapes import same
 from schedlang.compute.tensor import Tensor
 from schedlang.frontend.torch.calls import Call, Operator
 from schedlang.frontend.torch.shapes import slice_
+from schedlang.language.calls import call as math
+from schedlang.language.construct import as_expr, cast
 
 
 def embedding(call: Call, weight: Tensor, indices: Tensor) -> Tensor:
@@ -24,21 +27,38 @@ def index_select(call: Call, x: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 def index(call: Call, x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
+    """An index out of range counts around; PyTorch raises an error."""
     if any(i is not None and i.dtype == "bool" for i in indices):
         raise call.refuse(
             "a mask selects a number of elements that depends on data",
             "Keep all elements, and choose: torch.where(mask, x, 0).",
         )
-    found: Tensor = x[tuple(slice(None) if i is None else i for i in indices)]
+    placed = [slice(None) if i is None else _around(i, n) for i, n in zip(indices, x.shape)]
+    found: Tensor = x[tuple(placed)]
     return found
 
 
+def _around(index: Tensor, size: Any) -> Tensor:
+    """Return indices from the start of a dimension; its last element is at -1, too."""
+    return array("index", lambda i: cast(i, "int64") % size, index)
+
+
 def gather(call: Call, x: Tensor, dim: int, index: Tensor) -> Tensor:
-    along = dim % x.ndim if x.ndim else 0
+    """An index out of range reads the first or last element; PyTorch raises an error."""
+    if not index.ndim:
+        row = gather(call, x, dim, topi.expand_dims(index, 0))
+        return topi.reshape(row, ())
+    if not x.ndim:
+        x = topi.expand_dims(x, 0)
+    along = dim % x.ndim
     for k, (own, wanted) in enumerate(zip(x.shape, index.shape)):
         if k != along and not same(own, wanted):
             x = slice_(call, x, k, 0, wanted, 1)
-    return topi.gather(x, along, index)
+    last = as_expr(x.shape[along]) - 1
+    places = array(
+        "index", lambda i: math("max", math("min", cast(i, "int64"), last), 0), index
+    )
+    return topi.gather(x, along, places)
 
 
 def full(call: Call, size: Any, fill_value: Any) -> Tensor:

@@ -15,7 +15,7 @@ from schedlang.frontend.onnx.operators.elementwise import check_dtypes, check_fl
 from schedlang.frontend.onnx.operators.table import Function, Table, since
 from schedlang.frontend.onnx.values import Value
 from schedlang.language.calls import call as math
-from schedlang.language.construct import select
+from schedlang.language.construct import const, select
 
 
 def _plain(function: Callable[[Tensor], Tensor]) -> Function:
@@ -63,7 +63,7 @@ def selu(
 
 def thresholded_relu(call: Call, x: Tensor, *, alpha: float = 1.0) -> Tensor:
     check_float(call, x)
-    return array("thresholded_relu", lambda v: select(v > alpha, v, v * 0.0), x)
+    return array("thresholded_relu", lambda v: select(v > alpha, v, const(0, v.dtype)), x)
 
 
 def hard_sigmoid(
@@ -96,7 +96,9 @@ def shrink(call: Call, input: Tensor, *, bias: float = 0.0, lambd: float = 0.5) 
     check_float(call, input)
     return array(
         "shrink",
-        lambda v: select(v < -lambd, v + bias, select(v > lambd, v - bias, v * 0.0)), input,
+        lambda v: select(
+            v < -lambd, v + bias, select(v > lambd, v - bias, const(0, v.dtype))
+        ), input,
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from schedlang.expr.nodes import Expr
 from schedlang.frontend.onnx.call import Call
 from schedlang.frontend.onnx.elements import array_dtype, dtype_of
 from schedlang.frontend.onnx.folding import MOST_ELEMENTS
+from schedlang.frontend.onnx.limits import MOST_DIMS, check_dims
 from schedlang.frontend.onnx.limits import MOST_ELEMENTS as MOST_OF_ALL
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.onnx.symbolic import vector
@@ -62,8 +63,9 @@ def constant_of_shape(call: Call, input: Known, *, value: np.ndarray | None = No
 
 def _numbers(call: Call, shape: Sequence[Extent]) -> tuple[int, ...] | None:
     """Return a shape as numbers; ``None`` if it has a symbolic size."""
-    if any(isinstance(e, int) and e < 0 for e in shape):
-        raise call.refused(f"its shape {tuple(shape)} has a negative extent")
+    if len(shape) > MOST_DIMS:
+        raise call.refused(f"its shape has {len(shape)} dimensions, more than {MOST_DIMS}")
+    check_dims([e for e in shape if isinstance(e, int)], str(call.node))
     found = tuple(e for e in shape if isinstance(e, int))
     return found if len(found) == len(shape) else None
 
@@ -92,9 +94,11 @@ def range_(
         return _symbolic_range(call, first, last, step, dtype)
     if step == 0 or any(v != v or abs(v) == math.inf for v in (first, last, step)):
         raise call.refused(f"it has no end: from {first} to {last} by steps of {step}")
-    count = max(math.ceil((last - first) / step), 0)
-    if count > MOST_OF_ALL:
-        raise call.refused(f"it has {count:,} elements, more than 2**33")
+    steps = (last - first) / step
+    # two large numbers may be further apart than the largest one
+    if steps > MOST_OF_ALL:
+        raise call.refused(f"it has {steps:,.0f} elements, more than 2**33")
+    count = math.ceil(max(steps, 0))
     if count <= MOST_ELEMENTS:
         return known((np.arange(count) * step + first).astype(array_dtype(dtype)))
     return _spaced(first, step, count, dtype)

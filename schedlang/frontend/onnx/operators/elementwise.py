@@ -15,6 +15,10 @@ from schedlang.frontend.onnx.operators.table import Function, Table, since
 from schedlang.frontend.onnx.values import Known, Value, number
 from schedlang.language.calls import call as math
 from schedlang.language.construct import binary, const, select
+from schedlang.language.construct import cast as to_dtype
+
+# above it, x + sqrt(x * x + 1) is 2 * x in any dtype, and the square may be infinite
+_LARGE, _LOG_2 = 2.0**28, 0.6931471805599453
 
 
 def check_dtypes(call: Call, *values: Value) -> str:
@@ -122,25 +126,38 @@ def _round(x: Tensor) -> Tensor:
     return array("round", lambda v: math("round", v), x)
 
 
-def _asinh(x: Tensor) -> Tensor:
-    def value(v: Any) -> Any:
-        size = math("abs", v)
-        found = math("log1p", size + size * size / (math("sqrt", size * size + 1.0) + 1.0))
-        return select(v < 0, -found, found)
+def _of_logs(name: str, value: Callable[[Any], Any]) -> Callable[[Tensor], Tensor]:
+    """Return a function of floats, of which short ones are computed in float32."""
 
-    return array("asinh", value, x)
+    def computed(v: Any) -> Any:
+        short = v.dtype in ("float16", "bfloat16")
+        return to_dtype(value(to_dtype(v, "float32")), v.dtype) if short else value(v)
 
-
-def _acosh(x: Tensor) -> Tensor:
-    def value(v: Any) -> Any:
-        above = v - 1.0
-        return math("log1p", above + math("sqrt", above * above + above * 2.0))
-
-    return array("acosh", value, x)
+    return lambda x: array(name, computed, x)
 
 
-def _atanh(x: Tensor) -> Tensor:
-    return array("atanh", lambda v: math("log1p", (v + v) / (1.0 - v)) * 0.5, x)
+def _asinh(v: Any) -> Any:
+    size = math("abs", v)
+    near = math("log1p", size + size * size / (math("sqrt", size * size + 1.0) + 1.0))
+    return _signed(v, select(size > _LARGE, math("log", size) + _LOG_2, near))
+
+
+def _acosh(v: Any) -> Any:
+    # roots of the factors: NaN below 1 also where the square is not
+    above = v - 1.0
+    near = math("log1p", above + math("sqrt", above) * math("sqrt", above + 2.0))
+    return select(v > _LARGE, math("log", v) + _LOG_2, near)
+
+
+def _atanh(v: Any) -> Any:
+    # of the magnitude: at -1, the quotient would be one whose logarithm has few digits
+    size = math("abs", v)
+    return _signed(v, math("log1p", (size + size) / (1.0 - size)) * 0.5)
+
+
+def _signed(v: Any, found: Any) -> Any:
+    """Return ``found`` with the sign of ``v``; zeros and NaN stay as they are."""
+    return select(v > 0, found, select(v < 0, -found, v))
 
 
 def isinf(call: Call, x: Tensor, *, detect_negative: int = 1, detect_positive: int = 1) -> Tensor:
@@ -226,9 +243,9 @@ OPERATORS: Table = {
     "Atan": since(_floats(topi.atan), 7, 22),
     "Sinh": since(_floats(topi.sinh), 9, 22),
     "Cosh": since(_floats(topi.cosh), 9, 22),
-    "Asinh": since(_floats(_asinh), 9, 22),
-    "Acosh": since(_floats(_acosh), 9, 22),
-    "Atanh": since(_floats(_atanh), 9, 22),
+    "Asinh": since(_floats(_of_logs("asinh", _asinh)), 9, 22),
+    "Acosh": since(_floats(_of_logs("acosh", _acosh)), 9, 22),
+    "Atanh": since(_floats(_of_logs("atanh", _atanh)), 9, 22),
     "Erf": since(_floats(topi.erf), 9, 13),
     "IsNaN": since(_floats(topi.isnan), 9, 13, 20),
     "IsInf": since(isinf, 10, 20),

@@ -119,8 +119,10 @@ def _resized(
         if given not in choices:
             raise call.refused(f"its attribute {what!r} is {given!r:.40}, which has no form here",
                                f"Those that have one are {', '.join(choices)}.")  # fmt: skip
+    # letters of the layout are given in the order of dimensions, and axes come in any
+    by_dim = sorted(zip(dims, factors, wanted), key=lambda row: row[0])
     changed = {
-        k: (factor, new) for k, factor, new in zip(dims, factors, wanted)
+        k: (factor, new) for k, factor, new in by_dim
         if factor is not None or not _is(x.shape[k], new)
     }  # fmt: skip
     if not changed:

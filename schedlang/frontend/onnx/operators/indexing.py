@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from schedlang import topi
@@ -51,7 +53,15 @@ def _from_start(indices: Tensor, size: Extent) -> Tensor:
     return array("index", lambda i: select(i < 0, i + cast(as_expr(size), i.dtype), i), indices)
 
 
+def _check_elements(call: Call, sizes: Sequence[Extent], indices: Value) -> None:
+    """Raise if a dimension that is read at indices has no element to read."""
+    empty = [n for n in sizes if isinstance(n, int) and n == 0]
+    if empty and not any(isinstance(n, int) and n == 0 for n in indices.shape):
+        raise call.refused("a dimension of its data is empty, so that it has no element to take")
+
+
 def gather_elements(call: Call, data: Tensor, indices: Value, *, axis: int = 0) -> Tensor:
+    """An index that is out of range counts around, as in :func:`gather`."""
     along = axis_number(axis, data.ndim, str(call.node))
     _check_index(call, indices)
     if indices.ndim != data.ndim:
@@ -63,12 +73,17 @@ def gather_elements(call: Call, data: Tensor, indices: Value, *, axis: int = 0) 
             data = data[tuple([slice(None)] * k + [slice(wanted)])]
     if isinstance(indices, Known):
         _check_range(call, indices, data.shape[along])
-    places = _from_start(call.tensor(indices), data.shape[along])
+    size = data.shape[along]
+    _check_elements(call, [size], indices)
+    places = array("index", lambda i: cast(i, "int64") % size, call.tensor(indices))
     return topi.gather(data, along, places)
 
 
 def gather_nd(call: Call, data: Tensor, indices: Value, *, batch_dims: int = 0) -> Tensor:
-    """The last dimension of ``indices`` are those of an element, or of a part of the data."""
+    """The last dimension of ``indices`` are those of an element, or of a part of the data.
+
+    An index that is out of range counts around in its dimension.
+    """
     _check_index(call, indices)
     chosen = call.tensor(indices)
     count = chosen.shape[-1] if chosen.ndim else None
@@ -77,12 +92,16 @@ def gather_nd(call: Call, data: Tensor, indices: Value, *, batch_dims: int = 0) 
     if batch_dims + count > data.ndim:
         raise call.refused(f"its indices have {count} coordinates, more than its data")
     sizes = data.shape[batch_dims : batch_dims + count]
+    _check_elements(call, sizes, indices)
+    if isinstance(indices, Known):
+        for k, size in enumerate(sizes):
+            _check_range(call, Known("", indices.array[..., k], indices.dtype), size)
 
     def place(*at: Axis) -> Expr:
-        index, found = chosen.element(tuple(at)), as_expr(sizes[-1])
+        index, found = cast(chosen.element(tuple(at)), "int64"), as_expr(sizes[-1])
         for k in range(count - 2, -1, -1):
             found = select(at[-1].equal(k), as_expr(sizes[k]), found)
-        return select(index < 0, index + cast(found, index.dtype), index)
+        return index % found
 
     places = compute("index", chosen.shape, place)
     return topi.gather_nd(data, moveaxis(places, -1, 0), batch_dims)
@@ -91,7 +110,8 @@ def gather_nd(call: Call, data: Tensor, indices: Value, *, batch_dims: int = 0) 
 def one_hot(call: Call, indices: Tensor, depth: Known, values: Tensor, *, axis: int = -1) -> Tensor:
     """``values`` are that of the other elements, and that of the one chosen."""
     found = depth.items()
-    if len(found) != 1 or isinstance(found[0], Expr) or found[0] != int(found[0]) or found[0] < 1:
+    wrong = len(found) != 1 or isinstance(found[0], Expr) or not math.isfinite(found[0])
+    if wrong or found[0] != int(found[0]) or found[0] < 1:
         raise call.refused("its depth must be one number of 1 or more, known at import")
     if values.shape != (2,):
         raise call.refused(f"its values have shape {values.shape}, but must be two")

@@ -8,6 +8,7 @@ from typing import Any
 from schedlang import topi
 from schedlang.arrays.naming import prefixed
 from schedlang.arrays.rearranging import flip
+from schedlang.arrays.shapes import same
 from schedlang.arrays.shaping import swapaxes, transpose
 from schedlang.compute.tensor import Extent, Tensor, shape_text
 from schedlang.frontend.onnx.call import Call
@@ -40,8 +41,12 @@ def lstm(
     sequence, hidden = _sequence(call, x, w, r, b, hidden_size, 4, len(ways), layout)
     _check_lengths(call, sequence_lens, sequence)
     check_dtypes(call, *(v for v in (x, w, r, b, initial_h, initial_c, p) if v is not None))
-    first = [_states(call, v, layout) for v in (initial_h, initial_c)]
+    if p is not None and tuple(p.shape) != (len(ways), 3 * hidden):
+        raise call.refused(f"its peepholes P have shape {shape_text(p.shape)}, but must have "
+                           f"{shape_text((len(ways), 3 * hidden))}")  # fmt: skip
     batch = sequence.shape[1]
+    states = (len(ways), batch, hidden)
+    first = [_states(call, v, layout, states) for v in (initial_h, initial_c)]
 
     def layer(k: int, back: bool) -> Sequence[Tensor]:
         peepholes: list[Any] = [None] * 3
@@ -93,7 +98,7 @@ def gru(
     sequence, hidden = _sequence(call, x, w, r, b, hidden_size, 3, len(ways), layout)
     _check_lengths(call, sequence_lens, sequence)
     check_dtypes(call, *(v for v in (x, w, r, b, initial_h) if v is not None))
-    first = _states(call, initial_h, layout)
+    first = _states(call, initial_h, layout, (len(ways), sequence.shape[1], hidden))
 
     def layer(k: int, back: bool) -> Sequence[Tensor]:
         bi, bh = _biases(call, b, k, 3 * hidden)
@@ -186,17 +191,24 @@ def _check_lengths(call: Call, lengths: Value | None, sequence: Tensor) -> None:
         )
 
 
-def _states(call: Call, given: Value | None, layout: int) -> list[Tensor] | None:
-    """Return the first state of each direction; ``None`` if all elements are 0."""
+def _states(
+    call: Call, given: Value | None, layout: int, wanted: tuple[int, Extent, int]
+) -> list[Tensor] | None:
+    """Return the first state of each direction; ``None`` if all elements are 0.
+
+    ``wanted`` is the shape of the states if directions come first.
+    """
     if given is None or (isinstance(given, Known) and not given.symbolic and not given.array.any()):
         return None
     states = call.tensor(given)
     if _is_zero(states):
         return None
-    if states.ndim != 3:
-        raise call.refused(f"an initial state has {states.ndim} dimensions, not 3")
+    shape = (wanted[1], wanted[0], wanted[2]) if layout else wanted
+    if states.ndim != 3 or not all(map(same, states.shape, shape)):
+        raise call.refused(f"an initial state has shape {shape_text(states.shape)}, but must have "
+                           f"{shape_text(shape)}")  # fmt: skip
     rows = swapaxes(states, 0, 1) if layout else states
-    return [rows[k] for k in range(int(str(rows.shape[0])))]
+    return [rows[k] for k in range(wanted[0])]
 
 
 def _is_zero(tensor: Tensor) -> bool:
