@@ -202,6 +202,32 @@ def test_operators(family: str) -> None:
     check(Function(function), *args, tolerance=2e-6)
 
 
+# of float16, whose largest number is 65504
+HALVES: dict[str, tuple[Callable[..., Any], list[list[float]]]] = {
+    "softplus": (lambda x: (
+        F.softplus(x), F.softplus(x, 0.1, 100), F.softplus(x, -2, 8), F.softplus(x, 1, 5), F.mish(x)
+    ), [[12, 15, 19, 20, 20.5, 11.1, -3, -20, 60000, -60000]]),
+    "norms": (lambda x: (
+        *(torch.linalg.vector_norm(x, p) for p in (2, 1, 0, 3, -2, 0.5, float("inf"))),
+        torch.linalg.vector_norm(x, dtype=torch.float32), F.normalize(x, dim=0),
+        F.cosine_similarity(x, x, dim=0), F.pairwise_distance(x, -x),
+    ), [[300, 400]]),
+    "scans": (lambda x, y: (
+        torch.cumsum(x, 0), torch.cumsum(x, 0, dtype=torch.float32), torch.cumprod(y, 0),
+    ), [[1] * 5000, [300, 300, 0.001, 1.001]]),
+    "sums": (lambda x, y, z: (
+        torch.addcmul(x, y, z), torch.addcmul(x, y / 10, z / 10, value=100),
+        torch.addcdiv(x, y, 1 / z), torch.addcdiv(x, y, z, value=60000),
+    ), [[-60000, 1], [300, 2], [250, 3]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", HALVES)
+def test_float16_is_computed_in_float32(family: str) -> None:
+    function, rows = HALVES[family]
+    check(Function(function), *(torch.tensor(r, dtype=torch.float16) for r in rows), tolerance=1e-3)
+
+
 LAYERS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "conv1d": (lambda: nn.Conv1d(4, 6, 3, 2, 1, groups=2), (2, 4, 9)),
     "conv3d": (lambda: nn.Conv3d(2, 3, (1, 2, 3), padding=1), (1, 2, 3, 4, 5)),
