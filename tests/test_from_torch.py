@@ -124,7 +124,10 @@ FAMILIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         torch.logsumexp(x, (0, 2), keepdim=True), (x > 0).any(), (x > 0).all(1), x.cumsum(1),
         x.cumprod(2), F.normalize(x, dim=1),
         torch.linalg.vector_norm(x, float("inf"), dim=(0, 1)),
-        torch.linalg.vector_norm(x.relu(), 0, dim=1),
+        torch.linalg.vector_norm(x.relu(), 0, dim=1), torch.any(x.relu(), dim=()),
+        torch.all(x.relu(), dim=(), keepdim=True), torch.any(x > 0, dim=()),
+        torch.any(x[0, 0, 0], dim=()), torch.any(x, dim=None), (x > 0).to(torch.uint8).any(1),
+        (x > 0).to(torch.uint8).all(), x.sum(()), x.amax(()),
     ), (x3,)),
     "shapes": (lambda x: (
         x.view(2, -1), x.reshape(4, 2, 6, 8), x.flatten(1), x.permute(0, 2, 3, 1),

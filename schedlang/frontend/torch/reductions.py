@@ -68,11 +68,20 @@ def argmin(call: Call, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
 
 
 def any_(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    return topi.any(_truth(x), _axes(dim), keepdim) if x.ndim else _truth(x)
+    return _truth_over(topi.any, call, x, dim, keepdim)
 
 
 def all_(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    return topi.all(_truth(x), _axes(dim), keepdim) if x.ndim else _truth(x)
+    return _truth_over(topi.all, call, x, dim, keepdim)
+
+
+def _truth_over(
+    fold: Callable[..., Tensor], call: Call, x: Tensor, dim: Any, keepdim: bool
+) -> Tensor:
+    """Over no dimensions, ``dim=()``, each element is its own result, unlike in a sum."""
+    found = _truth(x) if dim == [] or not x.ndim else fold(_truth(x), _axes(dim), keepdim)
+    # that of uint8 is uint8
+    return of_dtype(found, call.dtype)
 
 
 def _truth(x: Tensor) -> Tensor:
