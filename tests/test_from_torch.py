@@ -231,6 +231,18 @@ def test_float16_is_computed_in_float32(family: str) -> None:
     check(Function(function), *(torch.tensor(r, dtype=torch.float16) for r in rows), tolerance=1e-3)
 
 
+@pytest.mark.parametrize("own, new", [(2, 82), (2, 94), (14, 46), (3, 123), (4, 8), (7, 97)])
+def test_nearest_pixels_are_those_of_steps_in_float32(own: int, new: int) -> None:
+    """For one or two sizes in a hundred, an exact step gives other pixels."""
+    rows = torch.arange(own * 3.0).reshape(1, 1, own, 3)
+    by = (new / own, 2) if new % own == 0 else None
+    check(Function(lambda x: (
+        F.interpolate(x, size=(new, 5)), F.interpolate(x[0], size=new),
+        F.interpolate(x.half(), size=(own, new)),
+        F.interpolate(x, scale_factor=by) if by else x,
+    )), rows, tolerance=0)  # fmt: skip
+
+
 LAYERS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "conv1d": (lambda: nn.Conv1d(4, 6, 3, 2, 1, groups=2), (2, 4, 9)),
     "conv3d": (lambda: nn.Conv3d(2, 3, (1, 2, 3), padding=1), (1, 2, 3, 4, 5)),
