@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import keyword
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlang.compute.tensor import var
+from schedlang.compute.tensor import check_name, var
 from schedlang.errors import (
     FrontendError,
     MissingExtraError,
@@ -18,6 +20,7 @@ from schedlang.errors import (
 )
 
 if TYPE_CHECKING:
+    from schedlang.expr.nodes import Var
     from schedlang.networks.module import NetworkModule
 
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -42,7 +45,7 @@ def add_compile(commands: Any) -> None:
     parser.add_argument(
         "--shape", action="append", default=[], metavar="NAME=N",
         help="the value of a dynamic dimension of the model; a name, as in batch=n, makes it a "
-        "size of each call; X=1,64 is the whole shape of the input X",
+        "size of each call; X=1,64 is the whole shape of the input X, X=64, of one dimension",
     )  # fmt: skip
     parser.add_argument(
         "--target", default="cpu",
@@ -66,7 +69,9 @@ def run_compile(chosen: argparse.Namespace) -> int:
                     "Choose cpu or cuda.")
         )  # fmt: skip
     seconds = None if chosen.tune is None else seconds_of(chosen.tune)
-    shapes = dict(map(_shape, chosen.shape))
+    shapes = shapes_of(chosen.shape)
+    name = identifier(Path(chosen.model).stem) if chosen.name is None else chosen.name
+    check_name(name, "a network (--name)")
     # fail now, not after the search, if the folder cannot be written
     check_folder(chosen.out)
     try:
@@ -74,9 +79,11 @@ def run_compile(chosen: argparse.Namespace) -> int:
     except FrontendError as error:
         if "shapes=" not in str(error):
             raise
-        raise FrontendError(f"{error}\n  On the command line: --shape NAME=N.") from None
+        raise FrontendError(
+            f"{error}\n  On the command line: --shape NAME=N for a dimension; --shape X=1,64 for "
+            "the whole shape of the input X, --shape X=64, for that of one dimension."
+        ) from None
     print(f"imported {model}")
-    name = chosen.name or identifier(Path(chosen.model).stem)
     net = network(model, target=target, name=name, database=chosen.database)
     print(str(net.partition).partition(",")[0])
     if seconds is not None:
@@ -127,27 +134,49 @@ def seconds_of(text: str) -> float:
 def identifier(text: str) -> str:
     """Return ``text`` as the name of a function.
 
-    >>> identifier("resnet50-v1.5"), identifier("7zip")
-    ('resnet50_v1_5', 'network_7zip')
+    >>> identifier("resnet50-v1.5"), identifier("7zip"), identifier("lambda")
+    ('resnet50_v1_5', 'network_7zip', 'lambda_')
     """
     name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")
-    return name if name[:1].isalpha() else f"network_{name}".rstrip("_")
+    name = name if name[:1].isalpha() else f"network_{name}".rstrip("_")
+    return f"{name}_" if keyword.iskeyword(name) else name
 
 
-def _shape(text: str) -> tuple[str, Any]:
-    """Return the name of a dimension and its value, or that of an input and its whole shape."""
-    name, _, value = text.partition("=")
-    extents = [part.strip() for part in value.split(",")]
-    if not name or not all(part.isdecimal() or part.isidentifier() for part in extents):
-        raise NetworkError(
-            explain(
-                f"--shape {text}", "this is no dimension, and no shape of an input",
-                "Give a number, --shape batch=1, the name of a size, --shape batch=n, or all "
-                "dimensions of an input, --shape X=1,64.",
+def shapes_of(given: Sequence[str]) -> dict[str, Any]:
+    """Return ``shapes=`` for the importer: an extent for each dimension, a shape for each input.
+
+    Equal names of sizes are one size.
+
+    >>> shapes_of(["batch=2", "x=3,", "a=n", "b=n,n"])
+    {'batch': 2, 'x': (3,), 'a': n, 'b': (n, n)}
+    """
+    found: dict[str, Any] = {}
+    sizes: dict[str, Var] = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        parts = [part.strip() for part in value.split(",")]
+        whole = len(parts) > 1
+        if whole and not parts[-1]:
+            # as in a tuple of Python
+            parts.pop()
+        if not name or not all(part.isdecimal() or part.isidentifier() for part in parts):
+            raise NetworkError(
+                explain(
+                    f"--shape {text}", "this is no dimension, and no shape of an input",
+                    "Give a number, --shape batch=1, the name of a size, --shape batch=n, or all "
+                    "dimensions of an input, --shape X=1,64 or --shape X=64,.",
+                )
+            )  # fmt: skip
+        if name in found:
+            raise NetworkError(
+                explain(f"--shape {text}", f"{name} is given twice", "Give each name once.")
             )
-        )  # fmt: skip
-    found = tuple(int(part) if part.isdecimal() else var(part) for part in extents)
-    return name, found if "," in value else found[0]
+        for part in parts:
+            if not part.isdecimal() and part not in sizes:
+                sizes[part] = var(part)
+        shape = tuple(int(part) if part.isdecimal() else sizes[part] for part in parts)
+        found[name] = shape if whole else shape[0]
+    return found
 
 
-__all__ = ["add_compile", "identifier", "run_compile", "seconds_of"]
+__all__ = ["add_compile", "identifier", "run_compile", "seconds_of", "shapes_of"]

@@ -93,12 +93,58 @@ def test_a_dimension_may_be_a_size_of_each_call(
     assert "x: float32[3, 8]" in capsys.readouterr().out
 
 
+def open_model(folder: Path, shapes: dict[str, list[str | None]]) -> Path:
+    """Write an ONNX model of a sum of inputs, whose dimensions are open, and return its path."""
+    onnx = pytest.importorskip("onnx", reason="imports ONNX models: the extra onnx")
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        [helper.make_node("Sum", list(shapes), ["y"], "add")], "sum",
+        [helper.make_tensor_value_info(name, kind, shape) for name, shape in shapes.items()],
+        [helper.make_tensor_value_info("y", kind, None)],
+    )  # fmt: skip
+    path = folder / "lambda.onnx"
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(made, path)
+    return path
+
+
+@pytest.mark.parametrize("shapes, given, shown", [
+    ({"x": ["a"], "z": ["b"]}, ["a=n", "b=n"], ["x: float32[n]", "z: float32[n]"]),
+    ({"x": ["a"], "z": [None]}, ["a=n", "z=n,"], ["x: float32[n]", "z: float32[n]"]),
+    ({"x": [None]}, ["x=3,"], ["x: float32[3]"]),
+])  # fmt: skip
+def test_shapes_of_one_dimension_and_equal_sizes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    shapes: dict[str, list[str | None]], given: list[str], shown: list[str],
+) -> None:  # fmt: skip
+    path, out = open_model(tmp_path, shapes), tmp_path / "made"
+    monkeypatch.setattr(NetworkModule, "compile", lambda module: module)
+    options = [part for text in given for part in ("--shape", text)]
+    assert main(["compile", str(path), "--out", str(out), *options]) == 0
+    said = capsys.readouterr().out
+    assert all(text in said for text in shown), said
+    # the name of the file is a keyword
+    assert "def lambda_(" in (out / "network.py").read_text()
+
+
+def test_an_open_shape_of_one_dimension(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = open_model(tmp_path, {"x": [None]})
+    assert main(["compile", str(path), "--out", str(tmp_path / "o"), "--shape", "x=3"]) == 2
+    assert "--shape X=64, for that of one dimension" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("given, message", [
     (["--target", "c"], "a folder is for a CPU or a GPU"),
     (["--target", "tpu"], "tpu"),
     (["--tune", "soon"], "this is no time"),
     (["--shape", "batch"], "this is no dimension"),
     (["--shape", "batch=-1"], "this is no dimension"),
+    (["--shape", "x=,"], "this is no dimension"),
+    (["--shape", "x=1,,"], "this is no dimension"),
+    (["--shape", "batch=2", "--shape", "batch=5"], "--shape batch=5: batch is given twice"),
+    (["--shape", "batch=if"], "'if' cannot name a variable"),
+    (["--name", "a-b"], "'a-b' cannot name a network (--name)"),
+    (["--name", "class"], "'class' cannot name a network (--name)"),
 ])  # fmt: skip
 def test_options_that_do_not_fit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], given: list[str], message: str

@@ -127,7 +127,10 @@ FAMILIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         torch.logsumexp(x, (0, 2), keepdim=True), (x > 0).any(), (x > 0).all(1), x.cumsum(1),
         x.cumprod(2), F.normalize(x, dim=1),
         torch.linalg.vector_norm(x, float("inf"), dim=(0, 1)),
-        torch.linalg.vector_norm(x.relu(), 0, dim=1),
+        torch.linalg.vector_norm(x.relu(), 0, dim=1), torch.any(x.relu(), dim=()),
+        torch.all(x.relu(), dim=(), keepdim=True), torch.any(x > 0, dim=()),
+        torch.any(x[0, 0, 0], dim=()), torch.any(x, dim=None), (x > 0).to(torch.uint8).any(1),
+        (x > 0).to(torch.uint8).all(), x.sum(()), x.amax(()),
     ), (x3,)),
     "shapes": (lambda x: (
         x.view(2, -1), x.reshape(4, 2, 6, 8), x.flatten(1), x.permute(0, 2, 3, 1),
@@ -227,6 +230,44 @@ def test_a_gather_without_dimensions() -> None:
     check(Function(lambda x, i: torch.gather(x, 0, i)), one, torch.tensor(1))
     check(Function(lambda x, i: torch.gather(x, 0, i)), one[1], torch.tensor(0))
     check(Function(lambda x, i: torch.gather(x, -1, i)), one[1], torch.tensor([0, 0]))
+
+
+# of float16, whose largest number is 65504
+HALVES: dict[str, tuple[Callable[..., Any], list[list[float]]]] = {
+    "softplus": (lambda x: (
+        F.softplus(x), F.softplus(x, 0.1, 100), F.softplus(x, -2, 8), F.softplus(x, 1, 5), F.mish(x)
+    ), [[12, 15, 19, 20, 20.5, 11.1, -3, -20, 60000, -60000]]),
+    "norms": (lambda x: (
+        *(torch.linalg.vector_norm(x, p) for p in (2, 1, 0, 3, -2, 0.5, float("inf"))),
+        torch.linalg.vector_norm(x, dtype=torch.float32), F.normalize(x, dim=0),
+        F.cosine_similarity(x, x, dim=0), F.pairwise_distance(x, -x),
+    ), [[300, 400]]),
+    "scans": (lambda x, y: (
+        torch.cumsum(x, 0), torch.cumsum(x, 0, dtype=torch.float32), torch.cumprod(y, 0),
+    ), [[1] * 5000, [300, 300, 0.001, 1.001]]),
+    "sums": (lambda x, y, z: (
+        torch.addcmul(x, y, z), torch.addcmul(x, y / 10, z / 10, value=100),
+        torch.addcdiv(x, y, 1 / z), torch.addcdiv(x, y, z, value=60000),
+    ), [[-60000, 1], [300, 2], [250, 3]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", HALVES)
+def test_float16_is_computed_in_float32(family: str) -> None:
+    function, rows = HALVES[family]
+    check(Function(function), *(torch.tensor(r, dtype=torch.float16) for r in rows), tolerance=1e-3)
+
+
+@pytest.mark.parametrize("own, new", [(2, 82), (2, 94), (14, 46), (3, 123), (4, 8), (7, 97)])
+def test_nearest_pixels_are_those_of_steps_in_float32(own: int, new: int) -> None:
+    """For one or two sizes in a hundred, an exact step gives other pixels."""
+    rows = torch.arange(own * 3.0).reshape(1, 1, own, 3)
+    by = (new / own, 2) if new % own == 0 else None
+    check(Function(lambda x: (
+        F.interpolate(x, size=(new, 5)), F.interpolate(x[0], size=new),
+        F.interpolate(x.half(), size=(own, new)),
+        F.interpolate(x, scale_factor=by) if by else x,
+    )), rows, tolerance=0)  # fmt: skip
 
 
 LAYERS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {

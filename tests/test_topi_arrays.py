@@ -218,6 +218,8 @@ def test_dilated_and_scaled() -> None:
     expected = np.full((2, 5, 22, 7), -1, "float32")
     expected[:, ::2, ::3] = X
     check(topi.nn.dilate(A, [1, 2, 3, 1], -1.0), expected, A=X)
+    (empty,) = given(E=(3, 0))
+    check(topi.nn.dilate(empty, [2, 3]), np.zeros((5, 0), "float32"), **values(empty))
     s, z = given(s=(3,), z=(3,))
     data = {"A": X, **values(s, z)}
     expected = X * data["s"][:, None, None] + data["z"][:, None, None]

@@ -45,6 +45,17 @@ def test_a_pooling_window_larger_than_the_image_rounds_up(kind: str) -> None:
     check(made, pool(t(data["A"]), (4, 3), 4, 0, ceil_mode=True).numpy(), **data)
 
 
+@pytest.mark.parametrize("dtype, smallest", [("float32", -np.inf), ("int8", -128)])
+def test_windows_of_padding_alone(dtype: str, smallest: float) -> None:
+    A = sl.placeholder((1, 1, 2, 2), dtype, name="A")
+    expected = np.full((1, 1, 7, 7), smallest, dtype)
+    expected[..., 2:5, 2:5] = 1
+    ones = np.ones((1, 1, 2, 2), dtype)
+    check(topi.nn.pool2d(A, 2, 1, 1, 3, "max"), expected, A=ones)
+    means = topi.nn.pool2d(A, 2, 1, 1, 3, "avg", count_include_pad=False)
+    check(means, (expected == 1).astype(dtype), A=ones)
+
+
 def test_pooling_in_other_layouts_and_dimensions() -> None:
     (A,) = given(A=(1, 4, 5, 6, 7))
     data = values(A)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -25,8 +25,10 @@ from schedlang.autotune.record import UNTUNED, Trial, Where
 from schedlang.autotune.space import Candidate, Space
 from schedlang.autotune.tactics.access import accesses
 from schedlang.autotune.tactics.choosing import choosing_axes
+from schedlang.autotune.tactics.cpu import elementwise
 from schedlang.autotune.tactics.facts import Dataflow, Problem
 from schedlang.autotune.tactics.templates import template_for
+from schedlang.compute.read import Read, reads
 from schedlang.compute.work import flops
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.ir.specialize import at_sizes
@@ -545,3 +547,25 @@ def test_a_sum_of_everything_on_one_core() -> None:
     i, j = sl.reduce_axis(64, name="i"), sl.reduce_axis(64, name="j")
     S = sl.compute((), lambda: sl.sum(A[i, j], axis=(i, j)), name="S")
     assert drawn(Space((S,), AVX2, template_for(AVX2, 1), 1), 5)
+
+
+def test_a_chain_of_doublings_reads_each_stage_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There are ``2**40`` paths through 40 stages: a walk that follows each would never end."""
+    walked = []
+
+    def counted(roots: Iterable[Expr]) -> Iterator[Read]:
+        walked.append(roots)
+        assert len(walked) < 4000, "a walk follows each path"
+        return reads(roots)
+
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
+    monkeypatch.setattr(elementwise, "reads", counted)
+    Y = sl.placeholder((5, 3), name="X")
+    for at in range(40):
+        Y = sl.compute((5, 3), lambda i, j, x=Y: x[i, j] + x[i, j], name=f"Y{at}")
+    x = np.arange(15, dtype="float32").reshape(5, 3)
+    made = sl.network(Y, target="python", database=None)(x)
+    np.testing.assert_array_equal(made, x * 2.0**40)
+    assert 0 < len(walked) < 4000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from schedlang import topi
@@ -12,6 +13,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.expr import dtypes
 from schedlang.frontend.torch.calls import Call, Operator, combined, of_dtype
 from schedlang.language.calls import call as function_of
+from schedlang.tvm.topi.stages import wide_dtype
 
 # functions whose names are those of topi; integers become floats first
 FUNCTIONS = (
@@ -117,13 +119,19 @@ def pow_(call: Call, x: Any, exponent: Any) -> Any:
 
 
 def addcmul(call: Call, x: Tensor, tensor1: Any, tensor2: Any, value: Any) -> Tensor:
-    product = combined("multiply", *(of_dtype(t, call.dtype) for t in (tensor1, tensor2)))
-    return combined("add", of_dtype(x, call.dtype), _times(call, product, value))
+    return _added("multiply", call, x, tensor1, tensor2, value)
 
 
 def addcdiv(call: Call, x: Tensor, tensor1: Any, tensor2: Any, value: Any) -> Tensor:
-    quotient = combined("divide", *(of_dtype(t, call.dtype) for t in (tensor1, tensor2)))
-    return combined("add", of_dtype(x, call.dtype), _times(call, quotient, value))
+    return _added("divide", call, x, tensor1, tensor2, value)
+
+
+def _added(name: str, call: Call, x: Tensor, tensor1: Any, tensor2: Any, value: Any) -> Tensor:
+    """The product or quotient of short floats is float32: it may be too large for the sum alone."""
+    wide = replace(call, dtypes=(wide_dtype(call.dtype),))
+    found = combined(name, *(of_dtype(t, wide.dtype) for t in (tensor1, tensor2)))
+    total = combined("add", of_dtype(x, wide.dtype), _times(wide, found, value))
+    return of_dtype(total, call.dtype)
 
 
 def where(call: Call, condition: Tensor, x: Any, other: Any) -> Tensor:

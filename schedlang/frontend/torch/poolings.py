@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from schedlang import topi
 from schedlang.arrays.shaping import expand_dims, squeeze
 from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Axis, Expr
 from schedlang.frontend.torch.calls import Call, Operator
 from schedlang.frontend.torch.convolutions import LAYOUTS, each
+from schedlang.language.calls import call as call_of
+from schedlang.language.construct import cast, const
+from schedlang.tvm.topi.stages import compute
 
 POOLS = {1: topi.nn.pool1d, 2: topi.nn.pool2d, 3: topi.nn.pool3d}
 ADAPTIVE = {1: topi.nn.adaptive_pool1d, 2: topi.nn.adaptive_pool, 3: topi.nn.adaptive_pool3d}
@@ -102,7 +108,38 @@ def _factors(scales: Any, count: int) -> list[Any]:
 
 
 def nearest(call: Call, input: Tensor, scale_factors: Any) -> Tensor:  # noqa: A002
-    return _resize(call, input, scale_factors, "nearest_neighbor", "asymmetric", "floor")
+    made = _resize(call, input, scale_factors, "nearest_neighbor", "asymmetric", "floor")
+    factors = _factors(scale_factors, made.ndim - 2)
+    sizes: list[Any] = list(zip(input.shape[2:], made.shape[2:], factors))
+    # how PyTorch rounds the steps of float64 depends on the layout
+    if input.dtype == "float64" or not any(_rounds(*size) for size in sizes):
+        return made
+
+    def element(*i: Axis) -> Expr:
+        pixels = (_pixel(at, *size) for at, size in zip(i[2:], sizes))
+        return input.element((*i[:2], *pixels))
+
+    rounded: Tensor = compute("resize", made.shape, element)
+    return rounded
+
+
+def _rounds(own: int, new: int, factor: Any) -> bool:
+    """Return whether a step that is rounded to float32, as PyTorch's is, gives other pixels."""
+    out = np.arange(new)
+    pixels = np.floor(out.astype("float32") * np.float32(_step(own, new, factor)))
+    return bool((pixels != out * own // new).any())
+
+
+def _pixel(at: Axis, own: int, new: int, factor: Any) -> Expr:
+    """Return the pixel of output ``at``, as PyTorch rounds it where that matters."""
+    if not _rounds(own, new, factor):
+        return at * own // new
+    place = cast(at, "float32") * const(_step(own, new, factor), "float32")
+    return call_of("min", cast(call_of("floor", place), "int64"), own - 1)
+
+
+def _step(own: int, new: int, factor: Any) -> float:
+    return float(np.float32(own) / np.float32(new) if factor is None else np.float32(1 / factor))
 
 
 def nearest_exact(call: Call, input: Tensor, scale_factors: Any) -> Tensor:  # noqa: A002

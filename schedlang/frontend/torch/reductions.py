@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from schedlang import topi
@@ -9,6 +10,7 @@ from schedlang.arrays.moments import var as variance
 from schedlang.arrays.reductions import index_of
 from schedlang.compute.tensor import Tensor
 from schedlang.frontend.torch.calls import Call, Operator, combined, of_dtype
+from schedlang.tvm.topi.stages import wide_dtype
 
 
 def _axes(dim: Any) -> Any:
@@ -66,11 +68,20 @@ def argmin(call: Call, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
 
 
 def any_(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    return topi.any(_truth(x), _axes(dim), keepdim) if x.ndim else _truth(x)
+    return _truth_over(topi.any, call, x, dim, keepdim)
 
 
 def all_(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    return topi.all(_truth(x), _axes(dim), keepdim) if x.ndim else _truth(x)
+    return _truth_over(topi.all, call, x, dim, keepdim)
+
+
+def _truth_over(
+    fold: Callable[..., Tensor], call: Call, x: Tensor, dim: Any, keepdim: bool
+) -> Tensor:
+    """Over no dimensions, ``dim=()``, each element is its own result, unlike in a sum."""
+    found = _truth(x) if dim == [] or not x.ndim else fold(_truth(x), _axes(dim), keepdim)
+    # that of uint8 is uint8
+    return of_dtype(found, call.dtype)
 
 
 def _truth(x: Tensor) -> Tensor:
@@ -87,14 +98,19 @@ def var_mean(call: Call, x: Tensor, dim: Any, correction: Any, keepdim: bool) ->
 
 
 def vector_norm(call: Call, x: Tensor, ord: Any, dim: Any, keepdim: bool) -> Tensor:  # noqa: A002
-    values, axes = of_dtype(x, call.dtype), _axes(dim)
+    """The powers of short floats are float32: the square of 300 is no float16."""
+    values, axes = of_dtype(x, wide_dtype(call.dtype)), _axes(dim)
+    return of_dtype(_norm(values, ord, axes, keepdim), call.dtype)
+
+
+def _norm(values: Tensor, ord: Any, axes: Any, keepdim: bool) -> Tensor:  # noqa: A002
     if ord == 2:
         squares = topi.sum(combined("multiply", values, values), axes, keepdim)
         return topi.sqrt(squares)
     if ord == 1:
         return topi.sum(topi.abs(values), axes, keepdim)
     if ord == 0:
-        return topi.sum(topi.cast(combined("not_equal", values, 0), call.dtype), axes, keepdim)
+        return topi.sum(topi.cast(combined("not_equal", values, 0), values.dtype), axes, keepdim)
     if ord in (float("inf"), float("-inf")):
         fold = topi.max if ord > 0 else topi.min
         return fold(topi.abs(values), axes, keepdim)
@@ -113,11 +129,20 @@ def logsumexp(call: Call, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
 
 
 def cumsum(call: Call, x: Tensor, dim: int) -> Tensor:
-    return topi.cumsum(x, dim, call.dtype) if x.ndim else _only(call, x)
+    """Short floats are summed in float32: in float16, 2048 + 1 is 2048."""
+    return _running(topi.cumsum, call, x, dim)
 
 
 def cumprod(call: Call, x: Tensor, dim: int) -> Tensor:
-    return topi.cumprod(x, dim, call.dtype) if x.ndim else _only(call, x)
+    return _running(topi.cumprod, call, x, dim)
+
+
+def _running(fold: Callable[..., Tensor], call: Call, x: Tensor, dim: int) -> Tensor:
+    if not x.ndim:
+        return _only(call, x)
+    # PyTorch converts the elements first, if it is told the dtype of the result
+    values, wide = of_dtype(x, call.dtype), wide_dtype(call.dtype)
+    return of_dtype(fold(values, dim, wide), call.dtype)
 
 
 OPERATORS: dict[str, Operator] = {

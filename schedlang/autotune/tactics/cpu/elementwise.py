@@ -106,13 +106,17 @@ def _joined_axes(stage: StageFacts, last: int) -> list[int]:
 def _uses_axis_value(stage: StageFacts) -> bool:
     """Return whether the body uses the value of a data axis, not only as an index."""
     waiting = [stage.tensor]
+    # each stage once: a chain of ``x + x`` has a power of two of paths
+    seen = {stage.tensor}
     for made in waiting:
         roots = stage.flow.stage(made).op.roots
         found = list(reads(roots))
         rest = postorder(roots, {id(read) for read in found})
         if any(isinstance(node, Axis) and not node.is_reduce for node in rest):
             return True
-        waiting += [r.tensor for r in found if r.tensor in stage.flow.decided.inlined]
+        more = {r.tensor: None for r in found if r.tensor in stage.flow.decided.inlined}
+        waiting += [tensor for tensor in more if tensor not in seen]
+        seen |= more.keys()
     return False
 
 

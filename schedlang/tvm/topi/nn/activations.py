@@ -10,9 +10,9 @@ from schedlang.arrays.shapes import axis_number
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.calls import call
-from schedlang.language.construct import select
+from schedlang.language.construct import cast, select
 from schedlang.tvm.topi.checks import check_float, check_same, check_scalar, check_tensor
-from schedlang.tvm.topi.stages import compute
+from schedlang.tvm.topi.stages import compute, wide_dtype
 
 
 def relu(x: Any) -> Tensor:
@@ -118,6 +118,8 @@ def silu(x: Any) -> Tensor:
 def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """Return ``log(1 + exp(beta * x)) / beta``; ``x`` itself where ``beta * x > threshold``.
 
+    Short floats are computed in float32.
+
     >>> import numpy as np, schedlang as sl
     >>> A = sl.placeholder((2,), name="A")
     >>> sl.reference(softplus(A))(np.array([0, 100], "float32"))
@@ -126,12 +128,12 @@ def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     _check("softplus", x)
     check_scalar("topi.nn.softplus", beta, "beta")
     check_scalar("topi.nn.softplus", threshold, "threshold")
+    wide = wide_dtype(x.dtype)
 
     def value(v: Expr) -> Expr:
-        scaled = v * beta
-        # exp would be infinite for elements that are not chosen
-        soft = call("log1p", call("exp", call("min", scaled, threshold))) * (1 / beta)
-        return select(scaled > threshold, v, soft)
+        scaled = cast(v, wide) * beta
+        soft = _soft_maximum(scaled) * (1 / beta)
+        return select(scaled > threshold, v, cast(soft, x.dtype))
 
     return array("softplus", value, x)
 
@@ -160,12 +162,7 @@ def mish(x: Any) -> Tensor:
     """
     _check("mish", x)
 
-    def value(v: Expr) -> Expr:
-        # log(1 + exp(x)), in a form that does not overflow
-        soft = call("max", v, 0) + call("log1p", call("exp", -call("abs", v)))
-        return v * call("tanh", soft)
-
-    return array("mish", value, x)
+    return array("mish", lambda v: v * call("tanh", _soft_maximum(v)), x)
 
 
 def hard_sigmoid(x: Any) -> Tensor:
@@ -192,6 +189,11 @@ def hard_swish(x: Any) -> Tensor:
 
 def _hard_sigmoid(value: Expr) -> Expr:
     return call("min", call("max", value + 3, 0), 6) * (1 / 6)
+
+
+def _soft_maximum(value: Expr) -> Expr:
+    """Return ``log(1 + exp(value))``, in a form that does not overflow; in float16, exp would."""
+    return call("max", value, 0) + call("log1p", call("exp", -call("abs", value)))
 
 
 def _check(name: str, x: Any) -> None:

@@ -108,7 +108,10 @@ def dilate(
     check_tensor(asked, data, "data")
     steps = check_numbers(asked, strides, "strides", (data.ndim,), 1)
     filler = const(dilation_value, data.dtype)
-    shape = tuple(extent((as_expr(e) - 1) * s + 1) for e, s in zip(data.shape, steps))
+    shape = tuple(
+        0 if isinstance(e, int) and not e else extent((as_expr(e) - 1) * s + 1)
+        for e, s in zip(data.shape, steps)
+    )
 
     def element(*i: Axis) -> Expr:
         on = [at % s == 0 for at, s in zip(i, steps) if s > 1]
