@@ -221,6 +221,17 @@ def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
     return f"; did you mean {listed}?" if close else ""
 
 
+def listed(names: Iterable[str], most: int = 6) -> str:
+    """Return names as text for a message: the first ones, and how many others there are.
+
+    >>> listed(["conv", "pool"]), listed("abcde", most=3)
+    ("'conv', 'pool'", "'a', 'b', 'c' and 2 more")
+    """
+    every = [repr(name) for name in names]
+    more = f" and {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + more
+
+
 def shown(value: object) -> str:
     """Return the text of an argument for messages: its name, or a short form."""
     name = getattr(value, "name", None)

@@ -50,6 +50,19 @@ class Loop(nn.Module):  # type: ignore[misc, name-defined]
         return x
 
 
+class Checked(nn.Module):  # type: ignore[misc, name-defined]
+    def forward(self, x: Any) -> Any:
+        assert x.min() > -100
+        return x * 2
+
+
+class Sized(nn.Module):  # type: ignore[misc, name-defined]
+    def forward(self, x: Any) -> Any:
+        if 3 < x.shape[0] < 8:
+            return x + 1
+        return x if x.shape[0] > 7 else -x
+
+
 class Counter(nn.Module):  # type: ignore[misc, name-defined]
     def __init__(self) -> None:
         super().__init__()
@@ -95,6 +108,8 @@ def test_control_flow_that_depends_on_data_names_the_line_and_the_layer(
     message = refused(nn.Sequential(nn.Linear(3, 3), Loop()).eval())
     assert "test_from_torch_refusals.py:" in message and "while x.mean() < 1:" in message
     assert "(layer 1)" in message and "torch.where" in message
+    checked = refused(nn.Sequential(nn.Linear(3, 3), Checked()).eval())
+    assert "as of an if, an assert" in checked and "Leave the assert out of forward." in checked
     # PyTorch's own report of it would hide the message
     assert capfd.readouterr() == ("", "")
 
@@ -140,7 +155,7 @@ def test_operators_inside_of_a_wrapper_are_named_as_the_user_knows_them(
     ("function", "words"),
     [
         (lambda x: x[x > 0], ["aten.index.Tensor", "a mask selects", "torch.where(mask"]),
-        (lambda x: x * x.sum().item(), ["depends on the values of a tensor"]),
+        (lambda x: x * x.sum().item(), ["makes a number of the value of a", "out .item()"]),
         (lambda x: x.nonzero(), ["aten.nonzero", "depends on the values of a tensor"]),
         (lambda x: F.dropout(x, 0.5), ["native_dropout", "draws no random numbers"]),
         (lambda x: x + torch.rand_like(x), ["rand_like", "draws no random numbers"]),
@@ -215,6 +230,8 @@ def test_sizes() -> None:
         add, X, X, dynamic_shapes={"z": {0: "n"}}
     )
     assert "needs a name" in refused(nn.ReLU().eval(), X, dynamic_shapes=[{0: 2.5}])
+    named = refused(nn.ReLU().eval(), X, batch="1n")
+    assert "from_torch: batch='1n': " in named and "a Python identifier\n  Write batch=" in named
     assert "dimension 5 is to be the size n" in refused(
         nn.ReLU().eval(), X, dynamic_shapes=[{5: "n"}]
     )
@@ -229,10 +246,20 @@ def test_sizes() -> None:
     n, other = sl.var("n"), sl.var("n")
     pair = sl.placeholder((n,), name="A"), sl.placeholder((other,), name="B")
     assert "two sizes are called n" in refused(add, *pair)
-    fixed = refused(Function(lambda x: x.view(9)), X, batch="n")
-    assert "fixes n at 3" in fixed and "x.flatten(1)" in fixed
-    bounded = refused(Function(lambda x: x if x.shape[0] > 5 else -x), X, batch="n")
-    assert "with the symbolic size n" in bounded and "guard" in bounded
+
+
+@pytest.mark.parametrize("module, rows, words", [
+    (Function(lambda x: x.view(9)), 3, ["the module fixes n at 3", "x.flatten(1)"]),
+    (Function(lambda x: x.view(-1, 2, 3)), 4, ["only for multiples of 2 as n"]),
+    (Function(lambda x: x + torch.ones(4, 3)), 4, ["the module fixes n at 4", "leave out batch="]),
+    (Sized().eval(), 3, ["only for n of at most 3", "refusals.py:", "if 3 < x.shape[0] < 8"]),
+    (nn.Sequential(nn.ReLU(), Sized()).eval(), 5, ["only for n from 4 to 7", "(layer 1)"]),
+    (nn.Sequential(Sized(), Sized()).eval(), 9, ["only for n of 8 or more", "refusals.py:"]),
+])  # fmt: skip
+def test_a_forward_that_depends_on_a_size(module: Any, rows: int, words: list[str]) -> None:
+    message = refused(module, torch.ones(rows, 3), batch="n")
+    assert "with the symbolic size n" in message and "guard" not in message
+    assert all(word in message for word in words), message
 
 
 def test_what_is_no_module() -> None:

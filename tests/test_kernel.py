@@ -399,7 +399,7 @@ def test_saved_file_runs_without_schedlang(tmp_path: Path) -> None:
         [sys.executable, "-c", script, str(path)], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert "X must be a float32 array of shape (7,), got float32(3,)" in done.stdout
+    assert "X must be a float32 array of shape (7,), got float32 of shape (3,)" in done.stdout
 
 
 def test_saved_file_checks_what_it_is_given(tmp_path: Path) -> None:

@@ -732,7 +732,7 @@ def test_without_the_extra_one_sentence_says_so(monkeypatch: Any, capsys: Any) -
     assert main(["live", "script.py:s"]) == 2
     found = capsys.readouterr().err
     assert found == (
-        'python -m schedlang live: python -m schedlang live needs aiohttp: pip install '
+        'python -m schedlang live: the page needs aiohttp: pip install '
         '"schedlang[live]" installs it.\n'
     )
     with pytest.raises(ImportError, match=r'needs anywidget: pip install "schedlang\[live\]"'):

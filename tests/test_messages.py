@@ -611,3 +611,22 @@ def test_an_axis_that_was_split_further_names_the_loops_that_are_left(steps: str
     with pytest.raises(ScheduleError) as caught:
         s[C].vectorize(C.op.axis[0])
     assert use in str(caught.value)
+
+
+@pytest.mark.parametrize("extent", [1000, 20, 7])
+@pytest.mark.parametrize("step", ["vectorize", "parallel"])
+def test_partial_results_of_a_whole_reduction_are_a_part_of_it(step: str, extent: int) -> None:
+    A = sl.placeholder((4, extent), name="A")
+    k = sl.reduce_axis(extent, name="k")
+    top = sl.compute((4,), lambda i: sl.max(A[i, k], axis=k), name="top")
+    s = sl.schedule(top)
+    with pytest.raises(ScheduleError, match="partial sums before any other step on top") as caught:
+        getattr(s[top], step)(k)
+    names = {"s": s, "top": top}
+    exec("\n".join(x.strip() for x in str(caught.value).splitlines() if " = s" in x), names)
+    made: Any = names["topF"]
+    parts = made.op.axis[0]
+    assert parts.extent * parts.extent <= extent  # not a copy of what is reduced
+    getattr(s[made], step)(parts)
+    a = np.random.default_rng(0).random((4, extent), "float32")
+    np.testing.assert_array_equal(sl.build(s, target="python")(a), a.max(1))

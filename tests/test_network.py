@@ -687,6 +687,14 @@ def test_a_network_can_be_pickled() -> None:
      "the weight w is given twice"),
     (lambda x, w: sl.network(x * sl.var("alpha", dtype="float32")), NetworkError,
      r"alpha = sl\.placeholder\(\(\), \"float32\"\)"),
+    (lambda x, w: sl.network((h := sl.named("h", x + w)) * 2, {h: np.ones(4, "f4")}), NetworkError,
+     "with an array for h: a stage computes it"),
+    (lambda x, w: sl.network(x + w, batch="n"), CallTypeError,
+     r"sl\.network\(\.\.\., batch=\.\.\.\): from_torch takes it"),
+    (lambda x, w: sl.network(x + w, shapes={"n": 1}), CallTypeError, "from_onnx takes it"),
+    (lambda x, w: sl.network(x + w, cuts=["x"]), CallTypeError, "did you mean 'cut'"),
+    (lambda x, w: sl.explain(sl.network(x + w, {w: np.ones(4, "f4")})), CallTypeError,
+     r"net\.kernels\[0\]\.schedule"),
 ])  # fmt: skip
 def test_refusals(wrong: Any, error: type[Exception], message: str) -> None:
     x, w = sl.placeholder((4,), name="x"), sl.placeholder((4,), name="w")
@@ -698,10 +706,25 @@ def test_calls_that_do_not_fit_name_the_input() -> None:
     net, _, _, x = mlp()
     with pytest.raises(CallError, match="x"):
         net(np.ones((3, 8), "float32"))
+    with pytest.raises(CallError, match=r"\(8,\), which has 1 dimension$"):
+        net(x[0])
+    for rows in (1, sl.var("n")):
+        X = sl.placeholder((rows, 4), name="X")
+        one = sl.network(sl.named("y", X + 1), target="python")
+        with pytest.raises(CallError, match=r"1 dimension: for the first .* pass X\[None\]"):
+            one(np.ones(4, "float32"))
+        with pytest.raises(CallError, match=r"which has 1 dimension$"):
+            one(np.ones(5, "float32"))
     with pytest.raises(CallTypeError, match="float64"):
         net(x.astype("float64"))
     with pytest.raises(CallTypeError):
         net()
+
+
+def test_one_of_each_is_singular() -> None:
+    x, w = sl.placeholder((4,), name="x"), sl.placeholder((4,), name="w")
+    net = sl.network(sl.named("y", x + w), {w: np.ones(4, "f4")})
+    assert "for cpu: 1 part, 1 kernel, 1 weight of 16 B\n" in str(net)
 
 
 def test_a_weight_of_nan_stays() -> None:
@@ -765,8 +788,10 @@ def test_a_schedule_of_the_user_for_one_kernel(tmp_path: Path) -> None:
         assert [kernel.origin for kernel in other.kernels] == ["given", "model"]
     # another network of the same graph has its own schedules
     assert "prange" not in sl.network(y, values).source
-    with pytest.raises(NetworkError, match="no part is called so.*fc"):
+    with pytest.raises(NetworkError, match="there is no part 'fcc'; did you mean 'fc'"):
         net.reschedule("fcc", s)
+    with pytest.raises(NetworkError, match="there is no part 'conv9'; the parts are 'fc', "):
+        net.reschedule("conv9", s)
     with pytest.raises(NetworkError, match="of another computation than the kernel"):
         net.reschedule("fc", net.kernels[1].schedule)
 

@@ -272,6 +272,12 @@ def called_alone(text: str, module: NetworkModule, a: np.ndarray) -> np.ndarray:
     assert names[module.name](a, out, params=packed) is out
     with pytest.raises(TypeError, match="x must be a float32 array of shape"):
         names[module.name](a[:1], params=packed)
+    with pytest.raises(TypeError, match=r"x must be a NumPy array of float32, got <class 'list'>"):
+        names[module.name](a.tolist(), params=packed)
+    with pytest.raises(TypeError, match=r"params, the result of pack\(arrays\), must be a NumPy"):
+        names[module.name](a, params=arrays)
+    with pytest.raises(KeyError, match=f"given to pack have no weight {next(iter(arrays))}"):
+        names["pack"]({})
     with pytest.raises(ValueError, match=f"{module.signature.parameters[-1].name} and x overlap"):
         names[module.name](a, a, params=packed)
     return out

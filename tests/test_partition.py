@@ -393,7 +393,7 @@ def test_layers_stand_for_their_stages() -> None:
     slashed = {stage: f"/{layer.replace('.', '/')}" for stage, layer in layers.items()}
     assert stages(partition(out, layers=slashed, cut=["/net/0/fc"])) == of(cut=["net.0.fc"])
     assert stages(partition(out, layers=slashed, fuse=["/net"])) == of(fuse=["net"])
-    with pytest.raises(NetworkError, match="there is no stage or layer /ne; did you mean '/net'"):
+    with pytest.raises(NetworkError, match="there is no stage or layer '/ne'; did you mean '/net'"):
         partition(out, layers=slashed, fuse=["/ne"])
     layers["act1"] = "turn"
     assert of(fuse=[["turn", "net.0"]])[0] == (*first, *second)
@@ -402,12 +402,14 @@ def test_layers_stand_for_their_stages() -> None:
 def test_refused_layers() -> None:
     out, layers = blocks()
     for arguments, message in {
-        "cut=['net.2']": "cut=['net.2']: there is no stage or layer net.2; did you mean 'net.1', "
+        "cut=['net.2']": "cut=['net.2']: there is no stage or layer 'net.2'; did you mean 'net.1', "
                          "'net.0' or 'net'?",
-        "fuse=[['frst0', 'hea']]": "fuse=['frst0']: there is no stage or layer frst0; did you mean "
-                                   "'first0' or 'first1'?",
-        "fuse=[['act0', 'hea']]": "fuse=['hea']: there is no stage or layer hea; did you mean "
-                                  "'head'?",
+        "fuse=[['frst0', 'hea']]": "fuse=['frst0']: there is no stage or layer 'frst0'; did you "
+                                   "mean 'first0' or 'first1'?",
+        "fuse=[['act0', 'hea']]": "fuse=['hea']: there is no stage or layer 'hea'; did you "
+                                  "mean 'head'?",
+        "cut=['4711']": "cut=['4711']: there is no stage or layer '4711'; the stages and layers "
+                        "are 'first0', 'act0', 'first1', 'act1', 'flipped', 'u' and 10 more",
         "cut=['old']": "cut=['old']: layer old has no stage in a call: all of it is folded into "
                        "other layers or computed ahead; name a layer that is left, as "
                        "print(partition) shows them",
@@ -429,12 +431,14 @@ def test_refused_cuts_and_fusions() -> None:
     b = dense(a, "beta")
     c = sl.named("gamma", topi.add(dense(b, "delta"), a))
     for arguments, message in {
-        "cut=['bete']": "cut=['bete']: there is no stage bete; did you mean 'beta'?",
+        "cut=['bete']": "cut=['bete']: there is no stage 'bete'; did you mean 'beta'?",
+        "cut=['nothing']": "cut=['nothing']: there is no stage 'nothing'; the stages are 'alpha', "
+                           "'beta', 'delta', 'gamma'",
         "cut=['X']": "cut=['X']: X is an input, which no part computes; name a stage that reads it",
         "cut=[1]": "cut=[1]: give a list of names of stages or layers, as print(partition) shows "
                    "them",
-        "fuse=[['alpha', 'delto']]": "fuse=['delto']: there is no stage delto; did you mean "
-                                     "'delta'?",
+        "fuse=[['alpha', 'delto']]": "fuse=['delto']: there is no stage 'delto'; did you "
+                                     "mean 'delta'?",
         "fuse=3": "fuse=3: give a list of lists of names of stages or layers",
         "fuse=[['beta', 3]]": "fuse=['beta', 3]: give a list of names of stages or "
                               "layers, as print(partition) shows them",

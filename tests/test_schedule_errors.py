@@ -111,9 +111,12 @@ MATMUL = [
     ("", "s[C].vectorize(k)",
      "vectorize(k) on stage C: k is a reduction axis, so all its lanes would add into the "
      "same element ... data axis instead (i, j) ... before any other step on C:\n"
-     "      CF = s.rfactor(C, s[C].op.reduce_axis[0]) ... <-- here"),
+     "      k_outer, k_inner = s[C].split(s[C].op.reduce_axis[0], factor=4)\n"
+     "      CF = s.rfactor(C, k_inner) ... <-- here"),
     ("", "s[C].parallel(k)",
-     "parallel(k) on stage C: k is a reduction axis, so all its iterations would add into"),
+     "parallel(k) on stage C: k is a reduction axis, so all its iterations would add into ... "
+     "k_outer, k_inner = s[C].split(s[C].op.reduce_axis[0], nparts=4)\n"
+     "      CF = s.rfactor(C, k_outer)"),
     ("", "s[C].bind(k, 'blockIdx.x')",
      "bind(k, 'blockIdx.x') on stage C: k is a reduction axis"),
     ("", "s[C].bind(k, 'vthread')",

@@ -67,7 +67,7 @@ def _there(value, name, dtype, shape, stream, written=False):
         return cuda.to_device(_array(value, name, dtype, shape, written), stream=stream)
     value = cuda.as_cuda_array(value)
     if value.dtype != dtype or value.shape != shape:
-        given = f"{value.dtype}{value.shape}"
+        given = f"{value.dtype} of shape {value.shape}"
         raise TypeError(f"{name} must be a {dtype} array of shape {shape}, got {given}")
     if not value.is_c_contiguous():
         raise ValueError(f"{name} is strided: pass a contiguous copy")

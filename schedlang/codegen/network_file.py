@@ -64,6 +64,8 @@ def pack(arrays):
     """The bytes of all parameters, of arrays by their names in PARAMS."""
     params = _bytes(PARAM_BYTES)
     for name, (start, dtype, shape) in PARAMS.items():
+        if name not in arrays:
+            raise KeyError(f"the arrays given to pack have no weight {name}")
         flat = _array(arrays[name], name, dtype, shape)
         params[start : start + flat.nbytes] = flat.view("uint8")
     return params
@@ -182,7 +184,8 @@ def _public(
         name = next(rest)
         parameters.append(f"*, {name}")
         about += f" `{name}` are those of `pack`."
-        lines.append(f'    {name} = _array({name}, {name!r}, "uint8", (PARAM_BYTES,))')
+        shown = repr(f"{name}, the result of pack(arrays),")
+        lines.append(f'    {name} = _array({name}, {shown}, "uint8", (PARAM_BYTES,))')
         given.append(name)
     arena_at = len(given)
     if storage.arena:

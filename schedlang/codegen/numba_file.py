@@ -30,8 +30,10 @@ def _array(value, name, dtype, shape, written=False):
     """`value` flat, if it is a C-contiguous array of this dtype and shape."""
     if hasattr(value, "__array_interface__"):
         value = np.asarray(value)
-    if not isinstance(value, np.ndarray) or value.dtype != dtype or value.shape != shape:
-        given = f"{getattr(value, 'dtype', type(value).__name__)}{getattr(value, 'shape', '')}"
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"{name} must be a NumPy array of {dtype}, got {type(value)}")
+    if value.dtype != dtype or value.shape != shape:
+        given = f"{value.dtype} of shape {value.shape}"
         raise TypeError(f"{name} must be a {dtype} array of shape {shape}, got {given}")
     if not value.flags.c_contiguous:
         raise ValueError(f"{name} is strided: pass np.ascontiguousarray({name})")

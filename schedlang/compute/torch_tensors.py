@@ -41,8 +41,8 @@ def detached(value: Any, what: str) -> Any:
         return value
     if torch.is_grad_enabled():
         raise CallTypeError(
-            f"{what} is a tensor that requires grad, but a kernel records no gradients: call it "
-            "under torch.no_grad(), or pass its .detach()"
+            f"{what} is a tensor that requires grad, but a kernel records no gradients: pass its "
+            ".detach(), or run this line under torch.no_grad()"
         )
     return value.detach()
 

@@ -104,6 +104,8 @@ its own
             message(
                 f"explain({type(what).__name__})",
                 "it explains schedules and kernels for CPUs",
+                "Give the schedule of one of its kernels: net.kernels[0].schedule."
+                if hasattr(what, "kernels") and hasattr(what, "partition") else
                 "Give a schedule, or a kernel that sl.build made from one.",
             )
         )  # fmt: skip

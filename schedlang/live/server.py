@@ -56,7 +56,7 @@ def _library() -> Any:
 
 def missing() -> MissingExtraError:
     """Return the error for an installation without aiohttp."""
-    return missing_extra("aiohttp", "live", "python -m schedlang live")
+    return missing_extra("aiohttp", "live", "the page")
 
 
 def new_token(given: str | None = None) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from schedlang.compute.tensor import check_name
-from schedlang.errors import NetworkError, explain
+from schedlang.errors import CallTypeError, NetworkError, explain, nearest
 from schedlang.networks.model import Options, Recipe, check_outputs, model_of
 from schedlang.networks.network import Network
 from schedlang.networks.overrides import fuse_groups, named_stages
@@ -23,7 +24,7 @@ def network(
     outputs: Any, params: Mapping[Any, Any] | None = None, target: Target | str | None = None,
     name: str = "network", database: Trials = None, cut: Sequence[str] = (),
     fuse: Sequence[Sequence[str]] = (), fold: bool = True, layouts: bool = True,
-    winograd: bool = True, flush_denormals: bool = True,
+    winograd: bool = True, flush_denormals: bool = True, **unknown: Any,
 ) -> Network:  # fmt: skip
     """Return a graph of stages as one module: fused kernels, which one call runs in order.
 
@@ -67,6 +68,8 @@ def network(
     >>> [part.name for part in net.partition]
     ['fc', 'softmax']
     """
+    if unknown:
+        raise CallTypeError(_no_option(next(iter(unknown))))
     model = model_of(outputs, params)
     check_outputs(model.outputs)
     recipe = Recipe(
@@ -82,6 +85,19 @@ def network(
         # what does not fit is an error now
         made._divided()
     return made
+
+
+def _no_option(name: str) -> str:
+    """Return the message for an argument that ``network`` does not have."""
+    if name in ("batch", "dynamic_shapes", "shapes"):
+        importer = "from_onnx" if name == "shapes" else "from_torch"
+        why = f"{importer} takes it, since sizes are a part of the imported model"
+        return explain(
+            f"sl.network(..., {name}=...)", why,
+            f"Write sl.network(sl.frontend.{importer}(..., {name}=...)).",
+        )  # fmt: skip
+    known = [p for p in inspect.signature(network).parameters if p != "unknown"]
+    return f"sl.network(..., {name}=...): it has no such argument{nearest(name, known)}"
 
 
 def load(folder: str | os.PathLike[str], target: Target | str | None = None) -> Network:

@@ -135,6 +135,15 @@ def _weights(read: Sequence[Tensor], params: Mapping[Any, Any] | None) -> dict[T
     found: dict[Tensor, Any] = {}
     for key, value in params.items():
         if not isinstance(key, str):
+            if isinstance(key, Tensor) and not isinstance(key.op, PlaceholderOp):
+                raise NetworkError(
+                    explain(
+                        f"sl.network with an array for {key.name}",
+                        "a stage computes it, and arrays are for placeholders alone",
+                        "Give the arrays of the placeholders that it is computed of, or put a "
+                        "placeholder in its place.",
+                    )
+                )
             if isinstance(key, Tensor) and key not in read:
                 name = nearest(key.name, by_name)
                 raise NetworkError(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from schedlang.compute.graph import placeholders
-from schedlang.errors import NetworkError, explain, nearest
+from schedlang.errors import NetworkError, explain, listed, nearest
 from schedlang.networks.dataflow import SCAN, Flow, Node
 
 # an error lists so many names that look like an unknown one
@@ -86,9 +86,10 @@ class Naming:
         if any(tensor.name == name for tensor in placeholders(self.flow.outputs)):
             return f"{name} is an input, which no part computes; name a stage that reads it"
         layers = dict.fromkeys(around for v in self.layers.values() for around in _around(v))
-        what = "stage or layer" if layers else "stage"
+        one, all_ = ("stage or layer", "stages and layers") if layers else ("stage", "stages")
         known = dict.fromkeys((*self.flow.names.values(), *layers))
-        return f"there is no {what} {name}{nearest(name, known, _MOST_NEAR)}"
+        hint = nearest(name, known, _MOST_NEAR) or f"; the {all_} are {listed(known)}"
+        return f"there is no {one} {name!r}{hint}"
 
 
 def _is_in(layer: str, name: str) -> bool:

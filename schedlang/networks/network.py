@@ -19,7 +19,7 @@ import numpy as np
 from schedlang.compute.data import Graph, to_data
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor, declared
-from schedlang.errors import NetworkError, explain, nearest
+from schedlang.errors import NetworkError, explain, listed, nearest
 from schedlang.ir.printer import bytes_text
 from schedlang.markup.text import printable
 from schedlang.networks.cache import cache_key, cached, store
@@ -314,8 +314,8 @@ class Network:
             made = next((kernel for kernel in self.kernels if part in kernel.parts), None)
             if made is None:
                 names = [name for kernel in self.kernels for name in kernel.parts]
-                why = f"no part is called so{nearest(part, names)}"
-                raise NetworkError(f"reschedule({part!r}): {why}")
+                hint = nearest(str(part), names) or f"; the parts are {listed(names)}"
+                raise NetworkError(f"reschedule({part!r}): there is no part {part!r}{hint}")
             if not isinstance(schedule, Schedule):
                 raise NetworkError(
                     explain(
@@ -346,11 +346,12 @@ class Network:
         """Return the time of each kernel in a call with these arguments.
 
         The first profile on a CPU compiles the module once more, with time stamps between its
-        calls, which takes as long as the first call did; later ones, also of other processes, load
-        what was compiled. The module runs at least ``repeat`` times, and the times are those of the
-        fastest run. On a GPU they are by its events, without the host's time of launching; for the
-        emulator they are those of this CPU. ``print`` shows a table, a notebook also a chart and
-        the loop nests of the longest kernels; ``found["conv1"].nest`` is that of one part.
+        calls, which takes about as long as the first call did, or longer; later ones, also of other
+        processes, load what was compiled. The module runs at least ``repeat`` times, and the times
+        are those of the fastest run. On a GPU they are by its events, without the host's time of
+        launching; for the emulator they are those of this CPU. ``print`` shows a table, a notebook
+        also a chart and the loop nests of the longest kernels; ``found["conv1"].nest`` is that of
+        one part.
 
         Raises :class:`~schedlang.errors.CallError` for arguments that do not fit and for a
         ``repeat`` below 1, and :class:`~schedlang.errors.BuildError` for ``target="c"``.
@@ -465,11 +466,13 @@ class Network:
 
     def __str__(self) -> str:
         from schedlang.networks.partition import equal_parts
+        from schedlang.networks.program import counted
 
         weights = [*self.prepared.params, *self.prepared.computed]
         size = bytes_text(sum(self.partition.bytes_of(t) for t in weights))
         parts, kernels = len(self.partition), len(equal_parts(self.partition.parts))
-        counts = f"{parts} parts, {kernels} kernels, {len(weights)} weights of {size}"
+        counts = f"{counted(parts, 'part')}, {counted(kernels, 'kernel')}, "
+        counts += f"{counted(len(weights), 'weight')} of {size}" if weights else "no weights"
         return f"{repr(self)[1:-1]}: {counts}\n\n{self.partition}"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:

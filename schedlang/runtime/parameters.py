@@ -245,7 +245,7 @@ class Binder:
                 f"convert it with {as_dtype(given, p.name, p.dtype)}")  # fmt: skip
             raise CallTypeError(f"{where} got dtype {value.dtype}: {fix}")
         if value.ndim != len(p.shape):
-            raise CallError(f"{where} got shape {value.shape}, which has {value.ndim} dimensions")
+            raise CallError(f"{where} got shape {value.shape}, {_of_rank(value, p)}")
         for k, extent in enumerate(p.shape):
             if isinstance(extent, int) and value.shape[k] != extent:
                 raise CallError(f"{where} got shape {value.shape}: dimension {k} must be {extent}")
@@ -402,6 +402,19 @@ class Binder:
                 f"{self.title}: output {p.name} overlaps {q.name}, {why}: pass another array, or "
                 f"{q.name}.copy()"
             )
+
+
+def _of_rank(value: np.ndarray, wanted: Parameter) -> str:
+    """Return how many dimensions an array has, which are too few or many, and what to pass."""
+    count = f"which has {value.ndim} dimension{'' if value.ndim == 1 else 's'}"
+    first, rest = wanted.shape[:1], wanted.shape[1:]
+    fits = len(rest) == value.ndim and all(
+        own == n or not isinstance(own, int) for own, n in zip(rest, value.shape)
+    )
+    batch = [extent for extent in first if extent == 1 or isinstance(extent, str)]
+    if not (fits and batch) or wanted.is_output:
+        return count
+    return f"{count}: for the first dimension, a batch of one, pass {wanted.name}[None]"
 
 
 def scalar(value: Any, dtype: str, what: str) -> Any:

@@ -65,7 +65,7 @@ def examples_of(
     if not (batch is None or isinstance(batch, str) or isinstance(batch, Var) and batch.is_size):
         raise FrontendError(f'from_torch: batch={batch!r} must be a name or a size, sl.var("n")')
     known: dict[str, Var] = {}
-    size = None if batch is None else _one(batch, known)
+    size = None if batch is None else _one(batch, known, "batch")
     spec = _by_name(signature, bound.arguments, dynamic_shapes)
     sizes: dict[str, Any] = {}
     seen: dict[int, Any] = {}
@@ -165,8 +165,8 @@ def _sizes(
     return Dynamic(found)
 
 
-def _one(size: Any, known: dict[str, Var]) -> Var:
-    """Return the size that is given as such, by its name, or as a ``torch.export.Dim``.
+def _one(size: Any, known: dict[str, Var], option: str = "dynamic_shapes") -> Var:
+    """Return the size that an option gives as such, by its name, or as a ``torch.export.Dim``.
 
     There is one size of each name.
     """
@@ -179,8 +179,9 @@ def _one(size: Any, known: dict[str, Var]) -> Var:
     if not isinstance(name, str) or not name.isidentifier():
         raise FrontendError(
             explain(
-                f"from_torch: dynamic_shapes with {size!r}",
-                "a symbolic dimension needs a name",
+                f"from_torch: {option}{'=' if option == 'batch' else ' with '}{size!r}",
+                "a symbolic dimension needs a name that is a Python identifier",
+                'Write batch="n" or batch=sl.var("n").' if option == "batch" else
                 'Write the name, {0: "n"}, a size sl.var("n"), or torch.export.Dim("n").',
             )
         )

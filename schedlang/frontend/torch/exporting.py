@@ -7,7 +7,7 @@ import logging
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import cache
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from schedlang.errors import FrontendError, explain, first_line
 from schedlang.expr.nodes import Var
 from schedlang.frontend.torch.examples import Dynamic, Examples, rebuilt
-from schedlang.frontend.torch.lines import line_of_error
+from schedlang.frontend.torch.lines import line_of_error, line_of_frame
 from schedlang.frontend.torch.operators import OPERATORS
 from schedlang.frontend.torch.params import quantized_layer
 
@@ -163,19 +163,25 @@ def _translated(module: Any, error: Exception, dims: Mapping[Var, Any]) -> Front
         return FrontendError(
             explain(
                 f"{asked}{where}",
-                "what is computed depends on the values of a tensor, as of an if, a while or a "
-                "mask, and a network computes the same for all values",
+                "what is computed depends on the values of a tensor, as of an if, an assert, a "
+                "while or a mask, and a network computes the same for all values",
+                "Leave the assert out of forward." if ": assert " in line else
                 "Choose between values by torch.where, and read sizes from shapes.",
             )
-        )
+        )  # fmt: skip
     if dims and ("onstraint" in text or "specialized" in text or "Dim" in text):
-        names = ", ".join(size.name for size in dims)
+        names = [size.name for size in dims]
+        if not line:
+            where = _where_compared(module, error)
         return FrontendError(
             explain(
-                f"{asked} with the symbolic size {names}{where}",
-                f"the module needs a number there: {_reason(text)}",
-                "Declare fewer dimensions as symbolic, or write the module for any size: "
-                "x.flatten(1), not x.view(8, -1). The steps of a recurrent layer are a number.",
+                f"{asked} with the symbolic size {', '.join(names)}{where}",
+                f"{_range_of(names, text)}, and a symbolic size is any number",
+                "Make the dimension a number: leave out batch=, or this size of dynamic_shapes or "
+                "of a placeholder.\n"
+                "Or write the module for any size: x.flatten(1), not x.view(8, -1), and no if, "
+                "assert or loop that depends on the size. The steps of a recurrent layer are a "
+                "number.",
             )
         )
     return FrontendError(
@@ -188,15 +194,60 @@ def _translated(module: Any, error: Exception, dims: Mapping[Var, Any]) -> Front
     )
 
 
-# of a size that the code of a module compares with a number
-_FIXED = re.compile(r"You marked (\w+) as dynamic but your code specialized it .*?\((\d+)\)")
+# what PyTorch proposes for a size that fits only some numbers
+_FIXED = r"^ *{} = (\d+)$"
+_MULTIPLE = r"^ *{} = (\d+)\*_\w+$"
+_WITHIN = r"^ *{} = Dim\('\w+'(?:, min=(\d+))?(?:, max=(\d+))?\)"
+
+
+def _range_of(names: Sequence[str], text: str) -> str:
+    """Return which numbers a module takes for a size, from an error of PyTorch.
+
+    >>> print(_range_of(["n"], "Suggested fixes:\\n  n = Dim('n', min=5)"))
+    the module computes this only for n of 5 or more
+    """
+    for name in names:
+        size = re.escape(name)
+        if found := re.search(_FIXED.format(size), text, re.M):
+            return f"the module fixes {name} at {found[1]}"
+        only = "the module computes this only for"
+        if found := re.search(_MULTIPLE.format(size), text, re.M):
+            return f"{only} multiples of {found[1]} as {name}"
+        found = re.search(_WITHIN.format(size), text, re.M)
+        least, most = found.groups() if found else (None, None)
+        if least and most:
+            return f"{only} {name} from {least} to {most}"
+        if least or most:
+            return f"{only} {name} of {f'{least} or more' if least else f'at most {most}'}"
+    return f"the module needs a number there: {_reason(text)}"
+
+
+def _where_compared(module: Any, error: Exception) -> str:
+    """Return the line that compares a symbolic size, and its layer, as the end of a text.
+
+    PyTorch keeps the lines of its comparisons, those inside of its operators by its own lines.
+    """
+    for owner in line_of_error(error.__cause__ or error.__context__ or error)[1]:
+        for guard in getattr(owner, "guards", ()):
+            frame = getattr(getattr(guard, "sloc", None), "framework_loc", None)
+            line = line_of_frame(frame)
+            if line:
+                inside = [path for path, layer in module.named_modules() if _has(layer, frame)]
+                named = len(inside) == 1 and inside[0]
+                return f" at {line}" + (f" (layer {inside[0]})" if named else "")
+    return ""
+
+
+def _has(layer: Any, frame: Any) -> bool:
+    """Return whether the forward of a layer has the line of a frame."""
+    code = getattr(type(layer).forward, "__code__", None)
+    if code is None or code.co_filename != frame.filename:
+        return False
+    return frame.lineno in {line for _, _, line in code.co_lines()}
 
 
 def _reason(text: str) -> str:
     """Return the line of a long error of PyTorch that says most."""
-    fixed = _FIXED.search(text)
-    if fixed:
-        return f"it fixes {fixed[1]} at {fixed[2]}"
     lines = [line.strip(" -") for line in text.splitlines() if line.strip()]
     found = next((line for line in lines if "guard" in line or "must" in line), "")
     return first_line(found or (lines[0] if lines else text))

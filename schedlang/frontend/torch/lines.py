@@ -34,6 +34,13 @@ def line_of_error(error: BaseException) -> tuple[str, list[Any]]:
     return found, owners[::-1]
 
 
+def line_of_frame(frame: Any) -> str:
+    """Return the user's line of a ``FrameSummary``; "" for ``None`` and for a library's."""
+    if frame is None or not os.path.exists(frame.filename) or _is_library(frame.filename):
+        return ""
+    return _text(frame.filename, frame.lineno, linecache.getline(frame.filename, frame.lineno))
+
+
 def _text(path: str, line: int, code: str) -> str:
     short = " ".join(code.split())
     return f"{os.path.basename(path)}:{line}: {short if len(short) <= 80 else f'{short[:77]}...'}"

@@ -10,7 +10,7 @@ from schedlang.frontend.torch.layers import Layer, counted
 from schedlang.frontend.torch.lines import line_of
 
 # what results depend on data: their number, or what is computed after them
-_OF_DATA = ("_local_scalar_dense", "item", "nonzero", "masked_select", "unique_dim", "_unique2",
+_OF_DATA = ("nonzero", "masked_select", "unique_dim", "_unique2",
             "unique_consecutive", "bincount")  # fmt: skip
 _RANDOM = ("rand", "randn", "randint", "randperm", "bernoulli", "native_dropout", "multinomial",
            "normal", "uniform", "rand_like", "randn_like", "randint_like")  # fmt: skip
@@ -77,6 +77,13 @@ def _reason(node: Any) -> tuple[str, str]:
         return (
             "it makes complex numbers, and a network computes with real numbers",
             "Keep the real and the imaginary part in tensors of their own.",
+        )
+    if _word(node) in ("_local_scalar_dense", "item"):
+        return (
+            "it makes a number of the value of a tensor, and a network computes the same for all "
+            "values",
+            "Leave out .item() or float(): a tensor of one element is multiplied, added and "
+            "compared as a number is.",
         )
     if _word(node) in _OF_DATA:
         return (

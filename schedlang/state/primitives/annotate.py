@@ -43,6 +43,8 @@ from schedlang.state.state import (
 )
 
 MOST_UNROLLED = 1024
+# partial results that a message proposes: a vector of float32 with AVX-512, or parts for threads
+MOST_PARTS = 16
 VALUES = "Give a finite number, one line of text, or no value."
 _PRAGMA = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", re.ASCII)
 
@@ -100,9 +102,19 @@ def _refuse_reduction(state: State, stage: Stage, axis: Axis, what: str) -> None
     refuse(
         f"{axis.name} is a reduction axis, so all its {what} would add into the same element.",
         f"Use a data axis instead ({data}), or make partial sums before any other step on "
-        f"{stage.name}:\n{indent(_partial_sums(stage, axis), '    ')}",
+        f"{stage.name}:\n{indent(_partial_sums(stage, axis, _pieces(axis, what)), '    ')}",
         state, axis,
     )  # fmt: skip
+
+
+def _pieces(axis: Axis, what: str) -> str:
+    """Return the argument by which a split leaves an axis in the form of partial results.
+
+    These are as many as the lanes of a vector, or as the parts of a loop for threads.
+    """
+    extent = axis.extent if isinstance(axis.extent, int) else MOST_PARTS**2
+    count = next((n for n in (MOST_PARTS, MOST_PARTS // 2, 4) if n * n <= extent), 2)
+    return f"factor={count}" if what == "lanes" else f"nparts={count}"
 
 
 def _refuse_time(stage: Stage, axis: Axis) -> None:
@@ -377,8 +389,12 @@ def _private_copies(stage: Stage, axis: Axis, what: str) -> str:
     return "\n".join([*steps, *parallel])
 
 
-def _partial_sums(stage: Stage, axis: Axis) -> str:
-    """Return statements that factor ``stage`` into partial results along reduction ``axis``."""
+def _partial_sums(stage: Stage, axis: Axis, pieces: str = "") -> str:
+    """Return statements that factor ``stage`` into partial results along reduction ``axis``.
+
+    An axis that is no part of another one is split by ``pieces`` first: a partial result for each
+    of its iterations would be a copy of what is reduced.
+    """
     names = [_identifier(t.name) for t in stage.outputs]
     several = len(names) > 1 and stage.op.name != stage.outputs[0].name
     tensor = f"[{', '.join(names)}]" if several else _identifier(stage.name)
@@ -399,8 +415,13 @@ def _partial_sums(stage: Stage, axis: Axis) -> str:
         made = {a: _identifier(a.name) for a in parts(relation)}
         written |= made
         lines.append(f"{', '.join(made.values())} = {own}.{call}({', '.join(given)})")
+    factored = written[axis]
+    if pieces and not any(isinstance(r, Split) and axis in parts(r) for r in chain):
+        outer, inner = f"{_identifier(axis.name)}_outer", f"{_identifier(axis.name)}_inner"
+        lines.append(f"{outer}, {inner} = {own}.split({factored}, {pieces})")
+        factored = inner if pieces.startswith("factor") else outer
     made_tensor = ", ".join(f"{n}F" for n in names) if several else f"{tensor}F"
-    return "\n".join([*lines, f"{made_tensor} = s.rfactor({tensor}, {written[axis]})"])
+    return "\n".join([*lines, f"{made_tensor} = s.rfactor({tensor}, {factored})"])
 
 
 def _identifier(name: str) -> str:
