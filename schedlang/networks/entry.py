@@ -68,7 +68,7 @@ def network(
     ['fc', 'softmax']
     """
     model = model_of(outputs, params)
-    check_outputs(model.outputs)
+    check_outputs(model.outputs, model.inputs)
     recipe = Recipe(
         check_name(name, "a network"), model.inputs, dict(model.layers),
         tuple(named_stages("cut", cut)), tuple(map(tuple, fuse_groups(fuse))), model.structure,

@@ -12,7 +12,7 @@ from schedlang.networks.model import Recipe
 from schedlang.networks.partition import Part, Partition
 from schedlang.networks.prepare import Prepared
 from schedlang.networks.program import module_data
-from schedlang.networks.roles import KernelCall
+from schedlang.networks.roles import Given, KernelCall
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.target import Target
 
@@ -44,11 +44,11 @@ def _calls(partition: Partition, kernels: Sequence[PartKernel]) -> list[KernelCa
         scheduled = made[part.name]
         kernel = scheduled.kernel
         program = kernel.launches if isinstance(kernel, GpuKernel) else None
+        args: tuple[Given, ...] = (*part.reads, *part.sizes, *part.writes)
         found.append(
             KernelCall(
-                part.name, kernel.machine_nest, kernel.signature, (*part.reads, *part.writes),
-                part.stages, part.layers, scheduled.provenance, program=program,
-                notes=_notes(part),
+                part.name, kernel.machine_nest, kernel.signature, args, part.stages, part.layers,
+                scheduled.provenance, program=program, notes=_notes(part),
             )
         )  # fmt: skip
     return found

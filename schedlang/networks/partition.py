@@ -19,6 +19,7 @@ from schedlang.errors import MissingNameError, nearest
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.visit import postorder
+from schedlang.lowering.lower import sizes_of
 from schedlang.networks.dataflow import Flow, Node, flow_of
 from schedlang.networks.grouping import Draft, drafts
 from schedlang.networks.naming import Naming
@@ -62,6 +63,12 @@ class Part:
         outputs = self.group.outputs
         found, sizes = structure(outputs), [v.name for v in variables(outputs)]
         return f"{found.key} {found.extents} {sizes}"
+
+    @cached_property
+    def sizes(self) -> tuple[Var, ...]:
+        """The sizes that its kernel takes as arguments: no shape of its tensors determines them."""
+        found = sizes_of((*self.group.inputs, *self.group.outputs))
+        return tuple(v for v in variables(self.group.outputs) if v not in found)
 
 
 @dataclass(frozen=True, eq=False)

@@ -198,10 +198,10 @@ def load_saved(
         data = json.loads(manifest)
         tensors = from_data(data["graph"])
         outputs, read = tensors[: _count(data["outputs"], tensors)], placeholders(tensors)
-        check_outputs(outputs)
+        inputs = tuple(read[_index(k, read)] for k in data["inputs"])
+        check_outputs(outputs, inputs)
         recipe = Recipe(
-            head.name, tuple(read[_index(k, read)] for k in data["inputs"]),
-            _texts(data["layers"]), tuple(map(_text, data["cut"])),
+            head.name, inputs, _texts(data["layers"]), tuple(map(_text, data["cut"])),
             tuple(tuple(map(_text, f)) for f in data["fuse"]), head.structure,
             _flag(data["flush_denormals"]),
         )  # fmt: skip
