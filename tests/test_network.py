@@ -465,7 +465,7 @@ def test_damaged_files_of_the_cache_are_made_again(
     monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
     assert mlp()[0].source
     (file,) = (tmp_path / "networks").iterdir()
-    for damage in (file.read_text()[:-5], "{}", '{"format": 3}', "\x00"):
+    for damage in (file.read_text()[:-5], "{}", '{"format": 2}', "\x00"):
         file.write_text(damage)
         assert cache.cached(file.stem, sl.Target("python")) is None
         net, w, b, x = mlp()

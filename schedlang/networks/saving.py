@@ -130,6 +130,15 @@ def _standalone(data: ModuleData) -> str:
     # a process that loads a folder imports no printer
     from schedlang.networks.usage import usage
 
+    for check in data.checks:
+        if check.of_accesses:
+            raise BuildError(
+                explain(
+                    f"{check.title} of network {data.public}",
+                    "it checks its reads against the sizes of each call, which a saved file cannot",
+                    "Use constant sizes, or guard the reads with sl.if_then_else.",
+                )
+            )
     if data.device is None:
         return usage(data, WEIGHTS) + bundle(data.text)
     from schedlang.networks.device_module import standalone
