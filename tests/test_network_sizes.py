@@ -171,7 +171,8 @@ def test_modules_without_their_network_check_the_sizes(tmp_path: Path) -> None:
     text = json.dumps(module_to_data(data))
     again = from_data(json.loads(text), data.text, data.serial_text)
     assert again.checks == data.checks and [c.of_accesses for c in data.checks] == [True]
-    for module in (NetworkModule(again, {}), pickle.loads(pickle.dumps(net.module))):
+    copies = (pickle.loads(pickle.dumps(found)) for found in (net.module, net))
+    for module in (NetworkModule(again, {}), *copies):
         assert module(view(8))[0].shape == (8,)
         with pytest.raises(CallError, match=CANNOT):
             module(view(5))
@@ -192,6 +193,21 @@ def test_a_network_whose_file_cannot_check_is_not_saved(target: str, tmp_path: P
     with pytest.raises(NetworkError, match=r"part shift of layer block.shift of network shifts"):
         shifted(target).save(tmp_path / "net")
     assert not list(tmp_path.iterdir())
+
+
+def test_attention_over_a_symbolic_length_is_proven_and_saved(tmp_path: Path) -> None:
+    # the last tile of the packed keys has (t + 15)//16 - t//16 of its own
+    shape = (sl.var("n"), sl.var("t"), 8)
+    q, k = sl.placeholder(shape, name="q"), sl.placeholder(shape, name="k")
+    scores = topi.nn.softmax(topi.nn.batch_matmul(q, k))
+    net = sl.network(sl.named("scores", scores), target="cpu", name="scores")
+    assert not any(check.of_accesses for check in net._whole().checks)
+    nets = (net, sl.load(net.save(tmp_path / "net")))
+    for length in (1, 16, 35):
+        a, b = (np.random.default_rng(s).random((2, length, 8)).astype("float32") for s in (0, 1))
+        raw = np.exp(a @ b.transpose(0, 2, 1))
+        for each in nets:
+            np.testing.assert_allclose(each(a, b), raw / raw.sum(-1, keepdims=True), rtol=1e-4)
 
 
 def test_equal_kernels_are_checked_once_and_for_their_own_sizes(

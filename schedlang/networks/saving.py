@@ -136,7 +136,8 @@ def _standalone(data: ModuleData) -> str:
                 explain(
                     f"{check.title} of network {data.public}",
                     "it checks its reads against the sizes of each call, which a saved file cannot",
-                    "Use constant sizes, or guard the reads with sl.if_then_else.",
+                    "Use constant sizes, guard the reads with sl.if_then_else, or pickle the "
+                    "network, which keeps the check.",
                 )
             )
     if data.device is None:
