@@ -10,6 +10,7 @@ from schedlang.networks.device_program import device_module_data
 from schedlang.networks.module import NetworkModule
 from schedlang.networks.network import module_of
 from schedlang.networks.program import KernelCall, ModuleData, module_data
+from schedlang.networks.size_checks import size_check
 from schedlang.runtime.build import unwritten
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.target import Target
@@ -38,7 +39,7 @@ class Parts:
         stages = (made.op.name,)
         self.calls.append(
             KernelCall(name, kernel.machine_nest, kernel.signature, (*args, result), stages,
-                       tuple(layers), schedule,
+                       tuple(layers), schedule, size_check(name, kernel, layers),
                        program=kernel.launches if isinstance(kernel, GpuKernel) else None)
         )  # fmt: skip
         return result

@@ -465,7 +465,7 @@ def test_damaged_files_of_the_cache_are_made_again(
     monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
     assert mlp()[0].source
     (file,) = (tmp_path / "networks").iterdir()
-    for damage in (file.read_text()[:-5], "{}", '{"format": 3}', "\x00"):
+    for damage in (file.read_text()[:-5], "{}", '{"format": 2}', "\x00"):
         file.write_text(damage)
         assert cache.cached(file.stem, sl.Target("python")) is None
         net, w, b, x = mlp()
@@ -537,6 +537,19 @@ def test_a_partition_at_other_sizes() -> None:
     assert at["double"].key == found["double"].key and found.sizes["n"] != 3
     with pytest.raises(TuningError, match="at.*no symbolic size 'k' in double; give sizes="):
         found.at({"k": 3})
+
+
+def test_equal_parts_of_two_sizes_have_a_kernel_each() -> None:
+    x = [sl.placeholder((sl.var(size), 8), name=name) for size, name in zip("nmn", "xyz")]
+    w = sl.placeholder((4, 8), name="w")
+    made = [topi.nn.relu(sl.named(f"of_{t.name}", topi.nn.dense(t, w))) for t in x]
+    values = np.arange(32, dtype="float32").reshape(4, 8) - 9
+    net = sl.network(made, {w: values}, target="python")
+    # both n are one size of a call
+    assert [kernel.parts for kernel in net.kernels] == [("of_x", "of_z"), ("of_y",)]
+    given = [np.full((rows, 8), rows, "float32") for rows in (2, 3, 2)]
+    for result, array in zip(net(*given), given):
+        np.testing.assert_allclose(result, np.maximum(array @ values.T, 0), rtol=1e-5)
 
 
 def test_a_profile_of_a_compiled_network_from_the_cache() -> None:

@@ -90,15 +90,32 @@ def within(lin: Lin, size: Lin, ranges: Known) -> bool:
     (True, False)
     """
     while True:
-        if ranges.nonneg(lin) and ranges.nonneg(size - lin - 1):
+        if ranges.nonneg(lin) and _less(lin, size, ranges):
             return True
         least, most = lower_bound(lin, ranges), upper_bound(lin, ranges)
-        if ranges.nonneg(least) and ranges.nonneg(size - most - 1):
+        if ranges.nonneg(least) and _less(most, size, ranges):
             return True
         whole = dividend(lin, ranges)
         if whole is None:
             return False
         lin, size = whole[0], size * whole[1]
+
+
+def _less(lin: Lin, size: Lin, ranges: Known) -> bool:
+    """Return whether ``lin < size`` is proven, for ``size == x // d`` also by ``d*(lin + 1) <= x``.
+
+    >>> from schedlang.expr.nodes import Axis, Var
+    >>> from schedlang.index.ranges import Ranges
+    >>> n, eight = Lin.of(Var("n")), Lin.of(8)
+    >>> i = Axis("i", 0)
+    >>> whole_tiles = Ranges().extended(i, Lin.of(0), Lin.of(Div(n, eight)) - 1)
+    >>> _less(Lin.of(i), Lin.of(Div(n + 7, eight)), whole_tiles)
+    True
+    """
+    if ranges.nonneg(size - lin - 1):
+        return True
+    whole = dividend(size, ranges)
+    return whole is not None and ranges.nonneg(whole[0] - whole[1] * (lin + 1))
 
 
 def without_quotients(lin: Lin, ranges: Known) -> Lin:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import prod
 
 from schedlang.compute.read import Read
-from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.visit import rewrite
 from schedlang.index.linear import Lin, to_expr
@@ -25,7 +23,6 @@ from schedlang.ir.nodes import (
     Note,
     Stmt,
     Store,
-    walk,
 )
 from schedlang.state.relations import extent_of
 
@@ -39,19 +36,6 @@ def at_sizes(nest: Nest, sizes: Mapping[str, int]) -> Nest:
     args = tuple(sizer.buffer(a) if isinstance(a, Buffer) else a for a in nest.args)
     outputs = tuple(sizer.buffer(b) for b in nest.outputs)
     return replace(nest, args=args, outputs=outputs, body=sizer.block(nest.body), sizes=())
-
-
-def largest_storage(nest: Nest, sizes: Mapping[str, int]) -> tuple[Buffer, int] | None:
-    """Return the largest allocation of symbolic size in ``nest``, with its bytes at ``sizes``."""
-    known = {v: Lin.of(sizes[v.name]) for v in nest.sizes if v.name in sizes}
-    found: tuple[Buffer, int] | None = None
-    for stmt, _ in walk(nest.body):
-        if isinstance(stmt, Alloc) and stmt.buffer.size is None:
-            extents = [to_lin(e, known).const for e in stmt.buffer.shape]
-            bytes_ = itemsize(stmt.buffer.dtype) * prod(e or 0 for e in extents)
-            if found is None or bytes_ > found[1]:
-                found = stmt.buffer, bytes_
-    return found
 
 
 def size_equations(nest: Nest) -> list[Equation]:

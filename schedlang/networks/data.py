@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from schedlang.codegen.network_storage import ParamPlace, Storage
 from schedlang.errors import BuildError
+from schedlang.expr.dtypes import itemsize
 from schedlang.networks.memory import Lifetime, MemoryPlan, Placed
+from schedlang.networks.size_checks import SizeCheck
 from schedlang.networks.sized_memory import SizedMemory
 from schedlang.runtime.parameters import Parameter, Signature
+from schedlang.runtime.size_checks import SizedStorage
 from schedlang.target import Target
 
 if TYPE_CHECKING:
     from schedlang.codegen.numba_cuda import KernelForm
     from schedlang.machine.nest import MachineNest
 
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class ModuleData:
     ``plan`` says, or, if it depends on the sizes of a call, as ``sized`` does. ``machine`` is the
     linked nest, which only the process that linked it has, and those that it was pickled for.
     ``device`` is there for a GPU, whose ``machine`` has the functions of the kernels alone.
+    ``checks`` are what a call checks of the kernels against its sizes.
     """
 
     public: str
@@ -67,6 +71,7 @@ class ModuleData:
     sized: Optional[SizedMemory] = None
     machine: Optional[MachineNest] = field(default=None, compare=False)
     device: Optional[DeviceData] = None
+    checks: tuple[SizeCheck, ...] = ()
 
 
 def to_data(data: ModuleData) -> dict[str, Any]:
@@ -80,6 +85,7 @@ def to_data(data: ModuleData) -> dict[str, Any]:
         "signature": _signature_data(data.signature), "storage": asdict(data.storage),
         "plan": plan, "sized": sized, "calls": [asdict(call) for call in data.calls],
         "fastmath": data.fastmath, "device": None if data.device is None else asdict(data.device),
+        "checks": [asdict(check) for check in data.checks],
     }  # fmt: skip
 
 
@@ -106,6 +112,7 @@ def from_data(found: Mapping[str, Any], text: str, serial_text: str = "") -> Mod
             tuple(CallData(**_tuples(c)) for c in found["calls"]), bool(found["fastmath"]),
             None if sized is None else _sized(sized),
             device=None if found["device"] is None else _device(found["device"]),
+            checks=tuple(map(_check, found["checks"])),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BuildError(
@@ -147,6 +154,20 @@ def _device(found: Mapping[str, Any]) -> DeviceData:
         passed = tuple(Passed(str(dtype), bool(array)) for dtype, array in rest.pop("parameters"))
         kernels.append(KernelForm(parameters=passed, **rest))
     return DeviceData(tuple(kernels), tuple(found["alignment"]))
+
+
+def _check(found: Mapping[str, Any]) -> SizeCheck:
+    rest = dict(found)
+    storage = _tuples(rest.pop("storage"))
+    whole = SizeCheck(storage=SizedStorage(**storage), **_tuples(rest))
+    texts = (whole.part, *whole.layers, *whole.sizes, whole.graph, whole.steps)
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("what a call checks against its sizes has names and texts")
+    for name, dtype, shape in whole.storage.arrays:
+        known = all(isinstance(e, int) or e in whole.storage.extents for e in shape)
+        if not (known and isinstance(name, str) and itemsize(dtype)):
+            raise ValueError(f"no storage is {name}: {dtype}[{shape}]")
+    return whole
 
 
 def _tuples(value: Any) -> Any:

@@ -183,7 +183,7 @@ class DeviceModule(NetworkModule):
             return Checked(
                 *checked_arguments(
                     self._binder, args, named, view, empty_on_device, device_elements,
-                    lambda sizes: None,
+                    self._check_sizes,
                 )
             )  # fmt: skip
         except (CallError, CallTypeError) as error:
@@ -310,7 +310,7 @@ class DeviceModule(NetworkModule):
         arrays, sizes, results = checked_arguments(
             self._binder, args, {}, lambda value, *_: np.asarray(value),
             lambda first, shape, dtype: np.empty(shape, array_dtype(dtype)), lambda value: value,
-            lambda found: None,
+            self._check_sizes,
         )  # fmt: skip
         flat = flat_arguments(self.signature, arrays, sizes)
         size, places = self._data.storage.arena, []

@@ -96,6 +96,7 @@ def device_module_data(
         public, target, "launch", listing.text, "", signature_of(nest, frozenset()), storage, plan,
         tuple(_call_data(call, emitted, lines) for call in calls), fastmath, sized, made,
         DeviceData(tuple(k.form for s in source.kernels for k in s.kernels), views.alignment),
+        roles.checks,
     )  # fmt: skip
 
 

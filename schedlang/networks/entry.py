@@ -71,7 +71,7 @@ def network(
     if unknown:
         raise CallTypeError(_no_option(next(iter(unknown))))
     model = model_of(outputs, params)
-    check_outputs(model.outputs)
+    check_outputs(model.outputs, model.inputs)
     recipe = Recipe(
         check_name(name, "a network"), model.inputs, dict(model.layers),
         tuple(named_stages("cut", cut)), tuple(map(tuple, fuse_groups(fuse))), model.structure,

@@ -122,7 +122,8 @@ def _kernel(
         # these are hints for whoever writes a schedule; the choice was made among others
         warnings.simplefilter("ignore", SpillWarning)
         warnings.simplefilter("ignore", StrideWarning)
-        kernel = unwritten(choice.schedule, [*group.inputs, *group.outputs], target, first.name)
+        args = [*group.inputs, *first.sizes, *group.outputs]
+        kernel = unwritten(choice.schedule, args, target, first.name)
     names = tuple(part.name for part in same)
     made = choice.schedule.copy()
     return PartKernel(names, choice.origin, choice.note, kernel, made, choice.place)

@@ -12,7 +12,8 @@ from schedlang.networks.model import Recipe
 from schedlang.networks.partition import Part, Partition
 from schedlang.networks.prepare import Prepared
 from schedlang.networks.program import module_data
-from schedlang.networks.roles import KernelCall
+from schedlang.networks.roles import Given, KernelCall
+from schedlang.networks.size_checks import size_check
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.target import Target
 
@@ -39,16 +40,19 @@ def linked(
 def _calls(partition: Partition, kernels: Sequence[PartKernel]) -> list[KernelCall]:
     """Return the call of a kernel for each part, in the order in which they run."""
     made = kernel_of(kernels)
-    found = []
+    found, checks = [], {}
     for part in partition.parts:
         scheduled = made[part.name]
         kernel = scheduled.kernel
+        if scheduled.name not in checks:
+            # the first part of the kernel, whose names this has
+            checks[scheduled.name] = size_check(part.name, kernel, part.layers)
         program = kernel.launches if isinstance(kernel, GpuKernel) else None
+        args: tuple[Given, ...] = (*part.reads, *part.sizes, *part.writes)
         found.append(
             KernelCall(
-                part.name, kernel.machine_nest, kernel.signature, (*part.reads, *part.writes),
-                part.stages, part.layers, scheduled.provenance, program=program,
-                notes=_notes(part),
+                part.name, kernel.machine_nest, kernel.signature, args, part.stages, part.layers,
+                scheduled.provenance, checks[scheduled.name], program, _notes(part),
             )
         )  # fmt: skip
     return found

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schedlang.compute.graph import placeholders, variables
+from schedlang.compute.graph import operations, placeholders, variables
 from schedlang.compute.tensor import PlaceholderOp, Tensor, declared
 from schedlang.errors import CallTypeError, NetworkError, explain, nearest, shown
+from schedlang.expr.nodes import Var
+from schedlang.lowering.lower import sizes_of
 
 # the forms of a convolution of 3 by 3: the sizes of Winograd's tiles, 0 for a direct convolution
 FORMS = (0, 2, 4)
@@ -95,9 +97,20 @@ def model_of(outputs: Any, params: Mapping[Any, Any] | None) -> Model:
     return Model(tensors, inputs, values, structure=0 if single else tuple(range(len(tensors))))
 
 
-def check_outputs(outputs: Sequence[Tensor]) -> None:
-    """Raise :class:`~schedlang.errors.NetworkError` for outputs that no kernel can write."""
+def check_outputs(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> None:
+    """Raise :class:`~schedlang.errors.NetworkError` for outputs that no call can write."""
+    # that of an output alone is known to a call that is given the array: net(x, out=y)
+    known = sizes_of((*inputs, *outputs))
     for scalar in variables(outputs):
+        if scalar.is_size and scalar not in known:
+            raise NetworkError(
+                explain(
+                    f"sl.network with the size {scalar.name} of {_first_use(scalar, outputs)}",
+                    "no extent of an input or an output determines it",
+                    f"Make {scalar.name} an extent of an input, as in sl.placeholder(("
+                    f"{scalar.name}, ...)), or put a number in its place.",
+                )
+            )
         if not scalar.is_size:
             raise NetworkError(
                 explain(
@@ -118,6 +131,17 @@ def check_outputs(outputs: Sequence[Tensor]) -> None:
             )
         if list(outputs).count(tensor) > 1:
             raise NetworkError(f"sl.network: the output {tensor.name} is given twice")
+
+
+def _first_use(size: Var, outputs: Sequence[Tensor]) -> str:
+    """Return what to call the first tensor behind ``outputs`` that has, or computes with, a size.
+    """
+    made = (op.output() if isinstance(op, PlaceholderOp) else op.outputs[0]
+            for op in operations(outputs))  # fmt: skip
+    first = next(tensor for tensor in made if size in variables([tensor]))
+    if isinstance(first.op, PlaceholderOp):
+        return f"input {declared(first)}"
+    return f"stage {first.name}"
 
 
 def _weights(read: Sequence[Tensor], params: Mapping[Any, Any] | None) -> dict[Tensor, Any]:

@@ -18,6 +18,7 @@ from schedlang.errors import BuildError, CallError, CallTypeError, explain
 from schedlang.networks.call import Layouts, Memory, pack, started, usable
 from schedlang.networks.data import CallData, ModuleData
 from schedlang.networks.memory import MemoryPlan
+from schedlang.networks.size_checks import SizeChecks
 from schedlang.networks.sized_memory import SizedMemory
 from schedlang.runtime import files, thread_safety
 from schedlang.runtime.advice import advice
@@ -57,6 +58,7 @@ class NetworkModule:
             params = pack(data.storage, params)
         self._params = usable(params, data.storage)
         self._binder = Binder(data.signature, "network")
+        self._check_sizes = SizeChecks(data.public, data.checks)
         self._fast_call = fast_call(data.signature)
         self._function: Any = None
         self._lock: Lock | None = None
@@ -243,7 +245,7 @@ class NetworkModule:
     ) -> tuple[list[Any], dict[str, int], list[Any]]:
         """Return the arrays and scalars of a call, the sizes, and the outputs to return."""
         return checked_arguments(
-            self._binder, args, named, as_numpy, empty_like_library, lambda a: a, lambda sizes: None
+            self._binder, args, named, as_numpy, empty_like_library, lambda a: a, self._check_sizes
         )
 
     def stamped(self, times: np.ndarray, *args: Any) -> tuple[Callable[..., None], list[Any]]:

@@ -19,6 +19,7 @@ from schedlang.errors import MissingNameError, nearest
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.visit import postorder
+from schedlang.lowering.lower import sizes_of
 from schedlang.networks.dataflow import Flow, Node, flow_of
 from schedlang.networks.grouping import Draft, drafts
 from schedlang.networks.naming import Naming
@@ -54,13 +55,20 @@ class Part:
 
     @cached_property
     def key(self) -> str:
-        """A text that is equal for parts that are equal but for names.
+        """A text that is equal for parts that are equal but for names of tensors and axes.
 
         These have the same structure, shapes and dtypes, so that they share a schedule and a
-        kernel.
+        kernel. Names of sizes count: a call has one value for each.
         """
-        found = structure(self.group.outputs)
-        return f"{found.key} {found.extents}"
+        outputs = self.group.outputs
+        found, sizes = structure(outputs), [v.name for v in variables(outputs)]
+        return f"{found.key} {found.extents} {sizes}"
+
+    @cached_property
+    def sizes(self) -> tuple[Var, ...]:
+        """The sizes that its kernel takes as arguments: no shape of its tensors determines them."""
+        found = sizes_of((*self.group.inputs, *self.group.outputs))
+        return tuple(v for v in variables(self.group.outputs) if v not in found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,6 +246,7 @@ def equal_parts(parts: Sequence[Part]) -> tuple[tuple[Part, ...], ...]:
     """Return the parts in groups that are equal but for names, each in order.
 
     They have the same structure, shapes and dtypes: one schedule and one kernel serve all of them.
+    Those of sizes with other names, as ``n`` and ``m``, have a kernel each.
 
     >>> import schedlang as sl
     >>> from schedlang import topi

@@ -23,6 +23,7 @@ from schedlang.machine.names import identifier
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.scratch import BYTES, Scratch
 from schedlang.networks.memory import Lifetime
+from schedlang.networks.size_checks import SizeCheck
 from schedlang.networks.sized_memory import SizedMemory
 from schedlang.runtime.parameters import Signature, signature_of
 
@@ -36,9 +37,9 @@ class KernelCall:
     ``nest`` and ``signature`` are those of the kernel, as :func:`schedlang.build` makes it.
     ``args`` are the tensors of the network (and scalars) that it is given for the parameters of the
     signature. ``stages`` and ``layers`` are what it computes, and ``schedule`` is a phrase that
-    says where its schedule comes from, for comments. ``checked_by_size`` is true for a kernel that
-    checks its reads against the sizes of each call. ``program`` has the launches of a kernel for a
-    GPU. ``notes`` are further comments.
+    says where its schedule comes from, for comments. ``check`` is what a call checks of the kernel
+    against its sizes. ``program`` has the launches of a kernel for a GPU. ``notes`` are further
+    comments.
     """
 
     name: str
@@ -48,7 +49,7 @@ class KernelCall:
     stages: tuple[str, ...] = ()
     layers: tuple[str, ...] = ()
     schedule: str = ""
-    checked_by_size: bool = False
+    check: Optional[SizeCheck] = None
     program: Optional[Program] = None
     notes: tuple[str, ...] = ()
 
@@ -133,11 +134,6 @@ class Roles:
                 f"part {call.name} takes {len(parameters)} arguments, but {len(call.args)} are "
                 "named"
             )
-        if call.checked_by_size:
-            raise self.error(
-                f"part {call.name} checks its reads against the sizes of each call, which a module "
-                "does not; use constant sizes, or guard the reads with sl.if_then_else"
-            )
         for p, given in zip(parameters, call.args):
             if isinstance(given, Tensor):
                 shape = tuple(e if isinstance(e, int) else str(e) for e in given.shape)
@@ -159,6 +155,13 @@ class Roles:
             self.written[given] = position
             self.named(given)
         known.update(t for p, t in zip(parameters, call.args) if p.is_output)
+
+    @property
+    def checks(self) -> tuple[SizeCheck, ...]:
+        """What a call checks of the kernels against its sizes, each kernel once."""
+        # equal kernels share the object
+        found = {id(call.check): call.check for call in self.calls if call.check is not None}
+        return tuple(found.values())
 
     @property
     def stored(self) -> list[Tensor]:

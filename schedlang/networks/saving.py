@@ -125,6 +125,16 @@ def _standalone(data: ModuleData) -> str:
     # a process that loads a folder imports no printer
     from schedlang.networks.usage import usage
 
+    for check in data.checks:
+        if check.of_accesses:
+            raise BuildError(
+                explain(
+                    f"{check.title} of network {data.public}",
+                    "it checks its reads against the sizes of each call, which a saved file cannot",
+                    "Use constant sizes, guard the reads with sl.if_then_else, or pickle the "
+                    "network, which keeps the check.",
+                )
+            )
     if data.device is None:
         return usage(data, WEIGHTS) + bundle(data.text)
     from schedlang.networks.device_module import standalone
@@ -207,10 +217,10 @@ def load_saved(
         data = json.loads(manifest)
         tensors = from_data(data["graph"])
         outputs, read = tensors[: _count(data["outputs"], tensors)], placeholders(tensors)
-        check_outputs(outputs)
+        inputs = tuple(read[_index(k, read)] for k in data["inputs"])
+        check_outputs(outputs, inputs)
         recipe = Recipe(
-            head.name, tuple(read[_index(k, read)] for k in data["inputs"]),
-            _texts(data["layers"]), tuple(map(_text, data["cut"])),
+            head.name, inputs, _texts(data["layers"]), tuple(map(_text, data["cut"])),
             tuple(tuple(map(_text, f)) for f in data["fuse"]), head.structure,
             _flag(data["flush_denormals"]),
         )  # fmt: skip

@@ -12,16 +12,13 @@ import numpy as np
 from schedlang.codegen.numba_cpu import source_of
 from schedlang.codegen.numba_file import render_functions
 from schedlang.compute.arrays import as_numpy
-from schedlang.errors import BuildError, CallError, CallTypeError, MissingNameError, VerifyError
-from schedlang.expr.dtypes import LARGEST_BYTES
+from schedlang.errors import BuildError, CallError, CallTypeError, MissingNameError
 from schedlang.ir.nest import Nest
-from schedlang.ir.specialize import at_sizes, largest_storage
-from schedlang.ir.verify import verify
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.passes.serial import serial
 from schedlang.markup.bundle import mime_bundle
 from schedlang.runtime import files, perf_map, thread_safety
-from schedlang.runtime.advice import advice, short_scan
+from schedlang.runtime.advice import advice
 from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.built import Built, numba_types
 from schedlang.runtime.bundle import bundle
@@ -34,6 +31,7 @@ from schedlang.runtime.levels import Levels
 from schedlang.runtime.missing_attributes import no_attribute
 from schedlang.runtime.parameters import Binder, Signature
 from schedlang.runtime.profile import Profile
+from schedlang.runtime.size_checks import check_accesses, sized_storage
 from schedlang.runtime.starts import interpreted, one_at_a_time
 from schedlang.runtime.te_module import TeModule
 from schedlang.schedule.schedule import Schedule
@@ -89,6 +87,18 @@ class Kernel(Levels, TeModule, Countable):
         ()
         """
         return self._built.unproven
+
+    @property
+    def checked_by_size(self) -> bool:
+        """True if accesses are checked against the sizes of each call: no proof has them all.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((sl.var("n"),), name="A")
+        >>> last = sl.compute((1,), lambda i: A[A.shape[0] - 1], name="last")
+        >>> sl.build(sl.schedule(last), target="python").checked_by_size  # n may be 0
+        True
+        """
+        return self._built.checked_by_size
 
     if not TYPE_CHECKING:
 
@@ -225,26 +235,10 @@ class Kernel(Levels, TeModule, Countable):
         key = tuple(sizes.values())
         if key in self._checked_sizes:
             return
-        storage = largest_storage(self._nest, sizes)
-        if storage is not None and storage[1] >= LARGEST_BYTES:
-            given = ", ".join(f"{n}={v}" for n, v in sizes.items())
-            raise CallError(
-                f"kernel {self.name} where {given}: {storage[0].name} would take {storage[1]} "
-                "bytes, more than an address can reach"
-            )
-        if not self._built.checked_by_size:
-            self._checked_sizes.add(key)
-            return
-        try:
-            left = [u for u in verify(at_sizes(self._nest, sizes)) if u.exact]
-        except VerifyError as error:
-            given = ", ".join(f"{n}={v}" for n, v in sizes.items())
-            why = str(error).removeprefix(f"{self._nest.name}: ")
-            why = short_scan(self.schedule.outputs, sizes) or why
-            raise CallError(f"kernel {self.name} cannot run where {given}: {why}") from None
-        if left:
-            given = ", ".join(f"{n}={v}" for n, v in sizes.items())
-            raise CallError(left[0].refusal(f"kernel {self.name} where {given},"))
+        what = f"kernel {self.name}"
+        sized_storage(self._nest).check(what, sizes)
+        if self.checked_by_size:
+            check_accesses(what, self._nest, self.schedule.outputs, sizes)
         self._checked_sizes.add(key)
 
     def _launch(self, arrays: Sequence[Any], sizes: Mapping[str, int]) -> None:
@@ -347,7 +341,7 @@ class Kernel(Levels, TeModule, Countable):
         ``target="python"``, for a kernel that checks its reads against the sizes of each call, and
         for a kernel that needs more shared memory than a launch by numba may have.
         """
-        if self._built.checked_by_size:
+        if self.checked_by_size:
             raise BuildError(
                 f"save: kernel {self.name} checks its reads against the sizes of each call, which "
                 "a saved file cannot; use constant sizes, or guard the reads with sl.if_then_else"

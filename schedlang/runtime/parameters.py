@@ -100,14 +100,14 @@ def signature_of(nest: Nest, in_place: frozenset[tuple[int, int]]) -> Signature:
         for extent in arg.shape:
             shape.append(extent if isinstance(extent, int) else str(extent))
             if isinstance(extent, Expr) and not isinstance(extent, Var):
-                extents[str(extent)] = _sum(lin := to_lin(extent))
+                extents[str(extent)] = terms_of(lin := to_lin(extent))
                 size = determined_by(lin, ())
                 single.update({} if size is None else {str(extent): size.name})
         facts = None if arg.tensor is None or arg in nest.outputs else facts_of(arg.tensor)
         within = None if facts is None or facts.within is None else facts.within
         for end in within or ():
             if isinstance(end, Expr) and not isinstance(end, Var):
-                extents.setdefault(str(end), _sum(to_lin(end)))
+                extents.setdefault(str(end), terms_of(to_lin(end)))
         named = None if within is None else (_named(within[0]), _named(within[1]))
         parameters.append(
             Parameter(
@@ -124,7 +124,8 @@ def _named(end: int | Expr) -> Extent:
     return end if isinstance(end, int) else str(end)
 
 
-def _sum(lin: Lin) -> Sum:
+def terms_of(lin: Lin) -> Sum:
+    """Return the terms of an extent over sizes, as data."""
     return tuple((coef, tuple(map(_factor, product))) for product, coef in lin.terms.items())
 
 
@@ -132,9 +133,9 @@ def _factor(atom: Atom) -> Factor:
     if isinstance(atom, Var):
         return atom.name
     if isinstance(atom, (Div, Mod)):
-        return "//" if isinstance(atom, Div) else "%", (_sum(atom.num), _sum(atom.den))
+        return "//" if isinstance(atom, Div) else "%", (terms_of(atom.num), terms_of(atom.den))
     if isinstance(atom, Extreme):
-        return atom.op, tuple(map(_sum, atom.args))
+        return atom.op, tuple(map(terms_of, atom.args))
     raise CallError(f"the extent {Lin.of(atom)} is not an expression over sizes")
 
 
@@ -143,7 +144,7 @@ _OPERATORS: dict[str, Callable[..., int]] = {
 }  # fmt: skip
 
 
-def _value(terms: Sum, sizes: Mapping[str, int]) -> int:
+def value_of(terms: Sum, sizes: Mapping[str, int]) -> int:
     """Return the value of an extent for known sizes."""
     total = 0
     for coef, product in terms:
@@ -152,7 +153,7 @@ def _value(terms: Sum, sizes: Mapping[str, int]) -> int:
                 coef *= sizes[factor]
             else:
                 op, args = factor
-                coef *= _OPERATORS[op](*(_value(arg, sizes) for arg in args))
+                coef *= _OPERATORS[op](*(value_of(arg, sizes) for arg in args))
         total += coef
     return total
 
@@ -329,7 +330,7 @@ class Binder:
 
         def at(size: int) -> int:
             sizes[name] = size
-            return _value(terms, sizes)
+            return value_of(terms, sizes)
 
         try:
             return solve(at, length)
@@ -359,7 +360,7 @@ class Binder:
 
     def _extent(self, extent: str, sizes: Mapping[str, int]) -> int:
         terms = self.signature.extents.get(extent)
-        return sizes[extent] if terms is None else _value(terms, sizes)
+        return sizes[extent] if terms is None else value_of(terms, sizes)
 
     def check_derived(self, values: Sequence[Any], sizes: Mapping[str, int]) -> None:
         """Check the shapes of arrays against extents that are expressions of sizes."""

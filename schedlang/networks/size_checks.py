@@ -1,0 +1,116 @@
+"""What a call of a network checks of its kernels against its sizes, as data and as a check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from schedlang.compute.data import dumps, loads
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import BuildError, SchedlangError, first_line
+from schedlang.ir.nest import Nest
+from schedlang.runtime.size_checks import SizedStorage, check_accesses, sized_storage
+
+if TYPE_CHECKING:
+    from schedlang.runtime.kernel import Kernel
+
+
+@dataclass(frozen=True)
+class SizeCheck:
+    """What a call checks of a kernel against its ``sizes``.
+
+    ``part`` is the first part that the kernel computes, and ``layers`` are those of this part.
+    ``storage`` is what the kernel allocates. If its accesses are proven for no matter what sizes,
+    ``graph`` and ``steps`` are empty. Otherwise they are its computation and its schedule as JSON,
+    of which its loop nest is made again when it is checked.
+    """
+
+    part: str
+    layers: tuple[str, ...]
+    sizes: tuple[str, ...]
+    storage: SizedStorage
+    graph: str = ""
+    steps: str = ""
+
+    @property
+    def of_accesses(self) -> bool:
+        """True if accesses are checked against the sizes of each call."""
+        return bool(self.steps)
+
+    @property
+    def title(self) -> str:
+        """The part and its layers, for messages."""
+        if not self.layers:
+            return f"part {self.part}"
+        return f"part {self.part} of layer{'s' * (len(self.layers) > 1)} {', '.join(self.layers)}"
+
+
+def size_check(part: str, kernel: Kernel, layers: Sequence[str] = ()) -> SizeCheck | None:
+    """Return what a call checks of the kernel of a part; ``None`` if that is nothing.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((sl.var("n"),), name="A")
+    >>> last = sl.compute((1,), lambda i: A[A.shape[0] - 1], name="last")
+    >>> found = size_check("last", sl.build(sl.schedule(last), target="python"))
+    >>> found.sizes, found.of_accesses
+    (('n',), True)
+    """
+    signature, storage = kernel.signature, sized_storage(kernel.loop_nest)
+    passed = tuple(p.name for p in signature.parameters if p.is_size)
+    sizes = tuple(dict.fromkeys((*passed, *signature.sizes)))
+    if kernel.checked_by_size:
+        graph, steps = dumps(kernel.schedule.outputs), kernel.schedule.to_json()
+        return SizeCheck(part, tuple(layers), sizes, storage, graph, steps)
+    return SizeCheck(part, tuple(layers), sizes, storage) if storage.arrays else None
+
+
+class SizeChecks:
+    """The checks of all kernels of a network, each made once for the same sizes."""
+
+    def __init__(self, network: str, checks: Sequence[SizeCheck]) -> None:
+        self._network, self._checks = network, checks
+        self._nests: dict[int, tuple[Nest, tuple[Tensor, ...]]] = {}
+        # sizes of calls, and sizes of kernels with the position of the check
+        self._passed: set[tuple[int, ...]] = set()
+        self._kept: set[tuple[int, tuple[int, ...]]] = set()
+
+    def __call__(self, sizes: Mapping[str, int]) -> None:
+        """Raise :class:`~schedlang.errors.CallError` if a kernel cannot run at ``sizes``."""
+        key = tuple(sizes.values())
+        if key in self._passed:
+            return
+        for position, check in enumerate(self._checks):
+            own = {name: sizes[name] for name in check.sizes}
+            kept = position, tuple(own.values())
+            if kept not in self._kept:
+                self._check(position, own)
+                self._kept.add(kept)
+        self._passed.add(key)
+
+    def _check(self, position: int, sizes: Mapping[str, int]) -> None:
+        check = self._checks[position]
+        what = f"network {self._network}: {check.title}"
+        check.storage.check(what, sizes)
+        if check.of_accesses:
+            if position not in self._nests:
+                self._nests[position] = _nest(what, check)
+            check_accesses(what, *self._nests[position], sizes)
+
+
+def _nest(what: str, check: SizeCheck) -> tuple[Nest, tuple[Tensor, ...]]:
+    """Return the loop nest of a kernel, and what it computes."""
+    # a process whose kernels are proven imports no schedules
+    from schedlang.lowering.lower import lower_state
+    from schedlang.schedule.schedule import Schedule
+
+    try:
+        outputs = loads(check.graph)
+        return lower_state(Schedule.from_json(check.steps, list(outputs)).state), outputs
+    except SchedlangError as error:
+        raise BuildError(
+            f"{what}: its data are damaged ({first_line(error)}): build the network again"
+        ) from None
+
+
+__all__ = ["SizeCheck", "SizeChecks", "size_check"]
