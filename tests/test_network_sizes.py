@@ -147,6 +147,20 @@ def test_a_row_of_a_symbolic_batch(row: int, least: int) -> None:
         np.testing.assert_allclose(net(a), want, rtol=1e-4)
 
 
+def test_a_part_that_takes_a_size_is_checked_too() -> None:
+    x = sl.placeholder((sl.var("n"), 4), name="x")
+    total = sl.named("total", topi.sum(x, 0))
+    place = sl.max(x.shape[0] - 1, 0)
+    y = sl.compute((2,), lambda i: total[place] + sl.cast(i, "float32"), name="y")
+    net = sl.network(y, target="python", cut=["total"])
+    assert [p.name for p in net.kernels[1].kernel.signature.parameters] == ["total", "n", "y"]
+    for size in (1, 4):
+        a = view(size, 4)
+        np.testing.assert_allclose(net(a), a.sum(0)[size - 1] + np.arange(2), rtol=1e-5)
+    with pytest.raises(CallError, match="part y cannot run where n=5: index 0 of total"):
+        net(view(5, 4))
+
+
 def test_a_network_from_the_cache_checks_without_its_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
