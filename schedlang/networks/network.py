@@ -19,7 +19,7 @@ import numpy as np
 from schedlang.compute.data import Graph, to_data
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor, declared
-from schedlang.errors import NetworkError, explain, listed, nearest
+from schedlang.errors import NetworkError
 from schedlang.ir.printer import bytes_text
 from schedlang.markup.text import printable
 from schedlang.networks.cache import cache_key, cached, store
@@ -307,39 +307,18 @@ class Network:
         >>> net.kernels[0].origin, net(np.ones(64, "float32"))[:2]
         ('given', array([2., 2.], dtype=float32))
         """
-        from schedlang.networks.kernels import part_kernels
-        from schedlang.schedule.schedule import Schedule
+        from schedlang.networks.kernels import kernel_of
+        from schedlang.networks.rescheduling import rescheduled
 
         with self._lock:
-            made = next((kernel for kernel in self.kernels if part in kernel.parts), None)
-            if made is None:
-                names = [name for kernel in self.kernels for name in kernel.parts]
-                hint = nearest(str(part), names) or f"; the parts are {listed(names)}"
-                raise NetworkError(f"reschedule({part!r}): there is no part {part!r}{hint}")
-            if not isinstance(schedule, Schedule):
-                raise NetworkError(
-                    explain(
-                        f"reschedule({part!r}) with an object of type {type(schedule).__name__}",
-                        "it is no schedule", "Give a changed net.kernels[...].schedule.",
-                    )
-                )  # fmt: skip
-            if list(schedule.outputs) != list(made.schedule.outputs):
-                given = ", ".join(t.name for t in schedule.outputs)
-                raise NetworkError(
-                    explain(
-                        f"reschedule({part!r}) with a schedule of {given}",
-                        "it is of another computation than the kernel",
-                        "Change the schedule of this kernel, net.kernels[...].schedule, or make "
-                        f'one of net.partition["{made.name}"].group.outputs.',
-                    )
-                )
-            steps = {made.name: schedule.to_json()}
-            same = [self.partition[name] for name in made.parts]
-            # a schedule that this target cannot run leaves the network as it was
-            (new,) = part_kernels(same, self.target, self.database, steps)
-            self._set.update(steps)
-            self._origins = {k: v for k, v in self._origins.items() if k != made.name}
-            self._kernels = tuple(new if kernel is made else kernel for kernel in self.kernels)
+            # an error leaves the network as it was
+            kernels = rescheduled(
+                self.kernels, self.partition, self.target, self.database, part, schedule
+            )
+            name = kernel_of(kernels)[part].name
+            self._set[name] = schedule.to_json()
+            self._origins = {k: v for k, v in self._origins.items() if k != name}
+            self._kernels = kernels
             self._data = self._module = self._key = None
 
     def profile(self, *args: Any, repeat: int = 5) -> NetworkProfile:
