@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -159,7 +160,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         r"ConstantOfShape node 'it': its shape \(1099511627776,\) has more than 2\*\*33 elements"),
     "filled with 100 dimensions": (
         lambda: model([node("ConstantOfShape", ["w"])], weights=[weight([1] * 100)]),
-        "ConstantOfShape node 'it': its shape has 100 dimensions, more than 32"),
+        "ConstantOfShape node 'it': its result would have 100 dimensions, more than 32"),
     "filled with nothing": (
         lambda: model([node("ConstantOfShape", ["w"])], weights=[weight([0, 2**62, 2**62])]),
         r"ConstantOfShape node 'it': its shape \(0, \d+, \d+\) has more than 2\*\*33 elements"),
@@ -531,6 +532,20 @@ def test_sizes_beyond_an_int64_are_refused() -> None:
     given = model(nodes, [value("x", ("n", 2))], [value("y", None)], weights)
     with pytest.raises(FrontendError, match="a size that no int64 holds"):
         sl.frontend.from_onnx(given, shapes={"n": sl.var("n")})
+
+
+@pytest.mark.parametrize(("operator", "sizes"), [
+    ("Reshape", [1] * 100_000 + [6]), ("Expand", [1] * 100_000 + [2, 3]),
+    ("Unsqueeze", [*range(100_000)]), ("ConstantOfShape", [1] * 100_000),
+])  # fmt: skip
+def test_dimensions_without_end_are_refused(operator: str, sizes: list[int]) -> None:
+    """Nothing is made of them: it would take minutes."""
+    inputs = ["w"] if operator == "ConstantOfShape" else ["x", "w"]
+    given = model([node(operator, inputs)], weights=[weight(sizes)])
+    start = time.perf_counter()
+    with pytest.raises(FrontendError, match=f"{operator} node 'it': .* 1000.. dimensions, more"):
+        sl.frontend.from_onnx(given)
+    assert time.perf_counter() - start < 10
 
 
 def test_arithmetic_on_sizes_that_no_integer_of_their_type_holds() -> None:
