@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -159,7 +160,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         r"ConstantOfShape node 'it': its shape \(1099511627776,\) has more than 2\*\*33 elements"),
     "filled with 100 dimensions": (
         lambda: model([node("ConstantOfShape", ["w"])], weights=[weight([1] * 100)]),
-        "ConstantOfShape node 'it': its shape has 100 dimensions, more than 32"),
+        "ConstantOfShape node 'it': its result would have 100 dimensions, more than 32"),
     "filled with nothing": (
         lambda: model([node("ConstantOfShape", ["w"])], weights=[weight([0, 2**62, 2**62])]),
         r"ConstantOfShape node 'it': its shape \(0, \d+, \d+\) has more than 2\*\*33 elements"),
@@ -395,9 +396,9 @@ def several(folder: Path, *entries: tuple[Any, int, str], size: int) -> Path:
     return path
 
 
-def test_arrays_of_the_same_bytes_share_them(tmp_path: Path) -> None:
+def test_arrays_of_the_same_bytes_are_one_parameter(tmp_path: Path) -> None:
     size = 2**24
-    same = [([2**22], FLOAT, "0")] * 8 + [([2**11, 2**11], 6, "0"), ([2**24], 9, "0")] * 4
+    same = [([2**22], FLOAT, "0"), ([2**11, 2**11], FLOAT, "0")] * 8
     path = several(tmp_path, *same, size=size)
     tracemalloc.start()
     try:
@@ -405,18 +406,33 @@ def test_arrays_of_the_same_bytes_share_them(tmp_path: Path) -> None:
         assert tracemalloc.get_traced_memory()[1] < 1.5 * size
     finally:
         tracemalloc.stop()
-    arrays = list(found.params.values())
-    assert len(arrays) == 16 and {a.dtype.name for a in arrays} == {"float32", "int32", "bool"}
-    assert {a.shape for a in arrays} == {(2**22,), (2**11, 2**11), (2**24,)}
-    assert all(np.shares_memory(a, arrays[0]) for a in arrays)
+    assert [t.name for t in found.params] == ["w0_1"]
+
+
+def test_a_parameter_is_read_in_several_shapes(tmp_path: Path) -> None:
+    np.arange(96, dtype="float32").tofile(tmp_path / "w.bin")
+    weights = [declared(dims, external={"location": "w.bin"}) for dims in ([8, 12], [96], [8, 12])]
+    for k, tensor in enumerate(weights):
+        tensor.name = f"w{k}"
+    nodes = [node("MatMul", ["x", "w1"], ["a"], name="product"),
+             node("Add", ["w0", "w2"], ["b"], name="sum")]  # fmt: skip
+    given = model(nodes, [value("x", (96,))], [value("a", None), value("b", None)], weights)
+    (tmp_path / "model.onnx").write_bytes(given.SerializeToString())
+    found = sl.frontend.from_onnx(tmp_path / "model.onnx")
+    assert len(found.params) == 1
+    x, w = np.ones(96, "float32"), np.arange(96, dtype="float32")
+    for a, b in (found.reference(x), sl.network(found, target="python", database=None)(x)):
+        np.testing.assert_array_equal(a, 48 * 95)
+        np.testing.assert_array_equal(b, 2 * w.reshape(8, 12))
 
 
 def test_arrays_that_overlap_are_refused(tmp_path: Path) -> None:
     """Each would need bytes of its own, so that a few become as many as one likes."""
     apart = [([4], FLOAT, "0"), ([2, 2], FLOAT, "16"), ([4], FLOAT, "0"), ([0], FLOAT, "8")]
-    assert len(sl.frontend.from_onnx(several(tmp_path, *apart, size=32)).params) == 4
-    with pytest.raises(FrontendError, match="whose 32 bytes hold arrays of more than that"):
-        sl.frontend.from_onnx(several(tmp_path, *apart, ([4], FLOAT, "4"), size=32))
+    assert len(sl.frontend.from_onnx(several(tmp_path, *apart, size=32)).params) == 3
+    for other in (([4], FLOAT, "4"), ([4], 6, "0"), ([16], 9, "0")):
+        with pytest.raises(FrontendError, match="whose 32 bytes hold arrays of more than that"):
+            sl.frontend.from_onnx(several(tmp_path, *apart, other, size=32))
     os.link(tmp_path / "w.bin", tmp_path / "same.bin")
     linked = onnx.load(tmp_path / "model.onnx", load_external_data=False)
     linked.graph.initializer[4].external_data[0].value = "same.bin"
@@ -516,6 +532,20 @@ def test_sizes_beyond_an_int64_are_refused() -> None:
     given = model(nodes, [value("x", ("n", 2))], [value("y", None)], weights)
     with pytest.raises(FrontendError, match="a size that no int64 holds"):
         sl.frontend.from_onnx(given, shapes={"n": sl.var("n")})
+
+
+@pytest.mark.parametrize(("operator", "sizes"), [
+    ("Reshape", [1] * 100_000 + [6]), ("Expand", [1] * 100_000 + [2, 3]),
+    ("Unsqueeze", [*range(100_000)]), ("ConstantOfShape", [1] * 100_000),
+])  # fmt: skip
+def test_dimensions_without_end_are_refused(operator: str, sizes: list[int]) -> None:
+    """Nothing is made of them: it would take minutes."""
+    inputs = ["w"] if operator == "ConstantOfShape" else ["x", "w"]
+    given = model([node(operator, inputs)], weights=[weight(sizes)])
+    start = time.perf_counter()
+    with pytest.raises(FrontendError, match=f"{operator} node 'it': .* 1000.. dimensions, more"):
+        sl.frontend.from_onnx(given)
+    assert time.perf_counter() - start < 10
 
 
 def test_arithmetic_on_sizes_that_no_integer_of_their_type_holds() -> None:

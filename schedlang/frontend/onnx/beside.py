@@ -11,16 +11,16 @@ from typing import Any
 
 from schedlang.errors import FrontendError, explain
 
-# a file by its device and number, which links share, the first byte, and how many
-Region = tuple[tuple[int, int], int, int]
+# a file by its device and number, which links share, the first byte, how many, and their dtype
+Region = tuple[tuple[int, int], int, int, str]
 
 
 @dataclass(frozen=True)
 class Beside:
     """The files in the ``folder`` of a model, and which of their bytes its arrays are.
 
-    Arrays of the same bytes share them, so that a small model with one file of data cannot become
-    many times as much.
+    Arrays of the same bytes and dtype share them, so that a small model with one file of data
+    cannot become many times as much.
     """
 
     folder: Path | None
@@ -28,7 +28,7 @@ class Beside:
     _held: dict[tuple[int, int], int] = field(default_factory=dict)
     _read: dict[Region, bytearray] = field(default_factory=dict)
 
-    def reader(self, proto: Any, what: str, needed: int) -> Callable[[], bytearray]:
+    def reader(self, proto: Any, what: str, needed: int, dtype: str) -> Callable[[], bytearray]:
         """Return the function that reads the ``needed`` bytes of a ``TensorProto``, named ``what``.
 
         Raises :class:`~schedlang.errors.FrontendError` for a place outside of the folder, for one
@@ -61,7 +61,7 @@ class Beside:
                 f"{what}: bytes {offset} to {offset + needed} of {path.name} hold its data, but "
                 f"the file has {about.st_size}"
             )
-        region = ((about.st_dev, about.st_ino), offset, needed)
+        region = ((about.st_dev, about.st_ino), offset, needed, dtype)
         self._claim(region, about.st_size, f"{what}: its data are in {path.name}")
         return lambda: self._bytes(region, path, what)
 
@@ -70,7 +70,7 @@ class Beside:
         if region in self._claimed:
             return
         self._claimed.add(region)
-        file, _, needed = region
+        file, _, needed, _ = region
         self._held[file] = self._held.get(file, 0) + needed
         if self._held[file] > size:
             raise FrontendError(
@@ -84,7 +84,7 @@ class Beside:
     def _bytes(self, region: Region, path: Path, what: str) -> bytearray:
         data = self._read.get(region)
         if data is None:
-            _, offset, needed = region
+            _, offset, needed, _ = region
             data = self._read[region] = bytearray(needed)
             with open(_opened(path, what), "rb") as file:
                 file.seek(offset)

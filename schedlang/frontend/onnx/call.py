@@ -52,6 +52,10 @@ class Call:
         """Return the error that says why this node cannot become a computation."""
         return self.node.refused(why, hint)
 
+    def check_ndim(self, ndim: int) -> None:
+        """Raise for a result of more dimensions than arrays have, before it is made."""
+        self.node.check_ndim(ndim)
+
     def tensor(self, value: Value) -> Tensor:
         """Return ``value`` as a tensor, a known array as a parameter."""
         return self.params.tensor(value)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 from schedlang.errors import FrontendError, explain
+from schedlang.frontend.onnx.limits import MOST_DIMS
 from schedlang.frontend.onnx.weights import Weight
 
 # the domain of ONNX's own operators, and that of classic machine learning
@@ -56,6 +57,11 @@ class Node:
     def refused(self, why: str, hint: str = "") -> FrontendError:
         """Return the error that says why this node cannot become a computation."""
         return FrontendError(explain(str(self), why, hint))
+
+    def check_ndim(self, ndim: int) -> None:
+        """Raise for a result of more dimensions than arrays have, before it is made."""
+        if ndim > MOST_DIMS:
+            raise self.refused(f"its result would have {ndim} dimensions, more than {MOST_DIMS}")
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from schedlang.frontend.onnx.checked import checked
 from schedlang.frontend.onnx.files import read
 from schedlang.frontend.onnx.folding import folded
 from schedlang.frontend.onnx.graph import Graph, Node
-from schedlang.frontend.onnx.limits import MOST_DIMS, MOST_ELEMENTS
+from schedlang.frontend.onnx.limits import MOST_ELEMENTS
 from schedlang.frontend.onnx.operators import function_of
 from schedlang.frontend.onnx.sizes import input_shapes
 from schedlang.frontend.onnx.values import Known, Params, Value
@@ -127,9 +127,7 @@ def _check_outputs(node: Node, made: Sequence[Value | None]) -> None:
     """Raise unless each output that has a name is made, and of dimensions that arrays can have."""
     if any(node.outputs[len(made) :]):
         raise node.refused(f"it has {len(node.outputs)} outputs, but makes {len(made)}")
-    ndim = max((v.ndim for v in made if v is not None), default=0)
-    if ndim > MOST_DIMS:
-        raise node.refused(f"its result would have {ndim} dimensions, more than {MOST_DIMS}")
+    node.check_ndim(max((v.ndim for v in made if v is not None), default=0))
 
 
 def _check_size(tensor: Tensor, what: str) -> None:

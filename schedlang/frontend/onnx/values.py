@@ -12,6 +12,7 @@ from typing import Any, Union
 import numpy as np
 
 from schedlang.arrays.shapes import extent
+from schedlang.arrays.shaping import reshape
 from schedlang.arrays.stages import each
 from schedlang.compute.tensor import Tensor, placeholder
 from schedlang.expr.nodes import Axis, Expr
@@ -60,6 +61,7 @@ class Params:
     arrays: dict[Tensor, np.ndarray] = field(default_factory=dict)
     # by the value itself: nodes may have equal names, and those of what they make are equal, too
     _made: dict[Known, Tensor] = field(default_factory=dict)
+    _places: dict[tuple[int, int, str], Tensor] = field(default_factory=dict)
 
     def tensor(self, value: Value) -> Tensor:
         """Return ``value`` as a tensor: a known array as a parameter, or a stage if symbolic."""
@@ -69,9 +71,25 @@ class Params:
             return _stage(value)
         made = self._made.get(value)
         if made is None:
-            made = placeholder(value.shape, value.dtype, name=self.names.new(value.name))
-            self.arrays[made] = value.array
-            self._made[value] = made
+            made = self._made[value] = self._new(value)
+        return made
+
+    def _new(self, value: Known) -> Tensor:
+        """Return a parameter, or the one whose array has the same bytes in the shape of ``value``.
+
+        Files may say of any number of initializers that they are at one place.
+        """
+        array = value.array
+        key = (array.ctypes.data, array.nbytes, value.dtype)
+        shared = array.nbytes > 0 and array.flags.c_contiguous
+        made = self._places.get(key) if shared else None
+        if made is not None:
+            return made if made.shape == value.shape else reshape(made, value.shape)
+        made = placeholder(value.shape, value.dtype, name=self.names.new(value.name))
+        # kept, the array has its bytes to itself
+        self.arrays[made] = array
+        if shared:
+            self._places[key] = made
         return made
 
 

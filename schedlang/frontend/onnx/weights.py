@@ -48,7 +48,7 @@ def weight(proto: Any, what: str, files: Beside) -> Weight:
         raise FrontendError(f"{what}: it is a segment of an array, which is not supported")
     count = math.prod(shape)
     if proto.data_location == EXTERNAL:
-        read = files.reader(proto, what, count * _kind(dtype).itemsize)
+        read = files.reader(proto, what, count * _kind(dtype).itemsize, dtype)
         return Weight(dtype, shape, lambda: _of_bytes(read(), dtype, shape, what))
     filled = [name for name in _ALL_FIELDS if len(getattr(proto, name))]
     if proto.HasField("raw_data"):

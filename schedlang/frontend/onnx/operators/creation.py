@@ -15,8 +15,8 @@ from schedlang.expr.nodes import Expr
 from schedlang.frontend.onnx.call import Call
 from schedlang.frontend.onnx.elements import array_dtype, dtype_of
 from schedlang.frontend.onnx.folding import MOST_ELEMENTS
-from schedlang.frontend.onnx.limits import MOST_DIMS, check_dims
 from schedlang.frontend.onnx.limits import MOST_ELEMENTS as MOST_OF_ALL
+from schedlang.frontend.onnx.limits import check_dims
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.onnx.symbolic import vector
 from schedlang.frontend.onnx.values import Known, Value
@@ -63,8 +63,7 @@ def constant_of_shape(call: Call, input: Known, *, value: np.ndarray | None = No
 
 def _numbers(call: Call, shape: Sequence[Extent]) -> tuple[int, ...] | None:
     """Return a shape as numbers; ``None`` if it has a symbolic size."""
-    if len(shape) > MOST_DIMS:
-        raise call.refused(f"its shape has {len(shape)} dimensions, more than {MOST_DIMS}")
+    call.check_ndim(len(shape))
     check_dims([e for e in shape if isinstance(e, int)], str(call.node))
     found = tuple(e for e in shape if isinstance(e, int))
     return found if len(found) == len(shape) else None

@@ -16,6 +16,7 @@ from schedlang.frontend.onnx.values import Known
 def reshape(call: Call, data: Tensor, shape: Known, *, allowzero: int = 0) -> Tensor:
     """An extent of 0 is that of the input, and -1 what is left."""
     wanted = call.sizes(shape, "shape")
+    call.check_ndim(len(wanted))
     found: list[Extent] = []
     for k, extent in enumerate(wanted):
         if isinstance(extent, int) and extent == 0 and not allowzero:
@@ -66,12 +67,14 @@ def unsqueeze(call: Call, data: Tensor, axes: Known) -> Tensor:
 
 
 def _unsqueezed(call: Call, data: Tensor, axes: Sequence[int]) -> Tensor:
+    call.check_ndim(data.ndim + len(axes))
     return shaping.expand_dims(data, tuple(axes)) if axes else data
 
 
 def expand(call: Call, input: Tensor, shape: Known) -> Tensor:  # noqa: A002
     """The input and the new shape broadcast to each other."""
     wanted = tuple(call.sizes(shape, "shape"))
+    call.check_ndim(len(wanted))
     if any(isinstance(e, int) and e < 0 for e in wanted):
         raise call.refused(f"its new shape {wanted} has a negative extent")
     return shaping.broadcast_to(input, broadcast([input.shape, wanted], str(call.node)))
