@@ -710,6 +710,18 @@ def test_a_weight_of_nan_stays() -> None:
     assert np.isnan(net(np.ones(4, "float32"))).tolist() == [False, True, False, False]
 
 
+def test_a_weight_of_another_byte_order_is_converted(tmp_path: Path) -> None:
+    x, w = sl.placeholder((4,), name="x"), sl.placeholder((4,), name="w")
+    net = sl.network(sl.named("s", x * w), {w: np.arange(4, dtype=">f4")})
+    folder = net.save(tmp_path / "net")
+    with np.load(folder / "weights.npz") as arrays:
+        assert arrays["w"].dtype.isnative
+    np.savez(folder / "weights.npz", w=np.arange(4, dtype=">f4"))
+    for made in (net, sl.load(folder)):
+        again = sl.load(made.save(tmp_path / f"of_{id(made)}"), target="python")
+        np.testing.assert_array_equal(again(np.ones(4, "float32")), [0, 1, 2, 3])
+
+
 def test_weights_of_one_name_are_told_apart() -> None:
     x = sl.placeholder((4,), name="x")
     a, b = sl.placeholder((4,), name="w"), sl.placeholder((4,), name="w")

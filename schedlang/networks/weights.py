@@ -26,7 +26,7 @@ UNREADABLE = (
 
 
 def weight_array(tensor: Any, value: Any) -> np.ndarray:
-    """Return the array of a weight.
+    """Return the array of a weight, in the byte order of this machine.
 
     Raises :class:`~schedlang.errors.NetworkError` if it does not fit, or if ``tensor`` is no
     placeholder.
@@ -52,7 +52,8 @@ def weight_array(tensor: Any, value: Any) -> np.ndarray:
                 "Give an array of the dtype and shape of the placeholder.",
             )
         )
-    return array
+    # the name of a dtype does not say its byte order, which kernels and digests rely on
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def contiguous(array: np.ndarray) -> np.ndarray:
