@@ -7,7 +7,6 @@ import os
 import shutil
 import tempfile
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ import numpy as np
 
 from schedlang.compute.data import from_data, to_data
 from schedlang.compute.graph import placeholders
-from schedlang.compute.tensor import Tensor, check_name
+from schedlang.compute.tensor import Tensor, check_name, declared
 from schedlang.errors import BuildError, NetworkError, SchedlangError, explain, first_line
 from schedlang.expr.dtypes import array_dtype
 from schedlang.markup.text import printable
@@ -27,6 +26,7 @@ from schedlang.networks import structure
 from schedlang.networks.data import ModuleData
 from schedlang.networks.model import Recipe, check_outputs
 from schedlang.networks.origins import Origin, origins_of
+from schedlang.networks.weights import UNREADABLE, Layout, read_arrays
 from schedlang.runtime.bundle import bundle
 from schedlang.target import Target
 from schedlang.version import __version__
@@ -35,12 +35,6 @@ FORMAT, VERSION = "schedlang.network", 2
 # in version 1 the origins were texts, not pairs
 _TEXTS, _READ = 1, (1, 2)
 MANIFEST, WEIGHTS, SOURCE = "manifest.json", "weights.npz", "network.py"
-
-
-# the errors of zipfile and NumPy for a file that is cut off, changed, encrypted or absurdly large
-_DAMAGE = (
-    zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, MemoryError,
-)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,17 +257,16 @@ def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 def _arrays(path: Path, names: Mapping[Tensor, str]) -> dict[str, np.ndarray]:
     """Return the arrays of a file of weights, by their names, which are those of placeholders."""
-    found: dict[str, np.ndarray] = {}
+    wanted: dict[str, Layout] = {}
+    for tensor, name in names.items():
+        shape = tuple(extent for extent in tensor.shape if isinstance(extent, int))
+        if len(shape) != tensor.ndim:
+            raise NetworkError(f"the weight {declared(tensor)} has extents that are no numbers")
+        wanted[name] = array_dtype(tensor.dtype), shape
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            for tensor, name in names.items():
-                array = arrays[name]
-                # NumPy's files know no bfloat16
-                bytes_alone = array.dtype.kind == "V" and tensor.dtype == "bfloat16"
-                found[name] = array.view(array_dtype("bfloat16")) if bytes_alone else array
-    except _DAMAGE as error:
-        raise NetworkError(f"{path} is no file of weights: {first_line(error)}") from None
-    return found
+        return read_arrays(path, wanted)
+    except UNREADABLE as error:
+        raise NetworkError(f"{path} is no file of these weights: {first_line(error)}") from None
 
 
 def _text(value: Any) -> str:
