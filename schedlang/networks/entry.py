@@ -74,7 +74,7 @@ def network(
         tuple(named_stages("cut", cut)), tuple(map(tuple, fuse_groups(fuse))), model.structure,
         bool(flush_denormals),
     )  # fmt: skip
-    arrays = {tensor: weight_array(tensor, value) for tensor, value in model.params.items()}
+    arrays = {t: weight_array(t, v, model.outputs, model.layers) for t, v in model.params.items()}
     source = OfModel(recipe, model.outputs, arrays, Options(fold, layouts, winograd))
     where = or_emulator(Target.of(target))
     made = Network(source, where, database)

@@ -26,7 +26,7 @@ from schedlang.networks import structure
 from schedlang.networks.data import ModuleData
 from schedlang.networks.model import Recipe, check_outputs
 from schedlang.networks.origins import Origin, origins_of
-from schedlang.networks.weights import UNREADABLE, Layout, read_arrays
+from schedlang.networks.weights import UNREADABLE, Layout, read_arrays, weight_array
 from schedlang.runtime.bundle import bundle
 from schedlang.target import Target
 from schedlang.version import __version__
@@ -202,7 +202,10 @@ def load_saved(
         names = {read[_index(place, read)]: _text(name) for place, name in data["weights"]}
         if arrays is None:
             arrays = _arrays(Path(folder) / WEIGHTS, names)
-        weights = {tensor: arrays[name] for tensor, name in names.items()}
+        weights = {
+            tensor: _weight(Path(folder), tensor, arrays[name], outputs, recipe)
+            for tensor, name in names.items()
+        }
         given = Counter([*recipe.inputs, *weights])
         for tensor in read:
             if given[tensor] != 1:
@@ -267,6 +270,16 @@ def _arrays(path: Path, names: Mapping[Tensor, str]) -> dict[str, np.ndarray]:
         return read_arrays(path, wanted)
     except UNREADABLE as error:
         raise NetworkError(f"{path} is no file of these weights: {first_line(error)}") from None
+
+
+def _weight(
+    folder: Path, tensor: Tensor, array: np.ndarray, outputs: Sequence[Tensor], recipe: Recipe
+) -> np.ndarray:
+    """Return the array of a weight that is checked as one that a script gives."""
+    try:
+        return weight_array(tensor, array, outputs, recipe.layers)
+    except NetworkError as error:
+        raise NetworkError(f"{folder / WEIGHTS}: {error}") from None
 
 
 def _text(value: Any) -> str:

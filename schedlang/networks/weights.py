@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,11 @@ import numpy as np
 
 from schedlang.codegen.network_storage import Storage
 from schedlang.compute.arrays import as_numpy
-from schedlang.compute.tensor import PlaceholderOp, Tensor, declared, shape_text
-from schedlang.errors import NetworkError, explain
+from schedlang.compute.facts import Facts, check_facts, facts_of
+from schedlang.compute.graph import operations
+from schedlang.compute.tensor import Extent, PlaceholderOp, Tensor, declared, shape_text
+from schedlang.errors import CallError, NetworkError, explain
+from schedlang.markup.text import printable
 from schedlang.networks.call import new_bytes, weight_in
 
 # how much of a file is read at once
@@ -28,11 +31,15 @@ UNREADABLE = (
 )  # fmt: skip
 
 
-def weight_array(tensor: Any, value: Any) -> np.ndarray:
+def weight_array(
+    tensor: Any, value: Any, outputs: Sequence[Tensor] = (),
+    layers: Mapping[str, str] | None = None,
+) -> np.ndarray:  # fmt: skip
     """Return the array of a weight, in the byte order of this machine.
 
-    Raises :class:`~schedlang.errors.NetworkError` if it does not fit, or if ``tensor`` is no
-    placeholder.
+    Errors name the layer of ``outputs`` that reads it; ``layers`` has that of each stage. Raises
+    :class:`~schedlang.errors.NetworkError` if the array does not fit or breaks a fact that
+    ``sl.assume`` declared, and if ``tensor`` is no placeholder.
     """
     if not isinstance(tensor, Tensor) or not isinstance(tensor.op, PlaceholderOp):
         name = tensor.name if isinstance(tensor, Tensor) else repr(tensor)
@@ -50,13 +57,55 @@ def weight_array(tensor: Any, value: Any) -> np.ndarray:
     if not same or array.dtype.name != tensor.dtype:
         raise NetworkError(
             explain(
-                f"the weight {declared(tensor)}",
+                f"the weight {declared(tensor)}{_reader(tensor, outputs, layers)}",
                 f"its array is {array.dtype.name} of shape {shape_text(array.shape)}",
                 "Give an array of the dtype and shape of the placeholder.",
             )
         )
     # the name of a dtype does not say its byte order, which kernels and digests rely on
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    array = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    try:
+        check_facts(tensor.name, Facts(*weight_facts(tensor)), array, _number)
+    except (CallError, NetworkError) as error:
+        asked = f"the weight {declared(tensor)}{_reader(tensor, outputs, layers)}"
+        raise NetworkError(f"{asked}: {error}") from None
+    return array
+
+
+def weight_facts(tensor: Tensor) -> tuple[bool, tuple[int, int] | None]:
+    """Return what ``sl.assume`` declared of a weight: whether it is monotonic, and its range.
+
+    Raises :class:`~schedlang.errors.NetworkError` for a range that depends on sizes.
+    """
+    facts = facts_of(tensor) or Facts()
+    if facts.within is None:
+        return facts.monotonic, None
+    low, high = facts.within
+    if not (isinstance(low, int) and isinstance(high, int)):
+        raise NetworkError(
+            explain(
+                f"sl.assume({tensor.name}, within=({low}, {high}))",
+                "the range depends on sizes of a call, and weights are checked ahead of all calls",
+                f"Declare a range of numbers, or make {tensor.name} an input of the network.",
+            )
+        )
+    return facts.monotonic, (low, high)
+
+
+def _number(end: Extent) -> int:
+    assert isinstance(end, int)
+    return end
+
+
+def _reader(
+    tensor: Tensor, outputs: Sequence[Tensor], layers: Mapping[str, str] | None
+) -> str:
+    """Return a phrase for the layer that reads a weight, empty if none is known."""
+    for op in operations(outputs) if layers else ():
+        layer = layers.get(op.name) if layers and tensor in op.input_tensors else None
+        if layer:
+            return f" of layer {printable(layer)}"
+    return ""
 
 
 def contiguous(array: np.ndarray) -> np.ndarray:
@@ -83,7 +132,8 @@ def digest(arrays: Iterable[np.ndarray]) -> str:
 def read_params(path: Path, storage: Storage) -> np.ndarray:
     """Return the bytes of all parameters of a module, read from an ``.npz`` file by their names.
 
-    Raises as :func:`read_arrays` does.
+    Raises as :func:`read_arrays` does, and :class:`~schedlang.errors.CallError`, which is one of
+    ``UNREADABLE``, for an array that breaks a declared fact.
     """
     made = new_bytes(storage.param_bytes)
     found = {place.name: weight_in(made, place) for place in storage.params}
@@ -93,6 +143,9 @@ def read_params(path: Path, storage: Storage) -> np.ndarray:
         # no bytes between parameters are left to chance
         made[end : place.start] = 0
         end = place.start + found[place.name].nbytes
+        if place.has_facts:
+            facts = Facts(place.monotonic, place.within)
+            check_facts(place.name, facts, found[place.name], _number)
     made[end:] = 0
     return made
 
@@ -161,5 +214,6 @@ def _fill(into: np.ndarray, file: Any) -> None:
 
 
 __all__ = [
-    "UNREADABLE", "Layout", "contiguous", "digest", "read_arrays", "read_params", "weight_array",
+    "UNREADABLE", "Layout", "contiguous", "digest", "read_arrays", "read_params",
+    "weight_array", "weight_facts",
 ]  # fmt: skip
