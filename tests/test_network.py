@@ -29,6 +29,7 @@ from schedlang.errors import (
     CallTypeError,
     MissingNameError,
     NetworkError,
+    SavedScheduleWarning,
     TuningError,
 )
 from schedlang.networks import cache, tuning
@@ -357,6 +358,13 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lambda m: m.update(weights=[[True, "w"]]),
     lambda m: m.update(structure=5),
     lambda m: m.update(steps={"fc": 3}),
+    lambda m: m.update(steps={}),
+    lambda m: m["steps"].pop("shares"),
+    lambda m: m["steps"].update(other=m["steps"]["dense"]),
+    lambda m: m["steps"].update(dense="garbage"),
+    lambda m: m["steps"].update(dense="[" * 100_000),
+    lambda m: m["steps"].update(dense=m["steps"]["shares"]),
+    lambda m: m["steps"].update(dense="{}"),
     lambda m: m.update(origins={"fc": "model"}),
     lambda m: m.update(origins={"fc": ["model", 3]}),
     lambda m: m.update(origins={"fc": "ab"}),
@@ -381,6 +389,31 @@ def test_hostile_manifests_are_refused(saved: Path, tmp_path: Path, change: Any)
     (folder / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(NetworkError):
         sl.load(folder)
+
+
+@pytest.mark.parametrize("steps, said", [
+    ({"dense": "garbage"}, r"the schedule of kernel dense in manifest\.json does not fit: the"),
+    ({}, r"manifest\.json has no schedule of kernel dense\n  Build the network again"),
+])  # fmt: skip
+def test_schedules_of_a_folder_are_checked(
+    saved: Path, tmp_path: Path, steps: dict[str, str], said: str
+) -> None:
+    folder = Path(shutil.copytree(saved, tmp_path / "mlp"))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["steps"] = {**manifest["steps"], **steps} if steps else {}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(NetworkError, match=rf"load\('.*mlp'\): {said}"):
+        sl.load(folder)
+    # another version may have had other kernels
+    for other in ({"version": 1}, {"schedlang": "0.0.9"}):
+        (folder / "manifest.json").write_text(json.dumps({**manifest, **other}))
+        if steps:
+            with pytest.raises(NetworkError, match=said):
+                sl.load(folder)
+            continue
+        with pytest.warns(SavedScheduleWarning, match="Another version of schedlang wrote it"):
+            net = sl.load(folder, target="python")
+        assert [kernel.origin for kernel in net.kernels] == ["model", "model"]
 
 
 def test_older_networks_are_read(saved: Path, tmp_path: Path) -> None:

@@ -92,7 +92,9 @@ def load(folder: str | os.PathLike[str], target: Target | str | None = None) -> 
     ``target`` is by default the one that the network was saved for.
 
     Raises :class:`~schedlang.errors.NetworkError` for a folder that has no saved network, and for a
-    CPU as the target of one that was saved for a GPU, or the other way round.
+    CPU as the target of one that was saved for a GPU, or the other way round. Warns with
+    :class:`~schedlang.errors.SavedScheduleWarning` if a kernel has no schedule in a folder of
+    another version, and gets a new one.
 
     >>> import tempfile, numpy as np, schedlang as sl
     >>> X, w = sl.placeholder((4,), name="X"), sl.placeholder((4,), name="w")
@@ -116,8 +118,10 @@ def load(folder: str | os.PathLike[str], target: Target | str | None = None) -> 
         )
     made = Network(source, where, None, source.head.steps, source.head.origins)
     if where.is_gpu or not made._started():
-        # what is wrong with the folder is an error now
-        made._divided()
+        from schedlang.networks.saved_schedules import check_schedules
+
+        # what is wrong with the folder is an error now; the cache has what was checked before
+        check_schedules(folder, source.head, made.partition.parts)
     return made
 
 

@@ -42,7 +42,7 @@ class Head:
     """The part of a manifest besides the graph: all that a call needs and the cache does not have.
 
     ``steps`` are the schedules of kernels as JSON for ``target``, and ``origins`` say where these
-    came from.
+    came from. ``is_current`` is true if this version of schedlang wrote it.
     """
 
     name: str
@@ -50,6 +50,7 @@ class Head:
     steps: Mapping[str, str]
     origins: Mapping[str, Origin]
     target: Target
+    is_current: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +174,7 @@ def head_of(folder: str | os.PathLike[str], manifest: bytes) -> Head:
             check_name(data["name"], "a network"), structure.from_json(data["structure"], outputs),
             _texts(data["steps"]), origins_of(data["origins"], data["version"] == _TEXTS),
             Target(_text(of["kind"]), arch=_text(of["arch"])),
+            (data["version"], data.get("schedlang")) == (VERSION, __version__),
         )  # fmt: skip
     return found
 
@@ -311,5 +313,6 @@ def _index(value: Any, of: Sequence[Any]) -> int:
 
 
 __all__ = [
-    "WEIGHTS", "Head", "Saved", "check_folder", "head_of", "load_saved", "manifest_of", "save",
+    "MANIFEST", "WEIGHTS", "Head", "Saved", "check_folder", "head_of", "load_saved",
+    "manifest_of", "save",
 ]  # fmt: skip
