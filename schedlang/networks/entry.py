@@ -87,9 +87,10 @@ def network(
 def load(folder: str | os.PathLike[str], target: Target | str | None = None) -> Network:
     """Return the network that :meth:`Network.save` wrote to ``folder``.
 
-    Its graph and its schedules are checked, and its Python is not run: the module is generated
-    again, or comes from the cache folder. Steps that were saved on another machine are kept.
-    ``target`` is by default the one that the network was saved for.
+    Its graph, its weights and its schedules are checked, and so are indices that depend on weights,
+    but not those that depend on inputs of a call alone. Its Python is not run: the module is
+    generated again, or comes from the cache folder. Steps that were saved on another machine are
+    kept. ``target`` is by default the one that the network was saved for.
 
     Raises :class:`~schedlang.errors.NetworkError` for a folder that has no saved network, and for a
     CPU as the target of one that was saved for a GPU, or the other way round. Warns with

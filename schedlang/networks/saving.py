@@ -57,13 +57,15 @@ class Head:
 class Saved:
     """The graph of a network as it was saved, and the arrays of its weights.
 
-    ``names`` are those of its weights in their file.
+    ``names`` are those of its weights in their file. Indices were checked with the elements of
+    ``indexing``, names of weights.
     """
 
     recipe: Recipe
     outputs: tuple[Tensor, ...]
     weights: Mapping[Tensor, np.ndarray]
     names: Mapping[Tensor, str]
+    indexing: tuple[str, ...]
 
 
 def save(
@@ -185,10 +187,10 @@ def load_saved(
 ) -> Saved:  # fmt: skip
     """Return the network in a folder that :func:`save` wrote, whose ``manifest`` was read.
 
-    Its Python is not run and nothing is unpickled: the graph and the schedules in the manifest are
-    checked as those that a script makes. ``arrays`` are the weights by their names, if they were
-    read before. Raises :class:`~schedlang.errors.NetworkError` for a folder that has no such
-    network.
+    Its Python is not run and nothing is unpickled: the graph in the manifest is checked as one that
+    a script makes, and so are the weights, and indices that depend on them. ``arrays`` are the
+    weights by their names, if they were read before. Raises
+    :class:`~schedlang.errors.NetworkError` for a folder that has no such network.
     """
     with _refusing(folder):
         data = json.loads(manifest)
@@ -214,7 +216,14 @@ def load_saved(
                 raise NetworkError(
                     f"{Path(folder) / MANIFEST}: {tensor.name} should be an input or a weight, once"
                 )
-        found = Saved(recipe, outputs, weights, names)
+        # a process that takes the module from the cache folder does not import this
+        from schedlang.networks.saved_indices import check_indices
+
+        try:
+            used = check_indices(outputs, recipe.inputs, weights)
+        except NetworkError as error:
+            raise NetworkError(f"load({os.fspath(folder)!r}): {error}") from None
+        found = Saved(recipe, outputs, weights, names, tuple(names[t] for t in used))
     return found
 
 
