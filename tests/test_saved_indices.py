@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang import topi
 from schedlang.errors import NetworkError
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis
@@ -102,16 +103,32 @@ def test_the_range_of_an_expression_holds_its_values(seed: int) -> None:
         assert not inside.size or low <= inside.min() <= inside.max() <= high, (root, held)
 
 
+def test_a_sparse_matrix_of_weights_is_loaded(tmp_path: Path) -> None:
+    a = topi.sparse.placeholder((3, 8), nonzeros=4, name="a")
+    y = topi.sparse.csrmv(a, sl.placeholder((8,), name="x"))
+    columns, ends = np.array([0, 1, 2, 7], "int32"), np.array([0, 2, 3, 4], "int32")
+    params = {a.data: np.ones(4, "float32"), a.indices: columns, a.indptr: ends}
+    saved = sl.network(y, params).save(tmp_path / "net")
+    given = np.arange(8, dtype="float32")
+    for _ in range(2):
+        np.testing.assert_array_equal(sl.load(saved, target="python")(given), [1, 2, 7])
+
+
 X = sl.placeholder((8,), name="X")
 N = sl.placeholder((sl.var("n"), 8), name="N")
 W = sl.placeholder((4,), "int32", name="W")
 U = sl.placeholder((4,), "uint8", name="U")
 I = sl.placeholder((4,), "int32", name="I")  # noqa: E741
+B = sl.assume(sl.placeholder((4,), "int32", name="B"), within=(0, 7))
 A = sl.assume(sl.placeholder((4,), "int32", name="A"), within=(0, 7))
 T = sl.placeholder((256,), name="T")
 V = sl.placeholder((4, 8), name="V")
 L = sl.placeholder((8, 8), name="L")
 K = sl.reduce_axis(8, name="k")
+WEIGHTS: dict[sl.Tensor, np.ndarray] = {
+    W: np.array([0, 1, 2, 3], "int32"), B: np.array([0, 2, 3, 7], "int32"),
+    L: np.ones((8, 8), "float32"), U: np.arange(4, dtype="uint8"),
+}  # fmt: skip
 
 
 def gather(index: Callable[[Any], Any], of: sl.Tensor = X) -> sl.Tensor:
@@ -170,19 +187,35 @@ def least(extra: int) -> sl.Tensor:
     ),
     lambda: sl.scatter((4,), (4,), lambda k: (I[k] + W[k], X[k]), name="Y", mode="drop"),
     lambda: sl.scatter((4,), (4,), lambda k: (W[k], X[k]), name="Y"),
+    lambda: rows(lambda i: A[i]),
+    lambda: rows(lambda i: B[i] + 1),
+    lambda: rows(lambda i: W[i] * 2),
+    lambda: rows(lambda i: I[i]),
+    lambda: rows(lambda i: clamped(W[i] + I[i])),
     lambda: sl.compute((N.shape[0], 4), lambda i, j: N[i, W[j]], name="Y"),
 ])  # fmt: skip
 def test_what_is_safe_is_loaded(made: Callable[[], sl.Tensor]) -> None:
     y = made()
     found = sl.reference(y).inputs
-    weights = {W: np.array([0, 1, 2, 3], "int32"), L: np.ones((8, 8), "float32"),
-               U: np.arange(4, dtype="uint8")}  # fmt: skip
-    given = {t: array for t, array in weights.items() if t in found}
+    given = {t: array for t, array in WEIGHTS.items() if t in found}
     used = check_indices([y], [t for t in found if t not in given], given)
-    assert set(used) <= {W, U}
+    assert set(used) <= {W, U, B}
+
+
+def rows(end: Callable[[Any], Any]) -> sl.Tensor:
+    """The sums of ranges of ``X``, whose ends are elements."""
+
+    def row(i: Any) -> Any:
+        k = sl.reduce_axis((end(i), end(i + 1)), name="k")
+        return sl.sum(X[k], axis=k)
+
+    return sl.compute((3,), row, name="Y")
 
 
 @pytest.mark.parametrize("made, said", [
+    (lambda: rows(lambda i: sl.min(B[i] * 2**30, 7)), "reduces over k in (?s:.*)lead it outside"),
+    (lambda: rows(lambda i: W[i] * 3), "reduces over k in (?s:.*)lead it outside"),
+    (lambda: rows(lambda i: W[i] + I[i]), "reduces over k in (?s:.*)on I of a call"),
     (lambda: gather(lambda i: W[i] + 5), "the elements of W lead it outside"),
     (lambda: gather(lambda i: I[i] + W[i]), "it depends on W in the file and on I of a call"),
     (lambda: gather(lambda i: A[i] + W[i]), "it depends on W in the file and on A of a call"),
@@ -205,7 +238,6 @@ def test_what_is_safe_is_loaded(made: Callable[[], sl.Tensor]) -> None:
 def test_what_is_not_safe_is_refused(made: Callable[[], sl.Tensor], said: str) -> None:
     y = made()
     found = sl.reference(y).inputs
-    weights = {W: np.array([0, 1, 2, 3], "int32"), L: np.ones((8, 8), "float32")}
-    given = {t: array for t, array in weights.items() if t in found}
+    given = {t: array for t, array in WEIGHTS.items() if t in found}
     with pytest.raises(NetworkError, match=rf"stage (?s:.*){said}"):
         check_indices([y], [t for t in found if t not in given], given)

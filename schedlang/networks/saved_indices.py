@@ -6,6 +6,7 @@ come with the graph, so that a file could make a kernel write anywhere.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -21,7 +22,7 @@ from schedlang.compute.read import Read, reads
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import ComputeOp, Extent, Operation, ScanOp, Tensor
 from schedlang.errors import NetworkError, SchedlangError, explain, first_line
-from schedlang.expr.dtypes import is_integer
+from schedlang.expr.dtypes import INDEX, is_integer
 from schedlang.expr.nodes import Axis, Const, Expr, Select
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.index.conditions import facts_of
@@ -30,6 +31,7 @@ from schedlang.index.linear import Lin
 from schedlang.index.quotients import within
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
+from schedlang.language.construct import cast
 from schedlang.markup.text import printable
 from schedlang.networks.element_ranges import ElementRanges, conjuncts
 
@@ -61,7 +63,10 @@ def check_indices(
     elements that was concluded.
     """
     ops = operations(outputs)
-    accesses = [a for op in ops if isinstance(op, ComputeOp) for a in _accesses(op)]
+    accesses = [
+        found for op in ops if isinstance(op, ComputeOp)
+        for found in itertools.chain(_ends(op), _accesses(op))
+    ]  # fmt: skip
     ranges = ElementRanges(weights, inputs)
     needed = _integers(accesses)
     for op in ops:
@@ -89,6 +94,22 @@ def _integers(accesses: Sequence[Access]) -> set[Operation]:
             found.add(op)
             waiting += op.input_tensors
     return found
+
+
+def _ends(op: ComputeOp) -> Iterator[Access]:
+    """Yield the ends of ranges that are elements, between which loops run without another test.
+
+    Each must lie in the box of its axis, or at the end of it.
+    """
+    for axis in op.reduce_axis:
+        for end in axis.bounds or ():
+            if isinstance(end, Expr) and _reads(end):
+                low, high = axis.bounds or (0, 0)
+                index = cast(end, INDEX)
+                if not (isinstance(axis.lo, int) and axis.lo == 0):
+                    index = index - axis.lo
+                text = f"{op.name} reduces over {axis.name} in {low}..{high}"
+                yield Access(op, text, index, axis.extent + 1, (), (), None)
 
 
 def _accesses(op: ComputeOp) -> Iterator[Access]:
