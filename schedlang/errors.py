@@ -187,6 +187,13 @@ class PlainScheduleWarning(UserWarning):
     """The tactics made no schedule of a computation, so that it has a plain one, which is slow."""
 
 
+class SavedScheduleWarning(UserWarning):
+    """A network that another version saved has no schedule of a kernel, so that it has a new one.
+
+    Save it again.
+    """
+
+
 class ForkWarning(UserWarning):
     """Parallel kernels run on one thread, since the process was forked after a parallel call."""
 

@@ -29,6 +29,7 @@ from schedlang.errors import (
     CallTypeError,
     MissingNameError,
     NetworkError,
+    SavedScheduleWarning,
     TuningError,
 )
 from schedlang.networks import cache, tuning
@@ -357,6 +358,13 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lambda m: m.update(weights=[[True, "w"]]),
     lambda m: m.update(structure=5),
     lambda m: m.update(steps={"fc": 3}),
+    lambda m: m.update(steps={}),
+    lambda m: m["steps"].pop("shares"),
+    lambda m: m["steps"].update(other=m["steps"]["dense"]),
+    lambda m: m["steps"].update(dense="garbage"),
+    lambda m: m["steps"].update(dense="[" * 100_000),
+    lambda m: m["steps"].update(dense=m["steps"]["shares"]),
+    lambda m: m["steps"].update(dense="{}"),
     lambda m: m.update(origins={"fc": "model"}),
     lambda m: m.update(origins={"fc": ["model", 3]}),
     lambda m: m.update(origins={"fc": "ab"}),
@@ -381,6 +389,31 @@ def test_hostile_manifests_are_refused(saved: Path, tmp_path: Path, change: Any)
     (folder / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(NetworkError):
         sl.load(folder)
+
+
+@pytest.mark.parametrize("steps, said", [
+    ({"dense": "garbage"}, r"the schedule of kernel dense in manifest\.json does not fit: the"),
+    ({}, r"manifest\.json has no schedule of kernel dense\n  Build the network again"),
+])  # fmt: skip
+def test_schedules_of_a_folder_are_checked(
+    saved: Path, tmp_path: Path, steps: dict[str, str], said: str
+) -> None:
+    folder = Path(shutil.copytree(saved, tmp_path / "mlp"))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["steps"] = {**manifest["steps"], **steps} if steps else {}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(NetworkError, match=rf"load\('.*mlp'\): {said}"):
+        sl.load(folder)
+    # another version may have had other kernels
+    for other in ({"version": 1}, {"schedlang": "0.0.9"}):
+        (folder / "manifest.json").write_text(json.dumps({**manifest, **other}))
+        if steps:
+            with pytest.raises(NetworkError, match=said):
+                sl.load(folder)
+            continue
+        with pytest.warns(SavedScheduleWarning, match="Another version of schedlang wrote it"):
+            net = sl.load(folder, target="python")
+        assert [kernel.origin for kernel in net.kernels] == ["model", "model"]
 
 
 def test_older_networks_are_read(saved: Path, tmp_path: Path) -> None:
@@ -744,6 +777,91 @@ def test_a_weight_of_nan_stays() -> None:
     x, w = sl.placeholder((4,), name="x"), sl.placeholder((4,), name="w")
     net = sl.network(sl.named("s", x * w), {w: np.array([1, np.nan, 2, 3], "f4")}, target="python")
     assert np.isnan(net(np.ones(4, "float32"))).tolist() == [False, True, False, False]
+
+
+def test_a_weight_of_another_byte_order_is_converted(tmp_path: Path) -> None:
+    x, w = sl.placeholder((4,), name="x"), sl.placeholder((4,), name="w")
+    net = sl.network(sl.named("s", x * w), {w: np.arange(4, dtype=">f4")})
+    folder = net.save(tmp_path / "net")
+    with np.load(folder / "weights.npz") as arrays:
+        assert arrays["w"].dtype.isnative
+    np.savez(folder / "weights.npz", w=np.arange(4, dtype=">f4"))
+    for made in (net, sl.load(folder)):
+        again = sl.load(made.save(tmp_path / f"of_{id(made)}"), target="python")
+        np.testing.assert_array_equal(again(np.ones(4, "float32")), [0, 1, 2, 3])
+
+
+def gathered(**options: Any) -> tuple[Network, sl.Tensor]:
+    """Return a network that reads its input at a weight, whose range is declared."""
+    x = sl.placeholder((8,), name="x")
+    idx = sl.assume(sl.placeholder((4,), "int32", name="idx"), within=(0, 7))
+    y = sl.compute((4,), lambda i: x[idx[i]], name="y")
+    given = np.array([0, 7, 2, 2], "int32")
+    return sl.network(y, {idx: given}, **{"target": "python", **options}), y
+
+
+def test_facts_are_checked_for_weights() -> None:
+    net, y = gathered()
+    eight = np.arange(8, dtype="float32")
+    np.testing.assert_array_equal(net(eight), [0, 7, 2, 2])
+    (idx,) = net.prepared.params
+    said = r"the weight idx: int32\[4\] of layer embed: idx\[2\] is 9, but sl\.assume"
+    with pytest.raises(NetworkError, match=said):
+        sl.network(Model((y,), net.inputs, {idx: np.array([0, 1, 9, 40], "i4")}, {"y": "embed"}))
+
+
+def test_facts_of_a_sparse_weight_are_checked() -> None:
+    a = topi.sparse.placeholder((3, 8), nonzeros=4, name="a")
+    x = sl.placeholder((8,), name="x")
+    y = topi.sparse.csrmv(a, x)
+
+    def made(columns: list[int], ends: list[int]) -> Network:
+        arrays = np.ones(4, "f4"), np.array(columns, "i4"), np.array(ends, "i4")
+        return sl.network(y, dict(zip((a.data, a.indices, a.indptr), arrays)), target="python")
+
+    eight = np.arange(8, dtype="float32")
+    np.testing.assert_array_equal(made([0, 1, 2, 7], [0, 2, 3, 4])(eight), [1, 2, 7])
+    with pytest.raises(NetworkError, match=r"a_indices: int32\[4\]: a_indices\[3\] is 40"):
+        made([0, 1, 2, 40], [0, 2, 3, 4])
+    with pytest.raises(NetworkError, match="a_indptr.* less than a_indptr"):
+        made([0, 1, 2, 7], [0, 3, 2, 4])
+
+
+def test_facts_that_depend_on_sizes_are_refused_for_weights() -> None:
+    n = sl.var("n")
+    x = sl.placeholder((n,), name="x")
+    idx = sl.assume(sl.placeholder((4,), "int32", name="idx"), within=(0, n - 1))
+    y = sl.compute((4,), lambda i: x[idx[i]], name="y")
+    with pytest.raises(NetworkError, match=r"depends on sizes of a call(?s:.*)an input of the net"):
+        sl.network(y, {idx: np.zeros(4, "int32")})
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_facts_are_checked_for_weights_of_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path / "cache"))
+    folder = gathered(target="cpu")[0].save(tmp_path / "net")
+    eight = np.arange(8, dtype="float32")
+    if known:
+        np.testing.assert_array_equal(sl.load(folder, target="python")(eight), [0, 7, 2, 2])
+    np.savez(folder / "weights.npz", idx=np.array([0, 1, 9, 40], "int32"))
+    with pytest.raises(NetworkError, match=r"weights\.npz: the weight idx: .*idx\[2\] is 9"):
+        sl.load(folder, target="python")
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+def test_a_file_checks_facts_of_weights(target: str) -> None:
+    source = gathered(target=target)[0].source
+    names: dict[str, Any] = {"np": np}
+    parts = [source[source.index("PARAMS = {") :].split("\n\n\n")[0]]
+    for name in ("_array", "_holds", "_bytes", "pack"):
+        parts.append(source[source.index(f"def {name}(") :].split("\n\n\n")[0])
+    exec("\n\n\n".join(parts), names)
+    packed = names["pack"]({"idx": np.array([0, 7, 2, 2], "int32")})
+    assert packed[:16].view("int32").tolist() == [0, 7, 2, 2]
+    with pytest.raises(ValueError, match=r"each element of idx must lie in 0\.\.7"):
+        names["pack"]({"idx": np.array([0, 1, 9, 40], "int32")})
 
 
 def test_weights_of_one_name_are_told_apart() -> None:

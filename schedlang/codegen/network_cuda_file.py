@@ -27,6 +27,7 @@ from schedlang.codegen.network_storage import Storage
 from schedlang.codegen.numba_cuda import GpuSource, memory_dtype
 from schedlang.codegen.numba_file import (
     ARRAY,
+    HOLDS,
     ROOT,
     not_negative,
     shape_source,
@@ -177,6 +178,7 @@ def render_device_network(
     texts = [_launch(source), _PART.strip(), _views(source), ARRAY.strip()]
     exported = ["launch", "memory_of", "views", source.public]
     if storage.params:
+        texts += [HOLDS.strip()] if any(p.has_facts for p in storage.params) else []
         texts += [BYTES.strip(), pack_source(storage)]
         exported += ["PARAMS", "pack"]
     public = _public(nest, source)

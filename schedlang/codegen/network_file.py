@@ -25,7 +25,7 @@ WIDTH = 98
 # the names that a file defines or uses beside those of kernels and the file of a kernel
 HELPERS = (
     *KERNEL_HELPERS, "_bytes", "_places", "_root", "pack", "arrays", "config", "name", "start",
-    "dtype", "shape", "PARAMS", "PARAM_BYTES", "ARENA_BYTES", "THREAD_BYTES",
+    "dtype", "shape", "PARAMS", "PARAM_BYTES", "FACTS", "ARENA_BYTES", "THREAD_BYTES",
 )  # fmt: skip
 
 BYTES = '''
@@ -133,9 +133,9 @@ def render_network(
     head = network_head(nest, about)
     parts = [head, given, "", options(fastmath, compiled), *tables(storage)]
     public = _public(nest, source, storage, compiled, between)
-    helpers = [*helpers_of(public), BYTES.strip()]
-    helpers += [PLACES.strip()] if between is not None else []
-    helpers += [pack_source(storage)] if storage.params else []
+    packing = [pack_source(storage)] if storage.params else []
+    helpers = [*helpers_of("\n".join([public, *packing])), BYTES.strip()]
+    helpers += [*([PLACES.strip()] if between is not None else []), *packing]
     exported = [source.public, *(["PARAMS", "pack"] if storage.params else [])]
     texts = [*helpers, public, f"__all__ = {sorted(exported)}"]
     return Listing(tuple(apart([plain("\n".join(parts)), *functions, *map(plain, texts)], 2)))
@@ -143,15 +143,19 @@ def render_network(
 
 def pack_source(storage: Storage) -> str:
     """Return the function that packs parameters."""
+    text = PACK.strip()
+    if any(p.has_facts for p in storage.params):
+        check = "if name in FACTS:\n            _holds(flat, name, shape, *FACTS[name])\n        "
+        text = text.replace("params[start", f"{check}params[start", 1)
     if not any(p.dtype == "bfloat16" for p in storage.params):
-        return PACK.strip()
+        return text
     value = (
         "        value = arrays[name]\n"
         '        if dtype == "bfloat16" and value.dtype.kind == "V":\n'
         "            value = value.view(dtype)  # np.load knows no bfloat16\n"
     )
     given, of_value = "        flat = _array(arrays[name],", "        flat = _array(value,"
-    return PACK.strip().replace(given, f"{value}{of_value}")
+    return text.replace(given, f"{value}{of_value}")
 
 
 def tables(storage: Storage) -> list[str]:
@@ -163,6 +167,11 @@ def tables(storage: Storage) -> list[str]:
         for p in storage.params:
             lines.append(f"    {p.name!r}: ({p.start}, {p.dtype!r}, {p.shape!r}),")
         lines += ["}", f"PARAM_BYTES = {storage.param_bytes}"]
+        facts = [f"    {p.name!r}: ({p.monotonic}, {p.within})," for p in storage.params
+                 if p.has_facts]  # fmt: skip
+        about = "# what must hold: whether no element of a row is less than the one before, and"
+        above = [about, "# the least and the largest element", "FACTS = {"]
+        lines += [*above, *facts, "}"] if facts else []
     else:
         lines.append("")
     lines += [f"ARENA_BYTES = {storage.arena}"] if storage.arena else []

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Optional
 
 
 @dataclass(frozen=True)
 class ParamPlace:
-    """A parameter of a network, whose elements begin at byte ``start`` of the array of all."""
+    """A parameter of a network, whose elements begin at byte ``start`` of the array of all.
+
+    ``monotonic`` and ``within`` are the facts that ``sl.assume`` declared of its elements.
+    """
 
     name: str
     start: int
     dtype: str
     shape: tuple[int, ...]
+    monotonic: bool = False
+    within: Optional[tuple[int, int]] = None
+
+    @property
+    def has_facts(self) -> bool:
+        return self.monotonic or self.within is not None
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def _apart(a, b, names, same_is_fine):
         raise ValueError(f"{names} overlap: pass a copy of one")
 '''
 
-_HOLDS = '''
+HOLDS = '''
 def _holds(value, name, shape, monotonic, within=None):
     """Refuse an array of which a declared fact does not hold."""
     low, high = within or (0, 0)
@@ -91,7 +91,7 @@ def render(
 def helpers_of(public: str) -> list[str]:
     """Return the functions that the text of a public function calls."""
     helpers = [ARRAY.strip(), _APART.strip(), *([ROOT.strip()] if "_root(" in public else [])]
-    return helpers + ([_HOLDS.strip()] if "_holds(" in public else [])
+    return helpers + ([HOLDS.strip()] if "_holds(" in public else [])
 
 
 def render_functions(source: Source, head: str, fastmath: bool, compiled: bool) -> str:

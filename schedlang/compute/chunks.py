@@ -102,7 +102,7 @@ def prepare(op: ComputeOp, sizes: Sizes) -> Prepared:
     if product and _is_product(op.body[0], len(axes)):
         factors = program(op.body[0].children)
     init = program(op.init) if op.init else None
-    return Prepared(op, sizes, axes, tuple(spans), affine, _guards(op, order),
+    return Prepared(op, sizes, axes, tuple(spans), affine, guards(op, order),
                     program((*op.updates, *where)), init, factors, ufunc, own)  # fmt: skip
 
 
@@ -442,7 +442,7 @@ def clipped(array: np.ndarray, indices: tuple[Any, ...]) -> Any:
     return array[tuple(np.clip(i, 0, n - 1) for i, n in zip(indices, array.shape))]
 
 
-def _guards(op: ComputeOp, order: Sequence[Expr]) -> dict[int, Expr | None]:
+def guards(op: ComputeOp, order: Sequence[Expr]) -> dict[int, Expr | None]:
     """Return the condition under which each node, by ``id``, is needed (``None``: always)."""
     if op.where is None and not any(isinstance(node, Select) and node.lazy for node in order):
         return {}

@@ -333,7 +333,7 @@ def _reducer(
     )  # fmt: skip
 
 
-def _is_arg(reducer: Reducer) -> bool:
+def is_arg(reducer: Reducer) -> bool:
     """Return whether this is the combiner of ``argmax`` or ``argmin``.
 
     It is valid only for indices of 0 or more, so the tests of other combiners could refuse it.
@@ -422,7 +422,7 @@ def _tested(
     fold: Reducer, values: Sequence[Expr], cond: Expr | None, start: Sequence[Expr] | None
 ) -> Reducer:
     """Return ``fold`` with the examples that tests find, unless it is built in or vouched for."""
-    if fold.vouched or ufunc_of(fold) is not None or _is_arg(fold):
+    if fold.vouched or ufunc_of(fold) is not None or is_arg(fold):
         return fold
     return replace(fold, **exceptions_of(fold, values, cond, start)._asdict())
 

@@ -45,7 +45,8 @@ def assume(tensor: Tensor, *, monotonic: bool = False, within: Any = None) -> Te
     ones. Declare them before the computation that reads the input.
 
     Each call of a kernel or of ``sl.reference`` checks the facts, and raises
-    :class:`~schedlang.errors.CallError` that names the first element that breaks one.
+    :class:`~schedlang.errors.CallError` that names the first element that breaks one. For a weight
+    ``sl.network`` and ``sl.load`` check them once.
 
     Raises :class:`~schedlang.errors.ComputeTypeError` for anything but an integer input, and
     :class:`~schedlang.errors.ComputeError` for an empty ``within``.

@@ -181,13 +181,13 @@ def equal(a: Expr, b: Expr) -> bool:
     for root in (a, b):
         at: dict[int, int] = {}
         for node in postorder([root]):
-            key = (_head(node), *(at[id(child)] for child in node.children))
+            key = (head(node), *(at[id(child)] for child in node.children))
             at[id(node)] = numbers.setdefault(key, len(numbers))
         found.append(at[id(root)])
     return found[0] == found[1]
 
 
-def _head(node: Expr) -> Any:
+def head(node: Expr) -> Any:
     """Return what tells a node from others with the same children."""
     if isinstance(node, (Axis, Var)):
         return node
@@ -199,4 +199,4 @@ def _head(node: Expr) -> Any:
     return type(node), what, node.dtype, node.weak, getattr(node, "lazy", None)
 
 
-__all__ = ["alone", "equal", "join", "joint", "shown_outputs"]
+__all__ = ["alone", "equal", "head", "join", "joint", "shown_outputs"]

@@ -77,7 +77,7 @@ def network(
         tuple(named_stages("cut", cut)), tuple(map(tuple, fuse_groups(fuse))), model.structure,
         bool(flush_denormals),
     )  # fmt: skip
-    arrays = {tensor: weight_array(tensor, value) for tensor, value in model.params.items()}
+    arrays = {t: weight_array(t, v, model.outputs, model.layers) for t, v in model.params.items()}
     source = OfModel(recipe, model.outputs, arrays, Options(fold, layouts, winograd))
     where = or_emulator(Target.of(target))
     made = Network(source, where, database)
@@ -103,13 +103,16 @@ def _no_option(name: str) -> str:
 def load(folder: str | os.PathLike[str], target: Target | str | None = None) -> Network:
     """Return the network that :meth:`Network.save` wrote to ``folder``.
 
-    Its graph and its schedules are checked, and its Python is not run: the module is generated
-    again, or comes from the cache folder. Steps that were saved on another machine are kept.
-    ``target`` is by default that of the ``with sl.Target(...)`` around, or else the one that the
-    network was saved for.
+    Its graph, its weights and its schedules are checked, and so are indices that depend on weights,
+    but not those that depend on inputs of a call alone. Its Python is not run: the module is
+    generated again, or comes from the cache folder. Steps that were saved on another machine are
+    kept. ``target`` is by default that of the ``with sl.Target(...)`` around, or else the one that
+    the network was saved for.
 
     Raises :class:`~schedlang.errors.NetworkError` for a folder that has no saved network, and for a
-    CPU as the target of one that was saved for a GPU, or the other way round.
+    CPU as the target of one that was saved for a GPU, or the other way round. Warns with
+    :class:`~schedlang.errors.SavedScheduleWarning` if a kernel has no schedule in a folder of
+    another version, and gets a new one.
 
     >>> import tempfile, numpy as np, schedlang as sl
     >>> X, w = sl.placeholder((4,), name="X"), sl.placeholder((4,), name="w")
@@ -133,8 +136,10 @@ def load(folder: str | os.PathLike[str], target: Target | str | None = None) -> 
         )
     made = Network(source, where, None, source.head.steps, source.head.origins)
     if where.is_gpu or not made._started():
-        # what is wrong with the folder is an error now
-        made._divided()
+        from schedlang.networks.saved_schedules import check_schedules
+
+        # what is wrong with the folder is an error now; the cache has what was checked before
+        check_schedules(folder, source.head, made.partition.parts)
     return made
 
 

@@ -42,6 +42,7 @@ from schedlang.networks.data import CallData, ModuleData
 from schedlang.networks.memory import MemoryPlan, plan_memory
 from schedlang.networks.roles import Given, KernelCall, Roles, bytes_of, shape_of
 from schedlang.networks.sized_memory import SizedMemory
+from schedlang.networks.weights import weight_facts
 from schedlang.runtime.parameters import signature_of
 from schedlang.target import Target
 
@@ -123,7 +124,9 @@ def _param_places(roles: Roles) -> dict[Tensor, ParamPlace]:
     found: dict[Tensor, ParamPlace] = {}
     for tensor in used:
         if tensor in params:
-            found[tensor] = ParamPlace(roles.named(tensor), start, tensor.dtype, shape_of(tensor))
+            found[tensor] = ParamPlace(
+                roles.named(tensor), start, tensor.dtype, shape_of(tensor), *weight_facts(tensor)
+            )
             start = aligned(start + bytes_of(tensor))
     return found
 

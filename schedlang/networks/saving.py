@@ -7,7 +7,6 @@ import os
 import shutil
 import tempfile
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ import numpy as np
 
 from schedlang.compute.data import from_data, to_data
 from schedlang.compute.graph import placeholders
-from schedlang.compute.tensor import Tensor, check_name
+from schedlang.compute.tensor import Tensor, check_name, declared
 from schedlang.errors import BuildError, NetworkError, SchedlangError, explain, first_line
 from schedlang.expr.dtypes import array_dtype
 from schedlang.markup.text import printable
@@ -27,6 +26,7 @@ from schedlang.networks import structure
 from schedlang.networks.data import ModuleData
 from schedlang.networks.model import Recipe, check_outputs
 from schedlang.networks.origins import Origin, origins_of
+from schedlang.networks.weights import UNREADABLE, Layout, read_arrays, weight_array
 from schedlang.runtime.bundle import bundle
 from schedlang.target import Target
 from schedlang.version import __version__
@@ -37,18 +37,12 @@ _TEXTS, _READ = 1, (1, 2)
 MANIFEST, WEIGHTS, SOURCE = "manifest.json", "weights.npz", "network.py"
 
 
-# the errors of zipfile and NumPy for a file that is cut off, changed, encrypted or absurdly large
-_DAMAGE = (
-    zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, MemoryError,
-)  # fmt: skip
-
-
 @dataclass(frozen=True, eq=False)
 class Head:
     """The part of a manifest besides the graph: all that a call needs and the cache does not have.
 
     ``steps`` are the schedules of kernels as JSON for ``target``, and ``origins`` say where these
-    came from.
+    came from. ``is_current`` is true if this version of schedlang wrote it.
     """
 
     name: str
@@ -56,19 +50,22 @@ class Head:
     steps: Mapping[str, str]
     origins: Mapping[str, Origin]
     target: Target
+    is_current: bool
 
 
 @dataclass(frozen=True, eq=False)
 class Saved:
     """The graph of a network as it was saved, and the arrays of its weights.
 
-    ``names`` are those of its weights in their file.
+    ``names`` are those of its weights in their file. Indices were checked with the elements of
+    ``indexing``, names of weights.
     """
 
     recipe: Recipe
     outputs: tuple[Tensor, ...]
     weights: Mapping[Tensor, np.ndarray]
     names: Mapping[Tensor, str]
+    indexing: tuple[str, ...]
 
 
 def save(
@@ -198,6 +195,7 @@ def head_of(folder: str | os.PathLike[str], manifest: bytes) -> Head:
             check_name(data["name"], "a network"), structure.from_json(data["structure"], outputs),
             _texts(data["steps"]), origins_of(data["origins"], data["version"] == _TEXTS),
             Target(_text(of["kind"]), arch=_text(of["arch"])),
+            (data["version"], data.get("schedlang")) == (VERSION, __version__),
         )  # fmt: skip
     return found
 
@@ -208,10 +206,10 @@ def load_saved(
 ) -> Saved:  # fmt: skip
     """Return the network in a folder that :func:`save` wrote, whose ``manifest`` was read.
 
-    Its Python is not run and nothing is unpickled: the graph and the schedules in the manifest are
-    checked as those that a script makes. ``arrays`` are the weights by their names, if they were
-    read before. Raises :class:`~schedlang.errors.NetworkError` for a folder that has no such
-    network.
+    Its Python is not run and nothing is unpickled: the graph in the manifest is checked as one that
+    a script makes, and so are the weights, and indices that depend on them. ``arrays`` are the
+    weights by their names, if they were read before. Raises
+    :class:`~schedlang.errors.NetworkError` for a folder that has no such network.
     """
     with _refusing(folder):
         data = json.loads(manifest)
@@ -227,14 +225,24 @@ def load_saved(
         names = {read[_index(place, read)]: _text(name) for place, name in data["weights"]}
         if arrays is None:
             arrays = _arrays(Path(folder) / WEIGHTS, names)
-        weights = {tensor: arrays[name] for tensor, name in names.items()}
+        weights = {
+            tensor: _weight(Path(folder), tensor, arrays[name], outputs, recipe)
+            for tensor, name in names.items()
+        }
         given = Counter([*recipe.inputs, *weights])
         for tensor in read:
             if given[tensor] != 1:
                 raise NetworkError(
                     f"{Path(folder) / MANIFEST}: {tensor.name} should be an input or a weight, once"
                 )
-        found = Saved(recipe, outputs, weights, names)
+        # a process that takes the module from the cache folder does not import this
+        from schedlang.networks.saved_indices import check_indices
+
+        try:
+            used = check_indices(outputs, recipe.inputs, weights)
+        except NetworkError as error:
+            raise NetworkError(f"load({os.fspath(folder)!r}): {error}") from None
+        found = Saved(recipe, outputs, weights, names, tuple(names[t] for t in used))
     return found
 
 
@@ -282,17 +290,26 @@ def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 def _arrays(path: Path, names: Mapping[Tensor, str]) -> dict[str, np.ndarray]:
     """Return the arrays of a file of weights, by their names, which are those of placeholders."""
-    found: dict[str, np.ndarray] = {}
+    wanted: dict[str, Layout] = {}
+    for tensor, name in names.items():
+        shape = tuple(extent for extent in tensor.shape if isinstance(extent, int))
+        if len(shape) != tensor.ndim:
+            raise NetworkError(f"the weight {declared(tensor)} has extents that are no numbers")
+        wanted[name] = array_dtype(tensor.dtype), shape
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            for tensor, name in names.items():
-                array = arrays[name]
-                # NumPy's files know no bfloat16
-                bytes_alone = array.dtype.kind == "V" and tensor.dtype == "bfloat16"
-                found[name] = array.view(array_dtype("bfloat16")) if bytes_alone else array
-    except _DAMAGE as error:
-        raise NetworkError(f"{path} is no file of weights: {first_line(error)}") from None
-    return found
+        return read_arrays(path, wanted)
+    except UNREADABLE as error:
+        raise NetworkError(f"{path} is no file of these weights: {first_line(error)}") from None
+
+
+def _weight(
+    folder: Path, tensor: Tensor, array: np.ndarray, outputs: Sequence[Tensor], recipe: Recipe
+) -> np.ndarray:
+    """Return the array of a weight that is checked as one that a script gives."""
+    try:
+        return weight_array(tensor, array, outputs, recipe.layers)
+    except NetworkError as error:
+        raise NetworkError(f"{folder / WEIGHTS}: {error}") from None
 
 
 def _text(value: Any) -> str:
@@ -324,6 +341,6 @@ def _index(value: Any, of: Sequence[Any]) -> int:
 
 
 __all__ = [
-    "WEIGHTS", "Head", "Saved", "check_destination", "check_folder", "head_of", "load_saved",
-    "manifest_of", "save",
+    "MANIFEST", "WEIGHTS", "Head", "Saved", "check_destination", "check_folder", "head_of",
+    "load_saved", "manifest_of", "save",
 ]  # fmt: skip

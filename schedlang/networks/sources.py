@@ -290,7 +290,8 @@ class OfFolder:
     def found(self, target: Target, database: Any) -> Found | None:
         """Return the module that an earlier process made of this, ``None`` if there is none.
 
-        The weights are read now. If they are damaged there is none, and :attr:`saved` says why.
+        The weights are read now. If they are damaged there is none, and :attr:`saved` says why; nor
+        is there if indices were checked with other ones.
         """
         start = start_of(self._key(target))
         data = None if start is None else cached(start.module, target)
@@ -300,7 +301,11 @@ class OfFolder:
             params = read_params(Path(self._folder) / WEIGHTS, data.storage)
         except UNREADABLE:
             return None
-        self._arrays = {place.name: weight_in(params, place) for place in data.storage.params}
+        arrays = {place.name: weight_in(params, place) for place in data.storage.params}
+        for name, found in start.indexing.items():
+            if name not in arrays or digest([arrays[name]]) != found:
+                return None
+        self._arrays = arrays
         return Found(start.module, data, params)
 
     def settled(self, forms: Mapping[str, int]) -> OfFolder:
@@ -313,7 +318,11 @@ class OfFolder:
         """Let other processes find the module that was ``made``, and return this source."""
         places = zip(weights, made.data.storage.params)
         if {tensor: place.name for tensor, place in places} == self.saved.names:
-            store_start(self._key(target), Start(made.key))
+            arrays = {name: weight for weight, name in self.saved.names.items()}
+            indexing = {
+                name: digest([self.saved.weights[arrays[name]]]) for name in self.saved.indexing
+            }
+            store_start(self._key(target), Start(made.key, indexing=indexing))
         return self
 
     def without_steps(self) -> OfGraph:

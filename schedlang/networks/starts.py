@@ -24,7 +24,7 @@ from schedlang.networks.call import new_bytes
 from schedlang.networks.model import FORMS
 from schedlang.runtime.files import written
 
-FORMAT = 2
+FORMAT = 3
 START, PACKED = ".start.json", ".weights"
 # the most bytes of packed weights in the cache folder; those that were used last are kept
 MOST_PACKED = 4 << 30
@@ -35,13 +35,15 @@ class Start:
     """The key of a module. For a model, the hash of its weights and the checksum of the packed.
 
     ``forms`` are those of its convolutions, by the names of their stages: the sizes of Winograd's
-    tiles. Folders have their packed weights themselves: their starts have empty ``weights``.
+    tiles. Folders have their packed weights themselves: their starts have empty ``weights``, and
+    ``indexing`` has the hash of each weight with whose elements indices were checked, by its name.
     """
 
     module: str
     weights: str = ""
     checksum: int = 0
     forms: Mapping[str, int] = field(default_factory=dict)
+    indexing: Mapping[str, str] = field(default_factory=dict)
 
 
 def start_of(key: str) -> Start | None:
@@ -53,6 +55,7 @@ def start_of(key: str) -> Start | None:
         made = Start(**found)
         plain = isinstance(made.checksum, int) and _is_hex(made.module) and _is_hex(made.weights)
         known = all(type(m) is int and m in FORMS for m in made.forms.values())
+        known = known and all(map(_is_hex, made.indexing.values()))
         return made if plain and known else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +13,33 @@ import numpy as np
 
 from schedlang.codegen.network_storage import Storage
 from schedlang.compute.arrays import as_numpy
-from schedlang.compute.tensor import PlaceholderOp, Tensor, declared, shape_text
-from schedlang.errors import NetworkError, explain
+from schedlang.compute.facts import Facts, check_facts, facts_of
+from schedlang.compute.graph import operations
+from schedlang.compute.tensor import Extent, PlaceholderOp, Tensor, declared, shape_text
+from schedlang.errors import CallError, NetworkError, explain
+from schedlang.markup.text import printable
 from schedlang.networks.call import new_bytes, weight_in
 
 # how much of a file is read at once
 CHUNK = 1 << 20
-# what is raised for a file of arrays that is damaged, of another kind, or encrypted
+# the dtype and the shape of an array
+Layout = tuple[np.dtype, tuple[int, ...]]
+# what is raised for a file of arrays that is damaged, of another kind, encrypted, or absurdly large
 UNREADABLE = (
-    OSError, ValueError, KeyError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error
+    OSError, ValueError, KeyError, RuntimeError, EOFError, MemoryError, zipfile.BadZipFile,
+    zlib.error,
 )  # fmt: skip
 
 
-def weight_array(tensor: Any, value: Any) -> np.ndarray:
-    """Return the array of a weight.
+def weight_array(
+    tensor: Any, value: Any, outputs: Sequence[Tensor] = (),
+    layers: Mapping[str, str] | None = None,
+) -> np.ndarray:  # fmt: skip
+    """Return the array of a weight, in the byte order of this machine.
 
-    Raises :class:`~schedlang.errors.NetworkError` if it does not fit, or if ``tensor`` is no
-    placeholder.
+    Errors name the layer of ``outputs`` that reads it; ``layers`` has that of each stage. Raises
+    :class:`~schedlang.errors.NetworkError` if the array does not fit or breaks a fact that
+    ``sl.assume`` declared, and if ``tensor`` is no placeholder.
     """
     if not isinstance(tensor, Tensor) or not isinstance(tensor.op, PlaceholderOp):
         name = tensor.name if isinstance(tensor, Tensor) else repr(tensor)
@@ -47,12 +57,55 @@ def weight_array(tensor: Any, value: Any) -> np.ndarray:
     if not same or array.dtype.name != tensor.dtype:
         raise NetworkError(
             explain(
-                f"the weight {declared(tensor)}",
+                f"the weight {declared(tensor)}{_reader(tensor, outputs, layers)}",
                 f"its array is {array.dtype.name} of shape {shape_text(array.shape)}",
                 "Give an array of the dtype and shape of the placeholder.",
             )
         )
+    # the name of a dtype does not say its byte order, which kernels and digests rely on
+    array = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    try:
+        check_facts(tensor.name, Facts(*weight_facts(tensor)), array, _number)
+    except (CallError, NetworkError) as error:
+        asked = f"the weight {declared(tensor)}{_reader(tensor, outputs, layers)}"
+        raise NetworkError(f"{asked}: {error}") from None
     return array
+
+
+def weight_facts(tensor: Tensor) -> tuple[bool, tuple[int, int] | None]:
+    """Return what ``sl.assume`` declared of a weight: whether it is monotonic, and its range.
+
+    Raises :class:`~schedlang.errors.NetworkError` for a range that depends on sizes.
+    """
+    facts = facts_of(tensor) or Facts()
+    if facts.within is None:
+        return facts.monotonic, None
+    low, high = facts.within
+    if not (isinstance(low, int) and isinstance(high, int)):
+        raise NetworkError(
+            explain(
+                f"sl.assume({tensor.name}, within=({low}, {high}))",
+                "the range depends on sizes of a call, and weights are checked ahead of all calls",
+                f"Declare a range of numbers, or make {tensor.name} an input of the network.",
+            )
+        )
+    return facts.monotonic, (low, high)
+
+
+def _number(end: Extent) -> int:
+    assert isinstance(end, int)
+    return end
+
+
+def _reader(
+    tensor: Tensor, outputs: Sequence[Tensor], layers: Mapping[str, str] | None
+) -> str:
+    """Return a phrase for the layer that reads a weight, empty if none is known."""
+    for op in operations(outputs) if layers else ():
+        layer = layers.get(op.name) if layers and tensor in op.input_tensors else None
+        if layer:
+            return f" of layer {printable(layer)}"
+    return ""
 
 
 def contiguous(array: np.ndarray) -> np.ndarray:
@@ -79,30 +132,73 @@ def digest(arrays: Iterable[np.ndarray]) -> str:
 def read_params(path: Path, storage: Storage) -> np.ndarray:
     """Return the bytes of all parameters of a module, read from an ``.npz`` file by their names.
 
-    Nothing is unpickled, and no array is in memory twice. Raises one of ``UNREADABLE`` for a file
-    that has not exactly these parameters.
+    Raises as :func:`read_arrays` does, and :class:`~schedlang.errors.CallError`, which is one of
+    ``UNREADABLE``, for an array that breaks a declared fact.
     """
     made = new_bytes(storage.param_bytes)
+    found = {place.name: weight_in(made, place) for place in storage.params}
+    read_arrays(path, {name: (array.dtype, array.shape) for name, array in found.items()}, found)
     end = 0
-    with zipfile.ZipFile(path) as file:
-        if sorted(file.namelist()) != sorted(f"{place.name}.npy" for place in storage.params):
-            raise ValueError(f"{path} has other arrays")
-        for place in storage.params:
-            into = weight_in(made, place)
-            with file.open(f"{place.name}.npy") as member:
-                version = np.lib.format.read_magic(member)
-                if version != (1, 0):
-                    raise ValueError(f"{place.name} has version {version} of the format")
-                shape, by_columns, dtype = np.lib.format.read_array_header_1_0(member)
-                # NumPy's files know no bfloat16
-                same = dtype == into.dtype or (place.dtype == "bfloat16" and dtype == "V2")
-                if shape != into.shape or not same or (by_columns and into.ndim > 1):
-                    raise ValueError(f"{place.name} is another array")
-                made[end : place.start] = 0
-                end = place.start + into.nbytes
-                _fill(made[place.start : end], member)
+    for place in storage.params:
+        # no bytes between parameters are left to chance
+        made[end : place.start] = 0
+        end = place.start + found[place.name].nbytes
+        if place.has_facts:
+            facts = Facts(place.monotonic, place.within)
+            check_facts(place.name, facts, found[place.name], _number)
     made[end:] = 0
     return made
+
+
+def read_arrays(
+    path: Path, wanted: Mapping[str, Layout], into: Mapping[str, np.ndarray] | None = None
+) -> dict[str, np.ndarray]:
+    """Return the ``wanted`` arrays of an ``.npz`` file by their names, read ``into`` given ones.
+
+    All headers are read first, so that an array of another size takes no memory. Nothing is
+    unpickled. Raises one of ``UNREADABLE`` for a file that has not all of these arrays.
+    """
+    with zipfile.ZipFile(path) as file:
+        for name, layout in wanted.items():
+            with file.open(f"{name}.npy") as member:
+                _header(member, name, layout)
+        found: dict[str, np.ndarray] = {}
+        for name, (dtype, shape) in wanted.items():
+            found[name] = np.empty(shape, dtype) if into is None else into[name]
+            with file.open(f"{name}.npy") as member:
+                stored, by_columns = _header(member, name, (dtype, shape))
+                _read(member, found[name], stored, by_columns)
+    return found
+
+
+def _header(member: Any, name: str, wanted: Layout) -> tuple[np.dtype, bool]:
+    """Return the dtype of an array in a file, and whether it is stored by columns."""
+    version = np.lib.format.read_magic(member)
+    if version != (1, 0):
+        # later ones are for structures, and for headers of any length
+        raise ValueError(f"{name} has version {version} of the format of arrays")
+    shape, by_columns, stored = np.lib.format.read_array_header_1_0(member)
+    if stored.hasobject:
+        raise ValueError(f"{name} has objects of Python, which are pickled")
+    dtype, own = wanted
+    # NumPy's files know no bfloat16
+    same = stored.newbyteorder("=") == dtype or (dtype.name == "bfloat16" and stored == "V2")
+    if not same or shape != own:
+        raise ValueError(
+            f"{name} is {stored.name} of shape {shape}, but must be {dtype.name} of shape {own}"
+        )
+    return (stored if dtype.name != "bfloat16" else dtype), by_columns
+
+
+def _read(member: Any, into: np.ndarray, stored: np.dtype, by_columns: bool) -> None:
+    """Read the elements of an array, all that are left in ``member``."""
+    if stored == into.dtype and not (by_columns and into.ndim > 1):
+        # an array without dimensions has no view as bytes
+        _fill(into.reshape(-1).view("uint8"), member)
+        return
+    other = np.empty(into.shape[::-1] if by_columns else into.shape, stored)
+    _fill(other.reshape(-1).view("uint8"), member)
+    into[...] = other.T if by_columns else other
 
 
 def _fill(into: np.ndarray, file: Any) -> None:
@@ -117,4 +213,7 @@ def _fill(into: np.ndarray, file: Any) -> None:
         raise ValueError("an array has too few bytes")
 
 
-__all__ = ["UNREADABLE", "contiguous", "digest", "read_params", "weight_array"]
+__all__ = [
+    "UNREADABLE", "Layout", "contiguous", "digest", "read_arrays", "read_params",
+    "weight_array", "weight_facts",
+]  # fmt: skip

@@ -1,0 +1,278 @@
+"""The range of an integer expression, by the elements of weights and by conditions around it.
+
+Unlike index arithmetic (:mod:`schedlang.index`), it counts what a dtype wraps, so that a graph from
+a file cannot hide an index behind an overflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from schedlang.compute.bounds import Path
+from schedlang.compute.data_reader import is_arg
+from schedlang.compute.facts import facts_of
+from schedlang.compute.joint import head
+from schedlang.compute.read import Read
+from schedlang.compute.reducer import Reducer
+from schedlang.compute.tensor import ComputeOp, Operation, Tensor
+from schedlang.expr import dtypes
+from schedlang.expr.lazy import is_both
+from schedlang.expr.nodes import (
+    COMPARISONS,
+    Axis,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Select,
+    Unary,
+    Var,
+)
+from schedlang.expr.visit import postorder
+from schedlang.index.conditions import NEGATED, Held
+from schedlang.index.intervals import (
+    UNBOUNDED,
+    Interval,
+    extreme,
+    magnitude,
+    minus,
+    plus,
+    quotient,
+    remainder,
+    times,
+    union,
+)
+from schedlang.index.ranges import Ranges
+
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
+_SUMS: dict[str, Callable[[Interval, Interval], Interval]] = {"+": plus, "-": minus, "*": times}
+_QUOTIENTS = {"//": quotient, "%": remainder}
+
+
+@dataclass(eq=False)
+class ElementRanges:
+    """The ranges of integers, by ``arrays`` of weights and by the declared facts of ``inputs``.
+
+    ``used`` are the weights whose elements were looked at.
+
+    >>> import schedlang as sl
+    >>> W, i = sl.placeholder((3,), "int8", name="W"), Axis("i", 3)
+    >>> ranges = ElementRanges({W: np.array([2, 0, 5], "int8")})
+    >>> ranges.of(W[i] + 100), ranges.of(W[i] + 124), ranges.of(sl.min(W[i], 3))
+    ((100, 105), (-128, 127), (0, 3))
+    """
+
+    arrays: Mapping[Tensor, np.ndarray]
+    inputs: Collection[Tensor] = ()
+    used: dict[Tensor, None] = field(default_factory=dict)
+    _known: dict[Tensor, Interval] = field(default_factory=dict)
+    _axes: Ranges = field(default_factory=Ranges)
+
+    def learn(self, op: Operation) -> None:
+        """Find the ranges of what ``op`` computes; those of its operands come first."""
+        if not isinstance(op, ComputeOp):
+            return
+        whole = [k for k, t in enumerate(op.outputs) if _is_whole(t.dtype)]
+        if not whole:
+            return
+        if op.reducer is None:
+            self._known.update((op.outputs[k], self.of(op.body[k])) for k in whole)
+            return
+        self._learn_reduction(op, op.reducer, whole)
+
+    def _learn_reduction(self, op: ComputeOp, reducer: Reducer, whole: Sequence[int]) -> None:
+        plain = op.init is None and op.where is None and op.destination is None
+        full = all(isinstance(a.extent, int) and a.extent > 0 for a in op.reduce_axis)
+        if plain and full and is_arg(reducer):
+            # one of the indices is chosen over that of the identity
+            low, high = self.of(op.body[0])
+            if low is not None and low >= 0:
+                self._known[op.outputs[0]] = low, high
+            return
+        start = op.init if op.init is not None else reducer.identity
+        bounds = {k: union([self.of(op.body[k]), self.of(start[k])]) for k in whole}
+        # a range is known if combining two values of all such ranges does not leave it
+        while True:
+            given = {v[k]: bounds[k] for v in (reducer.lhs, reducer.rhs) for k in bounds}
+            kept = {
+                k: found for k, found in bounds.items()
+                if _inside(self.of(reducer.result[k], operands=given), found)
+            }  # fmt: skip
+            if len(kept) == len(bounds):
+                break
+            bounds = kept
+        self._known.update((op.outputs[k], found) for k, found in bounds.items())
+
+    def of(
+        self, root: Expr, held: Path = (), operands: Mapping[Var, Interval] | None = None
+    ) -> Interval:
+        """Return an interval that holds ``root`` wherever the conditions ``held`` hold.
+
+        ``operands`` are the intervals of variables.
+        """
+        given = operands or {}
+        if not held:
+            return self._walk(root, given, {}, {})
+        numbers: dict[object, int] = {}
+        limits: dict[int, Interval] = {}
+        for op, a, b in _comparisons(held):
+            for side, other, how in ((a, b, op), (b, a, _MIRRORED[op])):
+                key = _keys(side, numbers)[id(side)]
+                limit = _limit(how, self._walk(other, given, {}, {}))
+                limits[key] = _both(limits.get(key, UNBOUNDED), limit)
+        return self._walk(root, given, _keys(root, numbers), limits)
+
+    def _walk(
+        self, root: Expr, operands: Mapping[Var, Interval], keys: Mapping[int, int],
+        limits: Mapping[int, Interval],
+    ) -> Interval:  # fmt: skip
+        done: dict[int, Interval] = {}
+        for node in postorder([root]):
+            if not _is_whole(node.dtype):
+                done[id(node)] = UNBOUNDED
+                continue
+            if isinstance(node, Var) and node in operands:
+                found = operands[node]
+            else:
+                found = _wrapped(node, self._node(node, done))
+            limit = limits.get(keys.get(id(node), -1))
+            done[id(node)] = found if limit is None else _both(found, limit)
+        return done[id(root)]
+
+    def _node(self, node: Expr, done: Mapping[int, Interval]) -> Interval:
+        """Return the interval of an integer, were there no overflow."""
+        if isinstance(node, Read):
+            return self._element(node.tensor)
+        if isinstance(node, Const):
+            return int(node.value), int(node.value)
+        if isinstance(node, Axis) or (isinstance(node, Var) and node.is_size):
+            return self._axes.of_atom(node)
+        parts = [done[id(child)] for child in node.children]
+        if isinstance(node, Cast):
+            return parts[0]
+        if not all(_keeps(c, node.dtype, part) for c, part in zip(node.children, parts)):
+            return UNBOUNDED
+        if isinstance(node, Select):
+            return union(parts[1:])
+        if isinstance(node, Unary) and node.dtype != "bool":
+            return minus((0 if node.op == "-" else -1,) * 2, parts[0])
+        if isinstance(node, Call) and node.fn in ("min", "max"):
+            return extreme(node.fn, parts)
+        if isinstance(node, Call) and node.fn == "abs":
+            return magnitude(parts[0])
+        if isinstance(node, Binary) and node.dtype != "bool":
+            if node.op in _SUMS:
+                return _SUMS[node.op](*parts)
+            (low, high), (least, most) = parts
+            # a number above 0 divides exactly; nothing else is relied on
+            if node.op in _QUOTIENTS and least is not None and least == most and least > 0:
+                return _QUOTIENTS[node.op](*parts)
+            if node.op == "&" and least is not None and least == most and least >= 0:
+                return 0, least
+        return UNBOUNDED
+
+    def _element(self, tensor: Tensor) -> Interval:
+        array = self.arrays.get(tensor)
+        if array is not None and tensor not in self._known:
+            self.used.setdefault(tensor)
+            ends = (int(array.min()), int(array.max())) if array.size else (0, 0)
+            self._known[tensor] = ends
+        if tensor in self._known:
+            return self._known[tensor]
+        # each call checks what is declared of an input, and nothing that of a scan's state
+        facts = facts_of(tensor) if tensor in self.inputs else None
+        if facts is None or facts.within is None:
+            return UNBOUNDED
+        low, high = (end if isinstance(end, int) else None for end in facts.within)
+        return low, high
+
+
+def _is_whole(dtype: str) -> bool:
+    return dtype == "bool" or dtypes.is_integer(dtype)
+
+
+def _keeps(operand: Expr, dtype: str, found: Interval) -> bool:
+    """Return whether an operand has the same value in an operation of ``dtype``."""
+    return operand.dtype in (dtype, "bool") or (operand.weak and _inside(found, _limits(dtype)))
+
+
+def _limits(dtype: str) -> tuple[int, int]:
+    if dtype == "bool":
+        return 0, 1
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def _wrapped(node: Expr, found: Interval) -> Interval:
+    """Return the interval of a value of the dtype of ``node``, which wraps outside of its range."""
+    least, most = _limits(node.dtype)
+    low, high = found
+    if node.weak and (low is None or low >= least) and (high is None or high <= most):
+        # an expression over axes and sizes, which are far from the limits
+        return found
+    fits = low is not None and high is not None and least <= low and high <= most
+    return found if fits else (least, most)
+
+
+def _inside(found: Interval, bounds: Interval) -> bool:
+    (low, high), (least, most) = found, bounds
+    above = least is None or (low is not None and low >= least)
+    return above and (most is None or (high is not None and high <= most))
+
+
+def _both(a: Interval, b: Interval) -> Interval:
+    """Return the interval of a value that lies in both; ``a`` if they are apart."""
+    low = max((end for end in (a[0], b[0]) if end is not None), default=None)
+    high = min((end for end in (a[1], b[1]) if end is not None), default=None)
+    return a if low is not None and high is not None and low > high else (low, high)
+
+
+def _limit(op: str, other: Interval) -> Interval:
+    """Return the interval of ``x`` where ``x op other`` holds."""
+    low, high = other
+    if op in ("<", "<="):
+        return None, None if high is None else high - (op == "<")
+    if op in (">", ">="):
+        return None if low is None else low + (op == ">"), None
+    return other
+
+
+def conjuncts(held: Path) -> Iterator[Held]:
+    """Yield the conditions that hold where all of ``held`` do, without those that join others."""
+    stack = list(held)
+    while stack:
+        node, truth = stack.pop()
+        if isinstance(node, Unary) and node.op == "~":
+            stack.append((node.a, not truth))
+        elif isinstance(node, Binary) and node.op == ("&" if truth else "|"):
+            stack += [(node.a, truth), (node.b, truth)]
+        elif truth and is_both(node):
+            stack += [(node.a, True), (node.cond, True)]
+        else:
+            yield node, truth
+
+
+def _comparisons(held: Path) -> Iterator[tuple[str, Expr, Expr]]:
+    """Yield the comparisons of integers of one dtype that hold where all of ``held`` do."""
+    for node, truth in conjuncts(held):
+        if isinstance(node, Binary) and node.op in COMPARISONS:
+            op = node.op if truth else NEGATED[node.op]
+            same = node.a.dtype == node.b.dtype and dtypes.is_integer(node.a.dtype)
+            if op in _MIRRORED and same:
+                yield op, node.a, node.b
+
+
+def _keys(root: Expr, numbers: dict[object, int]) -> dict[int, int]:
+    """Return a number of each node below ``root``, the same for those that are written alike."""
+    found: dict[int, int] = {}
+    for node in postorder([root]):
+        key = (head(node), *(found[id(child)] for child in node.children))
+        found[id(node)] = numbers.setdefault(key, len(numbers))
+    return found
+
+
+__all__ = ["ElementRanges", "conjuncts"]
