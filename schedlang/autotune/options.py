@@ -83,6 +83,23 @@ def check_objects(executor: Any, template: Any, workers: int | None) -> None:
         )
 
 
+def check_start(outputs: Sequence[Tensor], start: Any) -> None:
+    """Raise :class:`~schedlang.errors.TuningError` for what is no schedule of ``outputs``."""
+    if start is None:
+        return
+    if not isinstance(start, Schedule):
+        raise TuningError(
+            f"autotune(start={shown(start)}): give a schedule of these outputs, such as "
+            "sl.schedule(C) with some steps"
+        )
+    if list(start.outputs) != list(outputs):
+        given, names = (", ".join(t.name for t in found) for found in (start.outputs, outputs))
+        raise TuningError(
+            f"autotune({names}, start=...): it is a schedule of {given}, another computation; "
+            f"give one of {names}"
+        )
+
+
 def checked_limits(limits: Any) -> Limits:
     """Return the limits of a candidate: ``limits``, or the defaults of :class:`Limits`."""
     if limits is None:
@@ -201,6 +218,6 @@ def _is_number(value: Any) -> bool:
 
 
 __all__ = [
-    "check_objects", "checked_count", "checked_inputs", "checked_limits", "checked_number",
+    "check_objects", "check_start", "checked_count", "checked_inputs", "checked_limits", "checked_number",
     "checked_outputs",
 ]  # fmt: skip

@@ -100,7 +100,7 @@ def _over(search: Search) -> bool:
     """Return whether the search has a reason to stop, and set ``ended`` to it."""
     if search.end is not None:
         search.space.deadline = search.end - for_the_end(search)
-    if len(search.trials) >= search.most:
+    if len(search.trials) >= search.most and search.given is None:
         search.ended = "all trials are done"
     elif search.space.late():
         search.ended = "the time is up"
@@ -112,9 +112,12 @@ def _over(search: Search) -> bool:
 def _proposals(search: Search) -> dict[int, Candidate]:
     """Return the next candidates, none of them measured before, by trial number."""
     made: dict[int, Candidate] = {}
-    if search.trials or (search.start and search.start.origin != NEAR_SIZE):
-        _take_start(search, made)
+    given, search.given = search.given, None
+    _take(search, given, made)
     left = search.most - len(search.trials)
+    early = search.trials or (search.start and search.start.origin != NEAR_SIZE)
+    if early and len(made) < left:
+        _take_start(search, made)
     wanted = min(search.measurer.batch, left, _largest_batch(search))
     repeated = 0
     # a batch that is hard to fill is measured as it is
@@ -148,9 +151,14 @@ def _proposals(search: Search) -> dict[int, Candidate]:
 def _take_start(search: Search, made: dict[int, Candidate]) -> None:
     """Add the candidate that a database knows to the next ones, unless it was measured."""
     start, search.start = search.start, None
-    if start is not None and key_of(start) not in search.seen:
-        search.seen.add(key_of(start))
-        made[len(search.trials) + len(made)] = start
+    _take(search, start, made)
+
+
+def _take(search: Search, candidate: Candidate | None, made: dict[int, Candidate]) -> None:
+    """Add a candidate to the next ones, unless it was measured."""
+    if candidate is not None and key_of(candidate) not in search.seen:
+        search.seen.add(key_of(candidate))
+        made[len(search.trials) + len(made)] = candidate
 
 
 def _largest_batch(search: Search) -> int:

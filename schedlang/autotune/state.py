@@ -30,7 +30,7 @@ class Search:
 
     * ``most``: the most trials.
     * ``start``: a candidate that is measured before the strategy's proposals, or one of a near
-      size, after the first of these.
+      size, after the first of these. ``given``: the caller's candidate, until it is proposed.
     * ``seen``: the keys of all candidates so far. ``kept``: the keys of the trials of earlier runs,
       each with how often it may be proposed again without counting as a duplicate.
     * ``finalists``: the numbers of the trials that the race measured again. The fastest of them is
@@ -66,6 +66,7 @@ class Search:
     finals_took: float = 0.0
     timeout: float | None = None
     end: float | None = None
+    given: Candidate | None = None
     ended: str = ""
     broken: bool = False
     exhausted: str = ""
