@@ -37,6 +37,7 @@ from schedlang.networks.network import Network
 from schedlang.networks.partition import partition
 from schedlang.networks.usage import usage
 from tests import networks
+from tests.tuning import Pretended
 
 
 def small(**options: Any) -> tuple[Network, Any, dict[sl.Tensor, np.ndarray], np.ndarray]:
@@ -585,6 +586,50 @@ def test_tuning_searches_each_kernel_once(tmp_path: Path) -> None:
     seen.clear()
     net.tune(trials=2, progress=lambda name, trial: seen.append(trial))
     assert seen and all(trial.resumed or trial.strategy == "untuned" for trial in seen)
+
+
+def one_layer(database: Path) -> Network:
+    x, w = sl.placeholder((8, 8), name="x"), sl.placeholder((8, 8), name="w")
+    y = topi.nn.relu(sl.named("fc", topi.nn.dense(x, w)))
+    return sl.network(y, {w: np.eye(8, dtype="float32")}, target="python", database=database)
+
+
+@pytest.fixture
+def pretended(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Make all schedules take 1 s, and those with a step of the first word in the list 0.5 s."""
+    fast: list[str] = ["none"]
+    seconds = Pretended(lambda steps: 0.5 if f'"{fast[0]}"' in steps else 1.0)
+    monkeypatch.setattr("schedlang.autotune.tuner.Local", lambda *_: seconds)
+    return fast
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_faster_schedule_stays(tmp_path: Path, pretended: list[str], saved: bool) -> None:
+    net = one_layer(tmp_path / "t.jsonl")
+    mine = sl.schedule(net.partition["fc"].group.outputs)
+    relu = mine.outputs[0]
+    mine[relu].pragma(relu.op.axis[0], "drill.mine")  # type: ignore[attr-defined]
+    net.reschedule("fc", mine)
+    if saved:
+        net = pickle.loads(pickle.dumps(net))
+        net.database = tmp_path / "t.jsonl"
+    pretended[0] = "drill.mine"
+    found = net.tune(trials=2, progress=False)
+    assert found.searches[0].seconds == 0.5 and found.searches[0].kept
+    assert "fc: keeps its schedule" in str(found)
+    assert net.kernels[0].origin == "given" and "drill.mine" in net.kernels[0].schedule.to_json()
+    # as it does where the time is too short, and where another one was not searched
+    assert net.tune(timeout=0.0).searches == () and net.kernels[0].origin == "given"
+    # in another database it is measured again, and a faster one replaces it
+    pretended[0] = "vectorize"
+    found = net.tune(trials=2, progress=False, database=tmp_path / "other.jsonl")
+    assert found.searches[0].seconds == 0.5 and not found.searches[0].kept
+    assert net.kernels[0].origin == "database" and "keeps" not in str(found)
+    # what a database has stays, too, where a search writes to a new one
+    pretended[0] = "drill.mine"
+    before = net.kernels[0].schedule.to_json()
+    assert net.tune(timeout=0.0, database=tmp_path / "new.jsonl").searches == ()
+    assert net.kernels[0].schedule.to_json() == before and net.kernels[0].origin == "database"
 
 
 @pytest.mark.slow

@@ -218,6 +218,6 @@ def _is_number(value: Any) -> bool:
 
 
 __all__ = [
-    "check_objects", "check_start", "checked_count", "checked_inputs", "checked_limits", "checked_number",
-    "checked_outputs",
+    "check_objects", "check_start", "checked_count", "checked_inputs", "checked_limits",
+    "checked_number", "checked_outputs",
 ]  # fmt: skip

@@ -16,6 +16,7 @@ from schedlang.autotune.runner.measure import Job, Measured, Measurer, digest
 from schedlang.autotune.runner.task import Task
 from schedlang.autotune.search import Strategy
 from schedlang.autotune.space import Candidate, Space
+from schedlang.ir.nest import Nest
 from schedlang.schedule.schedule import empty_schedule
 
 # a search stops after this part of its trials, at least 64, without a gain of one percent
@@ -125,7 +126,12 @@ class Search:
 
 def key_of(candidate: Candidate) -> str:
     """Return the key of a candidate, a hash of its nest: equal nests give equal source."""
-    return digest(str(candidate.nest))
+    return nest_key(candidate.nest)
+
+
+def nest_key(nest: Nest) -> str:
+    """Return the key of a candidate with this nest, which is the ``source`` of its trial."""
+    return digest(str(nest))
 
 
 def ranked(trials: Sequence[Trial]) -> list[Trial]:
@@ -141,4 +147,4 @@ def ranked(trials: Sequence[Trial]) -> list[Trial]:
     return sorted(trials, key=key)
 
 
-__all__ = ["BASELINE", "Search", "key_of", "ranked"]
+__all__ = ["BASELINE", "Search", "key_of", "nest_key", "ranked"]

@@ -23,6 +23,7 @@ from schedlang.autotune.record import NO_GPU, Trial, machine_for
 from schedlang.autotune.runner.task import Limits
 from schedlang.autotune.search import strategy
 from schedlang.autotune.sizes import checked_sizes
+from schedlang.autotune.state import nest_key
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
@@ -30,6 +31,7 @@ from schedlang.errors import TuningError, explain, first_line
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
+from schedlang.lowering.lower import lower_state
 from schedlang.markup.columns import aligned
 from schedlang.markup.text import printable
 from schedlang.networks.forms import Forms
@@ -38,6 +40,7 @@ from schedlang.networks.progress import Progress, Setting, progress_for
 from schedlang.networks.surroundings import surroundings
 from schedlang.runtime.nvidia import driver
 from schedlang.runtime.timing import duration
+from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
 # the least seconds of a search: a shorter one measures nothing
@@ -51,6 +54,8 @@ _UNTIMED = {
     "cuda": "no candidate was timed, since the workers have no GPU",
     "cuda-emulator": "no candidate was timed, since the emulator's times say nothing of a GPU",
 }
+# why another schedule that worked does not replace that of a kernel
+_UNMEASURED = "keeps its schedule, which the time was too short to measure"
 # the default of ``trials`` where no timeout is given
 TRIALS = 64
 
@@ -78,7 +83,8 @@ class Tuned:
 
     ``seconds`` are those of the best schedule, ``None`` if nothing was timed or no candidate
     worked; ``why`` then says so, and also for a search that an error ended. ``trials`` counts the
-    candidates of this search. ``interrupted`` is true after Ctrl-C.
+    candidates of this search. ``kept`` is true if the schedule that the kernel had is the fastest.
+    ``interrupted`` is true after Ctrl-C.
     """
 
     work: Work
@@ -87,6 +93,12 @@ class Tuned:
     gflops: float | None = None
     why: str = ""
     interrupted: bool = False
+    kept: bool = False
+
+    @property
+    def note(self) -> str:
+        """What the table says about this search."""
+        return "; ".join(filter(None, ("keeps its schedule" if self.kept else "", self.why)))
 
 
 @dataclass(frozen=True)
@@ -142,7 +154,7 @@ class NetworkTuning:
         for t in sorted(self.searches, key=whole, reverse=True):
             time = "" if t.seconds is None else duration(t.seconds)
             rate = "" if t.gflops is None else f"{t.gflops:.0f}"
-            named = printable(f"{t.work.name}: {t.why}" if t.why else t.work.name)
+            named = printable(f"{t.work.name}: {t.note}" if t.note else t.work.name)
             rows.append(((str(len(t.work.parts)), time, rate, str(t.trials)), named))
         table = aligned(rows) if self.searches else []
         return "\n".join([head, *table, *([self.ended] if self.ended else [])])
@@ -174,17 +186,20 @@ def tune(
     name: str, works: Sequence[Work], target: Target, trials: int | None, timeout: float | None,
     database: Database | str | os.PathLike[str] | None, executor: Executor | None,
     progress: Setting, resume: bool, search: Any, seed: int, limits: Limits | None,
-    sizes: Mapping[Any, int] | None = None, others: Callable[[], Sequence[Work]] | None = None,
+    sizes: Mapping[Any, int] | None = None,
+    others: Callable[[Sequence[Tuned]], Sequence[Work]] | None = None,
+    present: Callable[[str], Schedule | None] = lambda key: None,
 ) -> NetworkTuning:  # fmt: skip
     """Search for a schedule of each of ``works``, those with the most work in a call first.
 
-    ``others`` is called after these searches, and returns the works of which those that are new
-    are searched, too. Each search gets its part of ``timeout``, by its part of the work that is
-    left. A search that ends early leaves its time to the next ones. Ctrl-C ends the search that
-    runs and all others; what was measured is in the database. Raises
-    :class:`~schedlang.errors.TuningError` for options that no search takes, and for a GPU that is
-    not on this machine, unless the workers of ``executor`` measure;
-    :class:`~schedlang.errors.MissingExtraError` if that needs numba-cuda.
+    ``others`` is called with these searches, and returns the works of which those that are new
+    are searched, too. ``present`` returns the schedule that the kernel of a key has, which is a
+    candidate; ``None`` if there is none but that of the cost model. Each search gets its part
+    of ``timeout``, by its part of the work that is left. A search that ends early leaves its
+    time to the next ones. Ctrl-C ends the search that runs and all others; what was measured is
+    in the database. Raises :class:`~schedlang.errors.TuningError` for options that no search
+    takes, and for a GPU that is not on this machine, unless the workers of ``executor``
+    measure; :class:`~schedlang.errors.MissingExtraError` if that needs numba-cuda.
     """
     trials = None if trials is None else checked_count("trials", trials, 1)
     timeout = checked_number("timeout", timeout)
@@ -218,7 +233,7 @@ def tune(
             try:
                 found.append(
                     _one(work, target, most, share, database, executor, shown, resume, search,
-                         seed, limits, values)
+                         seed, limits, values, present)
                 )  # fmt: skip
             except KeyboardInterrupt:
                 return f"interrupted before {_listed(order[k:])}"
@@ -232,7 +247,7 @@ def tune(
         complete = len(found) == len(works)
         if others is not None and not ended:
             known = {work.key for work in works}
-            more = [work for work in others() if work.key not in known]
+            more = [work for work in others(tuple(found)) if work.key not in known]
             ended = searched(more, 0.0)
             complete = len(found) == len(works) + len(more)
     return NetworkTuning(name, tuple(found), monotonic() - started, ended, complete)
@@ -260,7 +275,7 @@ def _check_timed(name: str, target: Target) -> None:
 def _one(
     work: Work, target: Target, trials: int | None, timeout: float | None, database: Any,
     executor: Executor | None, shown: Progress, resume: bool, search: Any, seed: int,
-    limits: Limits | None, values: Mapping[str, int],
+    limits: Limits | None, values: Mapping[str, int], present: Callable[[str], Schedule | None],
 ) -> Tuned:  # fmt: skip
     """Return what the search of one computation found; the others go on if it finds nothing."""
     seen: list[Trial] = []
@@ -271,10 +286,11 @@ def _one(
         shown.trial(work.name, trial)
 
     try:
+        start = present(work.key)
         result = autotune(
             list(work.outputs), target, trials=trials, timeout=timeout, search=search, seed=seed,
             database=database, resume=resume, executor=executor, progress=each, limits=limits,
-            sizes=own or None, cold=work.cold, team=work.team,
+            sizes=own or None, cold=work.cold, team=work.team, start=start,
         )  # fmt: skip
     except TuningError as error:
         # the row of the table has the name of the kernel, the error that of its last stage
@@ -287,8 +303,12 @@ def _one(
         # for a GPU that is not there, candidates are only compiled and checked
         why = why or _UNTIMED.get(target.kind, "")
         return Tuned(work, None, len(seen), None, why, interrupted)
+    key = "" if start is None else nest_key(lower_state(start.state))
+    if start is not None and all(trial.source != key for trial in result.trials):
+        return Tuned(work, None, len(seen), None, why or _UNMEASURED, interrupted)
     operations = flops(work.outputs, _extents(work.outputs, own))
-    return Tuned(work, seconds, len(seen), operations / seconds / 1e9, why, interrupted)
+    kept = start is not None and result.best.source == key
+    return Tuned(work, seconds, len(seen), operations / seconds / 1e9, why, interrupted, kept)
 
 
 def _weight(outputs: Sequence[Tensor], values: Mapping[str, int]) -> float:
