@@ -113,6 +113,24 @@ def test_a_given_schedule_is_measured_beside_those_of_the_database(tmp_path: Pat
     assert searched(3, 2.0) == (1, "random", 4)
 
 
+def test_a_given_schedule_is_in_the_race(tmp_path: Path) -> None:
+    """Its first time may be too long by chance."""
+    class Late(Pretended):
+        def race(self, jobs: Sequence[Job]) -> list[Measured]:
+            return [Measured(j.number, "ok", 0.1 if "parallel" in j.steps else 1.0) for j in jobs]
+
+    task = task_of(plus_one(), Limits())
+    (B,) = task.outputs
+    given = sl.schedule(B)
+    given[B].parallel(B.op.axis[0])  # type: ignore[attr-defined]
+    measurer = Late(lambda steps: 3.0 if "parallel" in steps else 1.0)
+    search = search_of(task, measurer, Random(0), tmp_path / "db", 8, marked)
+    search.given = search.space.of(given, {}, "given")
+    found = run(search, True, 0)
+    assert found.best.strategy == "given" and found.seconds == 0.1
+    assert len(search.finalists) == 4
+
+
 @pytest.mark.parametrize("start, message", [
     (3, r"autotune\(start=3\): give a schedule of these outputs"),
     ("other", r"autotune\(B, start=\.\.\.\): it is a schedule of C, another computation"),

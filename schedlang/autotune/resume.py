@@ -33,10 +33,8 @@ def resume(search: Search) -> None:
     if best is not None and all(earlier[key] is not best for key in chosen):
         chosen[-1] = next(key for key, trial in earlier.items() if trial is best)
     given = None if search.given is None else key_of(search.given)
-    if given in earlier:
-        search.given = None
-        if given not in chosen:
-            chosen.append(given)
+    if given in earlier and given not in chosen:
+        chosen.append(given)
     for key in chosen:
         number = len(search.trials)
         trial = replace(earlier[key], number=number, source=key, resumed=True)

@@ -100,7 +100,7 @@ def _over(search: Search) -> bool:
     """Return whether the search has a reason to stop, and set ``ended`` to it."""
     if search.end is not None:
         search.space.deadline = search.end - for_the_end(search)
-    if len(search.trials) >= search.most and search.given is None:
+    if len(search.trials) >= search.most and not search.left_out():
         search.ended = "all trials are done"
     elif search.space.late():
         search.ended = "the time is up"
@@ -112,8 +112,7 @@ def _over(search: Search) -> bool:
 def _proposals(search: Search) -> dict[int, Candidate]:
     """Return the next candidates, none of them measured before, by trial number."""
     made: dict[int, Candidate] = {}
-    given, search.given = search.given, None
-    _take(search, given, made)
+    _take(search, search.given, made)
     left = search.most - len(search.trials)
     early = search.trials or (search.start and search.start.origin != NEAR_SIZE)
     if early and len(made) < left:
