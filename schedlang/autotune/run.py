@@ -22,6 +22,8 @@ from schedlang.errors import SchedlangError, TuningError, first_line
 MOST_REPEATED, SOME_REPEATED = 200, 4
 # a batch is at most an eighth of the trials, counted up to 256, so that a strategy can learn
 GENERATIONS, MOST_LEARNED = 8, 256
+# the part of a timeout that the draws of the first batch may take
+DRAWING = 0.25
 # factor on the estimate of a GPU kernel whose registers spill
 SPILLED = 2.0
 
@@ -120,7 +122,7 @@ def _proposals(search: Search) -> dict[int, Candidate]:
     wanted = min(search.measurer.batch, left, _largest_batch(search))
     repeated = 0
     # a batch that is hard to fill is measured as it is
-    while len(made) < wanted and not search.space.late() and (
+    while len(made) < wanted and not search.space.late() and not (made and _slow(search)) and (
         repeated < (SOME_REPEATED if made else MOST_REPEATED)
     ):  # fmt: skip
         try:
@@ -145,6 +147,13 @@ def _proposals(search: Search) -> dict[int, Candidate]:
     if not made:
         _take_start(search, made)
     return made
+
+
+def _slow(search: Search) -> bool:
+    """Return whether the first draws have taken so long that they are measured as they are."""
+    if search.trials or search.end is None or search.timeout is None:
+        return False
+    return monotonic() > search.end - (1 - DRAWING) * search.timeout
 
 
 def _take_start(search: Search, made: dict[int, Candidate]) -> None:

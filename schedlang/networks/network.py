@@ -12,6 +12,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -249,10 +250,11 @@ class Network:
     ) -> NetworkTuning:  # fmt: skip
         """Search for the schedule of each kernel, and use what is found from the next call on.
 
-        Each kernel is searched once, however many parts it has, those with the most work first.
-        So are those of the other forms of 3 by 3 convolutions (direct, or Winograd's filtering),
-        and the network takes the fastest form of each. One that has run keeps its forms, for which
-        its weights are packed, and one with overrides those of the rule. The options are those of
+        Each kernel is searched once, however many parts it has, and so are those of the other forms
+        of 3 by 3 convolutions (direct, or Winograd's filtering), of which the network takes the
+        fastest. Kernels without a trial in the database come first, then those that the network
+        uses, then those with the most work. A network that has run keeps its forms, for which its
+        weights are packed, and one with overrides those of the rule. The options are those of
         :func:`schedlang.autotune`; ``trials`` are those of one kernel, and ``timeout`` is for all.
         Every trial goes into ``database``, by default that of the network, so that a search that
         was interrupted continues. The schedule that a kernel has is a candidate, too, and stays if
@@ -269,6 +271,7 @@ class Network:
         from schedlang.networks.present import Present
         from schedlang.networks.tuning import tune, works_of
 
+        began = monotonic()
         source = self._source
         forms = source.forms(self.target)
         where = self.database if database is None else database
@@ -300,7 +303,7 @@ class Network:
             self.name, works_of(self.partition, forms, self.target), self.target, trials, timeout,
             where, executor, progress, resume, search, seed, limits, sizes,
             None if forms is None else lambda found: works_of(renewed(found), None, self.target),
-            present.schedule,
+            present.schedule, began,
         )  # fmt: skip
         return found.within(renewed(found.searches))
 

@@ -19,7 +19,7 @@ from schedlang.autotune.options import (
     checked_limits,
     checked_number,
 )
-from schedlang.autotune.record import NO_GPU, Trial, machine_for
+from schedlang.autotune.record import NO_GPU, Trial, Where, machine_for
 from schedlang.autotune.runner.task import Limits
 from schedlang.autotune.search import strategy
 from schedlang.autotune.sizes import checked_sizes
@@ -42,6 +42,7 @@ from schedlang.runtime.nvidia import driver
 from schedlang.runtime.timing import duration
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
+from schedlang.version import __version__
 
 # the least seconds of a search: a shorter one measures nothing
 LEAST_SECONDS = 5.0
@@ -65,8 +66,8 @@ class Work:
     """A computation to tune, and the ``parts`` of the network that it stands for.
 
     ``key`` is that of these parts. ``cold`` and ``team`` are as :func:`schedlang.autotune` takes
-    them. A computation of another form of a convolution than the network has is called
-    ``"... as F(2x2, 3x3)"`` or ``"... as direct"``.
+    them. A computation of another form of a convolution than the network has is not ``used``, and
+    called ``"... as F(2x2, 3x3)"`` or ``"... as direct"``.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Work:
     key: str = ""
     cold: tuple[str, ...] = ()
     team: bool = False
+    used: bool = True
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,8 @@ class Tuned:
     ``seconds`` are those of the best schedule, ``None`` if nothing was timed or no candidate
     worked; ``why`` then says so, and also for a search that an error ended. ``trials`` counts the
     candidates of this search. ``kept`` is true if the schedule that the kernel had is the fastest.
-    ``interrupted`` is true after Ctrl-C.
+    ``interrupted`` is true after Ctrl-C. ``waited`` are the seconds until the first candidate had
+    been measured.
     """
 
     work: Work
@@ -94,6 +97,7 @@ class Tuned:
     why: str = ""
     interrupted: bool = False
     kept: bool = False
+    waited: float = 0.0
 
     @property
     def note(self) -> str:
@@ -166,19 +170,20 @@ def works_of(partition: Partition, forms: Forms | None, target: Target) -> list[
     """Return the computations to tune: those of the parts, and of the other forms of these."""
     found: dict[str, Work] = {}
 
-    def add(parts: Partition, name_of: Callable[[Part], str]) -> None:
+    def add(parts: Partition, name_of: Callable[[Part], str], used: bool) -> None:
         among = surroundings(parts.parts, target)
         for same in equal_parts(parts.parts):
             first, names = same[0], tuple(part.name for part in same)
             work = Work(
-                name_of(first), first.group.outputs, names, first.key, among.cold(first), among.team
-            )
+                name_of(first), first.group.outputs, names, first.key, among.cold(first),
+                among.team, used,
+            )  # fmt: skip
             found.setdefault(first.key, work)
 
-    add(partition, lambda part: part.name)
+    add(partition, lambda part: part.name, True)
     if forms is not None:
         for divided in forms.divided.values():
-            add(divided.partition, partial(forms.named, divided=divided))
+            add(divided.partition, partial(forms.named, divided=divided), False)
     return list(found.values())
 
 
@@ -188,18 +193,23 @@ def tune(
     progress: Setting, resume: bool, search: Any, seed: int, limits: Limits | None,
     sizes: Mapping[Any, int] | None = None,
     others: Callable[[Sequence[Tuned]], Sequence[Work]] | None = None,
-    present: Callable[[str], Schedule | None] = lambda key: None,
+    present: Callable[[str], Schedule | None] = lambda key: None, began: float | None = None,
 ) -> NetworkTuning:  # fmt: skip
-    """Search for a schedule of each of ``works``, those with the most work in a call first.
+    """Search for a schedule of each of ``works``.
 
-    ``others`` is called with these searches, and returns the works of which those that are new
-    are searched, too. ``present`` returns the schedule that the kernel of a key has, which is a
-    candidate; ``None`` if there is none but that of the cost model. Each search gets its part
-    of ``timeout``, by its part of the work that is left. A search that ends early leaves its
-    time to the next ones. Ctrl-C ends the search that runs and all others; what was measured is
-    in the database. Raises :class:`~schedlang.errors.TuningError` for options that no search
-    takes, and for a GPU that is not on this machine, unless the workers of ``executor``
-    measure; :class:`~schedlang.errors.MissingExtraError` if that needs numba-cuda.
+    Those of which the database has no trial come first; among these and among the others, those
+    that the network uses before those of other forms; and then those with the most work in a call.
+
+    ``others`` is called with these searches, and returns the works of which those that are new are
+    searched, too. ``present`` returns the schedule that the kernel of a key has, which is a
+    candidate; ``None`` if there is none but that of the cost model. Each search gets its part of
+    ``timeout``, by its part of the work that is left. A search that ends early leaves its time to
+    the next ones. None begins if less time (up to five seconds) is left than the first candidate of
+    another one has taken, since a search waits for one that works. ``began`` is when the time
+    started, by ``time.monotonic``; now by default. Ctrl-C ends the search that runs and all others;
+    what was measured is in the database. Raises :class:`~schedlang.errors.TuningError` for options
+    that no search takes, and for a GPU that is not on this machine, unless the workers of
+    ``executor`` measure; :class:`~schedlang.errors.MissingExtraError` if that needs numba-cuda.
     """
     trials = None if trials is None else checked_count("trials", trials, 1)
     timeout = checked_number("timeout", timeout)
@@ -211,8 +221,9 @@ def tune(
     check_objects(executor, None, None)
     if executor is None:
         _check_timed(name, target)
-    Database.open(database).check_writable()
-    started = monotonic()
+    trials_so_far = Database.open(database)
+    trials_so_far.check_writable()
+    started = monotonic() if began is None else began
     end = None if timeout is None else started + timeout
     most = TRIALS if trials is None and timeout is None else trials
     found: list[Tuned] = []
@@ -220,15 +231,20 @@ def tune(
     def searched(these: Sequence[Work], spare: float) -> str:
         """Search for each of these works, and return why that ended early, if it did."""
         weights = {work.key: len(work.parts) * _weight(work.outputs, values) for work in these}
-        order = sorted(these, key=lambda work: weights[work.key], reverse=True)
+        tried = {work.key: _tried(work, target, values, trials_so_far) for work in these}
+        order = sorted(these, key=lambda w: (tried[w.key], not w.used, -weights[w.key]))
         for k, work in enumerate(order):
             left = None if end is None else end - monotonic()
-            if left is not None and left <= 0:
+            waits = [tuned.waited for tuned in found if tuned.waited]
+            needed = min([*waits, LEAST_SECONDS]) if waits else 0.0
+            if left is not None and left <= needed:
                 return f"the time was over before {_listed(order[k:])}"
             share = None
             if left is not None:
                 rest = sum(weights[w.key] for w in order[k:]) * (1 + spare) or 1.0
                 share = min(left, max(LEAST_SECONDS, left * weights[work.key] / rest))
+                # too little for another search
+                share = left if left - share < needed else share
             shown.search(len(found) + 1, work.name, len(work.parts))
             try:
                 found.append(
@@ -279,10 +295,14 @@ def _one(
 ) -> Tuned:  # fmt: skip
     """Return what the search of one computation found; the others go on if it finds nothing."""
     seen: list[Trial] = []
+    began, waited = monotonic(), 0.0
     own = {v.name: values[v.name] for v in variables(work.outputs) if v.is_size}
 
     def each(trial: Trial) -> None:
+        nonlocal waited
         seen.append(trial)
+        if not (waited or trial.resumed):
+            waited = monotonic() - began
         shown.trial(work.name, trial)
 
     try:
@@ -295,7 +315,7 @@ def _one(
     except TuningError as error:
         # the row of the table has the name of the kernel, the error that of its last stage
         why = first_line(error).removeprefix(f"autotune({work.outputs[0].name}): ")
-        return Tuned(work, None, len(seen), why=why)
+        return Tuned(work, None, len(seen), why=why, waited=waited or monotonic() - began)
     seconds = result.seconds
     facts = result.facts
     why, interrupted = facts.ended if facts.broken else "", facts.ended == "interrupted"
@@ -307,12 +327,21 @@ def _one(
     if start is not None and all(trial.source != key for trial in result.trials):
         return Tuned(work, None, len(seen), None, why or _UNMEASURED, interrupted)
     operations = flops(work.outputs, _extents(work.outputs, own))
-    kept = start is not None and result.best.source == key
-    return Tuned(work, seconds, len(seen), operations / seconds / 1e9, why, interrupted, kept)
+    gflops, kept = operations / seconds / 1e9, start is not None and result.best.source == key
+    return Tuned(work, seconds, len(seen), gflops, why, interrupted, kept, waited)
+
+
+def _tried(
+    work: Work, target: Target, values: Mapping[str, int], database: Database
+) -> bool:  # fmt: skip
+    """Return whether a database has a trial of a computation, of any machine."""
+    sizes = {v.name: values[v.name] for v in variables(work.outputs) if v.is_size}
+    where = Where.here(work.outputs, target, sizes, "any", (("schedlang", __version__),))
+    return database.has_trials(where, work.outputs)
 
 
 def _weight(outputs: Sequence[Tensor], values: Mapping[str, int]) -> float:
-    """Return a measure of the time of a computation at these sizes."""
+    """Return the work of a computation at these sizes: its operations, and the bytes it moves."""
     known = _extents(outputs, values)
     moved = sum(_bytes(t, known) for t in (*placeholders(outputs), *outputs))
     return float(flops(outputs, known)) + moved / BYTES_PER_OPERATION
