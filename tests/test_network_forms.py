@@ -360,6 +360,25 @@ def test_kernels_without_a_trial_and_those_in_use_come_first(
     assert searched(5.0) == ["conv"]
 
 
+def test_the_table_says_which_forms_stay_and_why(cache: Path, searched: list[str]) -> None:
+    out, arrays = model()
+    database = Database(cache / "trials.jsonl")
+    # the rule's form takes 3.05 s, the other one three kernels of 1 s: too close to say
+    timed(database, forms_of(out, arrays), lambda form, part: 1.0 if form else 3.05)
+    net = sl.network(out, arrays, TARGET, database=database)
+    new = str(net.tune(progress=False))
+    assert "conv_products as F(2x2, 3x3)" in new and " stay" not in new
+    assert "all of its kernels are timed and 3% faster together" in new
+    assert not has_products(net)
+    net(image())
+    ran = str(net.tune(progress=False))
+    assert "forms of conv stay: the module is made" in ran and "0 in a call" not in ran
+    cut = sl.network(out, arrays, TARGET, database=database, cut=["conv"])
+    assert "forms of conv stay: cut= and fuse=" in str(cut.tune(progress=False))
+    without = sl.network(out, arrays, TARGET, database=database, winograd=False)
+    assert " stay" not in str(without.tune(progress=False))
+
+
 def test_a_kernel_of_two_convolutions_counts_once(cache: Path) -> None:
     """Five kernels by tiles take 5 s, of which the one of both would count twice as 6 s."""
     out, arrays = chain()

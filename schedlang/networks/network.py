@@ -269,7 +269,7 @@ class Network:
         """
         from schedlang.networks.partition import equal_parts
         from schedlang.networks.present import Present
-        from schedlang.networks.tuning import tune, works_of
+        from schedlang.networks.tuning import tune, unsearched, works_of
 
         began = monotonic()
         source = self._source
@@ -277,6 +277,7 @@ class Network:
         where = self.database if database is None else database
 
         with self._lock:
+            settled = self._divided().forms
             present = Present(
                 self.partition.parts, self.target, self.database,
                 {**(self._steps or {}), **self._set}, self._origins, self._kernels or (),
@@ -305,7 +306,9 @@ class Network:
             None if forms is None else lambda found: works_of(renewed(found), None, self.target),
             present.schedule, began,
         )  # fmt: skip
-        return found.within(renewed(found.searches))
+        overrides = bool(self.recipe.cut or self.recipe.fuse)
+        note = "" if forms is not None else unsearched(settled, overrides)
+        return replace(found.within(renewed(found.searches)), note=note)
 
     def reschedule(self, part: str, schedule: Schedule) -> None:
         """Use ``schedule`` for the kernel of a part, and of all parts that are equal to it.

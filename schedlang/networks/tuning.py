@@ -34,7 +34,7 @@ from schedlang.expr.nodes import Expr, Var
 from schedlang.lowering.lower import lower_state
 from schedlang.markup.columns import aligned
 from schedlang.markup.text import printable
-from schedlang.networks.forms import Forms
+from schedlang.networks.forms import LEAST_GAIN, Forms
 from schedlang.networks.partition import Part, Partition, equal_parts
 from schedlang.networks.progress import Progress, Setting, progress_for
 from schedlang.networks.surroundings import surroundings
@@ -57,6 +57,11 @@ _UNTIMED = {
 }
 # why another schedule that worked does not replace that of a kernel
 _UNMEASURED = "keeps its schedule, which the time was too short to measure"
+# what the table says of rows with 0 in a call
+_UNUSED = (
+    "0 in a call: kernels of other forms of convolutions; a form replaces that of the rule where "
+    f"all of its kernels are timed and {LEAST_GAIN - 1:.0%} faster together"
+)
 # the default of ``trials`` where no timeout is given
 TRIALS = 64
 
@@ -109,7 +114,8 @@ class Tuned:
 class NetworkTuning:
     """The result of tuning a network: each search, and the seconds that all took.
 
-    ``ended`` says why they ended early, and ``complete`` is true if each kernel was searched.
+    ``ended`` says why they ended early, ``note`` which forms of convolutions were not searched and
+    why, and ``complete`` is true if each kernel was searched.
     ``print`` shows a table, the part with the longest time in a call first.
     """
 
@@ -118,6 +124,7 @@ class NetworkTuning:
     spent: float
     ended: str = ""
     complete: bool = True
+    note: str = ""
 
     def within(self, partition: Partition) -> NetworkTuning:
         """Return this result for a network with these parts, which may have other forms."""
@@ -161,7 +168,8 @@ class NetworkTuning:
             named = printable(f"{t.work.name}: {t.note}" if t.note else t.work.name)
             rows.append(((str(len(t.work.parts)), time, rate, str(t.trials)), named))
         table = aligned(rows) if self.searches else []
-        return "\n".join([head, *table, *([self.ended] if self.ended else [])])
+        unused = _UNUSED if any(not t.work.parts for t in self.searches) else ""
+        return "\n".join([head, *table, *filter(None, (unused, self.ended, printable(self.note)))])
 
     __repr__ = __str__
 
@@ -357,10 +365,31 @@ def _bytes(tensor: Tensor, sizes: Mapping[Var, int]) -> int:
     )
 
 
+def unsearched(settled: Mapping[str, int], overrides: bool) -> str:
+    """Return which convolutions keep their forms and why, empty if there are none.
+
+    ``settled`` has those that several forms may compute. With ``overrides`` the rule decides.
+
+    >>> unsearched({"conv": 4}, True)
+    "forms of conv stay: cut= and fuse= name stages of the rule's"
+    """
+    if not settled:
+        return ""
+    why = (
+        "cut= and fuse= name stages of the rule's" if overrides else
+        "the module is made, and its weights are packed for them; tune a new network before its "
+        "first call to search others"
+    )  # fmt: skip
+    return f"forms of {_names(list(settled))} stay: {why}"
+
+
 def _listed(works: Sequence[Work]) -> str:
-    names = [work.name for work in works]
+    return _names([work.name for work in works])
+
+
+def _names(names: Sequence[str]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(names[:3]) + more
 
 
-__all__ = ["NetworkTuning", "Tuned", "Work", "tune", "works_of"]
+__all__ = ["NetworkTuning", "Tuned", "Work", "tune", "unsearched", "works_of"]
