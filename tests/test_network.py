@@ -695,14 +695,39 @@ def test_a_kernel_and_its_search_have_the_name_of_the_part(
     assert "  dense: none of 1 candidates worked\n" in str(net.tune(trials=1))
 
 
+def test_the_speed_of_a_slow_kernel_has_digits() -> None:
+    net, *_ = mlp(target="cpu")
+    (work, *_) = tuning.works_of(net.partition, None, net.target)
+    found = tuning.NetworkTuning("net", (tuning.Tuned(work, 1e-3, 1, 0.34),), 1.0)
+    assert re.search(r" 1 ms +0\.34 +1 +dense$", str(found))
+
+
+def test_tuning_needs_the_values_of_symbolic_sizes() -> None:
+    """The message names the network, and not the stages inside of it."""
+    x, w = sl.placeholder((sl.var("n"), 8), name="x"), sl.placeholder((8, 8), name="w")
+    y = topi.nn.softmax(topi.nn.relu(sl.named("fc", topi.nn.dense(x, w))))
+    net = sl.network(y, {w: np.eye(8, dtype="float32")}, target="python", name="small")
+    with pytest.raises(TuningError) as refused:
+        net.tune(trials=1)
+    assert str(refused.value) == (
+        "tune(small): it has symbolic sizes; give the values to tune for, sizes={'n': ...}"
+    )
+    with pytest.raises(TuningError, match=r"^tune\(sizes=.*no symbolic size 'm' in small; give"):
+        net.tune(trials=1, sizes={"m": 3})
+
+
 @pytest.mark.parametrize("options", [
     {"search": "none"}, {"seed": "a"}, {"executor": 3}, {"limits": 3}, {"database": 3},
     {"trials": 0}, {"timeout": "a"}, {"progress": 3},
 ])  # fmt: skip
 def test_options_of_tuning_that_do_not_fit(options: dict[str, Any]) -> None:
     net, *_ = mlp(target="cpu")
-    with pytest.raises(TuningError, match=f"{next(iter(options))}="):
+    name = next(iter(options))
+    # that of a database is the same in each function
+    called = "" if name == "database" else r"tune\(" + ("..., " if name == "progress" else "")
+    with pytest.raises(TuningError, match=f"^{called}{name}=") as refused:
         net.tune(**options)
+    assert ("of seconds" in str(refused.value)) == (name == "timeout")
 
 
 def test_a_network_can_be_pickled() -> None:

@@ -21,6 +21,7 @@ from schedlang.autotune.options import (
     checked_limits,
     checked_number,
     checked_outputs,
+    checked_seconds,
 )
 from schedlang.autotune.record import GIVEN, NEAR_SIZE, UNTUNED, Where
 from schedlang.autotune.records.replay import decisions_for
@@ -138,7 +139,7 @@ def autotune(
     trials = None if trials is None else checked_count("trials", trials, 1)
     workers = None if workers is None else checked_count("workers", workers, 1)
     seed = checked_count("seed", seed, 0)
-    timeout, tolerance = checked_number("timeout", timeout), checked_number("tolerance", tolerance)
+    timeout, tolerance = checked_seconds("timeout", timeout), checked_number("tolerance", tolerance)
     allowed = checked_limits(limits)
     check_objects(executor, template, workers)
     check_start(wanted, start)

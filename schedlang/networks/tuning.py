@@ -17,7 +17,7 @@ from schedlang.autotune.options import (
     check_objects,
     checked_count,
     checked_limits,
-    checked_number,
+    checked_seconds,
 )
 from schedlang.autotune.record import NO_GPU, Trial, Where, machine_for
 from schedlang.autotune.runner.task import Limits
@@ -39,7 +39,7 @@ from schedlang.networks.partition import Part, Partition, equal_parts
 from schedlang.networks.progress import Progress, Setting, progress_for
 from schedlang.networks.surroundings import surroundings
 from schedlang.runtime.nvidia import driver
-from schedlang.runtime.timing import duration
+from schedlang.runtime.timing import duration, number
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 from schedlang.version import __version__
@@ -164,7 +164,7 @@ class NetworkTuning:
         ]
         for t in sorted(self.searches, key=whole, reverse=True):
             time = "" if t.seconds is None else duration(t.seconds)
-            rate = "" if t.gflops is None else f"{t.gflops:.0f}"
+            rate = "" if t.gflops is None else number(t.gflops, 2)
             named = printable(f"{t.work.name}: {t.note}" if t.note else t.work.name)
             rows.append(((str(len(t.work.parts)), time, rate, str(t.trials)), named))
         table = aligned(rows) if self.searches else []
@@ -219,14 +219,14 @@ def tune(
     that no search takes, and for a GPU that is not on this machine, unless the workers of
     ``executor`` measure; :class:`~schedlang.errors.MissingExtraError` if that needs numba-cuda.
     """
-    trials = None if trials is None else checked_count("trials", trials, 1)
-    timeout = checked_number("timeout", timeout)
+    trials = None if trials is None else checked_count("trials", trials, 1, "tune")
+    timeout = checked_seconds("timeout", timeout, "tune")
     outputs = [t for work in works for t in work.outputs]
-    values = checked_sizes(f"tune of network {name}", outputs, sizes, every=True)
+    values = checked_sizes("tune", outputs, sizes, every=True, name=name)
     # a search that fails leaves the others, but what fails each one is the caller's mistake
-    strategy(search, checked_count("seed", seed, 0))
-    checked_limits(limits)
-    check_objects(executor, None, None)
+    strategy(search, checked_count("seed", seed, 0, "tune"), "tune")
+    checked_limits(limits, "tune")
+    check_objects(executor, None, None, "tune")
     if executor is None:
         _check_timed(name, target)
     trials_so_far = Database.open(database)
