@@ -38,6 +38,7 @@ from schedlang.networks.network import Network
 from schedlang.networks.partition import partition
 from schedlang.networks.usage import usage
 from tests import networks
+from tests.tuning import Pretended
 
 
 def small(**options: Any) -> tuple[Network, Any, dict[sl.Tensor, np.ndarray], np.ndarray]:
@@ -633,6 +634,50 @@ def test_tuning_searches_each_kernel_once(tmp_path: Path) -> None:
     assert seen and all(trial.resumed or trial.strategy == "untuned" for trial in seen)
 
 
+def one_layer(database: Path) -> Network:
+    x, w = sl.placeholder((8, 8), name="x"), sl.placeholder((8, 8), name="w")
+    y = topi.nn.relu(sl.named("fc", topi.nn.dense(x, w)))
+    return sl.network(y, {w: np.eye(8, dtype="float32")}, target="python", database=database)
+
+
+@pytest.fixture
+def pretended(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Make all schedules take 1 s, and those with a step of the first word in the list 0.5 s."""
+    fast: list[str] = ["none"]
+    seconds = Pretended(lambda steps: 0.5 if f'"{fast[0]}"' in steps else 1.0)
+    monkeypatch.setattr("schedlang.autotune.tuner.Local", lambda *_: seconds)
+    return fast
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_faster_schedule_stays(tmp_path: Path, pretended: list[str], saved: bool) -> None:
+    net = one_layer(tmp_path / "t.jsonl")
+    mine = sl.schedule(net.partition["fc"].group.outputs)
+    relu = mine.outputs[0]
+    mine[relu].pragma(relu.op.axis[0], "drill.mine")  # type: ignore[attr-defined]
+    net.reschedule("fc", mine)
+    if saved:
+        net = pickle.loads(pickle.dumps(net))
+        net.database = tmp_path / "t.jsonl"
+    pretended[0] = "drill.mine"
+    found = net.tune(trials=2, progress=False)
+    assert found.searches[0].seconds == 0.5 and found.searches[0].kept
+    assert "fc: keeps its schedule" in str(found)
+    assert net.kernels[0].origin == "given" and "drill.mine" in net.kernels[0].schedule.to_json()
+    # as it does where the time is too short, and where another one was not searched
+    assert net.tune(timeout=0.0).searches == () and net.kernels[0].origin == "given"
+    # in another database it is measured again, and a faster one replaces it
+    pretended[0] = "vectorize"
+    found = net.tune(trials=2, progress=False, database=tmp_path / "other.jsonl")
+    assert found.searches[0].seconds == 0.5 and not found.searches[0].kept
+    assert net.kernels[0].origin == "database" and "keeps" not in str(found)
+    # what a database has stays, too, where a search writes to a new one
+    pretended[0] = "drill.mine"
+    before = net.kernels[0].schedule.to_json()
+    assert net.tune(timeout=0.0, database=tmp_path / "new.jsonl").searches == ()
+    assert net.kernels[0].schedule.to_json() == before and net.kernels[0].origin == "database"
+
+
 @pytest.mark.slow
 def test_a_saved_network_says_where_its_schedules_were_tuned(tmp_path: Path) -> None:
     net, w, b, x = mlp(target="cpu", database=tmp_path / "t.jsonl")
@@ -696,14 +741,39 @@ def test_a_kernel_and_its_search_have_the_name_of_the_part(
     assert "  dense: none of 1 candidates worked\n" in str(net.tune(trials=1))
 
 
+def test_the_speed_of_a_slow_kernel_has_digits() -> None:
+    net, *_ = mlp(target="cpu")
+    (work, *_) = tuning.works_of(net.partition, None, net.target)
+    found = tuning.NetworkTuning("net", (tuning.Tuned(work, 1e-3, 1, 0.34),), 1.0)
+    assert re.search(r" 1 ms +0\.34 +1 +dense$", str(found))
+
+
+def test_tuning_needs_the_values_of_symbolic_sizes() -> None:
+    """The message names the network, and not the stages inside of it."""
+    x, w = sl.placeholder((sl.var("n"), 8), name="x"), sl.placeholder((8, 8), name="w")
+    y = topi.nn.softmax(topi.nn.relu(sl.named("fc", topi.nn.dense(x, w))))
+    net = sl.network(y, {w: np.eye(8, dtype="float32")}, target="python", name="small")
+    with pytest.raises(TuningError) as refused:
+        net.tune(trials=1)
+    assert str(refused.value) == (
+        "tune(small): it has symbolic sizes; give the values to tune for, sizes={'n': ...}"
+    )
+    with pytest.raises(TuningError, match=r"^tune\(sizes=.*no symbolic size 'm' in small; give"):
+        net.tune(trials=1, sizes={"m": 3})
+
+
 @pytest.mark.parametrize("options", [
     {"search": "none"}, {"seed": "a"}, {"executor": 3}, {"limits": 3}, {"database": 3},
     {"trials": 0}, {"timeout": "a"}, {"progress": 3},
 ])  # fmt: skip
 def test_options_of_tuning_that_do_not_fit(options: dict[str, Any]) -> None:
     net, *_ = mlp(target="cpu")
-    with pytest.raises(TuningError, match=f"{next(iter(options))}="):
+    name = next(iter(options))
+    # that of a database is the same in each function
+    called = "" if name == "database" else r"tune\(" + ("..., " if name == "progress" else "")
+    with pytest.raises(TuningError, match=f"^{called}{name}=") as refused:
         net.tune(**options)
+    assert ("of seconds" in str(refused.value)) == (name == "timeout")
 
 
 def test_a_network_can_be_pickled() -> None:

@@ -319,6 +319,66 @@ def test_kernels_that_only_the_choice_makes_are_searched(
     assert short.seconds is None and "interrupted" in str(short)
 
 
+def test_kernels_without_a_trial_and_those_in_use_come_first(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    out, arrays = model()
+    head = sl.placeholder((4, 16 * 7 * 7), name="head")
+    flat = sl.named("flat", topi.nn.dense(topi.nn.flatten(out), head))
+    scores = sl.named("scores", topi.nn.softmax(flat))
+    arrays = {**arrays, head: np.ones(head.shape, "float32")}
+    database = Database(cache / "trials.jsonl")
+    now, shares = [100.0], dict[str, float]()
+
+    def one(work: Work, *rest: object) -> Tuned:
+        share = rest[2]
+        assert isinstance(share, float)
+        shares[work.name] = share
+        now[0] += share
+        where = Where.here(work.outputs, TARGET, {}, "this one, 2 cores")
+        steps = sl.schedule(list(work.outputs)).to_json()
+        database.add(where, work.name, Trial(0, "ok", steps, seconds=1.0), work.outputs)
+        return Tuned(work, 1.0, 1, waited=2.0)
+
+    monkeypatch.setattr("schedlang.networks.tuning._one", one)
+    for module in ("network", "tuning"):
+        monkeypatch.setattr(f"schedlang.networks.{module}.monotonic", lambda: now[0])
+
+    def searched(timeout: float) -> list[str]:
+        shares.clear()
+        net = sl.network(scores, arrays, TARGET, database=database)
+        found = net.tune(timeout=timeout, progress=False)
+        assert [t.work.name for t in found.searches] == list(shares)
+        return list(shares)
+
+    forms = {f"{name} as F(2x2, 3x3)" for name in ("conv_data", "conv_products", "relu")}
+    # less time than the first candidate took is too little for another search
+    assert searched(6.5) == ["conv"] and shares["conv"] == 5.0
+    assert searched(11.5) == ["flat", "scores"] and shares["scores"] == 6.5
+    # then those of other forms, before more of what has a trial
+    assert set(searched(40.0)[:3]) == forms
+    assert searched(5.0) == ["conv"]
+
+
+def test_the_table_says_which_forms_stay_and_why(cache: Path, searched: list[str]) -> None:
+    out, arrays = model()
+    database = Database(cache / "trials.jsonl")
+    # the rule's form takes 3.05 s, the other one three kernels of 1 s: too close to say
+    timed(database, forms_of(out, arrays), lambda form, part: 1.0 if form else 3.05)
+    net = sl.network(out, arrays, TARGET, database=database)
+    new = str(net.tune(progress=False))
+    assert "conv_products as F(2x2, 3x3)" in new and " stay" not in new
+    assert "all of its kernels are timed and 3% faster together" in new
+    assert not has_products(net)
+    net(image())
+    ran = str(net.tune(progress=False))
+    assert "forms of conv stay: the module is made" in ran and "0 in a call" not in ran
+    cut = sl.network(out, arrays, TARGET, database=database, cut=["conv"])
+    assert "forms of conv stay: cut= and fuse=" in str(cut.tune(progress=False))
+    without = sl.network(out, arrays, TARGET, database=database, winograd=False)
+    assert " stay" not in str(without.tune(progress=False))
+
+
 def test_a_kernel_of_two_convolutions_counts_once(cache: Path) -> None:
     """Five kernels by tiles take 5 s, of which the one of both would count twice as 6 s."""
     out, arrays = chain()

@@ -84,6 +84,65 @@ def test_a_trial_counts_under_the_same_checks(tmp_path: Path) -> None:
     assert measured(ok, Limits()) == 0
 
 
+def test_a_given_schedule_is_measured_beside_those_of_the_database(tmp_path: Path) -> None:
+    """It wins if it is faster, also where no trial is left."""
+    task = task_of(plus_one(), Limits())
+
+    def searched(most: int, seconds: float) -> tuple[int, str, int]:
+        """Return how many are measured, the winner, and how many trials the result has."""
+        given = sl.schedule(task.outputs[0])
+        given[task.outputs[0]].parallel(task.outputs[0].op.axis[0])  # type: ignore[attr-defined]
+        measurer = Pretended(lambda steps: seconds if '"parallel"' in steps else 1.0)
+        search = search_of(task, measurer, Random(0), tmp_path / "db", most, marked)
+        search.given = search.space.of(given, {}, "given")
+        found = run(search, True, 0)
+        new = [steps for steps in measurer.measured if "copy" in steps or '"parallel"' in steps]
+        return len(new), found.best.strategy, len(found.trials)
+
+    assert searched(1, 0.5) == (1, "given", 1)
+    # it counts as one of the trials, and is not measured again
+    assert searched(4, 0.5) == (3, "given", 4)
+    assert searched(2, 0.5) == (0, "given", 2)
+    task = replace(task, tolerance=1e-2)
+    assert searched(1, 2.0) == (1, "given", 1)
+    assert searched(3, 2.0)[::2] == (2, 3)
+    # where the database has all trials, it is one more
+    other = replace(task, tolerance=1e-3)
+    run(search_of(other, Ending(ok), Random(0), tmp_path / "db", 3, marked), True, 0)
+    task = other
+    assert searched(3, 2.0) == (1, "random", 4)
+
+
+def test_a_given_schedule_is_in_the_race(tmp_path: Path) -> None:
+    """Its first time may be too long by chance."""
+    class Late(Pretended):
+        def race(self, jobs: Sequence[Job]) -> list[Measured]:
+            return [Measured(j.number, "ok", 0.1 if "parallel" in j.steps else 1.0) for j in jobs]
+
+    task = task_of(plus_one(), Limits())
+    (B,) = task.outputs
+    given = sl.schedule(B)
+    given[B].parallel(B.op.axis[0])  # type: ignore[attr-defined]
+    measurer = Late(lambda steps: 3.0 if "parallel" in steps else 1.0)
+    search = search_of(task, measurer, Random(0), tmp_path / "db", 8, marked)
+    search.given = search.space.of(given, {}, "given")
+    found = run(search, True, 0)
+    assert found.best.strategy == "given" and found.seconds == 0.1
+    assert len(search.finalists) == 4
+
+
+@pytest.mark.parametrize("start, message", [
+    (3, r"autotune\(start=3\): give a schedule of these outputs"),
+    ("other", r"autotune\(B, start=\.\.\.\): it is a schedule of C, another computation"),
+])  # fmt: skip
+def test_starts_that_do_not_fit(start: Any, message: str) -> None:
+    B = plus_one()
+    if start == "other":
+        start = sl.schedule(sl.compute((8,), lambda i: B[i, i] * 2, name="C"))
+    with pytest.raises(TuningError, match=message):
+        sl.autotune(B, "python", trials=1, start=start)
+
+
 def test_a_failure_in_a_race_counts_under_the_same_checks(tmp_path: Path) -> None:
     class Wrong(Pretended):
         def race(self, jobs: Sequence[Job]) -> list[Measured]:

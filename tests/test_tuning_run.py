@@ -865,7 +865,7 @@ def test_invalid_options_are_refused(tmp_path: Path) -> None:
         ({"seed": -1}, r"seed=-1\): give an integer of 0 or more$"),
         ({"workers": 0}, r"workers=0\): give an integer of 1 or more"),
         ({"workers": 2, "executor": ThreadPoolExecutor(1)}, "the executor has its own workers"),
-        ({"timeout": -1}, r"timeout=-1\): give a number, 0 or more"),
+        ({"timeout": -1}, r"timeout=-1\): give a number of seconds, 0 or more"),
         ({"timeout": float("nan")}, r"timeout=nan\): give a number"),
         ({"tolerance": "loose"}, r"tolerance='loose'\): give a number"),
         (

@@ -20,6 +20,7 @@ from schedlang.autotune.runner.local import Local
 from schedlang.autotune.runner.measure import Job, Measured, given_up, within
 from schedlang.autotune.runner.task import Limits
 from schedlang.autotune.search import Random
+from schedlang.autotune.space import Candidate, Space
 from schedlang.autotune.state import BASELINE, Search
 from tests.hostile_worker import COMMAND
 from tests.marks import slow_but
@@ -109,6 +110,28 @@ def test_one_candidate_that_takes_longer_is_the_result(tmp_path: Path) -> None:
     assert len(result.trials) == 1 and spent < 2.0
     assert measurer.races == [] and measurer.given == []
     assert "their first times are kept" in str(result)
+
+
+def test_slow_draws_leave_time_to_measure(tmp_path: Path) -> None:
+    class Slow(Random):
+        def propose(self, space: Space) -> Candidate:
+            time.sleep(0.6)
+            return super().propose(space)
+
+    class First(Pretended):
+        batch = 8
+
+        def measure(self, jobs: Sequence[Job], *_: Any) -> Iterator[Measured]:
+            batches.append(len([job for job in jobs if job.number != BASELINE]))
+            return super().measure(jobs, *_)
+
+    batches: list[int] = []
+    end = time.monotonic() + 2.0
+    run(search_of(
+        TASK, First(lambda steps: 1.0), Slow(0), tmp_path / "db", sys.maxsize, faulty,
+        deadline=end, timeout=2.0, end=end,
+    ), False, 0)  # fmt: skip
+    assert batches[0] == 1
 
 
 def known(seconds: Sequence[float], took: float, timeout: float, left: float) -> Search:

@@ -30,7 +30,7 @@ def for_the_end(search: Search) -> float:
     if not search.task.timed:
         # for the emulator's check of a GPU kernel, whose duration is unknown
         return untuned + most * search.task.target.is_gpu
-    good = search.good()[:FINALISTS]
+    good = search.first_good(FINALISTS)
     if not good:
         return untuned + most
     # without time for a race of two, reserve none
@@ -40,7 +40,7 @@ def for_the_end(search: Search) -> float:
 
 def finalists(search: Search) -> list[Trial]:
     """Return the fastest trials, as many as there is time to race."""
-    good = search.good()[:FINALISTS]
+    good = search.first_good(FINALISTS)
     if search.end is None or search.timeout is None or not search.task.timed:
         return good
     left = search.end + GRACE * search.timeout - monotonic()

@@ -112,6 +112,14 @@ class Database:
             if not entry.differs and (named := self._in_names(entry, outputs)) is not None:
                 yield named.trial
 
+    def has_trials(self, where: Where, outputs: Sequence[Tensor] = ()) -> bool:
+        """Return whether a trial was recorded for these sizes and this target, on any machine."""
+        return any(
+            (e.where.target, e.where.extents) == (where.target, where.extents)
+            and dict(e.where.sizes) == dict(where.sizes)
+            for e in self._comparable(where, outputs)
+        )
+
     def ranked(self, where: Where, outputs: Sequence[Tensor] = ()) -> list[Entry]:
         """Return the timed entries of the same computation and kind of target, nearest first.
 

@@ -1,4 +1,7 @@
-"""Checks of the arguments of ``autotune``, made before the search starts."""
+"""Checks of the arguments of ``autotune``, made before the search starts.
+
+``call`` is the name of the function that was called.
+"""
 
 from __future__ import annotations
 
@@ -45,28 +48,40 @@ def checked_outputs(outputs: Any) -> tuple[Tensor, ...]:
     return tuple(wanted)
 
 
-def checked_count(name: str, value: Any, least: int) -> int:
+def checked_count(name: str, value: Any, least: int, call: str = "autotune") -> int:
     """Return an option that is a whole number."""
     number = whole(value)
     if number is None or number < least:
-        raise TuningError(f"autotune({name}={value!r}): give an integer of {least} or more")
+        raise TuningError(f"{call}({name}={value!r}): give an integer of {least} or more")
     return number
 
 
 def checked_number(name: str, value: Any) -> float | None:
     """Return an option that is a number, or left out."""
+    return _number(f"autotune({name}={value!r}): give a number, 0 or more", value)
+
+
+def checked_seconds(name: str, value: Any, call: str = "autotune") -> float | None:
+    """Return an option that is a number of seconds, or left out."""
+    return _number(f"{call}({name}={value!r}): give a number of seconds, 0 or more", value)
+
+
+def _number(message: str, value: Any) -> float | None:
+    """Return ``value``; raise :class:`~schedlang.errors.TuningError` if it is no number of 0 up."""
     if value is None:
         return None
     if not _is_number(value) or not 0 <= value < np.inf:
-        raise TuningError(f"autotune({name}={value!r}): give a number, 0 or more")
+        raise TuningError(message)
     return float(value)
 
 
-def check_objects(executor: Any, template: Any, workers: int | None) -> None:
+def check_objects(
+    executor: Any, template: Any, workers: int | None, call: str = "autotune"
+) -> None:
     """Raise :class:`~schedlang.errors.TuningError` for an unusable executor or template."""
     if executor is not None and not isinstance(executor, Executor):
         raise TuningError(
-            f"autotune(executor={executor!r}): give a concurrent.futures.Executor, such as "
+            f"{call}(executor={executor!r}): give a concurrent.futures.Executor, such as "
             "ProcessPoolExecutor(), or a dask Client's get_executor()"
         )
     if executor is not None and workers is not None:
@@ -83,11 +98,28 @@ def check_objects(executor: Any, template: Any, workers: int | None) -> None:
         )
 
 
-def checked_limits(limits: Any) -> Limits:
+def check_start(outputs: Sequence[Tensor], start: Any) -> None:
+    """Raise :class:`~schedlang.errors.TuningError` for what is no schedule of ``outputs``."""
+    if start is None:
+        return
+    if not isinstance(start, Schedule):
+        raise TuningError(
+            f"autotune(start={shown(start)}): give a schedule of these outputs, such as "
+            "sl.schedule(C) with some steps"
+        )
+    if list(start.outputs) != list(outputs):
+        given, names = (", ".join(t.name for t in found) for found in (start.outputs, outputs))
+        raise TuningError(
+            f"autotune({names}, start=...): it is a schedule of {given}, another computation; "
+            f"give one of {names}"
+        )
+
+
+def checked_limits(limits: Any, call: str = "autotune") -> Limits:
     """Return the limits of a candidate: ``limits``, or the defaults of :class:`Limits`."""
     if limits is None:
         return Limits()
-    argument = f"autotune(limits={limits!r})"
+    argument = f"{call}(limits={limits!r})"
     if not isinstance(limits, Limits):
         raise TuningError(f"{argument}: give Limits(build=..., run=..., memory=...)")
     for name in ("build", "run"):
@@ -201,6 +233,6 @@ def _is_number(value: Any) -> bool:
 
 
 __all__ = [
-    "check_objects", "checked_count", "checked_inputs", "checked_limits", "checked_number",
-    "checked_outputs",
+    "check_objects", "check_start", "checked_count", "checked_inputs", "checked_limits",
+    "checked_number", "checked_outputs", "checked_seconds",
 ]  # fmt: skip

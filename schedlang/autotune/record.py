@@ -27,6 +27,8 @@ UNRACED = "the fastest could not be measured again: their first times are kept"
 UNTUNED = "untuned"
 # the origin of a candidate that was measured at another size
 NEAR_SIZE = "near size"
+# the origin of a candidate that the caller gave
+GIVEN = "given"
 # how a trial may end, as AutoTVM's MeasureErrorNo
 OUTCOMES = (
     "ok", "invalid", "build failed", "build timed out", "run failed", "run timed out",

@@ -17,7 +17,8 @@ REPEATED_EACH = 20
 def resume(search: Search) -> None:
     """Add this template's trials in the database to ``search``, which does not measure them again.
 
-    If there are more than the search wants, the fastest is among those added.
+    If there are more than the search wants, the fastest is among those added, and so is that of
+    the schedule which the caller gave.
     """
     earlier: dict[str, Trial] = {}
     for trial in search.database.each_trial(search.where, search.task.outputs):
@@ -31,6 +32,9 @@ def resume(search: Search) -> None:
     chosen = list(earlier)[: search.most]
     if best is not None and all(earlier[key] is not best for key in chosen):
         chosen[-1] = next(key for key, trial in earlier.items() if trial is best)
+    given = None if search.given is None else key_of(search.given)
+    if given in earlier and given not in chosen:
+        chosen.append(given)
     for key in chosen:
         number = len(search.trials)
         trial = replace(earlier[key], number=number, source=key, resumed=True)

@@ -22,6 +22,8 @@ from schedlang.errors import SchedlangError, TuningError, first_line
 MOST_REPEATED, SOME_REPEATED = 200, 4
 # a batch is at most an eighth of the trials, counted up to 256, so that a strategy can learn
 GENERATIONS, MOST_LEARNED = 8, 256
+# the part of a timeout that the draws of the first batch may take
+DRAWING = 0.25
 # factor on the estimate of a GPU kernel whose registers spill
 SPILLED = 2.0
 
@@ -100,7 +102,7 @@ def _over(search: Search) -> bool:
     """Return whether the search has a reason to stop, and set ``ended`` to it."""
     if search.end is not None:
         search.space.deadline = search.end - for_the_end(search)
-    if len(search.trials) >= search.most:
+    if len(search.trials) >= search.most and not search.left_out():
         search.ended = "all trials are done"
     elif search.space.late():
         search.ended = "the time is up"
@@ -112,13 +114,15 @@ def _over(search: Search) -> bool:
 def _proposals(search: Search) -> dict[int, Candidate]:
     """Return the next candidates, none of them measured before, by trial number."""
     made: dict[int, Candidate] = {}
-    if search.trials or (search.start and search.start.origin != NEAR_SIZE):
-        _take_start(search, made)
+    _take(search, search.given, made)
     left = search.most - len(search.trials)
+    early = search.trials or (search.start and search.start.origin != NEAR_SIZE)
+    if early and len(made) < left:
+        _take_start(search, made)
     wanted = min(search.measurer.batch, left, _largest_batch(search))
     repeated = 0
     # a batch that is hard to fill is measured as it is
-    while len(made) < wanted and not search.space.late() and (
+    while len(made) < wanted and not search.space.late() and not (made and _slow(search)) and (
         repeated < (SOME_REPEATED if made else MOST_REPEATED)
     ):  # fmt: skip
         try:
@@ -145,12 +149,24 @@ def _proposals(search: Search) -> dict[int, Candidate]:
     return made
 
 
+def _slow(search: Search) -> bool:
+    """Return whether the first draws have taken so long that they are measured as they are."""
+    if search.trials or search.end is None or search.timeout is None:
+        return False
+    return monotonic() > search.end - (1 - DRAWING) * search.timeout
+
+
 def _take_start(search: Search, made: dict[int, Candidate]) -> None:
     """Add the candidate that a database knows to the next ones, unless it was measured."""
     start, search.start = search.start, None
-    if start is not None and key_of(start) not in search.seen:
-        search.seen.add(key_of(start))
-        made[len(search.trials) + len(made)] = start
+    _take(search, start, made)
+
+
+def _take(search: Search, candidate: Candidate | None, made: dict[int, Candidate]) -> None:
+    """Add a candidate to the next ones, unless it was measured."""
+    if candidate is not None and key_of(candidate) not in search.seen:
+        search.seen.add(key_of(candidate))
+        made[len(search.trials) + len(made)] = candidate
 
 
 def _largest_batch(search: Search) -> int:

@@ -179,7 +179,7 @@ def _most_refused(space: Space) -> float:
 STRATEGIES: dict[str, Callable[[int], Strategy]] = {"random": Random, "evolve": Evolve}
 
 
-def strategy(search: Any, seed: int) -> Strategy:
+def strategy(search: Any, seed: int, call: str = "autotune") -> Strategy:
     """Return the strategy of that name, or ``search`` itself if it is a strategy."""
     if isinstance(search, str) and search in STRATEGIES:
         return STRATEGIES[search](seed)
@@ -189,7 +189,7 @@ def strategy(search: Any, seed: int) -> Strategy:
         return found
     names = ", ".join(f'"{name}"' for name in STRATEGIES)
     raise TuningError(
-        f"autotune(search={search!r}): give {names}, or an object with propose(space) and "
+        f"{call}(search={search!r}): give {names}, or an object with propose(space) and "
         "learn(trial)"
     )
 

@@ -41,13 +41,15 @@ def size_values(call: str, sizes: Mapping[Any, int] | None) -> dict[str, int]:
 
 
 def checked_sizes(
-    call: str, outputs: Sequence[Tensor], sizes: Mapping[Any, int] | None, every: bool = False
+    call: str, outputs: Sequence[Tensor], sizes: Mapping[Any, int] | None, every: bool = False,
+    name: str = "",
 ) -> dict[str, int]:
     """Return the values of ``sizes`` by name, checked against the sizes that ``outputs`` have.
 
-    With ``every``, each symbolic size must have a value.
+    With ``every``, each symbolic size must have a value. ``name`` is that of the whole in messages,
+    by default the names of ``outputs``.
     """
-    given, names = size_values(call, sizes), ", ".join(t.name for t in outputs)
+    given, names = size_values(call, sizes), name or ", ".join(t.name for t in outputs)
     known = [v.name for v in variables(outputs) if v.is_size]
     unknown = [name for name in given if name not in known]
     if unknown:

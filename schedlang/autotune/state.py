@@ -16,6 +16,7 @@ from schedlang.autotune.runner.measure import Job, Measured, Measurer, digest
 from schedlang.autotune.runner.task import Task
 from schedlang.autotune.search import Strategy
 from schedlang.autotune.space import Candidate, Space
+from schedlang.ir.nest import Nest
 from schedlang.schedule.schedule import empty_schedule
 
 # a search stops after this part of its trials, at least 64, without a gain of one percent
@@ -30,7 +31,7 @@ class Search:
 
     * ``most``: the most trials.
     * ``start``: a candidate that is measured before the strategy's proposals, or one of a near
-      size, after the first of these.
+      size, after the first of these. ``given``: the caller's candidate, which is always measured.
     * ``seen``: the keys of all candidates so far. ``kept``: the keys of the trials of earlier runs,
       each with how often it may be proposed again without counting as a duplicate.
     * ``finalists``: the numbers of the trials that the race measured again. The fastest of them is
@@ -66,6 +67,7 @@ class Search:
     finals_took: float = 0.0
     timeout: float | None = None
     end: float | None = None
+    given: Candidate | None = None
     ended: str = ""
     broken: bool = False
     exhausted: str = ""
@@ -84,6 +86,20 @@ class Search:
         """Return the trials that worked, fastest first, by estimate if nothing is timed."""
         good = [t for t in self.trials if t.outcome == "ok"]
         return ranked([t for t in good if t.seconds is not None] if self.task.timed else good)
+
+    def first_good(self, count: int) -> list[Trial]:
+        """Return the fastest of :meth:`good`, and among them the caller's candidate if it worked.
+
+        That comes second, so that a race compares the fastest with it.
+        """
+        good = self.good()
+        key = None if self.given is None else key_of(self.given)
+        mine = [t for t in good[1:] if t.source == key]
+        return [*good[:1], *mine, *(t for t in good[1:] if t.source != key)][:count]
+
+    def left_out(self) -> bool:
+        """Return whether the caller's candidate was not proposed yet."""
+        return self.given is not None and key_of(self.given) not in self.seen
 
     def best(self) -> Trial | None:
         """Return the fastest finalist, or the fastest trial if there was no race."""
@@ -124,7 +140,12 @@ class Search:
 
 def key_of(candidate: Candidate) -> str:
     """Return the key of a candidate, a hash of its nest: equal nests give equal source."""
-    return digest(str(candidate.nest))
+    return nest_key(candidate.nest)
+
+
+def nest_key(nest: Nest) -> str:
+    """Return the key of a candidate with this nest, which is the ``source`` of its trial."""
+    return digest(str(nest))
 
 
 def ranked(trials: Sequence[Trial]) -> list[Trial]:
@@ -140,4 +161,4 @@ def ranked(trials: Sequence[Trial]) -> list[Trial]:
     return sorted(trials, key=key)
 
 
-__all__ = ["BASELINE", "Search", "key_of", "ranked"]
+__all__ = ["BASELINE", "Search", "key_of", "nest_key", "ranked"]

@@ -14,14 +14,16 @@ from schedlang.autotune.best import known, packaged
 from schedlang.autotune.database import Database
 from schedlang.autotune.options import (
     check_objects,
+    check_start,
     checked_cold,
     checked_count,
     checked_inputs,
     checked_limits,
     checked_number,
     checked_outputs,
+    checked_seconds,
 )
-from schedlang.autotune.record import NEAR_SIZE, UNTUNED, Where
+from schedlang.autotune.record import GIVEN, NEAR_SIZE, UNTUNED, Where
 from schedlang.autotune.records.replay import decisions_for
 from schedlang.autotune.report.progress import progress_for
 from schedlang.autotune.result import TuningResult
@@ -37,8 +39,9 @@ from schedlang.autotune.space import Candidate, Space, Template
 from schedlang.autotune.state import Search
 from schedlang.autotune.tactics.templates import template_for
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import SchedlangError
+from schedlang.errors import SchedlangError, TuningError
 from schedlang.runtime.nvidia import driver
+from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target, or_emulator
 
 # the most build processes; each takes up to four times the arrays' bytes, as random data are made
@@ -58,7 +61,7 @@ def autotune(
     inputs: Mapping[str, Any] | Sequence[Any] | None = None,
     sizes: Mapping[Any, int] | None = None, tolerance: float | None = None, progress: Any = None,
     limits: Limits | None = None, workers: int | None = None, cold: Collection[str] = (),
-    team: bool = False,
+    team: bool = False, start: Schedule | None = None,
 ) -> TuningResult:  # fmt: skip
     """Search for a fast schedule of ``outputs``, a tensor or a list of them.
 
@@ -108,6 +111,8 @@ def autotune(
       network; each call that is timed on a CPU reads other copies of them. ``team``: threads wait
       for work before a call, as between the kernels of a network, so that the cost model's schedule
       starts them for less.
+    * ``start``: a schedule of ``outputs`` that is measured first, as one of the trials, and also
+      where ``database`` has all of these. The result is slower only if there is no time for it.
 
     For ``target="cuda"`` on a machine without a GPU, candidates are compiled to machine code and
     ranked by estimates; nothing is timed, and the result says so. Estimates ask the driver how fast
@@ -134,9 +139,10 @@ def autotune(
     trials = None if trials is None else checked_count("trials", trials, 1)
     workers = None if workers is None else checked_count("workers", workers, 1)
     seed = checked_count("seed", seed, 0)
-    timeout, tolerance = checked_number("timeout", timeout), checked_number("tolerance", tolerance)
+    timeout, tolerance = checked_seconds("timeout", timeout), checked_number("tolerance", tolerance)
     allowed = checked_limits(limits)
     check_objects(executor, template, workers)
+    check_start(wanted, start)
     known_sizes = checked_sizes("autotune", wanted, sizes, every=True)
     given = checked_inputs(wanted, inputs, known_sizes)
     if where_to.kind == "cuda" and executor is None:
@@ -165,10 +171,11 @@ def autotune(
         else Remote(task, executor)
     )
     sources = [records, *(packaged() if database is None else ())]
-    start = _start(space, where, sources) if resume and template is None else None
+    recorded = _start(space, where, sources) if resume and template is None else None
     state = Search(
-        task, where, wanted[0].name, space, chosen, measurer, records, most, shown, start,
+        task, where, wanted[0].name, space, chosen, measurer, records, most, shown, recorded,
         "" if template is None else _name(template), timeout=timeout, end=end,
+        given=None if start is None else _given(space, start),
     )  # fmt: skip
     return run(state, resume, seed)
 
@@ -196,6 +203,14 @@ def _start(space: Space, where: Where, sources: Sequence[Database]) -> Candidate
         return space.of(found.schedule, decisions_for(found.entry, space.outputs), origin)
     except SchedlangError:
         return None
+
+
+def _given(space: Space, start: Schedule) -> Candidate:
+    """Return the schedule that the search is to start from as a candidate."""
+    try:
+        return space.of(start, {}, GIVEN)
+    except SchedlangError as error:
+        raise TuningError(f"autotune(start=...): {error}") from None
 
 
 def _name(template: Template) -> str:

@@ -12,6 +12,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from schedlang.networks.prepare import Prepared
     from schedlang.networks.profile import NetworkProfile
     from schedlang.networks.progress import Setting
-    from schedlang.networks.tuning import NetworkTuning
+    from schedlang.networks.tuning import NetworkTuning, Tuned
     from schedlang.schedule.schedule import Schedule
 
 
@@ -73,7 +74,7 @@ class Network:
         self._source = source
         # the schedules of kernels that were saved, and where these came from
         self._steps, self._origins = steps, origins or {}
-        # the schedules of kernels that the user set
+        # the schedules of kernels that the user set, and those that a search left
         self._set: dict[str, str] = {}
         self._lock = RLock()
         self._parts: Divided | None = None
@@ -249,27 +250,41 @@ class Network:
     ) -> NetworkTuning:  # fmt: skip
         """Search for the schedule of each kernel, and use what is found from the next call on.
 
-        Each kernel is searched once, however many parts it has, those with the most work first.
-        So are those of the other forms of 3 by 3 convolutions (direct, or Winograd's filtering),
-        and the network takes the fastest form of each. One that has run keeps its forms, for which
-        its weights are packed, and one with overrides those of the rule. The options are those of
+        Each kernel is searched once, however many parts it has, and so are those of the other forms
+        of 3 by 3 convolutions (direct, or Winograd's filtering), of which the network takes the
+        fastest. Kernels without a trial in the database come first, then those that the network
+        uses, then those with the most work. A network that has run keeps its forms, for which its
+        weights are packed, and one with overrides those of the rule. The options are those of
         :func:`schedlang.autotune`; ``trials`` are those of one kernel, and ``timeout`` is for all.
         Every trial goes into ``database``, by default that of the network, so that a search that
-        was interrupted continues. ``progress`` is one bar for all searches, or a function of the
-        name of a kernel and a trial. ``sizes`` are the values of symbolic sizes, by name or var.
+        was interrupted continues. The schedule that a kernel has is a candidate, too, and stays if
+        none is faster, with its origin if it was set or saved. ``progress`` is one bar for all
+        searches, or a function of the name of a kernel and a trial. ``sizes`` are the values of
+        symbolic sizes, by name or var.
 
         Raises :class:`~schedlang.errors.TuningError` for options that do not fit, and for
         ``target="cuda"`` on a machine without a GPU, unless workers of ``executor`` measure, and
         :class:`~schedlang.errors.MissingExtraError` there without numba-cuda. A kernel for which no
         candidate works keeps its schedule, and the result says why.
         """
-        from schedlang.networks.tuning import tune, works_of
+        from schedlang.networks.partition import equal_parts
+        from schedlang.networks.present import Present
+        from schedlang.networks.tuning import tune, unsearched, works_of
 
+        began = monotonic()
         source = self._source
         forms = source.forms(self.target)
         where = self.database if database is None else database
 
-        def renewed() -> Partition:
+        with self._lock:
+            settled = self._divided().forms
+            present = Present(
+                self.partition.parts, self.target, self.database,
+                {**(self._steps or {}), **self._set}, self._origins, self._kernels or (),
+                where != self.database, not isinstance(search, str),
+            )  # fmt: skip
+
+        def renewed(searches: Sequence[Tuned]) -> Partition:
             """Return the parts as the times in the database say; nothing is scheduled yet."""
             with self._lock:
                 if where is not None:
@@ -279,23 +294,30 @@ class Network:
                     self._parts = self._values = None
                 self._source, self._origins, self._set = self._source.without_steps(), {}, {}
                 self._kernels = self._data = self._module = self._steps = self._key = None
+                names = {same[0].name for same in equal_parts(self.partition.parts)}
+                for name, (steps, origin) in present.staying(searches).items():
+                    if name in names:
+                        self._set[name], self._origins[name] = steps, origin
                 return self.partition
 
         found = tune(
             self.name, works_of(self.partition, forms, self.target), self.target, trials, timeout,
             where, executor, progress, resume, search, seed, limits, sizes,
-            None if forms is None else lambda: works_of(renewed(), None, self.target),
+            None if forms is None else lambda found: works_of(renewed(found), None, self.target),
+            present.schedule, began,
         )  # fmt: skip
-        return found.within(renewed())
+        overrides = bool(self.recipe.cut or self.recipe.fuse)
+        note = "" if forms is not None else unsearched(settled, overrides)
+        return replace(found.within(renewed(found.searches)), note=note)
 
     def reschedule(self, part: str, schedule: Schedule) -> None:
         """Use ``schedule`` for the kernel of a part, and of all parts that are equal to it.
 
         It is a schedule of the kernel's computation, such as a changed ``net.kernels[k].schedule``.
-        The next call runs it, and :meth:`save` writes it. :meth:`tune` searches for all kernels
-        again. Raises :class:`~schedlang.errors.NetworkError` for an unknown part, and for a
-        schedule of another computation; and what ``sl.build`` raises for a schedule that cannot
-        run on the network's target, which then keeps the one that it has.
+        The next call runs it, and :meth:`save` writes it. :meth:`tune` only replaces it by one that
+        it measures to be faster. Raises :class:`~schedlang.errors.NetworkError` for an unknown
+        part, and for a schedule of another computation; and what ``sl.build`` raises for a schedule
+        that cannot run on the network's target, which then keeps the one that it has.
 
         >>> import numpy as np, schedlang as sl
         >>> X = sl.placeholder((64,), name="X")

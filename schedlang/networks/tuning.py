@@ -17,12 +17,13 @@ from schedlang.autotune.options import (
     check_objects,
     checked_count,
     checked_limits,
-    checked_number,
+    checked_seconds,
 )
-from schedlang.autotune.record import NO_GPU, Trial, machine_for
+from schedlang.autotune.record import NO_GPU, Trial, Where, machine_for
 from schedlang.autotune.runner.task import Limits
 from schedlang.autotune.search import strategy
 from schedlang.autotune.sizes import checked_sizes
+from schedlang.autotune.state import nest_key
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
@@ -30,15 +31,18 @@ from schedlang.errors import TuningError, explain, first_line
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
+from schedlang.lowering.lower import lower_state
 from schedlang.markup.columns import aligned
 from schedlang.markup.text import printable
-from schedlang.networks.forms import Forms
+from schedlang.networks.forms import LEAST_GAIN, Forms
 from schedlang.networks.partition import Part, Partition, equal_parts
 from schedlang.networks.progress import Progress, Setting, progress_for
 from schedlang.networks.surroundings import surroundings
 from schedlang.runtime.nvidia import driver
-from schedlang.runtime.timing import duration
+from schedlang.runtime.timing import duration, number
+from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
+from schedlang.version import __version__
 
 # the least seconds of a search: a shorter one measures nothing
 LEAST_SECONDS = 5.0
@@ -51,6 +55,13 @@ _UNTIMED = {
     "cuda": "no candidate was timed, since the workers have no GPU",
     "cuda-emulator": "no candidate was timed, since the emulator's times say nothing of a GPU",
 }
+# why another schedule that worked does not replace that of a kernel
+_UNMEASURED = "keeps its schedule, which the time was too short to measure"
+# what the table says of rows with 0 in a call
+_UNUSED = (
+    "0 in a call: kernels of other forms of convolutions; a form replaces that of the rule where "
+    f"all of its kernels are timed and {LEAST_GAIN - 1:.0%} faster together"
+)
 # the default of ``trials`` where no timeout is given
 TRIALS = 64
 
@@ -60,8 +71,8 @@ class Work:
     """A computation to tune, and the ``parts`` of the network that it stands for.
 
     ``key`` is that of these parts. ``cold`` and ``team`` are as :func:`schedlang.autotune` takes
-    them. A computation of another form of a convolution than the network has is called
-    ``"... as F(2x2, 3x3)"`` or ``"... as direct"``.
+    them. A computation of another form of a convolution than the network has is not ``used``, and
+    called ``"... as F(2x2, 3x3)"`` or ``"... as direct"``.
     """
 
     name: str
@@ -70,6 +81,7 @@ class Work:
     key: str = ""
     cold: tuple[str, ...] = ()
     team: bool = False
+    used: bool = True
 
 
 @dataclass(frozen=True)
@@ -78,7 +90,9 @@ class Tuned:
 
     ``seconds`` are those of the best schedule, ``None`` if nothing was timed or no candidate
     worked; ``why`` then says so, and also for a search that an error ended. ``trials`` counts the
-    candidates of this search. ``interrupted`` is true after Ctrl-C.
+    candidates of this search. ``kept`` is true if the schedule that the kernel had is the fastest.
+    ``interrupted`` is true after Ctrl-C. ``waited`` are the seconds until the first candidate had
+    been measured.
     """
 
     work: Work
@@ -87,13 +101,21 @@ class Tuned:
     gflops: float | None = None
     why: str = ""
     interrupted: bool = False
+    kept: bool = False
+    waited: float = 0.0
+
+    @property
+    def note(self) -> str:
+        """What the table says about this search."""
+        return "; ".join(filter(None, ("keeps its schedule" if self.kept else "", self.why)))
 
 
 @dataclass(frozen=True)
 class NetworkTuning:
     """The result of tuning a network: each search, and the seconds that all took.
 
-    ``ended`` says why they ended early, and ``complete`` is true if each kernel was searched.
+    ``ended`` says why they ended early, ``note`` which forms of convolutions were not searched and
+    why, and ``complete`` is true if each kernel was searched.
     ``print`` shows a table, the part with the longest time in a call first.
     """
 
@@ -102,6 +124,7 @@ class NetworkTuning:
     spent: float
     ended: str = ""
     complete: bool = True
+    note: str = ""
 
     def within(self, partition: Partition) -> NetworkTuning:
         """Return this result for a network with these parts, which may have other forms."""
@@ -141,11 +164,12 @@ class NetworkTuning:
         ]
         for t in sorted(self.searches, key=whole, reverse=True):
             time = "" if t.seconds is None else duration(t.seconds)
-            rate = "" if t.gflops is None else f"{t.gflops:.0f}"
-            named = printable(f"{t.work.name}: {t.why}" if t.why else t.work.name)
+            rate = "" if t.gflops is None else number(t.gflops, 2)
+            named = printable(f"{t.work.name}: {t.note}" if t.note else t.work.name)
             rows.append(((str(len(t.work.parts)), time, rate, str(t.trials)), named))
         table = aligned(rows) if self.searches else []
-        return "\n".join([head, *table, *([self.ended] if self.ended else [])])
+        unused = _UNUSED if any(not t.work.parts for t in self.searches) else ""
+        return "\n".join([head, *table, *filter(None, (unused, self.ended, printable(self.note)))])
 
     __repr__ = __str__
 
@@ -154,19 +178,20 @@ def works_of(partition: Partition, forms: Forms | None, target: Target) -> list[
     """Return the computations to tune: those of the parts, and of the other forms of these."""
     found: dict[str, Work] = {}
 
-    def add(parts: Partition, name_of: Callable[[Part], str]) -> None:
+    def add(parts: Partition, name_of: Callable[[Part], str], used: bool) -> None:
         among = surroundings(parts.parts, target)
         for same in equal_parts(parts.parts):
             first, names = same[0], tuple(part.name for part in same)
             work = Work(
-                name_of(first), first.group.outputs, names, first.key, among.cold(first), among.team
-            )
+                name_of(first), first.group.outputs, names, first.key, among.cold(first),
+                among.team, used,
+            )  # fmt: skip
             found.setdefault(first.key, work)
 
-    add(partition, lambda part: part.name)
+    add(partition, lambda part: part.name, True)
     if forms is not None:
         for divided in forms.divided.values():
-            add(divided.partition, partial(forms.named, divided=divided))
+            add(divided.partition, partial(forms.named, divided=divided), False)
     return list(found.values())
 
 
@@ -174,30 +199,39 @@ def tune(
     name: str, works: Sequence[Work], target: Target, trials: int | None, timeout: float | None,
     database: Database | str | os.PathLike[str] | None, executor: Executor | None,
     progress: Setting, resume: bool, search: Any, seed: int, limits: Limits | None,
-    sizes: Mapping[Any, int] | None = None, others: Callable[[], Sequence[Work]] | None = None,
+    sizes: Mapping[Any, int] | None = None,
+    others: Callable[[Sequence[Tuned]], Sequence[Work]] | None = None,
+    present: Callable[[str], Schedule | None] = lambda key: None, began: float | None = None,
 ) -> NetworkTuning:  # fmt: skip
-    """Search for a schedule of each of ``works``, those with the most work in a call first.
+    """Search for a schedule of each of ``works``.
 
-    ``others`` is called after these searches, and returns the works of which those that are new
-    are searched, too. Each search gets its part of ``timeout``, by its part of the work that is
-    left. A search that ends early leaves its time to the next ones. Ctrl-C ends the search that
-    runs and all others; what was measured is in the database. Raises
-    :class:`~schedlang.errors.TuningError` for options that no search takes, and for a GPU that is
-    not on this machine, unless the workers of ``executor`` measure;
-    :class:`~schedlang.errors.MissingExtraError` if that needs numba-cuda.
+    Those of which the database has no trial come first; among these and among the others, those
+    that the network uses before those of other forms; and then those with the most work in a call.
+
+    ``others`` is called with these searches, and returns the works of which those that are new are
+    searched, too. ``present`` returns the schedule that the kernel of a key has, which is a
+    candidate; ``None`` if there is none but that of the cost model. Each search gets its part of
+    ``timeout``, by its part of the work that is left. A search that ends early leaves its time to
+    the next ones. None begins if less time (up to five seconds) is left than the first candidate of
+    another one has taken, since a search waits for one that works. ``began`` is when the time
+    started, by ``time.monotonic``; now by default. Ctrl-C ends the search that runs and all others;
+    what was measured is in the database. Raises :class:`~schedlang.errors.TuningError` for options
+    that no search takes, and for a GPU that is not on this machine, unless the workers of
+    ``executor`` measure; :class:`~schedlang.errors.MissingExtraError` if that needs numba-cuda.
     """
-    trials = None if trials is None else checked_count("trials", trials, 1)
-    timeout = checked_number("timeout", timeout)
+    trials = None if trials is None else checked_count("trials", trials, 1, "tune")
+    timeout = checked_seconds("timeout", timeout, "tune")
     outputs = [t for work in works for t in work.outputs]
-    values = checked_sizes(f"tune of network {name}", outputs, sizes, every=True)
+    values = checked_sizes("tune", outputs, sizes, every=True, name=name)
     # a search that fails leaves the others, but what fails each one is the caller's mistake
-    strategy(search, checked_count("seed", seed, 0))
-    checked_limits(limits)
-    check_objects(executor, None, None)
+    strategy(search, checked_count("seed", seed, 0, "tune"), "tune")
+    checked_limits(limits, "tune")
+    check_objects(executor, None, None, "tune")
     if executor is None:
         _check_timed(name, target)
-    Database.open(database).check_writable()
-    started = monotonic()
+    trials_so_far = Database.open(database)
+    trials_so_far.check_writable()
+    started = monotonic() if began is None else began
     end = None if timeout is None else started + timeout
     most = TRIALS if trials is None and timeout is None else trials
     found: list[Tuned] = []
@@ -205,20 +239,25 @@ def tune(
     def searched(these: Sequence[Work], spare: float) -> str:
         """Search for each of these works, and return why that ended early, if it did."""
         weights = {work.key: len(work.parts) * _weight(work.outputs, values) for work in these}
-        order = sorted(these, key=lambda work: weights[work.key], reverse=True)
+        tried = {work.key: _tried(work, target, values, trials_so_far) for work in these}
+        order = sorted(these, key=lambda w: (tried[w.key], not w.used, -weights[w.key]))
         for k, work in enumerate(order):
             left = None if end is None else end - monotonic()
-            if left is not None and left <= 0:
+            waits = [tuned.waited for tuned in found if tuned.waited]
+            needed = min([*waits, LEAST_SECONDS]) if waits else 0.0
+            if left is not None and left <= needed:
                 return f"the time was over before {_listed(order[k:])}"
             share = None
             if left is not None:
                 rest = sum(weights[w.key] for w in order[k:]) * (1 + spare) or 1.0
                 share = min(left, max(LEAST_SECONDS, left * weights[work.key] / rest))
+                # too little for another search
+                share = left if left - share < needed else share
             shown.search(len(found) + 1, work.name, len(work.parts))
             try:
                 found.append(
                     _one(work, target, most, share, database, executor, shown, resume, search,
-                         seed, limits, values)
+                         seed, limits, values, present)
                 )  # fmt: skip
             except KeyboardInterrupt:
                 return f"interrupted before {_listed(order[k:])}"
@@ -232,7 +271,7 @@ def tune(
         complete = len(found) == len(works)
         if others is not None and not ended:
             known = {work.key for work in works}
-            more = [work for work in others() if work.key not in known]
+            more = [work for work in others(tuple(found)) if work.key not in known]
             ended = searched(more, 0.0)
             complete = len(found) == len(works) + len(more)
     return NetworkTuning(name, tuple(found), monotonic() - started, ended, complete)
@@ -260,26 +299,31 @@ def _check_timed(name: str, target: Target) -> None:
 def _one(
     work: Work, target: Target, trials: int | None, timeout: float | None, database: Any,
     executor: Executor | None, shown: Progress, resume: bool, search: Any, seed: int,
-    limits: Limits | None, values: Mapping[str, int],
+    limits: Limits | None, values: Mapping[str, int], present: Callable[[str], Schedule | None],
 ) -> Tuned:  # fmt: skip
     """Return what the search of one computation found; the others go on if it finds nothing."""
     seen: list[Trial] = []
+    began, waited = monotonic(), 0.0
     own = {v.name: values[v.name] for v in variables(work.outputs) if v.is_size}
 
     def each(trial: Trial) -> None:
+        nonlocal waited
         seen.append(trial)
+        if not (waited or trial.resumed):
+            waited = monotonic() - began
         shown.trial(work.name, trial)
 
     try:
+        start = present(work.key)
         result = autotune(
             list(work.outputs), target, trials=trials, timeout=timeout, search=search, seed=seed,
             database=database, resume=resume, executor=executor, progress=each, limits=limits,
-            sizes=own or None, cold=work.cold, team=work.team,
+            sizes=own or None, cold=work.cold, team=work.team, start=start,
         )  # fmt: skip
     except TuningError as error:
         # the row of the table has the name of the kernel, the error that of its last stage
         why = first_line(error).removeprefix(f"autotune({work.outputs[0].name}): ")
-        return Tuned(work, None, len(seen), why=why)
+        return Tuned(work, None, len(seen), why=why, waited=waited or monotonic() - began)
     seconds = result.seconds
     facts = result.facts
     why, interrupted = facts.ended if facts.broken else "", facts.ended == "interrupted"
@@ -287,12 +331,25 @@ def _one(
         # for a GPU that is not there, candidates are only compiled and checked
         why = why or _UNTIMED.get(target.kind, "")
         return Tuned(work, None, len(seen), None, why, interrupted)
+    key = "" if start is None else nest_key(lower_state(start.state))
+    if start is not None and all(trial.source != key for trial in result.trials):
+        return Tuned(work, None, len(seen), None, why or _UNMEASURED, interrupted)
     operations = flops(work.outputs, _extents(work.outputs, own))
-    return Tuned(work, seconds, len(seen), operations / seconds / 1e9, why, interrupted)
+    gflops, kept = operations / seconds / 1e9, start is not None and result.best.source == key
+    return Tuned(work, seconds, len(seen), gflops, why, interrupted, kept, waited)
+
+
+def _tried(
+    work: Work, target: Target, values: Mapping[str, int], database: Database
+) -> bool:  # fmt: skip
+    """Return whether a database has a trial of a computation, of any machine."""
+    sizes = {v.name: values[v.name] for v in variables(work.outputs) if v.is_size}
+    where = Where.here(work.outputs, target, sizes, "any", (("schedlang", __version__),))
+    return database.has_trials(where, work.outputs)
 
 
 def _weight(outputs: Sequence[Tensor], values: Mapping[str, int]) -> float:
-    """Return a measure of the time of a computation at these sizes."""
+    """Return the work of a computation at these sizes: its operations, and the bytes it moves."""
     known = _extents(outputs, values)
     moved = sum(_bytes(t, known) for t in (*placeholders(outputs), *outputs))
     return float(flops(outputs, known)) + moved / BYTES_PER_OPERATION
@@ -308,10 +365,31 @@ def _bytes(tensor: Tensor, sizes: Mapping[Var, int]) -> int:
     )
 
 
+def unsearched(settled: Mapping[str, int], overrides: bool) -> str:
+    """Return which convolutions keep their forms and why, empty if there are none.
+
+    ``settled`` has those that several forms may compute. With ``overrides`` the rule decides.
+
+    >>> unsearched({"conv": 4}, True)
+    "forms of conv stay: cut= and fuse= name stages of the rule's"
+    """
+    if not settled:
+        return ""
+    why = (
+        "cut= and fuse= name stages of the rule's" if overrides else
+        "the module is made, and its weights are packed for them; tune a new network before its "
+        "first call to search others"
+    )  # fmt: skip
+    return f"forms of {_names(list(settled))} stay: {why}"
+
+
 def _listed(works: Sequence[Work]) -> str:
-    names = [work.name for work in works]
+    return _names([work.name for work in works])
+
+
+def _names(names: Sequence[str]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(names[:3]) + more
 
 
-__all__ = ["NetworkTuning", "Tuned", "Work", "tune", "works_of"]
+__all__ = ["NetworkTuning", "Tuned", "Work", "tune", "unsearched", "works_of"]
