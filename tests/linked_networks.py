@@ -8,7 +8,7 @@ from typing import Any
 import schedlang as sl
 from schedlang.networks.device_program import device_module_data
 from schedlang.networks.module import NetworkModule
-from schedlang.networks.network import module_of
+from schedlang.networks.modules import module_of
 from schedlang.networks.program import KernelCall, ModuleData, module_data
 from schedlang.networks.size_checks import size_check
 from schedlang.runtime.build import unwritten

@@ -7,7 +7,7 @@ imported when they are asked for.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +29,7 @@ from schedlang.networks.data import ModuleData
 from schedlang.networks.memory import MemoryPlan
 from schedlang.networks.model import Recipe
 from schedlang.networks.module import NetworkModule
+from schedlang.networks.modules import module_of
 from schedlang.networks.origins import Origin, origins_of
 from schedlang.networks.saving import check_destination, save
 from schedlang.networks.sources import Found, OfGraph, Source
@@ -481,21 +482,6 @@ class Network:
         return {"text/html": self.partition._repr_html_(), "text/plain": str(self)}
 
 
-def module_of(
-    data: ModuleData, weights: Mapping[str, Any] | np.ndarray,
-    whole: Callable[[], ModuleData] | None = None,
-) -> NetworkModule:  # fmt: skip
-    """Return the module with these weights, by their names or packed.
-
-    ``whole`` is the method of its network that returns the data with the machine nest.
-    """
-    if data.device is None:
-        return NetworkModule(data, weights, whole)
-    from schedlang.networks.device_module import DeviceModule
-
-    return DeviceModule(data, weights, whole)
-
-
 def _unpickled(
     graph: Graph, outputs: int, recipe: Recipe, inputs: Sequence[int],
     weights: Mapping[int, np.ndarray], target: Target, steps: Mapping[str, str],
@@ -509,4 +495,4 @@ def _unpickled(
     return Network(source, target, None, steps, origins_of(origins, texts=True))
 
 
-__all__ = ["Network", "module_of"]
+__all__ = ["Network"]

@@ -1,0 +1,29 @@
+"""The module of a network, for a CPU or for a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from schedlang.networks.data import ModuleData
+from schedlang.networks.module import NetworkModule
+
+
+def module_of(
+    data: ModuleData, weights: Mapping[str, Any] | np.ndarray,
+    whole: Callable[[], ModuleData] | None = None,
+) -> NetworkModule:  # fmt: skip
+    """Return the module with these weights, by their names or packed.
+
+    ``whole`` is the method of its network that returns the data with the machine nest.
+    """
+    if data.device is None:
+        return NetworkModule(data, weights, whole)
+    from schedlang.networks.device_module import DeviceModule
+
+    return DeviceModule(data, weights, whole)
+
+
+__all__ = ["module_of"]
