@@ -131,14 +131,17 @@ class ElementRanges:
         limits: Mapping[int, Interval],
     ) -> Interval:  # fmt: skip
         done: dict[int, Interval] = {}
+        on_data: set[int] = set()
         for node in postorder([root]):
+            if isinstance(node, Read) or any(id(child) in on_data for child in node.children):
+                on_data.add(id(node))
             if not _is_whole(node.dtype):
                 done[id(node)] = UNBOUNDED
                 continue
             if isinstance(node, Var) and node in operands:
                 found = operands[node]
             else:
-                found = _wrapped(node, self._node(node, done))
+                found = _wrapped(node, self._node(node, done), id(node) in on_data)
             limit = limits.get(keys.get(id(node), -1))
             done[id(node)] = found if limit is None else _both(found, limit)
         return done[id(root)]
@@ -207,11 +210,12 @@ def _limits(dtype: str) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-def _wrapped(node: Expr, found: Interval) -> Interval:
+def _wrapped(node: Expr, found: Interval, on_data: bool) -> Interval:
     """Return the interval of a value of the dtype of ``node``, which wraps outside of its range."""
     least, most = _limits(node.dtype)
     low, high = found
-    if node.weak and (low is None or low >= least) and (high is None or high <= most):
+    far = node.weak and not on_data
+    if far and (low is None or low >= least) and (high is None or high <= most):
         # an expression over axes and sizes, which are far from the limits
         return found
     fits = low is not None and high is not None and least <= low and high <= most
