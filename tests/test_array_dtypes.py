@@ -117,6 +117,21 @@ def test_float16_means_accumulate_in_float32() -> None:
     assert A.sum().op.input_tensors[0].dtype == "float32"
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_bfloat16_means_accumulate_in_float32(compiled: bool) -> None:
+    """The kernel of a schedule without steps adds element by element, where 256 + 1 is 256."""
+    bf16 = pytest.importorskip("ml_dtypes").bfloat16
+    x = np.arange(5000) % 7 + 100.0
+    A = sl.placeholder((5000,), "bfloat16", name="A")
+    for function in (np.sum, np.mean, np.var, np.std, np.linalg.norm,
+                     lambda x: np.einsum("i,i", x, x)):  # fmt: skip
+        made = function(A)
+        found = (sl.build(sl.schedule(made), target="python") if compiled else sl.reference(made))(
+            x.astype(bf16)
+        )
+        assert found == np.asarray(function(x)).astype(bf16)
+
+
 def test_a_number_that_does_not_fit_is_refused() -> None:
     A = sl.placeholder((4,), "uint8", name="A")
     with pytest.raises(ComputeTypeError, match="300 does not fit uint8"):

@@ -258,6 +258,16 @@ def test_float16_is_computed_in_float32(family: str) -> None:
     check(Function(function), *(torch.tensor(r, dtype=torch.float16) for r in rows), tolerance=1e-3)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_kernels_sum_short_floats_in_float32(dtype: str) -> None:
+    kind = pytest.importorskip("ml_dtypes").bfloat16 if dtype == "bfloat16" else np.float16
+    x = (torch.arange(15000) % 7 + 1).reshape(3, 5000).to(getattr(torch, dtype))
+    module = Function(lambda x: (x.sum(1), x.mean(1), x.var(1), torch.logsumexp(x * 0, 1)))
+    net = sl.network(from_torch(module, (x,)), target="python")
+    found = net(x.float().numpy().astype(kind))
+    compare([a.astype("float32") for a in found], [t.float() for t in module(x)], 2.0**-8)
+
+
 @pytest.mark.parametrize("own, new", [(2, 82), (2, 94), (14, 46), (3, 123), (4, 8), (7, 97)])
 def test_nearest_pixels_are_those_of_steps_in_float32(own: int, new: int) -> None:
     """For one or two sizes in a hundred, an exact step gives other pixels."""

@@ -58,12 +58,12 @@ def contracted(
 ) -> Tensor:
     """Return the sum over ``reduced`` of the product of ``factors``, in their common dtype.
 
-    As in NumPy, bools are joined by "and" and "or", and float16 is accumulated in float32.
+    As in NumPy, bools are joined by "and" and "or", and short floats are accumulated in float32.
     """
     dtype, weak = factors[0].dtype, factors[0].weak
     for factor in factors[1:]:
         dtype, weak = dtypes.promote(dtype, weak, factor.dtype, factor.weak)
-    wide = "float32" if dtype == "float16" and reduced else dtype
+    wide = "float32" if dtype in dtypes.SHORT_FLOATS and reduced else dtype
     product = cast(factors[0], wide)
     for factor in factors[1:]:
         product = binary("&" if wide == "bool" else "*", product, cast(factor, wide))

@@ -26,7 +26,7 @@ def mean(
 ) -> Tensor:
     """Return ``np.mean``: the sum, then its division by the number of elements.
 
-    Integers are summed in float64, and float16 in float32.
+    Integers are summed in float64, and short floats in float32.
     """
     source = tensor_of(a, "np.mean")
     result, wide = _dtypes(source.dtype, dtype, "np.mean")
@@ -58,7 +58,7 @@ def _dtypes(dtype: str, given: Any, asked: str) -> tuple[str, str]:
         return chosen, chosen
     if not _inexact(dtype):
         return "float64", "float64"
-    return dtype, "float32" if dtype == "float16" else dtype
+    return dtype, "float32" if dtype in dtypes.SHORT_FLOATS else dtype
 
 
 def _inexact(dtype: str) -> bool:

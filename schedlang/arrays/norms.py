@@ -58,7 +58,7 @@ def vector_norm(
 
 
 def _root_of_squares(source: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
-    wide = "float32" if source.dtype == "float16" else source.dtype
+    wide = "float32" if source.dtype in dtypes.SHORT_FLOATS else source.dtype
     squares = fold(
         "squares", [source], axes, lambda k, c, v: reduce.sum(squared(cast(v, wide)), k, c),
         keepdims,

@@ -80,7 +80,7 @@ def total(
     name: str, a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False,
     initial: Any = None, where: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Return ``np.sum`` or ``np.prod``; a sum of float16 is accumulated in float32, as in NumPy."""
+    """Return ``np.sum`` or ``np.prod``; sums of short floats are accumulated in float32."""
     asked = f"np.{name}"
     source = tensor_of(a, asked)
     kind = widened(source.dtype) if dtype is None else dtypes.canonical(dtype)
@@ -91,7 +91,7 @@ def total(
                 "take no initial=; combine it afterwards, with | or &"
             )
         return truth("any" if name == "sum" else "all", source, axis, keepdims, where)
-    wide = "float32" if kind == "float16" and name == "sum" else kind
+    wide = "float32" if kind in dtypes.SHORT_FLOATS and name == "sum" else kind
     make = reduce.sum if name == "sum" else reduce.prod
     found = fold(
         name, [source], reduced_axes(axis, source.ndim, asked),

@@ -21,7 +21,12 @@ def _axes(dim: Any) -> Any:
 
 
 def sum_(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    return topi.sum(of_dtype(x, call.dtype), _axes(dim), keepdim) if x.ndim else _only(call, x)
+    """Short floats are summed in float32, as in PyTorch."""
+    if not x.ndim:
+        return _only(call, x)
+    # PyTorch converts the elements first, if it is told the dtype of the result
+    values = of_dtype(of_dtype(x, call.dtype), wide_dtype(call.dtype))
+    return of_dtype(topi.sum(values, _axes(dim), keepdim), call.dtype)
 
 
 def prod(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
@@ -123,8 +128,9 @@ def logsumexp(call: Call, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
     axes = _axes(dim)
     top = topi.max(x, axes, True)
     finite = topi.where(topi.isfinite(top), top, 0)
-    total = topi.sum(topi.exp(combined("subtract", x, finite)), axes, True)
-    found = combined("add", topi.log(total), finite)
+    terms = topi.exp(of_dtype(combined("subtract", x, finite), wide_dtype(call.dtype)))
+    logs = topi.log(topi.sum(terms, axes, True))
+    found = of_dtype(combined("add", logs, finite), call.dtype)
     return found if keepdim else topi.squeeze(found, axes)
 
 
