@@ -10,7 +10,7 @@ from typing import Union
 
 from schedlang.autoschedule.scheduler import MODEL, PLAIN, Choice, choose
 from schedlang.autotune.database import Database
-from schedlang.errors import SpillWarning, StrideWarning
+from schedlang.errors import NetworkError, SpillWarning, StrideWarning, explain, nearest
 from schedlang.markup.text import printable
 from schedlang.networks.origins import GIVEN, Origin
 from schedlang.networks.partition import Part, equal_parts
@@ -128,9 +128,33 @@ def _kernel(
     return PartKernel(names, choice.origin, choice.note, kernel, made, choice.place)
 
 
+def kernel_to_set(kernels: Sequence[PartKernel], part: str, schedule: Schedule) -> PartKernel:
+    """Return the kernel of a part, for which ``schedule`` is given.
+
+    Raises :class:`~schedlang.errors.NetworkError` for an unknown part, and for a schedule of
+    another computation.
+    """
+    made = next((kernel for kernel in kernels if part in kernel.parts), None)
+    if made is None:
+        names = [name for kernel in kernels for name in kernel.parts]
+        why = f"no part is called so{nearest(part, names)}"
+        raise NetworkError(f"reschedule({part!r}): {why}")
+    if list(schedule.outputs) != list(made.schedule.outputs):
+        given = ", ".join(t.name for t in schedule.outputs)
+        raise NetworkError(
+            explain(
+                f"reschedule({part!r}) with a schedule of {given}",
+                "it is of another computation than the kernel",
+                "Change the schedule of this kernel, net.kernels[...].schedule, or make one of "
+                f'net.partition["{made.name}"].group.outputs.',
+            )
+        )
+    return made
+
+
 def kernel_of(kernels: Sequence[PartKernel]) -> Mapping[str, PartKernel]:
     """Return the kernel of each part, by the name of the part."""
     return {name: kernel for kernel in kernels for name in kernel.parts}
 
 
-__all__ = ["PartKernel", "Source", "kernel_of", "part_kernels"]
+__all__ = ["PartKernel", "Source", "kernel_of", "kernel_to_set", "part_kernels"]
