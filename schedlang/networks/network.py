@@ -253,36 +253,31 @@ class Network:
 
         Each kernel is searched once, however many parts it has, and so are those of the other forms
         of 3 by 3 convolutions (direct, or Winograd's filtering), of which the network takes the
-        fastest. Kernels without a trial in the database come first, then those that the network
-        uses, then those with the most work. A network that has run keeps its forms, for which its
-        weights are packed, and one with overrides those of the rule. The options are those of
+        fastest. Kernels without a trial in the database come first, then those in use, then those
+        with the most work. A network that has run keeps its forms, for which its weights are
+        packed, and one with overrides those of the rule. The options are those of
         :func:`schedlang.autotune`; ``trials`` are those of one kernel, and ``timeout`` is for all.
         Every trial goes into ``database``, by default that of the network, so that a search that
-        was interrupted continues. The schedule that a kernel has is a candidate, too, and stays if
-        none is faster, with its origin if it was set or saved. ``progress`` is one bar for all
-        searches, or a function of the name of a kernel and a trial. ``sizes`` are the values of
-        symbolic sizes, by name or var.
+        was interrupted continues. The schedule that a kernel has is measured, too, and stays if
+        none is faster. ``progress`` is one bar for all searches, or a function of the name of a
+        kernel and a trial. ``sizes`` are the values of symbolic sizes, by name or var.
 
         Raises :class:`~schedlang.errors.TuningError` for options that do not fit, and for
         ``target="cuda"`` on a machine without a GPU, unless workers of ``executor`` measure, and
         :class:`~schedlang.errors.MissingExtraError` there without numba-cuda. A kernel for which no
         candidate works keeps its schedule, and the result says why.
         """
-        from schedlang.networks.partition import equal_parts
         from schedlang.networks.present import Present
         from schedlang.networks.tuning import tune, unsearched, works_of
 
-        began = monotonic()
-        source = self._source
+        began, source = monotonic(), self._source
         forms = source.forms(self.target)
         where = self.database if database is None else database
-
         with self._lock:
-            settled = self._divided().forms
+            settled, given = self._divided().forms, {**(self._steps or {}), **self._set}
             present = Present(
-                self.partition.parts, self.target, self.database,
-                {**(self._steps or {}), **self._set}, self._origins, self._kernels or (),
-                where != self.database, not isinstance(search, str),
+                self.partition.parts, self.target, self.database, given, self._origins,
+                self._kernels or (), where != self.database, not isinstance(search, str),
             )  # fmt: skip
 
         def renewed(searches: Sequence[Tuned]) -> Partition:
@@ -293,12 +288,9 @@ class Network:
                 # a call that was made meanwhile has settled the forms
                 if forms is not None and self._source is source:
                     self._parts = self._values = None
-                self._source, self._origins, self._set = self._source.without_steps(), {}, {}
+                self._source = self._source.without_steps()
                 self._kernels = self._data = self._module = self._steps = self._key = None
-                names = {same[0].name for same in equal_parts(self.partition.parts)}
-                for name, (steps, origin) in present.staying(searches).items():
-                    if name in names:
-                        self._set[name], self._origins[name] = steps, origin
+                self._set, self._origins = present.staying(searches, self.partition.parts)
                 return self.partition
 
         found = tune(
@@ -307,8 +299,7 @@ class Network:
             None if forms is None else lambda found: works_of(renewed(found), None, self.target),
             present.schedule, began,
         )  # fmt: skip
-        overrides = bool(self.recipe.cut or self.recipe.fuse)
-        note = "" if forms is not None else unsearched(settled, overrides)
+        note = unsearched(forms, settled, self.recipe)
         return replace(found.within(renewed(found.searches)), note=note)
 
     def reschedule(self, part: str, schedule: Schedule) -> None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # the steps of a schedule as JSON, and its origin
 Kept = tuple[str, Origin]
+# the steps and the origins of schedules, by the names of kernels
+Schedules = tuple[dict[str, str], dict[str, Origin]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,19 +55,22 @@ class Present:
             return None
         return Schedule.from_json(found[0], list(first.group.outputs))
 
-    def staying(self, searches: Sequence[Tuned]) -> dict[str, Kept]:
-        """Return the schedules that no search replaced by a faster one, by the names of kernels.
+    def staying(self, searches: Sequence[Tuned], parts: Sequence[Part]) -> Schedules:
+        """Return the schedules that no search replaced, of kernels that a network of ``parts`` has.
 
         Those that the database of the searches has are left out.
         """
+        # a form of a convolution may have a kernel of the same name
+        keys = {same[0].name: same[0].key for same in equal_parts(parts)}
         replaced = {t.work.key for t in searches if t.seconds is not None and not t.kept}
-        found = {}
+        found: Schedules = {}, {}
         for first, *_ in equal_parts(self.parts):
-            set_or_saved = first.name in self.steps
-            if first.key not in replaced and (set_or_saved or self.moved):
-                kept = self._kept(first)
-                if kept is not None:
-                    found[first.name] = kept
+            name = first.name
+            if keys.get(name) != first.key or first.key in replaced:
+                continue
+            kept = self._kept(first) if name in self.steps or self.moved else None
+            if kept is not None:
+                found[0][name], found[1][name] = kept
         return found
 
     def _kept(self, first: Part, every: bool = False) -> Kept | None:
@@ -86,4 +91,4 @@ class Present:
         return choice.schedule.to_json(), (choice.origin, choice.note)
 
 
-__all__ = ["Kept", "Present"]
+__all__ = ["Present"]

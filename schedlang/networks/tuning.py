@@ -35,6 +35,7 @@ from schedlang.lowering.lower import lower_state
 from schedlang.markup.columns import aligned
 from schedlang.markup.text import printable
 from schedlang.networks.forms import LEAST_GAIN, Forms
+from schedlang.networks.model import Recipe
 from schedlang.networks.partition import Part, Partition, equal_parts
 from schedlang.networks.progress import Progress, Setting, progress_for
 from schedlang.networks.surroundings import surroundings
@@ -365,18 +366,18 @@ def _bytes(tensor: Tensor, sizes: Mapping[Var, int]) -> int:
     )
 
 
-def unsearched(settled: Mapping[str, int], overrides: bool) -> str:
-    """Return which convolutions keep their forms and why, empty if there are none.
+def unsearched(forms: Forms | None, settled: Mapping[str, int], recipe: Recipe) -> str:
+    """Return which convolutions keep their forms and why; empty if there are none, or ``forms``.
 
-    ``settled`` has those that several forms may compute. With ``overrides`` the rule decides.
+    ``settled`` has those that several forms may compute.
 
-    >>> unsearched({"conv": 4}, True)
+    >>> unsearched(None, {"conv": 4}, Recipe("network", (), {}, ("conv",), (), 0))
     "forms of conv stay: cut= and fuse= name stages of the rule's"
     """
-    if not settled:
+    if forms is not None or not settled:
         return ""
     why = (
-        "cut= and fuse= name stages of the rule's" if overrides else
+        "cut= and fuse= name stages of the rule's" if recipe.cut or recipe.fuse else
         "the module is made, and its weights are packed for them; tune a new network before its "
         "first call to search others"
     )  # fmt: skip
