@@ -626,7 +626,8 @@ def test_a_search_without_a_gpu_is_refused_before_it_starts(
     assert "executor=" in hints[0] and "database=" in hints[0] and "cost model" in hints[1]
     monkeypatch.setattr(tuning, "machine_for", lambda target: "NVIDIA H200")
     searched: list[Any] = []
-    timed = SimpleNamespace(seconds=1e-3, facts=SimpleNamespace(ended="", broken=False))
+    facts = SimpleNamespace(ended="", broken=False)
+    timed = SimpleNamespace(seconds=1e-3, facts=facts, trials=[])
     monkeypatch.setattr(tuning, "autotune", lambda *args, **options: searched.append(args) or timed)
     assert net.tune(trials=1, progress=False).seconds and len(searched) == len(net.kernels)
 
