@@ -448,6 +448,17 @@ def test_a_known_folder_with_damaged_weights(tmp_path: Path, damage: str) -> Non
         sl.load(saved, target="python")
 
 
+def test_bools_of_a_folder_are_0_or_1(tmp_path: Path) -> None:
+    x, mask = sl.placeholder((4,), name="x"), sl.placeholder((4,), "bool", name="mask")
+    y = sl.compute((4,), lambda i: sl.select(mask[i], x[i], 0), name="kept")
+    saved = sl.network(y, {mask: np.array([0, 1, 1, 0], "bool")}).save(tmp_path / "saved")
+    damaged = np.array([0, 255, 1, 0], "uint8").view("bool")
+    np.savez(saved / "weights.npz", mask=damaged)
+    for _ in range(2):
+        with pytest.raises(NetworkError, match="a byte of it is neither 0 nor 1"):
+            sl.load(saved, target="python")
+
+
 def test_read_params_reads_other_orders(tmp_path: Path) -> None:
     """Compressed files and arrays by columns are read as NumPy reads them."""
     given = arrays()

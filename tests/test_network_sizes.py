@@ -261,3 +261,16 @@ def test_storage_that_no_address_reaches() -> None:
         np.testing.assert_array_equal(run(a[:3]), [6, 6, 6])
     with pytest.raises(CallError, match="network net: part y of layers a, b where n=4000000: wide"):
         SizeChecks("net", [SizeCheck("y", ("a", "b"), ("n",), check.storage)])({"n": 4000000})
+
+
+def test_sizes_are_checked_in_whatever_order_a_call_finds_them() -> None:
+    n, m = sl.var("n"), sl.var("m")
+    A, B = sl.placeholder((n,), name="A"), sl.placeholder((m,), name="B")
+    C = sl.compute((n,), lambda i: A[sl.min(i + 2, 7)] + B[0], name="C")
+    kernel = sl.build(sl.schedule(C), target="python")
+    found = size_check("C", kernel)
+    assert found is not None
+    for check in (SizeChecks("net", [found]), kernel._check_sizes):
+        check({"n": 8, "m": 2})
+        with pytest.raises(CallError, match="cannot run where"):
+            check({"m": 8, "n": 2})

@@ -60,6 +60,16 @@ def test_a_folder_is_known_with_the_weights_that_were_checked(tmp_path: Path) ->
     assert sl.load(saved, target="python")._module is not None
 
 
+def test_the_range_of_a_reduction_from_init_has_the_identity() -> None:
+    """Partial results start from it."""
+    k = sl.reduce_axis(4, name="k")
+    most = sl.comm_reducer(sl.max, lambda t: sl.const(100, t), name="most", trusted=True)
+    few = sl.compute((4,), lambda i: sl.cast(i, "int32"), name="few")
+    found = sl.compute((1,), lambda i: most(few[k], axis=k, init=0), name="found")
+    low, high = ElementRanges({}).of(found[0])
+    assert low is not None and high is not None and low <= 0 and high >= 100
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_the_range_of_an_expression_holds_its_values(seed: int) -> None:
     """Random expressions of small dtypes, which wrap, under random conditions."""

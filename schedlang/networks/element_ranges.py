@@ -93,8 +93,12 @@ class ElementRanges:
             if low is not None and low >= 0:
                 self._known[op.outputs[0]] = low, high
             return
-        start = op.init if op.init is not None else reducer.identity
-        bounds = {k: union([self.of(op.body[k]), self.of(start[k])]) for k in whole}
+        # partial results start from the identity, also those of a reduction from init=
+        starts = (reducer.identity, *(() if op.init is None else (op.init,)))
+        bounds = {
+            k: union([self.of(op.body[k]), *(self.of(start[k]) for start in starts)])
+            for k in whole
+        }
         # a range is known if combining two values of all such ranges does not leave it
         while True:
             given = {v[k]: bounds[k] for v in (reducer.lhs, reducer.rhs) for k in bounds}

@@ -65,21 +65,32 @@ def size_check(part: str, kernel: Kernel, layers: Sequence[str] = ()) -> SizeChe
     return SizeCheck(part, tuple(layers), sizes, storage) if storage.arrays else None
 
 
+# combinations of sizes whose checks are remembered
+MOST_SIZES = 4096
+
+
 class SizeChecks:
     """The checks of all kernels of a network, each made once for the same sizes."""
 
     def __init__(self, network: str, checks: Sequence[SizeCheck]) -> None:
         self._network, self._checks = network, checks
         self._nests: dict[int, tuple[Nest, tuple[Tensor, ...]]] = {}
+        # a call finds sizes in the order of its arguments, which may be given in several ways
+        self._names = tuple(sorted({name for check in checks for name in check.sizes}))
         # sizes of calls, and sizes of kernels with the position of the check
         self._passed: set[tuple[int, ...]] = set()
         self._kept: set[tuple[int, tuple[int, ...]]] = set()
 
     def __call__(self, sizes: Mapping[str, int]) -> None:
         """Raise :class:`~schedlang.errors.CallError` if a kernel cannot run at ``sizes``."""
-        key = tuple(sizes.values())
+        if not self._checks:
+            return
+        key = tuple([sizes[name] for name in self._names])
         if key in self._passed:
             return
+        if len(self._passed) >= MOST_SIZES:
+            self._passed.clear()
+            self._kept.clear()
         for position, check in enumerate(self._checks):
             own = {name: sizes[name] for name in check.sizes}
             kept = position, tuple(own.values())

@@ -155,11 +155,12 @@ def read_arrays(
 ) -> dict[str, np.ndarray]:
     """Return the ``wanted`` arrays of an ``.npz`` file by their names, read ``into`` given ones.
 
-    All headers are read first, so that an array of another size takes no memory. Nothing is
+    Headers are read first, so that an array of another size takes no memory. Nothing is
     unpickled. Raises one of ``UNREADABLE`` for a file that has not all of these arrays.
     """
     with zipfile.ZipFile(path) as file:
-        for name, layout in wanted.items():
+        # memory that is there already is not taken
+        for name, layout in wanted.items() if into is None else ():
             with file.open(f"{name}.npy") as member:
                 _header(member, name, layout)
         found: dict[str, np.ndarray] = {}
@@ -168,6 +169,9 @@ def read_arrays(
             with file.open(f"{name}.npy") as member:
                 stored, by_columns = _header(member, name, (dtype, shape))
                 _read(member, found[name], stored, by_columns)
+            # a compiled kernel takes the byte of a bool for its value
+            if dtype.kind == "b" and found[name].view("uint8").max(initial=0) > 1:
+                raise ValueError(f"{name} is of bools, and a byte of it is neither 0 nor 1")
     return found
 
 

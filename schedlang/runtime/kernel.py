@@ -56,7 +56,7 @@ class Kernel(Levels, TeModule, Countable):
         self._entry: Any = None
         self._lock: Lock | None = None
         self._start: Callable[..., None] | None = None
-        self._checked_sizes: set[tuple[int, ...]] = set()
+        self._checked_sizes: set[tuple[tuple[str, int], ...]] = set()
 
     @property
     def name(self) -> str:
@@ -232,7 +232,8 @@ class Kernel(Levels, TeModule, Countable):
 
     def _check_sizes(self, sizes: dict[str, int]) -> None:
         """Check storage and unproven accesses for given sizes, once for each combination."""
-        key = tuple(sizes.values())
+        # a call finds sizes in the order of its arguments, which may be given in several ways
+        key = tuple(sorted(sizes.items()))
         if key in self._checked_sizes:
             return
         what = f"kernel {self.name}"
