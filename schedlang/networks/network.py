@@ -375,9 +375,9 @@ class Network:
         * ``manifest.json`` has the graph, the schedules and the partition.
 
         The folder appears complete or not at all. Raises :class:`~schedlang.errors.NetworkError`
-        for one that exists already, for a network for ``target="python"`` or ``"c"``, for a kernel
-        that checks its reads against the sizes of each call, and for a kernel of a GPU that needs
-        more shared memory than a launch by numba may have.
+        for one that exists already, for a network for ``target="python"`` or ``"c"``, for a part
+        whose computation may read outside of an array at some sizes, which only calls here check,
+        and for a kernel of a GPU that needs more shared memory than a launch by numba may have.
         """
         check_destination(folder, self.target.kind)
         with self._lock:

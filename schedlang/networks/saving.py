@@ -120,10 +120,11 @@ def save(
 def _standalone(data: ModuleData) -> str:
     """Return the text of a module that runs without schedlang, which says how to call it."""
     # a process that loads a folder imports no printer
+    from schedlang.networks.size_checks import may_read_outside
     from schedlang.networks.usage import usage
 
     for check in data.checks:
-        if check.of_accesses:
+        if may_read_outside(check):
             raise BuildError(
                 explain(
                     f"{check.title} of network {data.public}",
