@@ -244,6 +244,7 @@ def test_a_packed_file_that_is_written_to_stays() -> None:
     check(model(given), given)
 
 
+@pytest.mark.slow
 def test_a_model_has_one_copy_of_its_packed_weights_whatever_is_searched(
     folder: Path, tmp_path: Path
 ) -> None:

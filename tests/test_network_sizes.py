@@ -209,6 +209,7 @@ def test_a_network_whose_file_cannot_check_is_not_saved(target: str, tmp_path: P
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_attention_over_a_symbolic_length_is_proven_and_saved(tmp_path: Path) -> None:
     # the last tile of the packed keys has (t + 15)//16 - t//16 of its own
     shape = (sl.var("n"), sl.var("t"), 8)
