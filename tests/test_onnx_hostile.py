@@ -499,7 +499,7 @@ GROWN: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", GROWN)
 def test_what_is_known_does_not_grow_at_import(name: str) -> None:
-    """What many elements come of is a stage, of which nothing is computed."""
+    """A node of more elements than are folded becomes a stage, and nothing is computed."""
     given = GROWN[name]()
     tracemalloc.start()
     try:

@@ -62,12 +62,8 @@ def facts_of(cond: Expr, holds: bool, ranges: Ranges, depth: int = 0) -> tuple[L
         if (id(node), truth) in seen:
             continue
         seen.add((id(node), truth))
-        if isinstance(node, Unary) and node.op == "~":
-            stack.append((node.a, not truth))
-        elif isinstance(node, Binary) and node.op == ("&" if truth else "|"):
-            stack += [(node.b, truth), (node.a, truth)]
-        elif truth and is_both(node):
-            stack += [(node.a, True), (node.cond, True)]
+        if joined := joined_by(node, truth):
+            stack += joined
         elif truth and isinstance(node, Binary) and node.op == "|" and depth < _DEEPEST_OR:
             either = facts_of(node.b, True, ranges, depth + 1)
             found += [f for f in facts_of(node.a, True, ranges, depth + 1) if f in either]
@@ -75,6 +71,20 @@ def facts_of(cond: Expr, holds: bool, ranges: Ranges, depth: int = 0) -> tuple[L
             op = node.op if truth else NEGATED[node.op]
             found += at_most(op, _difference(node, ranges))
     return tuple(found)
+
+
+def joined_by(node: Expr, holds: bool) -> tuple[tuple[Expr, bool], ...]:
+    """Return the conditions, with their truth values, that all follow from that of ``node``.
+
+    There are none if ``node`` joins no conditions, or if only one of them need hold.
+    """
+    if isinstance(node, Unary) and node.op == "~":
+        return ((node.a, not holds),)
+    if isinstance(node, Binary) and node.op == ("&" if holds else "|"):
+        return (node.b, holds), (node.a, holds)
+    if holds and is_both(node):
+        return (node.a, True), (node.cond, True)
+    return ()
 
 
 def _difference(node: Binary, ranges: Ranges) -> Lin:

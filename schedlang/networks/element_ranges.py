@@ -19,7 +19,6 @@ from schedlang.compute.read import Read
 from schedlang.compute.reducer import Reducer
 from schedlang.compute.tensor import ComputeOp, Operation, Tensor
 from schedlang.expr import dtypes
-from schedlang.expr.lazy import is_both
 from schedlang.expr.nodes import (
     COMPARISONS,
     Axis,
@@ -33,7 +32,7 @@ from schedlang.expr.nodes import (
     Var,
 )
 from schedlang.expr.visit import postorder
-from schedlang.index.conditions import NEGATED, Held
+from schedlang.index.conditions import NEGATED, Held, joined_by
 from schedlang.index.intervals import (
     UNBOUNDED,
     Interval,
@@ -251,16 +250,15 @@ def _limit(op: str, other: Interval) -> Interval:
 
 def conjuncts(held: Path) -> Iterator[Held]:
     """Yield the conditions that hold where all of ``held`` do, without those that join others."""
-    stack = list(held)
+    stack, seen = list(held), set[tuple[int, bool]]()
     while stack:
         node, truth = stack.pop()
-        if isinstance(node, Unary) and node.op == "~":
-            stack.append((node.a, not truth))
-        elif isinstance(node, Binary) and node.op == ("&" if truth else "|"):
-            stack += [(node.a, truth), (node.b, truth)]
-        elif truth and is_both(node):
-            stack += [(node.a, True), (node.cond, True)]
-        else:
+        if (id(node), truth) in seen:
+            continue
+        seen.add((id(node), truth))
+        joined = joined_by(node, truth)
+        stack += joined
+        if not joined:
             yield node, truth
 
 

@@ -158,7 +158,7 @@ class Roles:
 
     @property
     def checks(self) -> tuple[SizeCheck, ...]:
-        """What a call checks of the kernels against its sizes, each kernel once."""
+        """The checks of the kernels against the sizes of a call, one for each kernel."""
         # equal kernels share the object
         found = {id(call.check): call.check for call in self.calls if call.check is not None}
         return tuple(found.values())

@@ -1,4 +1,4 @@
-"""What a call of a network checks of its kernels against its sizes, as data and as a check."""
+"""The checks of the kernels of a network against the sizes of a call, as data and as calls."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SizeCheck:
-    """What a call checks of a kernel against its ``sizes``.
+    """The checks of a kernel against its ``sizes`` in a call.
 
     ``part`` is the first part that the kernel computes, and ``layers`` are those of this part.
-    ``storage`` is what the kernel allocates. If its accesses are proven for no matter what sizes,
+    ``storage`` is what the kernel allocates. If its accesses are proven for all sizes,
     ``graph`` and ``steps`` are empty. Otherwise they are its computation and its schedule as JSON,
     of which its loop nest is made again when it is checked.
     """

@@ -107,7 +107,7 @@ class Tuned:
 
     @property
     def note(self) -> str:
-        """What the table says about this search."""
+        """The text of the table about this search."""
         return "; ".join(filter(None, ("keeps its schedule" if self.kept else "", self.why)))
 
 

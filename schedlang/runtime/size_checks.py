@@ -1,4 +1,4 @@
-"""What a call checks of a kernel against its sizes: the storage it allocates, and its accesses."""
+"""The checks of a kernel against the sizes of a call: its storage, and its accesses."""
 
 from __future__ import annotations
 
