@@ -268,6 +268,31 @@ def test_kernels_sum_short_floats_in_float32(dtype: str) -> None:
     compare([a.astype("float32") for a in found], [t.float() for t in module(x)], 2.0**-8)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_kernels_sum_products_of_short_floats_in_float32(dtype: str) -> None:
+    kind = pytest.importorskip("ml_dtypes").bfloat16 if dtype == "bfloat16" else np.float16
+    # 7500 products of 1, and a sum of 270,000
+    one, x = torch.ones(1, 1, 7500).to(getattr(torch, dtype)), torch.full((1, 2, 300), 30.0)
+    module = Function(lambda o, x: (
+        F.conv1d(o, o), F.conv2d(o[None], o[None]), F.conv3d(o[None, None], o[None, None]),
+        F.conv2d(o.reshape(1, 2, 1, -1), o.reshape(2, 1, 1, -1), groups=2),
+        F.conv1d(o.reshape(1, 2, -1), o.reshape(2, 1, -1), groups=2),
+        F.conv_transpose1d(o.mT, o.reshape(-1, 1, 1)),
+        F.conv_transpose2d(o.mT[..., None], o.reshape(-1, 1, 1, 1)),
+        F.linear(o[0], o[0], o[0, 0, :1]), o[0] @ o[0].T, o @ o.mT, torch.mv(o[0], o[0, 0]),
+        torch.bmm(o, o.mT), torch.einsum("bij,bkj->ik", o, o),
+        torch.addmm(x[0, :, :2], x[0], x[0].T, alpha=0.1, beta=2),
+        torch.baddbmm(x[..., :2], x, x.mT, alpha=0.1),
+        torch.addbmm(x[0, :, :2], x, x.mT, alpha=0.1),
+        torch.addmv(x[0, :, 0], x[0], x[0, 0], alpha=0.1, beta=0),
+    ))  # fmt: skip
+    given = one, x.to(getattr(torch, dtype))
+    net = sl.network(from_torch(module, given), target="python")
+    found = net(*(a.float().numpy().astype(kind) for a in given))
+    assert all(a.dtype == kind for a in found)
+    compare([a.astype("float32") for a in found], [t.float() for t in module(*given)], 2.0**-8)
+
+
 @pytest.mark.parametrize("own, new", [(2, 82), (2, 94), (14, 46), (3, 123), (4, 8), (7, 97)])
 def test_nearest_pixels_are_those_of_steps_in_float32(own: int, new: int) -> None:
     """For one or two sizes in a hundred, an exact step gives other pixels."""

@@ -417,6 +417,17 @@ def test_schedules_of_a_folder_are_checked(
         assert [kernel.origin for kernel in net.kernels] == ["model", "model"]
 
 
+def test_a_schedule_of_a_folder_that_cannot_run_is_refused(saved: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(saved, tmp_path / "mlp"))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    s = sl.schedule(sl.load(saved).partition["dense"].group.outputs)
+    s[s.outputs[0]].bind(s.outputs[0].op.axis[0], "threadIdx.x")  # type: ignore[attr-defined]
+    manifest["steps"]["dense"] = s.to_json()
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(NetworkError, match=r"schedule of kernel dense .* does not fit.*threadIdx"):
+        sl.load(folder)
+
+
 def test_older_networks_are_read(saved: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(saved, tmp_path / "mlp"))
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -678,6 +689,20 @@ def test_a_faster_schedule_stays(tmp_path: Path, pretended: list[str], saved: bo
     assert net.kernels[0].schedule.to_json() == before and net.kernels[0].origin == "database"
 
 
+def test_a_schedule_that_is_set_during_a_search_stays(
+    tmp_path: Path, pretended: list[str]
+) -> None:
+    net = one_layer(tmp_path / "t.jsonl")
+    mine = sl.schedule(net.partition["fc"].group.outputs)
+    net.tune(trials=2, progress=lambda name, trial: net.reschedule("fc", mine))
+    assert net.kernels[0].origin == "given"
+    assert net.kernels[0].schedule.to_json() == mine.to_json()
+    # the next search may replace it
+    pretended[0] = "vectorize"
+    net.tune(trials=2, progress=False)
+    assert net.kernels[0].origin == "database"
+
+
 @pytest.mark.slow
 def test_a_saved_network_says_where_its_schedules_were_tuned(tmp_path: Path) -> None:
     net, w, b, x = mlp(target="cpu", database=tmp_path / "t.jsonl")
@@ -707,7 +732,7 @@ def test_a_search_that_finds_nothing_leaves_the_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ended, broken, listed", [
-    ("interrupted", False, "interrupted before shares"),
+    ("interrupted", False, "interrupted before 'shares'"),
     ("ValueError: mine (mine.py:3)", True, "dense: ValueError: mine (mine.py:3)"),
 ])  # fmt: skip
 def test_a_search_that_ends_early_says_why(

@@ -372,9 +372,9 @@ def test_the_table_says_which_forms_stay_and_why(cache: Path, searched: list[str
     assert not has_products(net)
     net(image())
     ran = str(net.tune(progress=False))
-    assert "forms of conv stay: the module is made" in ran and "0 in a call" not in ran
+    assert "forms of 'conv' stay: the module is made" in ran and "0 in a call" not in ran
     cut = sl.network(out, arrays, TARGET, database=database, cut=["conv"])
-    assert "forms of conv stay: cut= and fuse=" in str(cut.tune(progress=False))
+    assert "forms of 'conv' stay: cut= and fuse=" in str(cut.tune(progress=False))
     without = sl.network(out, arrays, TARGET, database=database, winograd=False)
     assert " stay" not in str(without.tune(progress=False))
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import schedlang as sl
 from tests.onnx_cases import Case, Known, check, f32, i64, model_of, results
 
 pytest.importorskip("onnx", reason="imports ONNX models: the extra onnx")
@@ -362,3 +363,22 @@ def test_an_operator_agrees_with_numpy(case: Case, expected: Any) -> None:
     (found,) = results(model, *arrays)
     assert found.dtype == case.inputs[-1 if case.operator == "OneHot" else 0].dtype
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+ONES, LARGE = np.ones((1, 1, 4000), "float16"), np.full((2, 300), 30, "float16")
+
+
+@pytest.mark.parametrize(("case", "expected"), [
+    (of("MatMul", ONES, ONES.reshape(1, -1, 1)), 4000), (of("Conv", ONES, ONES), 4000),
+    (of("Conv", ONES[None], ONES[None], ONES[0, 0, :1], note="bias"), 4001),
+    (of("Conv", ONES.reshape(1, 2, 1, -1), ONES.reshape(2, 1, 1, -1), group=2, note="2"), 2000),
+    (of("ConvTranspose", ONES.reshape(1, -1, 1), ONES.reshape(-1, 1, 1)), 4000),
+    (of("Gemm", LARGE, LARGE, LARGE[:, :2].copy(), transB=1, alpha=0.1, beta=2.0), 27060),
+    (of("Gemm", LARGE, LARGE, transB=1, alpha=0.1, note="product"), 27000),
+    (of("Einsum", LARGE, LARGE / 100, equation="ij,kj->ik"), 2700),
+], ids=lambda case: str(case))  # fmt: skip
+def test_kernels_sum_products_of_float16_in_float32(case: Case, expected: int) -> None:
+    model, arrays = model_of(case)
+    found = sl.network(sl.frontend.from_onnx(model), target="python")(*arrays)
+    assert found.dtype == "float16"
+    np.testing.assert_allclose(found.astype("float32"), expected, rtol=1e-3)

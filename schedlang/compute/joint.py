@@ -177,17 +177,22 @@ def equal(a: Expr, b: Expr) -> bool:
     (True, False)
     """
     numbers: dict[Any, int] = {}
-    found = []
-    for root in (a, b):
-        at: dict[int, int] = {}
-        for node in postorder([root]):
-            key = (head(node), *(at[id(child)] for child in node.children))
-            at[id(node)] = numbers.setdefault(key, len(numbers))
-        found.append(at[id(root)])
-    return found[0] == found[1]
+    return numbered(a, numbers)[id(a)] == numbered(b, numbers)[id(b)]
 
 
-def head(node: Expr) -> Any:
+def numbered(root: Expr, numbers: dict[Any, int]) -> dict[int, int]:
+    """Return a number of each node below ``root`` by its id, the same for those written alike.
+
+    ``numbers`` are those of expressions before it, to which new ones are added.
+    """
+    found: dict[int, int] = {}
+    for node in postorder([root]):
+        key = (_head(node), *(found[id(child)] for child in node.children))
+        found[id(node)] = numbers.setdefault(key, len(numbers))
+    return found
+
+
+def _head(node: Expr) -> Any:
     """Return what tells a node from others with the same children."""
     if isinstance(node, (Axis, Var)):
         return node
@@ -199,4 +204,4 @@ def head(node: Expr) -> Any:
     return type(node), what, node.dtype, node.weak, getattr(node, "lazy", None)
 
 
-__all__ = ["alone", "equal", "head", "join", "joint", "shown_outputs"]
+__all__ = ["alone", "equal", "join", "joint", "numbered", "shown_outputs"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from schedlang import topi
 from schedlang.arrays.naming import renamed
 from schedlang.compute.tensor import Operation, PlaceholderOp, Tensor
 from schedlang.tvm.topi.elementwise import identity
@@ -71,4 +72,9 @@ class Stages:
         return found[::-1]
 
 
-__all__ = ["Stages"]
+def rounded(made: Tensor, dtype: str) -> Tensor:
+    """Return ``made`` converted to ``dtype``, if it has another one."""
+    return made if made.dtype == dtype else topi.cast(made, dtype)
+
+
+__all__ = ["Stages", "rounded"]

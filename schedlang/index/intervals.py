@@ -164,9 +164,7 @@ def of_expression(root: Expr, of_leaf: Callable[[Union[Axis, Var]], Interval]) -
         if not node.weak or node.dtype != "int64":
             pass
         elif isinstance(node, Binary):
-            rule = _RULES.get(node.op)
-            if rule is not None:
-                found = rule(done[id(node.a)], done[id(node.b)])
+            found = of_binary(node.op, done[id(node.a)], done[id(node.b)])
         elif isinstance(node, (Axis, Var)):
             found = of_leaf(node)
         elif isinstance(node, Const):
@@ -181,6 +179,16 @@ def of_expression(root: Expr, of_leaf: Callable[[Union[Axis, Var]], Interval]) -
                 found = magnitude(args[0])
         done[id(node)] = found
     return done[id(root)]
+
+
+def of_binary(op: str, a: Interval, b: Interval) -> Interval:
+    """Return the interval of ``x op y``, unbounded for an operator without a rule.
+
+    >>> of_binary("*", (0, 3), (2, 4)), of_binary("^", (0, 3), (2, 4))
+    ((0, 12), (None, None))
+    """
+    rule = _RULES.get(op)
+    return UNBOUNDED if rule is None else rule(a, b)
 
 
 def _masked(a: Interval, b: Interval) -> Interval:

@@ -6,7 +6,7 @@ a file cannot hide an index behind an overflow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from schedlang.compute.bounds import Path
 from schedlang.compute.data_reader import is_arg
 from schedlang.compute.facts import facts_of
-from schedlang.compute.joint import head
+from schedlang.compute.joint import numbered
 from schedlang.compute.read import Read
 from schedlang.compute.reducer import Reducer
 from schedlang.compute.tensor import ComputeOp, Operation, Tensor
@@ -39,17 +39,14 @@ from schedlang.index.intervals import (
     extreme,
     magnitude,
     minus,
-    plus,
-    quotient,
-    remainder,
-    times,
+    of_binary,
     union,
 )
 from schedlang.index.ranges import Ranges
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
-_SUMS: dict[str, Callable[[Interval, Interval], Interval]] = {"+": plus, "-": minus, "*": times}
-_QUOTIENTS = {"//": quotient, "%": remainder}
+# no array in an address space of 48 bits has more elements along one dimension
+_MOST = 1 << 47
 
 
 @dataclass(eq=False)
@@ -75,7 +72,7 @@ class ElementRanges:
         """Find the ranges of what ``op`` computes; those of its operands come first."""
         if not isinstance(op, ComputeOp):
             return
-        whole = [k for k, t in enumerate(op.outputs) if _is_whole(t.dtype)]
+        whole = [k for k, t in enumerate(op.outputs) if is_whole(t.dtype)]
         if not whole:
             return
         if op.reducer is None:
@@ -124,27 +121,24 @@ class ElementRanges:
         limits: dict[int, Interval] = {}
         for op, a, b in _comparisons(held):
             for side, other, how in ((a, b, op), (b, a, _MIRRORED[op])):
-                key = _keys(side, numbers)[id(side)]
+                key = numbered(side, numbers)[id(side)]
                 limit = _limit(how, self._walk(other, given, {}, {}))
                 limits[key] = _both(limits.get(key, UNBOUNDED), limit)
-        return self._walk(root, given, _keys(root, numbers), limits)
+        return self._walk(root, given, numbered(root, numbers), limits)
 
     def _walk(
         self, root: Expr, operands: Mapping[Var, Interval], keys: Mapping[int, int],
         limits: Mapping[int, Interval],
     ) -> Interval:  # fmt: skip
         done: dict[int, Interval] = {}
-        on_data: set[int] = set()
         for node in postorder([root]):
-            if isinstance(node, Read) or any(id(child) in on_data for child in node.children):
-                on_data.add(id(node))
-            if not _is_whole(node.dtype):
+            if not is_whole(node.dtype):
                 done[id(node)] = UNBOUNDED
                 continue
             if isinstance(node, Var) and node in operands:
                 found = operands[node]
             else:
-                found = _wrapped(node, self._node(node, done), id(node) in on_data)
+                found = _wrapped(node.dtype, self._node(node, done))
             limit = limits.get(keys.get(id(node), -1))
             done[id(node)] = found if limit is None else _both(found, limit)
         return done[id(root)]
@@ -156,7 +150,8 @@ class ElementRanges:
         if isinstance(node, Const):
             return int(node.value), int(node.value)
         if isinstance(node, Axis) or (isinstance(node, Var) and node.is_size):
-            return self._axes.of_atom(node)
+            low, high = self._axes.of_atom(node)
+            return low, _MOST if high is None else min(high, _MOST)
         parts = [done[id(child)] for child in node.children]
         if isinstance(node, Cast):
             return parts[0]
@@ -171,14 +166,11 @@ class ElementRanges:
         if isinstance(node, Call) and node.fn == "abs":
             return magnitude(parts[0])
         if isinstance(node, Binary) and node.dtype != "bool":
-            if node.op in _SUMS:
-                return _SUMS[node.op](*parts)
-            (low, high), (least, most) = parts
+            least, most = parts[1]
             # a number above 0 divides exactly; nothing else is relied on
-            if node.op in _QUOTIENTS and least is not None and least == most and least > 0:
-                return _QUOTIENTS[node.op](*parts)
-            if node.op == "&" and least is not None and least == most and least >= 0:
-                return 0, least
+            if node.op in ("//", "%") and (least is None or least != most or least <= 0):
+                return UNBOUNDED
+            return of_binary(node.op, *parts)
         return UNBOUNDED
 
     def _element(self, tensor: Tensor) -> Interval:
@@ -197,7 +189,8 @@ class ElementRanges:
         return low, high
 
 
-def _is_whole(dtype: str) -> bool:
+def is_whole(dtype: str) -> bool:
+    """Return whether values of ``dtype`` are integers or bools."""
     return dtype == "bool" or dtypes.is_integer(dtype)
 
 
@@ -213,14 +206,10 @@ def _limits(dtype: str) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-def _wrapped(node: Expr, found: Interval, on_data: bool) -> Interval:
-    """Return the interval of a value of the dtype of ``node``, which wraps outside of its range."""
-    least, most = _limits(node.dtype)
+def _wrapped(dtype: str, found: Interval) -> Interval:
+    """Return the interval of a value of ``dtype``, which wraps outside of its range."""
+    least, most = _limits(dtype)
     low, high = found
-    far = node.weak and not on_data
-    if far and (low is None or low >= least) and (high is None or high <= most):
-        # an expression over axes and sizes, which are far from the limits
-        return found
     fits = low is not None and high is not None and least <= low and high <= most
     return found if fits else (least, most)
 
@@ -272,13 +261,4 @@ def _comparisons(held: Path) -> Iterator[tuple[str, Expr, Expr]]:
                 yield op, node.a, node.b
 
 
-def _keys(root: Expr, numbers: dict[object, int]) -> dict[int, int]:
-    """Return a number of each node below ``root``, the same for those that are written alike."""
-    found: dict[int, int] = {}
-    for node in postorder([root]):
-        key = (head(node), *(found[id(child)] for child in node.children))
-        found[id(node)] = numbers.setdefault(key, len(numbers))
-    return found
-
-
-__all__ = ["ElementRanges", "conjuncts"]
+__all__ = ["ElementRanges", "conjuncts", "is_whole"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from schedlang.compute.tensor import check_name
 from schedlang.errors import CallTypeError, NetworkError, explain, nearest
@@ -17,14 +17,20 @@ from schedlang.networks.weights import weight_array
 from schedlang.target import Target, or_emulator
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from schedlang.networks.kernels import Source as Trials
+
+
+class _NoOptions(TypedDict):
+    """Options that exist nowhere: a type checker refuses those that are misspelt."""
 
 
 def network(
     outputs: Any, params: Mapping[Any, Any] | None = None, target: Target | str | None = None,
     name: str = "network", database: Trials = None, cut: Sequence[str] = (),
     fuse: Sequence[Sequence[str]] = (), fold: bool = True, layouts: bool = True,
-    winograd: bool = True, flush_denormals: bool = True, **unknown: Any,
+    winograd: bool = True, flush_denormals: bool = True, **unknown: Unpack[_NoOptions],
 ) -> Network:  # fmt: skip
     """Return a graph of stages as one module: fused kernels, which one call runs in order.
 
@@ -54,7 +60,8 @@ def network(
     is as before when the call returns.
 
     Raises :class:`~schedlang.errors.NetworkError` for outputs, weights and overrides that do not
-    fit, :class:`~schedlang.errors.BuildError` for an unknown target, and, now or at the first call,
+    fit, :class:`~schedlang.errors.CallTypeError` for an option that there is not,
+    :class:`~schedlang.errors.BuildError` for an unknown target, and, now or at the first call,
     :class:`~schedlang.errors.TuningError` for a database that cannot be read.
 
     >>> import numpy as np, schedlang as sl
@@ -136,10 +143,10 @@ def load(folder: str | os.PathLike[str], target: Target | str | None = None) -> 
         )
     made = Network(source, where, None, source.head.steps, source.head.origins)
     if where.is_gpu or not made._started():
-        from schedlang.networks.saved_schedules import check_schedules
+        from schedlang.networks.saved_schedules import saved_kernels
 
         # what is wrong with the folder is an error now; the cache has what was checked before
-        check_schedules(folder, source.head, made.partition.parts)
+        made._kernels = saved_kernels(folder, source.head, made.partition.parts, where)
     return made
 
 

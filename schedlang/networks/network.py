@@ -77,6 +77,8 @@ class Network:
         self._steps, self._origins = steps, origins or {}
         # the schedules of kernels that the user set, and those that a search left
         self._set: dict[str, str] = {}
+        # for each search that runs, the keys of parts and the schedules that were set since
+        self._searches: list[dict[str, tuple[str, str]]] = []
         self._lock = RLock()
         self._parts: Divided | None = None
         self._kernels: tuple[PartKernel, ...] | None = None
@@ -273,7 +275,9 @@ class Network:
         began, source = monotonic(), self._source
         forms = source.forms(self.target)
         where = self.database if database is None else database
+        since: dict[str, tuple[str, str]] = {}
         with self._lock:
+            self._searches.append(since)
             settled, given = self._divided().forms, {**(self._steps or {}), **self._set}
             present = Present(
                 self.partition.parts, self.target, self.database, given, self._origins,
@@ -290,15 +294,19 @@ class Network:
                     self._parts = self._values = None
                 self._source = self._source.without_steps()
                 self._kernels = self._data = self._module = self._steps = self._key = None
-                self._set, self._origins = present.staying(searches, self.partition.parts)
+                kept = present.staying(searches, self.partition.parts, since)
+                self._set, self._origins = kept
                 return self.partition
 
-        found = tune(
-            self.name, works_of(self.partition, forms, self.target), self.target, trials, timeout,
-            where, executor, progress, resume, search, seed, limits, sizes,
-            None if forms is None else lambda found: works_of(renewed(found), None, self.target),
-            present.schedule, began,
-        )  # fmt: skip
+        try:
+            found = tune(
+                self.name, works_of(self.partition, forms, self.target), self.target, trials,
+                timeout, where, executor, progress, resume, search, seed, limits, sizes,
+                None if forms is None else lambda f: works_of(renewed(f), None, self.target),
+                present.schedule, began,
+            )  # fmt: skip
+        finally:
+            self._searches.remove(since)
         note = unsearched(forms, settled, self.recipe)
         return replace(found.within(renewed(found.searches)), note=note)
 
@@ -329,8 +337,10 @@ class Network:
             kernels = rescheduled(
                 self.kernels, self.partition, self.target, self.database, part, schedule
             )
-            name = kernel_of(kernels)[part].name
-            self._set[name] = schedule.to_json()
+            name, steps = kernel_of(kernels)[part].name, schedule.to_json()
+            self._set[name] = steps
+            for since in self._searches:
+                since[name] = self.partition[name].key, steps
             self._origins = {k: v for k, v in self._origins.items() if k != name}
             self._kernels = kernels
             self._data = self._module = self._key = None
@@ -377,7 +387,8 @@ class Network:
         The folder appears complete or not at all. Raises :class:`~schedlang.errors.NetworkError`
         for one that exists already, for a network for ``target="python"`` or ``"c"``, for a part
         whose computation may read outside of an array at some sizes, which only calls here check,
-        and for a kernel of a GPU that needs more shared memory than a launch by numba may have.
+        for indices that weights may lead astray, which ``sl.load`` refuses, and for a kernel of a
+        GPU that needs more shared memory than a launch by numba may have.
         """
         check_destination(folder, self.target.kind)
         with self._lock:

@@ -15,7 +15,7 @@ from schedlang.compute.extraction import Subgraph, extracted
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import PlaceholderOp, Tensor
 from schedlang.compute.work import flops
-from schedlang.errors import MissingNameError, nearest
+from schedlang.errors import MissingNameError, listed, nearest
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.visit import postorder
@@ -95,7 +95,8 @@ class Partition:
             if part.name == name:
                 return part
         holder = next((part.name for part in self.parts if name in part.stages), None)
-        hint = nearest(str(name), (part.name for part in self.parts))
+        names = [part.name for part in self.parts]
+        hint = nearest(str(name), names) or f"; the parts are {listed(names)}"
         if holder is not None:
             hint = f"; stage {name} is in part {holder}"
         raise MissingNameError(f"there is no part {name!r}{hint}")

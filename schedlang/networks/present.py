@@ -55,10 +55,13 @@ class Present:
             return None
         return Schedule.from_json(found[0], list(first.group.outputs))
 
-    def staying(self, searches: Sequence[Tuned], parts: Sequence[Part]) -> Schedules:
+    def staying(
+        self, searches: Sequence[Tuned], parts: Sequence[Part], since: Mapping[str, tuple[str, str]]
+    ) -> Schedules:
         """Return the schedules that no search replaced, of kernels that a network of ``parts`` has.
 
-        Those that the database of the searches has are left out.
+        Those that the database of the searches has are left out. ``since`` are the key of the part
+        and the steps of each kernel whose schedule was set after the search began; these stay.
         """
         # a form of a convolution may have a kernel of the same name
         keys = {same[0].name: same[0].key for same in equal_parts(parts)}
@@ -71,6 +74,9 @@ class Present:
             kept = self._kept(first) if name in self.steps or self.moved else None
             if kept is not None:
                 found[0][name], found[1][name] = kept
+        for name, (key, steps) in since.items():
+            if keys.get(name) == key:
+                found[0][name], found[1][name] = steps, (GIVEN, "")
         return found
 
     def _kept(self, first: Part, every: bool = False) -> Kept | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.errors import BuildError, CallError, MissingNameError, explain, nearest
+from schedlang.errors import BuildError, CallError, MissingNameError, explain, listed, nearest
 from schedlang.ir.nest import Nest
 from schedlang.markup.bundle import mime_bundle
 from schedlang.markup.columns import aligned
@@ -78,7 +78,8 @@ class NetworkProfile:
         for kernel in self.kernels:
             if kernel.name == name:
                 return kernel
-        hint = nearest(str(name), (kernel.name for kernel in self.kernels))
+        names = [kernel.name for kernel in self.kernels]
+        hint = nearest(str(name), names) or f"; its parts are {listed(names)}"
         raise MissingNameError(f"the profile of {self.name} has no part {name!r}{hint}")
 
     def __str__(self) -> str:

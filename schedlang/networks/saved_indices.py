@@ -22,8 +22,8 @@ from schedlang.compute.read import Read, reads
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import ComputeOp, Extent, Operation, ScanOp, Tensor
 from schedlang.errors import NetworkError, SchedlangError, explain, first_line
-from schedlang.expr.dtypes import INDEX, is_integer
-from schedlang.expr.nodes import Axis, Const, Expr, Select
+from schedlang.expr.dtypes import INDEX
+from schedlang.expr.nodes import Axis, Const, Expr, Select, Var
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.index.conditions import facts_of
 from schedlang.index.enumeration import MOST_POINTS
@@ -33,7 +33,7 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.language.construct import cast
 from schedlang.markup.text import printable
-from schedlang.networks.element_ranges import ElementRanges, conjuncts
+from schedlang.networks.element_ranges import ElementRanges, conjuncts, is_whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ def _integers(accesses: Sequence[Access]) -> set[Operation]:
         if not isinstance(op, ComputeOp) or op in found:
             continue
         # nothing is known of the range of other numbers
-        if any(t.dtype == "bool" or is_integer(t.dtype) for t in op.outputs):
+        if any(is_whole(t.dtype) for t in op.outputs):
             found.add(op)
             waiting += op.input_tensors
     return found
@@ -220,11 +220,19 @@ class _Origins:
         size, index = access.extent, access.index
         if not isinstance(size, int):
             self._refuse(access, f"it depends on {names} in the file, and the extent on a call")
+        if not self._is_exact([index, *([] if access.guard is None else [access.guard])]):
+            why = f"it depends on floats behind {names}, which a kernel may round in another way"
+            self._refuse(access, why)
         outside: Expr = (index < 0) | (index >= size)
         if access.guard is not None:
             never = Const(False, "bool")
             outside = Select(access.guard, outside, never, "bool", lazy=True)
-        axes = list(dict.fromkeys(n for n in postorder([outside]) if isinstance(n, Axis)))
+        order = dict.fromkeys(postorder([outside]))
+        given = next((n for n in order if isinstance(n, Var)), None)
+        if given is not None:
+            why = f"it depends on {names} in the file and on {printable(given.name)} of a call"
+            self._refuse(access, why)
+        axes = [n for n in order if isinstance(n, Axis)]
         extents = [a.extent for a in axes if isinstance(a.extent, int) and isinstance(a.lo, int)]
         if len(extents) < len(axes) or prod(extents) > MOST_POINTS:
             why = f"it depends on {names} in the file, and has too many values to check each"
@@ -236,11 +244,30 @@ class _Origins:
 
         try:
             oracle = reference(compute(tuple(extents), at, name="outside"))
-            wrong = bool(np.any(oracle(*(self.weights[t] for t in oracle.inputs))))
+            unknown = [t for t in oracle.inputs if t not in self.weights]
+            wrong = not unknown and bool(np.any(oracle(*map(self.weights.get, oracle.inputs))))
         except SchedlangError as error:
             self._refuse(access, f"it cannot be evaluated with {names}: {first_line(error)}")
+        if unknown:
+            self._refuse(access, f"it depends on the state {printable(unknown[0].name)} of a scan")
         if wrong:
             self._refuse(access, f"the elements of {names} lead it outside")
+
+    def _is_exact(self, roots: Sequence[Expr]) -> bool:
+        """Return whether integers and bools alone lie behind ``roots``."""
+        waiting, seen = [*roots], set[Operation]()
+        while waiting:
+            order = postorder(waiting)
+            if not all(is_whole(node.dtype) for node in order):
+                return False
+            waiting = []
+            for tensor in dict.fromkeys(node.tensor for node in order if isinstance(node, Read)):
+                scan = self.scans.get(tensor)
+                for op in operations([tensor if scan is None else scan.outputs[0]]):
+                    if isinstance(op, ComputeOp) and op not in seen:
+                        seen.add(op)
+                        waiting += op.roots
+        return True
 
     def _refuse(self, access: Access, why: str) -> Any:
         index, extent = access.index, access.extent

@@ -1,4 +1,4 @@
-"""The check of the schedules in a folder, before a call makes kernels of them."""
+"""The kernels of a folder, by the schedules in it."""
 
 from __future__ import annotations
 
@@ -15,22 +15,26 @@ from schedlang.errors import (
     nearest,
 )
 from schedlang.markup.text import printable
+from schedlang.networks.kernels import PartKernel, part_kernels
 from schedlang.networks.partition import Part, equal_parts
 from schedlang.networks.saving import MANIFEST, Head
-from schedlang.schedule.schedule import Schedule
+from schedlang.target import Target
 
 _AGAIN = "Build the network again, and save it again: net.save(...)."
 
 
-def check_schedules(folder: str | os.PathLike[str], head: Head, parts: Sequence[Part]) -> None:
-    """Raise :class:`~schedlang.errors.NetworkError` unless a folder has a schedule of each kernel.
+def saved_kernels(
+    folder: str | os.PathLike[str], head: Head, parts: Sequence[Part], target: Target
+) -> tuple[PartKernel, ...] | None:
+    """Return the kernels of equal ``parts`` of a network that was loaded from a folder.
 
-    Each is replayed for its kernel, the first of equal ``parts``. Another version of schedlang may
-    have divided the network in another way. Kernels without a schedule get a new one then, with a
-    :class:`~schedlang.errors.SavedScheduleWarning`.
+    Another version of schedlang may have divided the network in another way. Return ``None`` if it
+    left a kernel without a schedule, with a :class:`~schedlang.errors.SavedScheduleWarning`. Raises
+    :class:`~schedlang.errors.NetworkError` if this version did, and for a schedule that does not
+    fit its kernel or ``target``.
     """
     asked = f"load({os.fspath(folder)!r})"
-    kernels = {same[0].name: same[0] for same in equal_parts(parts)}
+    kernels = {same[0].name: same for same in equal_parts(parts)}
     missing = [name for name in kernels if name not in head.steps]
     others = [name for name in head.steps if name not in kernels]
     if missing or others:
@@ -43,14 +47,16 @@ def check_schedules(folder: str | os.PathLike[str], head: Head, parts: Sequence[
             raise NetworkError(explain(asked, why, _AGAIN))
         again = "Another version of schedlang wrote it: such kernels get new schedules."
         warnings.warn(explain(asked, why, f"{again} {_AGAIN}"), SavedScheduleWarning, stacklevel=3)
-    for name, part in kernels.items():
+    found: list[PartKernel] = []
+    for name, same in kernels.items():
         if name not in head.steps:
             continue
         try:
-            Schedule.from_json(head.steps[name], list(part.group.outputs))
+            found += part_kernels(same, target, None, {name: head.steps[name]}, head.origins)
         except (SchedlangError, LookupError, TypeError, ValueError, AttributeError) as error:
             why = f"the schedule of kernel {name} in {MANIFEST} does not fit: {first_line(error)}"
             raise NetworkError(explain(asked, why, _AGAIN)) from None
+    return None if missing else tuple(found)
 
 
-__all__ = ["check_schedules"]
+__all__ = ["saved_kernels"]

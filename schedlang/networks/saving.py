@@ -78,11 +78,16 @@ def save(
     ``steps`` are the schedules of kernels as JSON, and ``origins`` say where these came from, each
     with a note. ``data`` are for a CPU or for ``target="cuda"``.
     """
+    # a process that loads a known folder does not import this
+    from schedlang.networks.saved_indices import check_indices
+
     asked, kind = f"save({os.fspath(folder)!r})", str(data.target.kind)
     path = check_destination(folder, kind)
     try:
+        # load refuses a folder whose weights may lead an index astray
+        check_indices(outputs, recipe.inputs, weights)
         text = _standalone(data)
-    except BuildError as error:
+    except (BuildError, NetworkError) as error:
         raise NetworkError(f"{asked}: {error}") from None
     # with the inputs that no output reads, which a call takes, too
     tensors = (*outputs, *recipe.inputs)

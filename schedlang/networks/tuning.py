@@ -27,7 +27,7 @@ from schedlang.autotune.state import nest_key
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
-from schedlang.errors import TuningError, explain, first_line
+from schedlang.errors import TuningError, explain, first_line, listed
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
@@ -381,16 +381,11 @@ def unsearched(forms: Forms | None, settled: Mapping[str, int], recipe: Recipe) 
         "the module is made, and its weights are packed for them; tune a new network before its "
         "first call to search others"
     )  # fmt: skip
-    return f"forms of {_names(list(settled))} stay: {why}"
+    return f"forms of {listed(settled, most=3)} stay: {why}"
 
 
 def _listed(works: Sequence[Work]) -> str:
-    return _names([work.name for work in works])
-
-
-def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more
+    return listed((work.name for work in works), most=3)
 
 
 __all__ = ["NetworkTuning", "Tuned", "Work", "tune", "unsearched", "works_of"]

@@ -23,6 +23,7 @@ from schedlang.errors import FrontendError, nearest
 from schedlang.expr.nodes import Expr
 from schedlang.frontend.onnx.graph import Node
 from schedlang.frontend.onnx.values import Known, Params, Value, number
+from schedlang.frontend.stages import rounded
 from schedlang.language.construct import binary
 
 _TYPES: dict[str, Callable[[Any], bool]] = {
@@ -67,12 +68,15 @@ class Call:
         """
         return renamed(made, self.title)
 
-    def biased(self, made: Tensor, bias: Tensor | None) -> Tensor:
-        """Return the main stage ``made`` with ``bias``, which broadcasts, added if there is one."""
+    def biased(self, made: Tensor, bias: Tensor | None, dtype: str) -> Tensor:
+        """Return the main stage ``made`` with ``bias``, which broadcasts, added if there is one.
+
+        It is rounded once, to ``dtype``.
+        """
         self.main(made)
-        if bias is None:
-            return made
-        return array("bias", lambda x, b: binary("+", x, b), made, bias)
+        if bias is not None:
+            made = array("bias", lambda x, b: binary("+", x, b), made, bias)
+        return rounded(made, dtype)
 
     def operands(self, *values: Value) -> list[Any]:
         """Return ``values`` as operands that broadcast; a known array of one element is a number.

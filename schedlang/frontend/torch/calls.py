@@ -13,7 +13,9 @@ from schedlang.arrays.stages import tensor_of
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import FrontendError, explain
 from schedlang.expr import dtypes
+from schedlang.frontend.stages import rounded
 from schedlang.language.construct import binary
+from schedlang.tvm.topi.stages import wide_dtype
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,11 @@ class Call:
     def shape(self) -> tuple[int | None, ...]:
         return self.shapes[0]
 
+    @property
+    def wide(self) -> str:
+        """The dtype in which PyTorch sums products: of 32 bits for floats of 16."""
+        return wide_dtype(self.dtype)
+
     def main(self, made: Tensor) -> Tensor:
         """Return ``made``, a stage of this call, with the name of the call itself.
 
@@ -59,11 +66,14 @@ class Call:
         return renamed(made, f"{self.name}.product")
 
     def biased(self, made: Tensor, bias: Tensor | None) -> Tensor:
-        """Return the sum of products ``made``, with ``bias``, which broadcasts, if there is one."""
+        """Return the sum of products ``made``, with ``bias``, which broadcasts, if there is one.
+
+        It is rounded once, to the dtype of the call.
+        """
         self.product(made)
-        if bias is None:
-            return made
-        return array("bias", lambda x, b: binary("+", x, b), made, bias)
+        if bias is not None:
+            made = array("bias", lambda x, b: binary("+", x, b), made, bias)
+        return rounded(made, self.dtype)
 
     def refuse(self, why: str, hint: str) -> FrontendError:
         """Return the error for a call that has no form: why, and what to do instead."""
@@ -87,7 +97,7 @@ def combined(name: str, *values: Any) -> Tensor:
 def of_dtype(value: Any, dtype: str) -> Any:
     """Return a tensor or a number converted to ``dtype``, if it has another one."""
     if isinstance(value, Tensor):
-        return value if value.dtype == dtype else topi.cast(value, dtype)
+        return rounded(value, dtype)
     if not isinstance(value, (bool, int, float)) or dtype == "bool":
         return value
     return float(value) if dtypes.is_float(dtype) else int(value)

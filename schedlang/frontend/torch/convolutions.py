@@ -26,27 +26,28 @@ def convolution(
     if transposed:
         made = _transposed(call, data, weight, steps, widths[:count], spread, extra, groups)
     else:
-        made = _plain(data, weight, steps, widths, spread, groups)
+        made = _plain(call, data, weight, steps, widths, spread, groups)
     column = None if bias is None else reshape(bias, (bias.shape[0], *[1] * count))
     made = call.biased(made, column)
     return squeeze(made, 0) if single else made
 
 
 def _plain(
-    data: Tensor, weight: Tensor, stride: Sequence[int], padding: Sequence[int],
+    call: Call, data: Tensor, weight: Tensor, stride: Sequence[int], padding: Sequence[int],
     dilation: Sequence[int], groups: int,
 ) -> Tensor:  # fmt: skip
     count = weight.ndim - 2
     channels, depth = data.shape[1], weight.shape[1]
+    given = (data, weight, stride, padding, dilation)
     if count == 2 and groups == 1:
-        return topi.nn.conv2d_nchw(data, weight, stride, padding, dilation)
+        return topi.nn.conv2d_nchw(*given, call.wide)
     if count == 2 and depth == 1 and groups == channels == weight.shape[0]:
-        return topi.nn.depthwise_conv2d_nchw(data, weight, stride, padding, dilation)
+        return topi.nn.depthwise_conv2d_nchw(*given, call.wide)
     if count == 2:
-        return topi.nn.group_conv2d_nchw(data, weight, stride, padding, dilation, groups)
+        return topi.nn.group_conv2d_nchw(*given, groups, call.wide)
     if count == 1:
-        return topi.nn.group_conv1d_ncw(data, weight, stride, padding, dilation, groups)
-    return topi.nn.conv3d_ncdhw(data, weight, stride, padding, dilation, groups)
+        return topi.nn.group_conv1d_ncw(*given, groups, call.wide)
+    return topi.nn.conv3d_ncdhw(*given, groups, call.wide)
 
 
 def _transposed(
@@ -62,9 +63,9 @@ def _transposed(
     if count == 2:
         if groups > 1:
             return topi.nn.group_conv2d_transpose_nchw(
-                data, weight, stride, padding, None, extra, groups
+                data, weight, stride, padding, call.wide, extra, groups
             )
-        return topi.nn.conv2d_transpose_nchw(data, weight, stride, padding, None, extra)
+        return topi.nn.conv2d_transpose_nchw(data, weight, stride, padding, call.wide, extra)
     if groups > 1:
         raise call.refuse(
             f"a transposed convolution of {count} dimension{'s' * (count > 1)} with "
@@ -72,8 +73,8 @@ def _transposed(
             "Write a transposed convolution for each group, and join them.",
         )
     if count == 1:
-        return topi.nn.conv1d_transpose_ncw(data, weight, stride, padding, None, extra)
-    return topi.nn.conv3d_transpose_ncdhw(data, weight, stride, padding, None, extra)
+        return topi.nn.conv1d_transpose_ncw(data, weight, stride, padding, call.wide, extra)
+    return topi.nn.conv3d_transpose_ncdhw(data, weight, stride, padding, call.wide, extra)
 
 
 def each(given: Any, count: int) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 from schedlang import topi
 from schedlang.arrays.shaping import expand_dims, squeeze
 from schedlang.compute.tensor import Tensor
+from schedlang.frontend.stages import rounded
 from schedlang.frontend.torch.calls import Call, Operator, of_dtype
 
 
@@ -14,24 +15,28 @@ def linear(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor
     if weight.ndim == 1:
         return matmul(call, x, weight)
     data = expand_dims(x, 0) if x.ndim == 1 else x
-    made = call.biased(topi.nn.dense(data, weight), bias)
+    made = call.biased(topi.nn.dense(data, weight, None, call.wide), bias)
     return squeeze(made, 0) if x.ndim == 1 else made
 
 
 def matmul(call: Call, x: Tensor, other: Tensor) -> Tensor:
     left = expand_dims(x, 0) if x.ndim == 1 else x
     right = expand_dims(other, 1) if other.ndim == 1 else other
-    made = call.main(topi.matmul(left, right))
+    made = call.main(call.biased(topi.nn.matmul(left, right, None, call.wide), None))
     gone = tuple(k for k, t in ((-2, x), (-1, other)) if t.ndim == 1)
     return squeeze(made, gone) if gone else made
 
 
 def bmm(call: Call, x: Tensor, mat2: Tensor) -> Tensor:
-    return topi.nn.batch_matmul(x, mat2, transpose_b=False)
+    return call.biased(_batched(call, x, mat2), None)
+
+
+def _batched(call: Call, left: Tensor, right: Tensor) -> Tensor:
+    return topi.nn.batch_matmul(left, right, None, call.wide, transpose_b=False)
 
 
 def mm(call: Call, x: Tensor, mat2: Tensor) -> Tensor:
-    return topi.matmul(x, mat2)
+    return matmul(call, x, mat2)
 
 
 def mv(call: Call, x: Tensor, vec: Tensor) -> Tensor:
@@ -43,29 +48,35 @@ def dot(call: Call, x: Tensor, tensor: Tensor) -> Tensor:
 
 
 def addmm(call: Call, x: Tensor, mat1: Tensor, mat2: Tensor, beta: Any, alpha: Any) -> Tensor:
-    return _sum(call, x, call.product(topi.matmul(mat1, mat2)), beta, alpha)
-
-
-def baddbmm(call: Call, x: Tensor, batch1: Tensor, batch2: Tensor, beta: Any, alpha: Any) -> Tensor:
-    made = topi.nn.batch_matmul(batch1, batch2, transpose_b=False)
+    made = topi.nn.matmul(mat1, mat2, None, call.wide)
     return _sum(call, x, call.product(made), beta, alpha)
 
 
+def baddbmm(call: Call, x: Tensor, batch1: Tensor, batch2: Tensor, beta: Any, alpha: Any) -> Tensor:
+    return _sum(call, x, call.product(_batched(call, batch1, batch2)), beta, alpha)
+
+
 def addmv(call: Call, x: Tensor, mat: Tensor, vec: Tensor, beta: Any, alpha: Any) -> Tensor:
-    return _sum(call, x, matmul(call, mat, vec), beta, alpha)
+    column = topi.nn.matmul(mat, expand_dims(vec, 1), None, call.wide)
+    return _sum(call, x, squeeze(call.product(column), -1), beta, alpha)
 
 
 def addbmm(call: Call, x: Tensor, batch1: Tensor, batch2: Tensor, beta: Any, alpha: Any) -> Tensor:
-    return _sum(call, x, call.product(topi.einsum("bij,bjk->ik", batch1, batch2)), beta, alpha)
+    left, right = of_dtype(batch1, call.wide), of_dtype(batch2, call.wide)
+    return _sum(call, x, call.product(topi.einsum("bij,bjk->ik", left, right)), beta, alpha)
 
 
 def _sum(call: Call, added: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
-    """Return ``beta * added + alpha * product``; with ``beta=0``, NaN in ``added`` is ignored."""
+    """Return ``beta * added + alpha * product``, rounded once.
+
+    With ``beta=0``, NaN in ``added`` is ignored.
+    """
     alpha, beta = of_dtype(alpha, call.dtype), of_dtype(beta, call.dtype)
-    scaled = product if alpha == 1 else topi.multiply(product, alpha)
-    if beta == 0:
-        return scaled
-    return topi.add(scaled, added if beta == 1 else topi.multiply(added, beta))
+    made = product if alpha == 1 else topi.multiply(product, alpha)
+    if beta != 0:
+        wide = rounded(added, product.dtype)
+        made = topi.add(made, wide if beta == 1 else topi.multiply(wide, beta))
+    return rounded(made, call.dtype)
 
 
 def einsum(call: Call, equation: str, tensors: list[Tensor], path: Any) -> Tensor:

@@ -9,6 +9,7 @@ from schedlang.frontend.onnx.call import Call
 from schedlang.frontend.onnx.operators.elementwise import check_dtypes
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.onnx.operators.windows import LAYOUTS, Windows, windows
+from schedlang.tvm.topi.stages import wide_dtype
 
 
 def conv(
@@ -18,7 +19,7 @@ def conv(
 ) -> Tensor:  # fmt: skip
     _check(call, x, w, b, kernel_shape)
     slid = windows(call, x.shape[2:], w.shape[2:], strides, dilations, pads, auto_pad)
-    return call.biased(_plain(x, w, slid, group), _column(b, x.ndim - 2))
+    return call.biased(_plain(x, w, slid, group), _column(b, x.ndim - 2), x.dtype)
 
 
 def _check(
@@ -41,13 +42,13 @@ def _column(bias: Tensor | None, count: int) -> Tensor | None:
 
 
 def _plain(x: Tensor, w: Tensor, slid: Windows, group: int) -> Tensor:
-    count = x.ndim - 2
+    count, wide = x.ndim - 2, wide_dtype(x.dtype)
     given = (x, w, slid.strides, slid.pads, slid.dilations)
     if count == 2 and group == 1:
-        return topi.nn.conv2d_nchw(*given)
+        return topi.nn.conv2d_nchw(*given, wide)
     if count == 2 and w.shape[1] == 1 and group == x.shape[1] == w.shape[0]:
-        return topi.nn.depthwise_conv2d_nchw(*given)
-    return topi.nn.conv(*given, group, LAYOUTS[count], f"OI{LAYOUTS[count][2:]}")
+        return topi.nn.depthwise_conv2d_nchw(*given, wide)
+    return topi.nn.conv(*given, group, LAYOUTS[count], f"OI{LAYOUTS[count][2:]}", wide)
 
 
 def conv_transpose(
@@ -74,15 +75,16 @@ def conv_transpose(
             f"of {count} dimensions it has no form here with {group} groups",
             "Export the model with a transposed convolution of two dimensions.",
         )
+    wide = wide_dtype(x.dtype)
     made = {
-        1: lambda: topi.nn.conv1d_transpose_ncw(x, weights, slid.strides, widths, None, extra),
+        1: lambda: topi.nn.conv1d_transpose_ncw(x, weights, slid.strides, widths, wide, extra),
         2: lambda: topi.nn.group_conv2d_transpose_nchw(
-            x, weights, slid.strides, widths, None, extra, group)
+            x, weights, slid.strides, widths, wide, extra, group)
         if group > 1 else topi.nn.conv2d_transpose_nchw(
-            x, weights, slid.strides, widths, None, extra),
-        3: lambda: topi.nn.conv3d_transpose_ncdhw(x, weights, slid.strides, widths, None, extra),
+            x, weights, slid.strides, widths, wide, extra),
+        3: lambda: topi.nn.conv3d_transpose_ncdhw(x, weights, slid.strides, widths, wide, extra),
     }[count]()  # fmt: skip
-    return call.biased(made, _column(b, count))
+    return call.biased(made, _column(b, count), x.dtype)
 
 
 def _from_shape(

@@ -13,6 +13,7 @@ from schedlang.frontend.onnx.call import Call
 from schedlang.frontend.onnx.elements import dtype_of
 from schedlang.frontend.onnx.operators.table import Function, Table, since
 from schedlang.frontend.onnx.values import Known, Value, number
+from schedlang.frontend.stages import rounded
 from schedlang.language.calls import call as math
 from schedlang.language.construct import binary, const, select
 from schedlang.language.construct import cast as to_dtype
@@ -129,11 +130,10 @@ def _round(x: Tensor) -> Tensor:
 def _of_logs(name: str, value: Callable[[Any], Any]) -> Callable[[Tensor], Tensor]:
     """Return a function of floats, of which short ones are computed in float32."""
 
-    def computed(v: Any) -> Any:
-        short = v.dtype in ("float16", "bfloat16")
-        return to_dtype(value(to_dtype(v, "float32")), v.dtype) if short else value(v)
+    def element(v: Any) -> Any:
+        return to_dtype(value(to_dtype(v, dtypes.computed(v.dtype))), v.dtype)
 
-    return lambda x: array(name, computed, x)
+    return lambda x: array(name, element, x)
 
 
 def _asinh(v: Any) -> Any:
@@ -183,17 +183,13 @@ def cast(
     call: Call, input: Tensor, *, to: int, saturate: int = 1, round_mode: str = "up"  # noqa: A002
 ) -> Tensor:
     """``saturate`` and ``round_mode`` are for types of 8 bits, which have no dtype here."""
-    return _converted(input, dtype_of(to, f"{call.node}: its attribute 'to'"))
+    return rounded(input, dtype_of(to, f"{call.node}: its attribute 'to'"))
 
 
 def cast_like(
     call: Call, input: Tensor, target_type: Value, *, saturate: int = 1, round_mode: str = "up"  # noqa: A002
 ) -> Tensor:
-    return _converted(input, target_type.dtype)
-
-
-def _converted(x: Tensor, dtype: str) -> Tensor:
-    return x if x.dtype == dtype else topi.cast(x, dtype)
+    return rounded(input, target_type.dtype)
 
 
 def identity(call: Call, input: Value) -> Value:  # noqa: A002
