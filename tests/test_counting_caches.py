@@ -112,6 +112,7 @@ def test_a_direct_mapped_cache_by_hand() -> None:
     assert moved(model, 2).into == ((3, 1),)
 
 
+@pytest.mark.slow
 def test_a_kernel_agrees_with_its_trace() -> None:
     """The compiled counts of each level are those of the model on the kernel's own trace."""
     A = sl.placeholder((17, 28), name="A")

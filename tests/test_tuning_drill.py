@@ -30,6 +30,7 @@ from schedlang.autotune.runner.task import Limits
 from schedlang.errors import TuningError
 from schedlang.schedule.schedule import Schedule
 from tests.hostile_worker import COMMAND, FAULTS
+from tests.marks import slow_but
 from tests.tuning import (
     InOrder,
     by_fault,
@@ -127,12 +128,13 @@ def entries(path: Path) -> list[Trial]:
     return [entry.trial for entry in Database(path).entries()]
 
 
-def test_a_lost_process_costs_other_candidates_no_trial(tmp_path: Path) -> None:
+@pytest.mark.parametrize("faults", slow_but(["4 faults"], [
+    ["spoils the process", "ok", "build crashes", "segfault"],
+    ["slow", "spoils the process", "slower", "input written", "ok", "build crashes", "reads stdin",
+     "segfault"],
+], lambda faults: f"{len(faults)} faults"))  # fmt: skip
+def test_a_lost_process_costs_other_candidates_no_trial(faults: list[str], tmp_path: Path) -> None:
     """All candidates are built in one process, which most of them lose."""
-    faults = [
-        "slow", "spoils the process", "slower", "input written", "ok", "build crashes",
-        "reads stdin", "segfault",
-    ]  # fmt: skip
     result = drill(faults, tmp_path / "tuning.jsonl", LIMITS, workers=1)
     assert {f: t.outcome for f, t in by_fault(result.trials).items()} == {
         f: EXPECTED[f] for f in faults

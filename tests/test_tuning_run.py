@@ -192,6 +192,7 @@ def test_an_interrupt_keeps_the_best_so_far(folder: Path, tmp_path: Path) -> Non
     assert Database(database).problems == []
 
 
+@pytest.mark.slow
 def test_an_interrupt_of_a_build(folder: Path, tmp_path: Path) -> None:
     """An interrupt does not wait for the time limit of a running build."""
     with script(
@@ -207,6 +208,7 @@ def test_an_interrupt_of_a_build(folder: Path, tmp_path: Path) -> None:
     assert outcomes(tmp_path / "db") == ["ok", "ok"]
 
 
+@pytest.mark.slow
 def test_an_interrupt_before_there_is_a_result(folder: Path, tmp_path: Path) -> None:
     with script(SLOW, folder, str(tmp_path / "db"), "anew", "endless") as process:
         # not before the search has a process: until then the script may ignore the signal
@@ -665,6 +667,7 @@ def test_trials_without_a_gain_end_a_search(tmp_path: Path) -> None:
     assert 80 < len(search.trials) < 100
 
 
+@pytest.mark.slow
 def test_a_template(tmp_path: Path) -> None:
     A = sl.placeholder((32, 16), name="A")
     B = sl.placeholder((16, 24), name="B")
