@@ -187,7 +187,7 @@ def compiled(_: Table, work: Work, x: Any, __: Any, mode: str = COMPILE_MODE) ->
     from torch._inductor import config
 
     config.freezing = True
-    # threads compile its candidates, since it compiles again what a pool of processes did
+    # no processes beside: inductor compiled again what they had compiled
     config.compile_threads = 1
     return partial(torch.compile(model_of(work), mode=mode, dynamic=False, fullgraph=True), x)
 

@@ -50,7 +50,8 @@ def matmul(n: int, lanes: int) -> tuple[Any, Any, Any, Any]:
 def tile_sizes(target: sl.Target | None = None) -> tuple[int, int]:
     """Return the rows and columns of the register tile of sums."""
     host = target or sl.Target()
-    # 12 rows that lie a power of two apart would take all ways of a set of the first cache
+    # of more rows, if n is a power of two, the elements of a column would push each other out of
+    # the first cache
     return 6, (4 if host.vector_registers >= 32 else 2) * host.vector_width("float32")
 
 

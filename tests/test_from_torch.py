@@ -274,12 +274,14 @@ def test_kernels_sum_products_of_short_floats_in_float32(dtype: str) -> None:
     # 7500 products of 1, and a sum of 270,000
     one, x = torch.ones(1, 1, 7500).to(getattr(torch, dtype)), torch.full((1, 2, 300), 30.0)
     module = Function(lambda o, x: (
+        # 90,000 before the bias
+        F.conv1d(x[..., :50], x[..., :50], x[0, 0, :1] * -2000),
         F.conv1d(o, o), F.conv2d(o[None], o[None]), F.conv3d(o[None, None], o[None, None]),
         F.conv2d(o.reshape(1, 2, 1, -1), o.reshape(2, 1, 1, -1), groups=2),
         F.conv1d(o.reshape(1, 2, -1), o.reshape(2, 1, -1), groups=2),
         F.conv_transpose1d(o.mT, o.reshape(-1, 1, 1)),
         F.conv_transpose2d(o.mT[..., None], o.reshape(-1, 1, 1, 1)),
-        F.linear(o[0], o[0], o[0, 0, :1]), o[0] @ o[0].T, o @ o.mT, torch.mv(o[0], o[0, 0]),
+        F.linear(o[0], o[0], o[0, 0, :1] * 1000), o[0] @ o[0].T, o @ o.mT, torch.mv(o[0], o[0, 0]),
         torch.bmm(o, o.mT), torch.einsum("bij,bkj->ik", o, o),
         torch.addmm(x[0, :, :2], x[0], x[0].T, alpha=0.1, beta=2),
         torch.baddbmm(x[..., :2], x, x.mT, alpha=0.1),

@@ -370,7 +370,7 @@ ONES, LARGE = np.ones((1, 1, 4000), "float16"), np.full((2, 300), 30, "float16")
 
 @pytest.mark.parametrize(("case", "expected"), [
     (of("MatMul", ONES, ONES.reshape(1, -1, 1)), 4000), (of("Conv", ONES, ONES), 4000),
-    (of("Conv", ONES[None], ONES[None], ONES[0, 0, :1], note="bias"), 4001),
+    (of("Conv", ONES[None], ONES[None], ONES[0, 0, :1] * 1000, note="bias"), 5000),
     (of("Conv", ONES.reshape(1, 2, 1, -1), ONES.reshape(2, 1, 1, -1), group=2, note="2"), 2000),
     (of("ConvTranspose", ONES.reshape(1, -1, 1), ONES.reshape(-1, 1, 1)), 4000),
     (of("Gemm", LARGE, LARGE, LARGE[:, :2].copy(), transB=1, alpha=0.1, beta=2.0), 27060),

@@ -230,6 +230,22 @@ def rows(end: Callable[[Any], Any]) -> sl.Tensor:
     return sl.compute((3,), row, name="Y")
 
 
+def ordered() -> sl.Tensor:
+    """An index by a reduction whose value depends on the order of its operands."""
+    combine = sl.comm_reducer(
+        lambda a, b: a * 2 + b, lambda t: sl.const(0, t), name="ordered", trusted=True
+    )
+    k = sl.reduce_axis(4, name="k")
+    last = sl.compute((1,), lambda i: combine(W[k] // 3, axis=k), name="last")
+    return gather(lambda i: last[0])
+
+
+def far() -> sl.Tensor:
+    """Elements of a stage that no kernel keeps, which is longer than any array may be."""
+    long = sl.compute((2**58,), lambda j: X[j // 2**54 + W[0]], name="long")
+    return sl.compute((4,), lambda i: long[i * 2**56], name="Y")
+
+
 @pytest.mark.parametrize("made, said", [
     (lambda: rows(lambda i: sl.min(B[i] * 2**30, 7)), "reduces over k in (?s:.*)lead it outside"),
     (lambda: rows(lambda i: W[i] * 3), "reduces over k in (?s:.*)lead it outside"),
@@ -254,9 +270,17 @@ def rows(end: Callable[[Any], Any]) -> sl.Tensor:
     (lambda: sl.scatter((4,), (4,), lambda k: (W[k] + 1, X[k]), name="Y"), "lead it outside"),
     # a kernel may round exp in another way, or take a denormal for 0
     (lambda: gather(lambda i: W[i] + sl.cast(sl.exp(W[i] * 0.001), "int32") - 1),
-     "on floats behind"),
+     "on W in the file by floats"),
+    (lambda: sl.compute((4,), lambda i: sl.if_then_else(L[i, i] > 2, X[i + 6], X[i]), name="Y"),
+     "on L in the file by floats"),
+    # a kernel computes i*8
+    (lambda: gather(lambda i: (i * 2**61 * 8) // 2**61 + W[i] * 0), "arithmetic that may overflow"),
+    (ordered, "by reduction last, whose value may depend on a schedule"),
+    # longer than any array
+    (far, "too many values"),
     # a size of a call may make it overflow
-    (lambda: gather(lambda i: sl.min(N.shape[0] * 2**60, 7) + W[i] * 0), "on n of a call"),
+    (lambda: gather(lambda i: sl.min(N.shape[0] * 2**60, 7) + W[i] * 0), "may overflow"),
+    (lambda: gather(lambda i: sl.min(N.shape[0], 9) + W[i] * 0), "on n of a call"),
 ])  # fmt: skip
 def test_what_is_not_safe_is_refused(made: Callable[[], sl.Tensor], said: str) -> None:
     y = made()

@@ -108,7 +108,6 @@ def test_best_names_the_size_of_the_nearest_trial(
     assert said.startswith(f"python -m schedlang best: {note}") and said.count("\n") == 1
 
 
-@pytest.mark.slow
 def test_a_template_of_the_script(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["tune", f"{script}:B", "--trials", "1", "--seed", "4", "--target", "python"]
     assert main([*where, "--template", "rows", "--no-resume"]) == 0

@@ -192,7 +192,6 @@ def test_an_interrupt_keeps_the_best_so_far(folder: Path, tmp_path: Path) -> Non
     assert Database(database).problems == []
 
 
-@pytest.mark.slow
 def test_an_interrupt_of_a_build(folder: Path, tmp_path: Path) -> None:
     """An interrupt does not wait for the time limit of a running build."""
     with script(
@@ -208,7 +207,6 @@ def test_an_interrupt_of_a_build(folder: Path, tmp_path: Path) -> None:
     assert outcomes(tmp_path / "db") == ["ok", "ok"]
 
 
-@pytest.mark.slow
 def test_an_interrupt_before_there_is_a_result(folder: Path, tmp_path: Path) -> None:
     with script(SLOW, folder, str(tmp_path / "db"), "anew", "endless") as process:
         # not before the search has a process: until then the script may ignore the signal

@@ -36,7 +36,7 @@ def _array(value, name, dtype, shape, written=False):
         given = f"{value.dtype} of shape {value.shape}"
         raise TypeError(f"{name} must be a {dtype} array of shape {shape}, got {given}")
     if not value.flags.c_contiguous:
-        raise ValueError(f"{name} is strided: pass a copy by np.ascontiguousarray")
+        raise ValueError(f"{name} is strided: pass a contiguous copy")
     if written and not value.flags.writeable:
         raise ValueError(f"{name} is read-only: pass a writable array")
     return value.reshape(-1)

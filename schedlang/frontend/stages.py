@@ -72,9 +72,9 @@ class Stages:
         return found[::-1]
 
 
-def rounded(made: Tensor, dtype: str) -> Tensor:
-    """Return ``made`` converted to ``dtype``, if it has another one."""
+def cast_to(made: Tensor, dtype: str) -> Tensor:
+    """Return ``made`` cast to ``dtype``, if it has another one."""
     return made if made.dtype == dtype else topi.cast(made, dtype)
 
 
-__all__ = ["Stages", "rounded"]
+__all__ = ["Stages", "cast_to"]

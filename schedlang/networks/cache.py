@@ -10,10 +10,14 @@ from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
+from schedlang.compute.data import to_data
+from schedlang.compute.graph import placeholders
+from schedlang.compute.tensor import Tensor, declared
 from schedlang.errors import BuildError
 from schedlang.networks.data import ModuleData
 from schedlang.networks.data import from_data as module_from_data
 from schedlang.networks.data import to_data as module_data
+from schedlang.networks.model import Recipe
 from schedlang.runtime.environment import machine, sources, threads, versions
 from schedlang.runtime.files import cache_folder, intrinsics_key, written
 from schedlang.runtime.tuning_files import own_file, packaged_files
@@ -34,6 +38,22 @@ def cache_key(what: Any, target: Target, database: Any, used: Sequence[Path] | N
     ]  # fmt: skip
     text = json.dumps(whole, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def module_facts(
+    recipe: Recipe, outputs: Sequence[Tensor], weights: Sequence[Tensor], schedules: Any
+) -> list[Any]:
+    """Return what tells the module of a network from others, as data.
+
+    ``weights`` are in the order in which it has them.
+    """
+    places = {t: k for k, t in enumerate(placeholders(outputs))}
+    # an input that no output reads is an argument, too
+    inputs = [places.get(t, declared(t)) for t in recipe.inputs]
+    return [
+        to_data(outputs), recipe.name, dict(recipe.layers), recipe.cut, recipe.fuse,
+        recipe.flush_denormals, schedules, inputs, [places[t] for t in weights],
+    ]  # fmt: skip
 
 
 def cached(key: str, target: Target) -> ModuleData | None:
@@ -86,4 +106,4 @@ def _stamp(path: Path) -> list[Any]:
     return [str(path), found.st_size, found.st_mtime_ns]
 
 
-__all__ = ["cache_key", "cached", "path_of", "store", "written"]
+__all__ = ["cache_key", "cached", "module_facts", "path_of", "store", "written"]

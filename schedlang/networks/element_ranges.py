@@ -1,7 +1,8 @@
 """The range of an integer expression, by the elements of weights and by conditions around it.
 
-Unlike index arithmetic (:mod:`schedlang.index`), it counts what a dtype wraps, so that a graph from
-a file cannot hide an index behind an overflow.
+It counts what a dtype wraps, so that a graph from a file cannot hide an index behind an overflow.
+Weak int64 arithmetic, which kernels simplify as that of unbounded integers, has no range if it may
+overflow.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from schedlang.compute.read import Read
 from schedlang.compute.reducer import Reducer
 from schedlang.compute.tensor import ComputeOp, Operation, Tensor
 from schedlang.expr import dtypes
+from schedlang.expr.dtypes import INDEX
 from schedlang.expr.nodes import (
     COMPARISONS,
     Axis,
@@ -40,12 +42,12 @@ from schedlang.index.intervals import (
     magnitude,
     minus,
     of_binary,
+    plus,
     union,
 )
-from schedlang.index.ranges import Ranges
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
-# no array in an address space of 48 bits has more elements along one dimension
+# no array of an address space of 48 bits has a longer dimension, and no call a larger size
 _MOST = 1 << 47
 
 
@@ -66,7 +68,7 @@ class ElementRanges:
     inputs: Collection[Tensor] = ()
     used: dict[Tensor, None] = field(default_factory=dict)
     _known: dict[Tensor, Interval] = field(default_factory=dict)
-    _axes: Ranges = field(default_factory=Ranges)
+    _axes: dict[Axis, Interval] = field(default_factory=dict)
 
     def learn(self, op: Operation) -> None:
         """Find the ranges of what ``op`` computes; those of its operands come first."""
@@ -126,22 +128,37 @@ class ElementRanges:
                 limits[key] = _both(limits.get(key, UNBOUNDED), limit)
         return self._walk(root, given, numbered(root, numbers), limits)
 
+    def overflows(self, roots: Sequence[Expr]) -> bool:
+        """Return whether weak int64 arithmetic in ``roots`` may leave its dtype."""
+        done: dict[int, Interval] = {}
+        for node in postorder(roots):
+            self._step(node, done, {})
+            if node.weak and node.dtype == INDEX and done[id(node)] == UNBOUNDED:
+                return True
+        return False
+
     def _walk(
         self, root: Expr, operands: Mapping[Var, Interval], keys: Mapping[int, int],
         limits: Mapping[int, Interval],
     ) -> Interval:  # fmt: skip
         done: dict[int, Interval] = {}
         for node in postorder([root]):
-            if not is_whole(node.dtype):
-                done[id(node)] = UNBOUNDED
-                continue
-            if isinstance(node, Var) and node in operands:
-                found = operands[node]
-            else:
-                found = _wrapped(node.dtype, self._node(node, done))
+            self._step(node, done, operands)
             limit = limits.get(keys.get(id(node), -1))
-            done[id(node)] = found if limit is None else _both(found, limit)
+            if limit is not None:
+                done[id(node)] = _both(done[id(node)], limit)
         return done[id(root)]
+
+    def _step(
+        self, node: Expr, done: dict[int, Interval], operands: Mapping[Var, Interval]
+    ) -> None:
+        """Add the interval of ``node`` to those that are ``done``, which has its operands."""
+        if not is_whole(node.dtype):
+            done[id(node)] = UNBOUNDED
+        elif isinstance(node, Var) and node in operands:
+            done[id(node)] = operands[node]
+        else:
+            done[id(node)] = _wrapped(node, self._node(node, done))
 
     def _node(self, node: Expr, done: Mapping[int, Interval]) -> Interval:
         """Return the interval of an integer, were there no overflow."""
@@ -149,9 +166,10 @@ class ElementRanges:
             return self._element(node.tensor)
         if isinstance(node, Const):
             return int(node.value), int(node.value)
-        if isinstance(node, Axis) or (isinstance(node, Var) and node.is_size):
-            low, high = self._axes.of_atom(node)
-            return low, _MOST if high is None else min(high, _MOST)
+        if isinstance(node, Axis):
+            return self._axis(node)
+        if isinstance(node, Var) and node.is_size:
+            return 0, _MOST
         parts = [done[id(child)] for child in node.children]
         if isinstance(node, Cast):
             return parts[0]
@@ -172,6 +190,15 @@ class ElementRanges:
                 return UNBOUNDED
             return of_binary(node.op, *parts)
         return UNBOUNDED
+
+    def _axis(self, axis: Axis) -> Interval:
+        if axis not in self._axes:
+            first, count = (
+                (end, end) if isinstance(end, int) else self.of(end)
+                for end in (axis.lo, axis.extent)
+            )
+            self._axes[axis] = first[0], plus(first, plus(count, (-1, -1)))[1]
+        return self._axes[axis]
 
     def _element(self, tensor: Tensor) -> Interval:
         array = self.arrays.get(tensor)
@@ -206,12 +233,16 @@ def _limits(dtype: str) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-def _wrapped(dtype: str, found: Interval) -> Interval:
-    """Return the interval of a value of ``dtype``, which wraps outside of its range."""
-    least, most = _limits(dtype)
+def _wrapped(node: Expr, found: Interval) -> Interval:
+    """Return the interval of ``node``, which wraps outside of the range of its dtype.
+
+    Nothing is known of weak int64 arithmetic there.
+    """
+    least, most = _limits(node.dtype)
     low, high = found
-    fits = low is not None and high is not None and least <= low and high <= most
-    return found if fits else (least, most)
+    if low is not None and high is not None and least <= low and high <= most:
+        return found
+    return UNBOUNDED if node.weak and node.dtype == INDEX else (least, most)
 
 
 def _inside(found: Interval, bounds: Interval) -> bool:

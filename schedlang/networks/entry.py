@@ -60,7 +60,7 @@ def network(
     is as before when the call returns.
 
     Raises :class:`~schedlang.errors.NetworkError` for outputs, weights and overrides that do not
-    fit, :class:`~schedlang.errors.CallTypeError` for an option that there is not,
+    fit, :class:`~schedlang.errors.CallTypeError` for an unknown option,
     :class:`~schedlang.errors.BuildError` for an unknown target, and, now or at the first call,
     :class:`~schedlang.errors.TuningError` for a database that cannot be read.
 
@@ -142,7 +142,7 @@ def load(folder: str | os.PathLike[str], target: Target | str | None = None) -> 
             )
         )
     made = Network(source, where, None, source.head.steps, source.head.origins)
-    if where.is_gpu or not made._started():
+    if (where.is_gpu or not made._started()) and not made._built():
         from schedlang.networks.saved_schedules import saved_kernels
 
         # what is wrong with the folder is an error now; the cache has what was checked before

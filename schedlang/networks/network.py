@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schedlang.compute.data import Graph, to_data
+from schedlang.compute.data import Graph
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor, declared
 from schedlang.errors import NetworkError
 from schedlang.ir.printer import bytes_text
 from schedlang.markup.text import printable
-from schedlang.networks.cache import cache_key, cached, store
+from schedlang.networks.cache import cache_key, cached, module_facts, store
 from schedlang.networks.call import weight_in
 from schedlang.networks.data import ModuleData
 from schedlang.networks.memory import MemoryPlan
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from schedlang.networks.kernels import Source as Trials
     from schedlang.networks.partition import Partition
     from schedlang.networks.prepare import Prepared
+    from schedlang.networks.present import Present
     from schedlang.networks.profile import NetworkProfile
     from schedlang.networks.progress import Setting
     from schedlang.networks.tuning import NetworkTuning, Tuned
@@ -77,8 +78,8 @@ class Network:
         self._steps, self._origins = steps, origins or {}
         # the schedules of kernels that the user set, and those that a search left
         self._set: dict[str, str] = {}
-        # for each search that runs, the keys of parts and the schedules that were set since
-        self._searches: list[dict[str, tuple[str, str]]] = []
+        # of each search that runs
+        self._searches: list[Present] = []
         self._lock = RLock()
         self._parts: Divided | None = None
         self._kernels: tuple[PartKernel, ...] | None = None
@@ -275,14 +276,13 @@ class Network:
         began, source = monotonic(), self._source
         forms = source.forms(self.target)
         where = self.database if database is None else database
-        since: dict[str, tuple[str, str]] = {}
         with self._lock:
-            self._searches.append(since)
             settled, given = self._divided().forms, {**(self._steps or {}), **self._set}
             present = Present(
                 self.partition.parts, self.target, self.database, given, self._origins,
                 self._kernels or (), where != self.database, not isinstance(search, str),
             )  # fmt: skip
+            self._searches.append(present)
 
         def renewed(searches: Sequence[Tuned]) -> Partition:
             """Return the parts as the times in the database say; nothing is scheduled yet."""
@@ -294,8 +294,7 @@ class Network:
                     self._parts = self._values = None
                 self._source = self._source.without_steps()
                 self._kernels = self._data = self._module = self._steps = self._key = None
-                kept = present.staying(searches, self.partition.parts, since)
-                self._set, self._origins = kept
+                self._set, self._origins = present.staying(searches, self.partition.parts)
                 return self.partition
 
         try:
@@ -305,19 +304,20 @@ class Network:
                 None if forms is None else lambda f: works_of(renewed(f), None, self.target),
                 present.schedule, began,
             )  # fmt: skip
+            found = found.within(renewed(found.searches))
         finally:
-            self._searches.remove(since)
-        note = unsearched(forms, settled, self.recipe)
-        return replace(found.within(renewed(found.searches)), note=note)
+            self._searches.remove(present)
+        return replace(found, note=unsearched(forms, settled, self.recipe))
 
     def reschedule(self, part: str, schedule: Schedule) -> None:
         """Use ``schedule`` for the kernel of a part, and of all parts that are equal to it.
 
         It is a schedule of the kernel's computation, such as a changed ``net.kernels[k].schedule``.
         The next call runs it, and :meth:`save` writes it. :meth:`tune` only replaces it by one that
-        it measures to be faster. Raises :class:`~schedlang.errors.NetworkError` for an unknown
-        part, and for a schedule of another computation; and what ``sl.build`` raises for a schedule
-        that cannot run on the network's target, which then keeps the one that it has.
+        it measures to be faster; one that is set while that runs stays. Raises
+        :class:`~schedlang.errors.NetworkError` for an unknown part, and for a schedule of another
+        computation; and what ``sl.build`` raises for a schedule that cannot run on the network's
+        target, which then keeps the one that it has.
 
         >>> import numpy as np, schedlang as sl
         >>> X = sl.placeholder((64,), name="X")
@@ -339,8 +339,8 @@ class Network:
             )
             name, steps = kernel_of(kernels)[part].name, schedule.to_json()
             self._set[name] = steps
-            for since in self._searches:
-                since[name] = self.partition[name].key, steps
+            for search in self._searches:
+                search.since[name] = self.partition[name].key, steps
             self._origins = {k: v for k, v in self._origins.items() if k != name}
             self._kernels = kernels
             self._data = self._module = self._key = None
@@ -401,29 +401,24 @@ class Network:
     def _linked(self) -> ModuleData:
         """Return the data of the module, from the cache folder if it was built before."""
         with self._lock:
-            if self._data is None and not self._started():
-                key = self._cache_key()
-                self._data = cached(key, self.target)
-                if self._data is None:
-                    store(key, self._whole())
+            if self._data is None and not self._started() and not self._built():
+                store(key := self._cache_key(), self._whole())
                 self._key = key
             assert self._data is not None
             return self._data
 
-    def _arguments(self) -> list[Any]:
-        """Return which placeholders a call takes and which are weights, both in order, as data."""
-        places = {t: k for k, t in enumerate(placeholders(self.outputs))}
-        # an input that no output reads is an argument, too
-        inputs = [places.get(t, declared(t)) for t in self.inputs]
-        return [inputs, [places[t] for t in (*self.prepared.params, *self.prepared.computed)]]
+    def _built(self) -> bool:
+        """Take the data of the module if the cache folder has those of these parts."""
+        key = self._cache_key()
+        self._data = cached(key, self.target)
+        self._key = None if self._data is None else key
+        return self._data is not None
 
     def _cache_key(self) -> str:
         """Return the key of the data of the module in the cache folder."""
-        recipe = self.recipe
-        about = [
-            to_data(self.outputs), recipe.name, dict(recipe.layers), recipe.cut, recipe.fuse,
-            recipe.flush_denormals, self._steps, self._set, self._origins, self._arguments(),
-        ]  # fmt: skip
+        weights = [*self.prepared.params, *self.prepared.computed]
+        given = [self._steps, self._set, self._origins]
+        about = module_facts(self.recipe, self.outputs, weights, given)
         return cache_key(about, self.target, self.database, None if self._steps is None else ())
 
     def _whole(self) -> ModuleData:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from schedlang.autoschedule.known import known, sources
@@ -33,6 +33,8 @@ class Present:
     ``steps`` and ``origins`` are those that were set or saved, as ``part_kernels`` takes them, and
     ``kernels`` those that are made, if they are. Others come from ``database``. The search writes
     to another one if ``moved``. With ``every``, it may not try the schedule of the cost model.
+    ``since`` has the key of the part and the steps of each kernel whose schedule was set after it
+    began, by the name of the kernel.
     """
 
     parts: Sequence[Part]
@@ -43,6 +45,7 @@ class Present:
     kernels: Sequence[PartKernel] = ()
     moved: bool = False
     every: bool = False
+    since: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def schedule(self, key: str) -> Schedule | None:
         """Return the schedule of the kernel of the parts with this key.
@@ -55,13 +58,10 @@ class Present:
             return None
         return Schedule.from_json(found[0], list(first.group.outputs))
 
-    def staying(
-        self, searches: Sequence[Tuned], parts: Sequence[Part], since: Mapping[str, tuple[str, str]]
-    ) -> Schedules:
+    def staying(self, searches: Sequence[Tuned], parts: Sequence[Part]) -> Schedules:
         """Return the schedules that no search replaced, of kernels that a network of ``parts`` has.
 
-        Those that the database of the searches has are left out. ``since`` are the key of the part
-        and the steps of each kernel whose schedule was set after the search began; these stay.
+        Those that the database of the searches has are left out, unless they were set since.
         """
         # a form of a convolution may have a kernel of the same name
         keys = {same[0].name: same[0].key for same in equal_parts(parts)}
@@ -74,7 +74,7 @@ class Present:
             kept = self._kept(first) if name in self.steps or self.moved else None
             if kept is not None:
                 found[0][name], found[1][name] = kept
-        for name, (key, steps) in since.items():
+        for name, (key, steps) in self.since.items():
             if keys.get(name) == key:
                 found[0][name], found[1][name] = steps, (GIVEN, "")
         return found

@@ -16,7 +16,9 @@ import numpy as np
 
 from schedlang.compute.bounds import Path, exact_range, guards_of, unknown_nodes
 from schedlang.compute.chunks import guards
+from schedlang.compute.data_reader import is_arg
 from schedlang.compute.define import compute
+from schedlang.compute.fold import ufunc_of
 from schedlang.compute.graph import operations, placeholders
 from schedlang.compute.read import Read, reads
 from schedlang.compute.reference import reference
@@ -72,7 +74,7 @@ def check_indices(
     for op in ops:
         if op in needed:
             ranges.learn(op)
-    origins = _Origins(ops, weights)
+    origins = _Origins(ops, weights, ranges)
     used: dict[Tensor, None] = {}
     for access in accesses:
         if not _is_proven(access, ranges):
@@ -177,8 +179,10 @@ def _reads(root: Expr) -> bool:
 class _Origins:
     """The inputs and weights that indices depend on."""
 
-    def __init__(self, ops: Sequence[Operation], weights: Mapping[Tensor, np.ndarray]) -> None:
-        self.weights = weights
+    def __init__(
+        self, ops: Sequence[Operation], weights: Mapping[Tensor, np.ndarray], ranges: ElementRanges
+    ) -> None:
+        self.weights, self.ranges = weights, ranges
         self.scans = {state: op for op in ops if isinstance(op, ScanOp) for state in op.state}
 
     def checked(self, access: Access) -> list[Tensor]:
@@ -220,9 +224,9 @@ class _Origins:
         size, index = access.extent, access.index
         if not isinstance(size, int):
             self._refuse(access, f"it depends on {names} in the file, and the extent on a call")
-        if not self._is_exact([index, *([] if access.guard is None else [access.guard])]):
-            why = f"it depends on floats behind {names}, which a kernel may round in another way"
-            self._refuse(access, why)
+        inexact = self._inexact([index, *([] if access.guard is None else [access.guard])])
+        if inexact:
+            self._refuse(access, f"it depends on {names} in the file by {inexact}")
         outside: Expr = (index < 0) | (index >= size)
         if access.guard is not None:
             never = Const(False, "bool")
@@ -253,21 +257,27 @@ class _Origins:
         if wrong:
             self._refuse(access, f"the elements of {names} lead it outside")
 
-    def _is_exact(self, roots: Sequence[Expr]) -> bool:
-        """Return whether integers and bools alone lie behind ``roots``."""
-        waiting, seen = [*roots], set[Operation]()
+    def _inexact(self, roots: Sequence[Expr]) -> str:
+        """Return why kernels may compute another value of ``roots`` than NumPy; "" if none do."""
+        waiting, seen = [*roots], dict[ComputeOp, None]()
         while waiting:
             order = postorder(waiting)
             if not all(is_whole(node.dtype) for node in order):
-                return False
+                return "floats, which a kernel may round, or take for 0"
+            if self.ranges.overflows(order):
+                return "index arithmetic that may overflow"
             waiting = []
             for tensor in dict.fromkeys(node.tensor for node in order if isinstance(node, Read)):
                 scan = self.scans.get(tensor)
                 for op in operations([tensor if scan is None else scan.outputs[0]]):
                     if isinstance(op, ComputeOp) and op not in seen:
-                        seen.add(op)
+                        seen[op] = None
                         waiting += op.roots
-        return True
+        for op in seen:
+            reducer = op.reducer
+            if reducer is not None and ufunc_of(reducer) is None and not is_arg(reducer):
+                return f"reduction {printable(op.name)}, whose value may depend on a schedule"
+        return ""
 
     def _refuse(self, access: Access, why: str) -> Any:
         index, extent = access.index, access.extent

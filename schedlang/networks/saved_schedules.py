@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from schedlang.errors import (
     NetworkError,
     SavedScheduleWarning,
-    SchedlangError,
     explain,
     first_line,
     nearest,
@@ -28,10 +27,10 @@ def saved_kernels(
 ) -> tuple[PartKernel, ...] | None:
     """Return the kernels of equal ``parts`` of a network that was loaded from a folder.
 
-    Another version of schedlang may have divided the network in another way. Return ``None`` if it
-    left a kernel without a schedule, with a :class:`~schedlang.errors.SavedScheduleWarning`. Raises
-    :class:`~schedlang.errors.NetworkError` if this version did, and for a schedule that does not
-    fit its kernel or ``target``.
+    Raises :class:`~schedlang.errors.NetworkError` for a schedule that does not fit its kernel or
+    ``target``, and if the folder lacks that of a kernel. If another version of schedlang wrote it,
+    which may have divided the network in another way, return ``None`` then, with a
+    :class:`~schedlang.errors.SavedScheduleWarning`.
     """
     asked = f"load({os.fspath(folder)!r})"
     kernels = {same[0].name: same for same in equal_parts(parts)}
@@ -53,7 +52,8 @@ def saved_kernels(
             continue
         try:
             found += part_kernels(same, target, None, {name: head.steps[name]}, head.origins)
-        except (SchedlangError, LookupError, TypeError, ValueError, AttributeError) as error:
+        except Exception as error:
+            # lowering may fail in any way for steps that no schedule has
             why = f"the schedule of kernel {name} in {MANIFEST} does not fit: {first_line(error)}"
             raise NetworkError(explain(asked, why, _AGAIN)) from None
     return None if missing else tuple(found)

@@ -23,7 +23,7 @@ from schedlang.errors import FrontendError, nearest
 from schedlang.expr.nodes import Expr
 from schedlang.frontend.onnx.graph import Node
 from schedlang.frontend.onnx.values import Known, Params, Value, number
-from schedlang.frontend.stages import rounded
+from schedlang.frontend.stages import cast_to
 from schedlang.language.construct import binary
 
 _TYPES: dict[str, Callable[[Any], bool]] = {
@@ -76,7 +76,7 @@ class Call:
         self.main(made)
         if bias is not None:
             made = array("bias", lambda x, b: binary("+", x, b), made, bias)
-        return rounded(made, dtype)
+        return cast_to(made, dtype)
 
     def operands(self, *values: Value) -> list[Any]:
         """Return ``values`` as operands that broadcast; a known array of one element is a number.

@@ -13,9 +13,8 @@ from schedlang.arrays.stages import tensor_of
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import FrontendError, explain
 from schedlang.expr import dtypes
-from schedlang.frontend.stages import rounded
+from schedlang.frontend.stages import cast_to
 from schedlang.language.construct import binary
-from schedlang.tvm.topi.stages import wide_dtype
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,8 @@ class Call:
 
     @property
     def wide(self) -> str:
-        """The dtype in which PyTorch sums products: of 32 bits for floats of 16."""
-        return wide_dtype(self.dtype)
+        """The dtype in which products are summed, as in PyTorch: float32 for floats of 16 bits."""
+        return dtypes.computed(self.dtype)
 
     def main(self, made: Tensor) -> Tensor:
         """Return ``made``, a stage of this call, with the name of the call itself.
@@ -73,7 +72,7 @@ class Call:
         self.product(made)
         if bias is not None:
             made = array("bias", lambda x, b: binary("+", x, b), made, bias)
-        return rounded(made, self.dtype)
+        return cast_to(made, self.dtype)
 
     def refuse(self, why: str, hint: str) -> FrontendError:
         """Return the error for a call that has no form: why, and what to do instead."""
@@ -97,7 +96,7 @@ def combined(name: str, *values: Any) -> Tensor:
 def of_dtype(value: Any, dtype: str) -> Any:
     """Return a tensor or a number converted to ``dtype``, if it has another one."""
     if isinstance(value, Tensor):
-        return rounded(value, dtype)
+        return cast_to(value, dtype)
     if not isinstance(value, (bool, int, float)) or dtype == "bool":
         return value
     return float(value) if dtypes.is_float(dtype) else int(value)

@@ -7,7 +7,7 @@ from typing import Any
 from schedlang import topi
 from schedlang.arrays.shaping import expand_dims, squeeze
 from schedlang.compute.tensor import Tensor
-from schedlang.frontend.stages import rounded
+from schedlang.frontend.stages import cast_to
 from schedlang.frontend.torch.calls import Call, Operator, of_dtype
 
 
@@ -22,13 +22,14 @@ def linear(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor
 def matmul(call: Call, x: Tensor, other: Tensor) -> Tensor:
     left = expand_dims(x, 0) if x.ndim == 1 else x
     right = expand_dims(other, 1) if other.ndim == 1 else other
-    made = call.main(call.biased(topi.nn.matmul(left, right, None, call.wide), None))
+    product = call.product(topi.nn.matmul(left, right, None, call.wide))
+    made = call.main(cast_to(product, call.dtype))
     gone = tuple(k for k, t in ((-2, x), (-1, other)) if t.ndim == 1)
     return squeeze(made, gone) if gone else made
 
 
 def bmm(call: Call, x: Tensor, mat2: Tensor) -> Tensor:
-    return call.biased(_batched(call, x, mat2), None)
+    return cast_to(call.product(_batched(call, x, mat2)), call.dtype)
 
 
 def _batched(call: Call, left: Tensor, right: Tensor) -> Tensor:
@@ -74,9 +75,9 @@ def _sum(call: Call, added: Tensor, product: Tensor, beta: Any, alpha: Any) -> T
     alpha, beta = of_dtype(alpha, call.dtype), of_dtype(beta, call.dtype)
     made = product if alpha == 1 else topi.multiply(product, alpha)
     if beta != 0:
-        wide = rounded(added, product.dtype)
+        wide = cast_to(added, product.dtype)
         made = topi.add(made, wide if beta == 1 else topi.multiply(wide, beta))
-    return rounded(made, call.dtype)
+    return cast_to(made, call.dtype)
 
 
 def einsum(call: Call, equation: str, tensors: list[Tensor], path: Any) -> Tensor:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from schedlang import topi
 from schedlang.arrays.shaping import reshape
 from schedlang.compute.tensor import Tensor
+from schedlang.expr import dtypes
 from schedlang.frontend.onnx.call import Call
 from schedlang.frontend.onnx.operators.elementwise import check_dtypes
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.onnx.operators.windows import LAYOUTS, Windows, windows
-from schedlang.tvm.topi.stages import wide_dtype
 
 
 def conv(
@@ -42,7 +42,7 @@ def _column(bias: Tensor | None, count: int) -> Tensor | None:
 
 
 def _plain(x: Tensor, w: Tensor, slid: Windows, group: int) -> Tensor:
-    count, wide = x.ndim - 2, wide_dtype(x.dtype)
+    count, wide = x.ndim - 2, dtypes.computed(x.dtype)
     given = (x, w, slid.strides, slid.pads, slid.dilations)
     if count == 2 and group == 1:
         return topi.nn.conv2d_nchw(*given, wide)
@@ -75,7 +75,7 @@ def conv_transpose(
             f"of {count} dimensions it has no form here with {group} groups",
             "Export the model with a transposed convolution of two dimensions.",
         )
-    wide = wide_dtype(x.dtype)
+    wide = dtypes.computed(x.dtype)
     made = {
         1: lambda: topi.nn.conv1d_transpose_ncw(x, weights, slid.strides, widths, wide, extra),
         2: lambda: topi.nn.group_conv2d_transpose_nchw(

@@ -13,7 +13,7 @@ from schedlang.frontend.onnx.call import Call
 from schedlang.frontend.onnx.elements import dtype_of
 from schedlang.frontend.onnx.operators.table import Function, Table, since
 from schedlang.frontend.onnx.values import Known, Value, number
-from schedlang.frontend.stages import rounded
+from schedlang.frontend.stages import cast_to
 from schedlang.language.calls import call as math
 from schedlang.language.construct import binary, const, select
 from schedlang.language.construct import cast as to_dtype
@@ -183,13 +183,13 @@ def cast(
     call: Call, input: Tensor, *, to: int, saturate: int = 1, round_mode: str = "up"  # noqa: A002
 ) -> Tensor:
     """``saturate`` and ``round_mode`` are for types of 8 bits, which have no dtype here."""
-    return rounded(input, dtype_of(to, f"{call.node}: its attribute 'to'"))
+    return cast_to(input, dtype_of(to, f"{call.node}: its attribute 'to'"))
 
 
 def cast_like(
     call: Call, input: Tensor, target_type: Value, *, saturate: int = 1, round_mode: str = "up"  # noqa: A002
 ) -> Tensor:
-    return rounded(input, target_type.dtype)
+    return cast_to(input, target_type.dtype)
 
 
 def identity(call: Call, input: Value) -> Value:  # noqa: A002

@@ -7,12 +7,12 @@ from schedlang.arrays.elementwise import array
 from schedlang.arrays.shapes import broadcast, same
 from schedlang.arrays.shaping import expand_dims, squeeze
 from schedlang.compute.tensor import Tensor, shape_text
+from schedlang.expr import dtypes
 from schedlang.frontend.onnx.call import Call
 from schedlang.frontend.onnx.operators.elementwise import check_dtypes
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.onnx.values import Known, Value
-from schedlang.frontend.stages import rounded
-from schedlang.tvm.topi.stages import wide_dtype
+from schedlang.frontend.stages import cast_to
 
 
 def matmul(call: Call, a: Tensor, b: Tensor) -> Tensor:
@@ -21,8 +21,8 @@ def matmul(call: Call, a: Tensor, b: Tensor) -> Tensor:
         raise call.refused("one of its inputs is a scalar")
     left = expand_dims(a, 0) if a.ndim == 1 else a
     right = expand_dims(b, 1) if b.ndim == 1 else b
-    product = topi.nn.matmul(left, right, None, wide_dtype(a.dtype))
-    made = call.biased(product, None, a.dtype)
+    product = call.main(topi.nn.matmul(left, right, None, dtypes.computed(a.dtype)))
+    made = cast_to(product, a.dtype)
     gone = tuple(k for k, t in ((-2, a), (-1, b)) if t.ndim == 1)
     return squeeze(made, gone) if gone else made
 
@@ -35,7 +35,7 @@ def gemm(
     check_dtypes(call, a, b, *([] if c is None else [c]))
     if a.ndim != 2 or b.ndim != 2:
         raise call.refused(f"its inputs have {a.ndim} and {b.ndim} dimensions, and matrices two")
-    wide = wide_dtype(a.dtype)
+    wide = dtypes.computed(a.dtype)
     if transB and not transA:
         made = call.main(topi.nn.dense(a, b, None, wide))
     else:
@@ -43,7 +43,7 @@ def gemm(
     # without any effect on the product, also where c is NaN
     if c is None or beta == 0:
         scaled = made if alpha == 1 else array("scaled", lambda v: v * alpha, made)
-        return rounded(scaled, a.dtype)
+        return cast_to(scaled, a.dtype)
     if isinstance(c, Known) and c.ndim == 1 and c.shape == (1,) or not c.ndim:
         (_, added) = call.operands(made, c)
     else:
@@ -55,10 +55,10 @@ def gemm(
                 f"{shape_text(made.shape)}"
             )
     if isinstance(added, Tensor):
-        added = rounded(added, wide)
+        added = cast_to(added, wide)
     total = array("bias", lambda v, w: (v if alpha == 1 else v * alpha)
                   + (w if beta == 1 else w * beta), made, added)  # fmt: skip
-    return rounded(total, a.dtype)
+    return cast_to(total, a.dtype)
 
 
 def einsum(call: Call, *inputs: Tensor, equation: str) -> Tensor:
