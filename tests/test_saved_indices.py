@@ -13,7 +13,7 @@ import schedlang as sl
 from schedlang import topi
 from schedlang.errors import NetworkError
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.nodes import Axis
+from schedlang.expr.nodes import Axis, Call, Const
 from schedlang.networks.element_ranges import ElementRanges
 from schedlang.networks.saved_indices import check_indices
 
@@ -119,6 +119,49 @@ def test_the_range_of_an_expression_holds_its_values(seed: int) -> None:
         inside = found[live].astype("int64")
         assert low is not None and high is not None
         assert not inside.size or low <= inside.min() <= inside.max() <= high, (root, held)
+
+
+def exact(node: Any, at: int, seen: list[int]) -> int:
+    """Return an index expression of one axis at a point, and add the values of its nodes."""
+    of = [exact(child, at, seen) for child in node.children]
+    if isinstance(node, Axis):
+        found = at
+    elif isinstance(node, Const):
+        found = int(node.value)
+    elif isinstance(node, Call):
+        found = min(of) if node.fn == "min" else max(of)
+    else:
+        a, b = of
+        found = {"+": a + b, "-": a - b, "*": a * b, "//": a // b if b else 0,
+                 "%": a % b if b else 0}[node.op]  # fmt: skip
+    seen.append(found)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_range_of_index_arithmetic_holds_its_values_without_overflow(seed: int) -> None:
+    """As kernels compute it after simplification; what may leave int64 is said to overflow."""
+    rng = np.random.default_rng(seed)
+    i, limit = Axis("i", 5, lo=-2), 2**63
+
+    def expression(depth: int) -> Any:
+        if depth == 0:
+            number = int(rng.integers(1, 9)) << int(rng.choice([0, 1, 30, 59]))
+            return i if rng.random() < 0.5 else sl.const(number)
+        a, b = expression(depth - 1), expression(depth - 1)
+        return [
+            lambda: a + b, lambda: a - b, lambda: a * b, lambda: a // 2**58, lambda: a % 9,
+            lambda: sl.min(a, b), lambda: sl.max(a, b),
+        ][int(rng.integers(7))]()  # fmt: skip
+
+    for _ in range(60):
+        root, values, ranges = expression(int(rng.integers(1, 5))), list[int](), ElementRanges({})
+        low, high = ranges.of(root)
+        ends = [exact(root, at, values) for at in range(-2, 3)]
+        assert low is None or low <= min(ends), root
+        assert high is None or high >= max(ends), root
+        if min(values) < -limit or max(values) >= limit:
+            assert ranges.overflows([root]), root
 
 
 def test_a_sparse_matrix_of_weights_is_loaded(tmp_path: Path) -> None:

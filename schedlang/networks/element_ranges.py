@@ -47,7 +47,7 @@ from schedlang.index.intervals import (
 )
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
-# no array of an address space of 48 bits has a longer dimension, and no call a larger size
+# in an address space of 48 bits, no array that has elements is longer along one dimension
 _MOST = 1 << 47
 
 
