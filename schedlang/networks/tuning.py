@@ -372,7 +372,7 @@ def unsearched(forms: Forms | None, settled: Mapping[str, int], recipe: Recipe) 
     ``settled`` has those that several forms may compute.
 
     >>> unsearched(None, {"conv": 4}, Recipe("network", (), {}, ("conv",), (), 0))
-    "forms of conv stay: cut= and fuse= name stages of the rule's"
+    "forms of 'conv' stay: cut= and fuse= name stages of the rule's"
     """
     if forms is not None or not settled:
         return ""
