@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from schedlang.expr.nodes import Var
     from schedlang.networks.module import NetworkModule
 
-UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
 def add_compile(commands: Any) -> None:
@@ -120,10 +120,10 @@ def compiled(module: NetworkModule) -> str:
 def seconds_of(text: str) -> float:
     """Return the seconds of a time such as ``90s``, ``30m``, ``1.5h`` or ``600``.
 
-    >>> seconds_of("30m"), seconds_of("1.5h"), seconds_of("20")
-    (1800.0, 5400.0, 20.0)
+    >>> seconds_of("30m"), seconds_of("1min"), seconds_of("1.5h"), seconds_of("20")
+    (1800.0, 60.0, 5400.0, 20.0)
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|min|h|)", text.strip())
     if found is None:
         raise TuningError(
             explain(f"--tune {text}", "this is no time", "Give a number with s, m or h: 30m.")

@@ -178,6 +178,15 @@ def test_operators(function: Callable[..., Any], words: list[str]) -> None:
     assert all(word in message for word in words), message
 
 
+def test_operands_of_two_dtypes() -> None:
+    """PyTorch exports these products, but does not run them."""
+    half = torch.zeros(2, 4, dtype=torch.float16)
+    said = "its operands are float16 and float32, which PyTorch does not multiply"
+    assert said in refused(nn.Linear(4, 4).eval(), half)
+    for function in (torch.mm, torch.matmul):
+        assert said in refused(Function(function), half, torch.zeros(4, 4)), function
+
+
 def test_a_weight_that_changes() -> None:
     embedding = nn.Embedding(3, 2, max_norm=1.0).eval()
     assert "changes the weight weight" in refused(embedding, torch.tensor([1, 2]))

@@ -308,7 +308,7 @@ def check_name(name: object, what: str) -> str:
     if not all(_IDENTIFIER.match(part) and not keyword.iskeyword(part) for part in name.split(".")):
         raise ComputeError(
             f"{name!r} cannot name {what}: a name must be a Python identifier (letters, digits, "
-            "_), since it appears in printed nests and in emitted source"
+            "_; no keyword), since it appears in printed nests and in emitted source"
         )
     if len(name) > LONGEST_NAME:
         raise ComputeError(

@@ -60,11 +60,16 @@ class Recipe:
 def model_of(outputs: Any, params: Mapping[Any, Any] | None) -> Model:
     """Return the model that the arguments of ``sl.network`` describe.
 
-    Raises :class:`~schedlang.errors.CallTypeError` for outputs that are no tensors, and
-    :class:`~schedlang.errors.NetworkError` for outputs and weights that do not fit.
+    Raises :class:`~schedlang.errors.CallTypeError` for outputs that are no tensors and for weights
+    that are no dict, and :class:`~schedlang.errors.NetworkError` for those that do not fit.
     """
+    if params is not None and not isinstance(params, Mapping):
+        raise CallTypeError(
+            f"sl.network(..., params={shown(params)}): give a dict of arrays, by placeholders or "
+            "by their names; a target is target=..."
+        )
     if hasattr(outputs, "structure") and hasattr(outputs, "params"):
-        if params is not None:
+        if params:
             raise NetworkError(
                 explain(
                     "sl.network of an imported model with params",
@@ -148,11 +153,6 @@ def _weights(read: Sequence[Tensor], params: Mapping[Any, Any] | None) -> dict[T
     """Return the arrays of weights by their placeholders, which may be given by name."""
     if params is None:
         return {}
-    if not isinstance(params, Mapping):
-        raise CallTypeError(
-            f"sl.network(..., params={shown(params)}): give a dict of arrays, by placeholders or "
-            "by their names"
-        )
     by_name: dict[str, list[Tensor]] = {}
     for tensor in read:
         by_name.setdefault(tensor.name, []).append(tensor)

@@ -12,6 +12,7 @@ from schedlang.frontend.torch.calls import Call, Operator, of_dtype
 
 
 def linear(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    _check_dtypes(call, x, weight)
     if weight.ndim == 1:
         return matmul(call, x, weight)
     data = expand_dims(x, 0) if x.ndim == 1 else x
@@ -20,6 +21,7 @@ def linear(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor
 
 
 def matmul(call: Call, x: Tensor, other: Tensor) -> Tensor:
+    _check_dtypes(call, x, other)
     left = expand_dims(x, 0) if x.ndim == 1 else x
     right = expand_dims(other, 1) if other.ndim == 1 else other
     product = call.product(topi.nn.matmul(left, right, None, call.wide))
@@ -33,6 +35,7 @@ def bmm(call: Call, x: Tensor, mat2: Tensor) -> Tensor:
 
 
 def _batched(call: Call, left: Tensor, right: Tensor) -> Tensor:
+    _check_dtypes(call, left, right)
     return topi.nn.batch_matmul(left, right, None, call.wide, transpose_b=False)
 
 
@@ -65,6 +68,16 @@ def addmv(call: Call, x: Tensor, mat: Tensor, vec: Tensor, beta: Any, alpha: Any
 def addbmm(call: Call, x: Tensor, batch1: Tensor, batch2: Tensor, beta: Any, alpha: Any) -> Tensor:
     left, right = of_dtype(batch1, call.wide), of_dtype(batch2, call.wide)
     return _sum(call, x, call.product(topi.einsum("bij,bjk->ik", left, right)), beta, alpha)
+
+
+def _check_dtypes(call: Call, left: Tensor, right: Tensor) -> None:
+    """Refuse operands of two dtypes, which PyTorch exports, but does not multiply."""
+    if left.dtype != right.dtype:
+        raise call.refuse(
+            f"its operands are {left.dtype} and {right.dtype}, which PyTorch does not multiply",
+            "Give example inputs of the dtype of the weights, or convert the module: "
+            "module.to(x.dtype).",
+        )
 
 
 def _sum(call: Call, added: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
