@@ -187,7 +187,7 @@ def compiled(_: Table, work: Work, x: Any, __: Any, mode: str = COMPILE_MODE) ->
     from torch._inductor import config
 
     config.freezing = True
-    # no processes beside: inductor compiled again what they had compiled
+    # in threads: inductor compiled the candidates of its pool of processes a second time
     config.compile_threads = 1
     return partial(torch.compile(model_of(work), mode=mode, dynamic=False, fullgraph=True), x)
 

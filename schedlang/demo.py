@@ -50,8 +50,7 @@ def matmul(n: int, lanes: int) -> tuple[Any, Any, Any, Any]:
 def tile_sizes(target: sl.Target | None = None) -> tuple[int, int]:
     """Return the rows and columns of the register tile of sums."""
     host = target or sl.Target()
-    # of more rows, if n is a power of two, the elements of a column would push each other out of
-    # the first cache
+    # where n is a power of two, 12 rows of A would take all ways of the same sets of a cache
     return 6, (4 if host.vector_registers >= 32 else 2) * host.vector_width("float32")
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _NoOptions(TypedDict):
-    """Options that exist nowhere: a type checker refuses those that are misspelt."""
+    """No options, so that a type checker refuses misspelt ones."""
 
 
 def network(

@@ -78,7 +78,7 @@ class Network:
         self._steps, self._origins = steps, origins or {}
         # the schedules of kernels that the user set, and those that a search left
         self._set: dict[str, str] = {}
-        # of each search that runs
+        # the schedules when each search that runs began
         self._searches: list[Present] = []
         self._lock = RLock()
         self._parts: Divided | None = None
