@@ -47,8 +47,11 @@ def environment() -> dict[str, str]:
 
 
 def threads_and_caches() -> dict[str, str]:
-    """Return an environment with the threads of all implementations, and caches of our own."""
-    made = dict(os.environ)
+    """Return an environment with the threads of all implementations, and caches of our own.
+
+    Python keeps the bytecode of modules, as it does by default.
+    """
+    made = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "HL", "TVM"):
         made[f"{name}_NUM_THREADS"] = str(THREADS)
     return made | {

@@ -91,7 +91,7 @@ def test_which_convolutions_gain() -> None:
 
     assert replaced(32, 14) and not replaced(3, 14) and not replaced(32, 7)
     # four tiles of each of several images
-    assert replaced(32, 7, 3)
+    assert replaced(32, 7, 3) and not replaced(32, 7, 2)
     A, W = tensor("A", 1, 32, 16, 16), tensor("W", 32, 32, 3, 3)
     named = sl.named("layer", topi.nn.conv2d_nchw(A, W, 1, 1, 1))
     asked: list[Convolution] = []
@@ -119,8 +119,9 @@ def test_forms_that_may_be_the_fastest() -> None:
         with_winograd(topi.nn.conv2d_nchw(A, W, 1, 1, 1), [W], direct)
         return asked[0]
 
-    # 196, 16 and 4 tiles of 4 by 4, and 4 of each of eight images
+    # 196, 16, 12 and 4 tiles of 4 by 4, and 4 of each of eight images
     assert found(64, 56) == (4, (0, 4)) and found(64, 14) == (4, (0, 4, 2))
+    assert found(64, 7, 3) == (2, (0, 4, 2))
     assert found(64, 7) == (0, (0, 2)) and found(64, 7, 8) == (4, (0, 4))
     assert found(8, 56) == (0, (0,)) and found(64, 3) == (0, (0,))
 

@@ -31,9 +31,12 @@ from schedlang.networks.reading import reading
 from schedlang.state.initial import stage_names
 from schedlang.tvm.topi.nn.winograd import Matrix, mixed, transposed, winograd_matrices
 
-# the fewest tiles, and channels of either side, with which F(4x4, 3x3) is faster than a direct
-# convolution: with fewer tiles, reading four times as many weights takes longer than the products
+# the fewest tiles of 4 by 4, and channels of either side, with which Winograd's filtering is faster
+# than a direct convolution: with fewer tiles, reading more weights takes longer than the products
 LEAST_TILES, LEAST_CHANNELS = 12, 32
+# the fewest tiles of F(4x4, 3x3): with fewer, it mostly waits for its weights where no cache holds
+# them, and F(2x2, 3x3) has less than half as many
+LARGE_TILES = 16
 # with so many tiles, few of them are cut off, and F(2x2, 3x3) has more products than F(4x4, 3x3)
 MANY_TILES = 32
 EDGE = 3
@@ -102,9 +105,14 @@ class Convolution:
 
 
 def by_rule(found: Convolution) -> int:
-    """Return 4 for a convolution of at least 12 tiles and 32 channels on either side, else 0."""
-    gains = found.all_tiles(4) >= LEAST_TILES and min(found.channels) >= LEAST_CHANNELS
-    return 4 if gains else 0
+    """Return 4 for a convolution of at least 16 tiles of 4 by 4, 2 for one of at least 12, else 0.
+
+    It is 0, a direct convolution, also with fewer than 32 channels on either side.
+    """
+    tiles = found.all_tiles(4)
+    if tiles < LEAST_TILES or min(found.channels) < LEAST_CHANNELS:
+        return 0
+    return 4 if tiles >= LARGE_TILES else 2
 
 
 def forms(found: Convolution) -> tuple[int, ...]:
