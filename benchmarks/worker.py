@@ -49,7 +49,7 @@ def environment() -> dict[str, str]:
 def threads_and_caches() -> dict[str, str]:
     """Return an environment with the threads of all implementations, and caches of our own.
 
-    Python keeps the bytecode of modules, as it does by default.
+    Python keeps bytecode, as it does by default: without, each process compiles all source anew.
     """
     made = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "HL", "TVM"):

@@ -90,12 +90,16 @@ def _residual(w: Weights, x: Any, made: Any, name: str, stride: int) -> Any:
 
 
 def resnet(
-    blocks: Sequence[int], block: Callable[..., Any] = basic, size: int = 32, width: int = 8,
-    classes: int = 10, batch: int = 1,
+    blocks: Sequence[int], block: Callable[..., Any] = basic, size: int | tuple[int, int] = 32,
+    width: int = 8, classes: int = 10, batch: int = 1,
 ) -> tuple[Any, sl.Tensor, dict[sl.Tensor, np.ndarray]]:  # fmt: skip
-    """Return a ResNet, its input and its weights; ``blocks`` are those of each stage."""
+    """Return a ResNet, its input and its weights; ``blocks`` are those of each stage.
+
+    ``size`` is that of either side of a picture, or its height and width.
+    """
     w = Weights()
-    image = sl.placeholder((batch, 3, size, size), name="image")
+    edges = (size, size) if isinstance(size, int) else size
+    image = sl.placeholder((batch, 3, *edges), name="image")
     x = unit(w, image, "stem", width, 7, 2)
     x = sl.named("stem_pool", topi.nn.pool2d(x, 3, 2, 1, 1, "max"))
     for stage, count in enumerate(blocks):

@@ -14,7 +14,7 @@ import pytest
 
 import schedlang as sl
 from benchmarks import compiler, cpu, harness, schedules, works
-from benchmarks.worker import Worker
+from benchmarks.worker import Worker, environment, threads_and_caches
 from benchmarks.works import Work, convolution, linear, memory
 from tests.marks import slow_but
 
@@ -35,6 +35,13 @@ SMALL = {
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
     monkeypatch.setenv("SCHEDLANG_BENCHMARKS", str(tmp_path))
+
+
+def test_workers_keep_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("SOME_OTHER", "1")
+    for made in (environment(), threads_and_caches()):
+        assert "PYTHONDONTWRITEBYTECODE" not in made and made["SOME_OTHER"] == "1"
 
 
 def error_of(module: str, implementation: str, work: Work) -> str:

@@ -27,9 +27,11 @@ TARGET = sl.Target("python")
 MACHINE = "a processor, 2 cores"
 
 
-def model(channels: int = 16, edge: int = 7) -> tuple[Tensor, dict[Tensor, np.ndarray]]:
+def model(
+    channels: int = 16, edge: int = 7, images: int = 1
+) -> tuple[Tensor, dict[Tensor, np.ndarray]]:
     """Return a convolution of few tiles, direct by the rule, and its weights."""
-    x = sl.placeholder((1, channels, edge, edge), name="x")
+    x = sl.placeholder((images, channels, edge, edge), name="x")
     w = sl.placeholder((channels, channels, 3, 3), name="w")
     rng = np.random.default_rng(0)
     arrays = {w: rng.standard_normal(w.shape).astype("float32")}
@@ -61,7 +63,7 @@ def timed(
     machine: Callable[[int], str] = lambda form: MACHINE,
 ) -> None:  # fmt: skip
     """Write a time for each kernel of the convolution in each form."""
-    for form in (0, 2):
+    for form in forms.open["conv"]:
         for part in forms.parts("conv", form):
             time = seconds(form, part)
             if time is not None:
@@ -110,6 +112,22 @@ def test_the_fastest_form_is_taken(
     assert not has_products(sl.network(out, arrays, TARGET, database=database, winograd=False))
     assert not has_products(sl.network(out, arrays, TARGET, database=database, cut=["conv"]))
     assert not has_products(sl.network(out, arrays, TARGET, database=tmp_path / "other.jsonl"))
+
+
+@pytest.mark.parametrize("fastest", [0, 2, 4])
+def test_forms_beside_small_tiles_by_the_rule(tmp_path: Path, fastest: int) -> None:
+    out, arrays = model(32, images=3)
+    forms = forms_of(out, arrays)
+    assert forms.rule == {"conv": 2} and forms.open == {"conv": (2, 0, 4)}
+    assert sl.network(out, arrays, target=TARGET)._divided().forms == {"conv": 2}
+    database = Database(tmp_path / "trials.jsonl")
+    timed(database, forms, lambda form, part: 1.0 if form == fastest else 9.0)
+    net = sl.network(out, arrays, target=TARGET, database=database)
+    assert net._divided().forms == {"conv": fastest}
+    names = {0: "direct", 2: "F(2x2, 3x3)", 4: "F(4x4, 3x3)"}
+    others = {f"as {name}" for form, name in names.items() if form != fastest}
+    unused = {work.name for work in works_of(net.partition, forms, TARGET) if not work.used}
+    assert {f"as {name.partition(' as ')[2]}" for name in unused} == others
 
 
 def test_times_that_are_not_all_there(tmp_path: Path) -> None:

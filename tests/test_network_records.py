@@ -32,14 +32,17 @@ def test_the_records_are_whole() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("vector_bytes", [32, 64], ids=["AVX2", "AVX-512"])
-@pytest.mark.parametrize("block, counts", [(basic, (2, 2, 2, 2)), (bottleneck, (3, 4, 6, 3))])
+@pytest.mark.parametrize("block, counts, size", [
+    (basic, (2, 2, 2, 2), 224), (bottleneck, (3, 4, 6, 3), 224),
+    (bottleneck, (3, 4, 6, 3), (375, 500)),
+])  # fmt: skip
 def test_a_resnet_has_its_schedules_from_them(
-    block: object, counts: tuple[int, ...], vector_bytes: int, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    block: object, counts: tuple[int, ...], size: int | tuple[int, int], vector_bytes: int,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """ResNet-18 and ResNet-50, written with topi; the records are of the models of torchvision."""
     monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
-    outputs, _, params = resnet(counts, block, 224, 64, 1000)  # type: ignore[arg-type]
+    outputs, _, params = resnet(counts, block, size, 64, 1000)  # type: ignore[arg-type]
     net = sl.network(outputs, params, target=sl.Target("cpu", vector_bytes=vector_bytes))
     # their last two layers are written in another way
     others = [kernel.name for kernel in net.kernels if kernel.origin != "database"]

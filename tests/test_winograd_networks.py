@@ -119,11 +119,14 @@ def test_forms_that_may_be_the_fastest() -> None:
         with_winograd(topi.nn.conv2d_nchw(A, W, 1, 1, 1), [W], direct)
         return asked[0]
 
-    # 196, 16, 12 and 4 tiles of 4 by 4, and 4 of each of eight images
+    # 196, 16 and 4 tiles of 4 by 4, and 4 of each of eight images
     assert found(64, 56) == (4, (0, 4)) and found(64, 14) == (4, (0, 4, 2))
-    assert found(64, 7, 3) == (2, (0, 4, 2))
     assert found(64, 7) == (0, (0, 2)) and found(64, 7, 8) == (4, (0, 4))
     assert found(8, 56) == (0, (0,)) and found(64, 3) == (0, (0,))
+    # a tile of each image
+    by_images = {n: found(64, 4, n) for n in (11, 12, 15, 16)}
+    assert by_images == {n: (m, (0, 4, 2)) for n, m in zip(by_images, (0, 2, 2, 4))}
+    assert found(31, 4, 16)[0] == 0
 
 
 def test_tiles_of_other_sizes_are_refused() -> None:

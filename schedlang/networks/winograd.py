@@ -1,8 +1,9 @@
 """Winograd's minimal filtering in place of 3 by 3 convolutions, found by the indices of reads.
 
 F(4x4, 3x3) needs a quarter of the products of a direct convolution, and transforms of 6 by 6
-elements for each tile and channel (A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural
-Networks", CVPR 2016). With channels innermost, a transform is sums of vectors.
+elements for each tile and channel; F(2x2, 3x3) needs 4/9 of the products, and transforms of 4 by 4
+(A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016). With
+channels innermost, a transform is sums of vectors.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from schedlang.tvm.topi.nn.winograd import Matrix, mixed, transposed, winograd_m
 # the fewest tiles of 4 by 4, and channels of either side, with which Winograd's filtering is faster
 # than a direct convolution: with fewer tiles, reading more weights takes longer than the products
 LEAST_TILES, LEAST_CHANNELS = 12, 32
-# the fewest tiles of F(4x4, 3x3): with fewer, it mostly waits for its weights where no cache holds
-# them, and F(2x2, 3x3) has less than half as many
-LARGE_TILES = 16
+# the fewest tiles of F(4x4, 3x3): with fewer, F(2x2, 3x3) costs a network little time, and its
+# weights are less than half as many
+LEAST_LARGE_TILES = 16
 # with so many tiles, few of them are cut off, and F(2x2, 3x3) has more products than F(4x4, 3x3)
 MANY_TILES = 32
 EDGE = 3
@@ -105,14 +106,14 @@ class Convolution:
 
 
 def by_rule(found: Convolution) -> int:
-    """Return 4 for a convolution of at least 16 tiles of 4 by 4, 2 for one of at least 12, else 0.
+    """Return the tile size: 4 for at least 16 tiles of 4 by 4, 2 for at least 12, else 0.
 
-    It is 0, a direct convolution, also with fewer than 32 channels on either side.
+    It is 0, which means a direct convolution, if either side has fewer than 32 channels.
     """
     tiles = found.all_tiles(4)
     if tiles < LEAST_TILES or min(found.channels) < LEAST_CHANNELS:
         return 0
-    return 4 if tiles >= LARGE_TILES else 2
+    return 4 if tiles >= LEAST_LARGE_TILES else 2
 
 
 def forms(found: Convolution) -> tuple[int, ...]:
