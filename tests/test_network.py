@@ -458,7 +458,7 @@ def test_the_note_of_a_folder_moves_no_cursor(saved: Path, tmp_path: Path) -> No
 
 
 def test_other_files_are_no_networks(tmp_path: Path) -> None:
-    with pytest.raises(NetworkError, match=r"load\(.*No such file"):
+    with pytest.raises(NetworkError, match=r"load\(.*: manifest.json: No such file"):
         sl.load(tmp_path / "nothing")
     net, *_ = mlp(target="cpu")
     folder = net.save(tmp_path / "mlp")

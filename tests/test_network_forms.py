@@ -330,11 +330,22 @@ def test_kernels_that_only_the_choice_makes_are_searched(
         "conv_data as F(2x2, 3x3)", "conv_products as F(2x2, 3x3)", "relu", "last",
     }  # fmt: skip
     np.testing.assert_allclose(net(image()), expected(out, arrays, image()), rtol=1e-3, atol=1e-3)
-    # a search that ends before them has no time of a call
+    # a search that ends before some of them has no time of a call
     monkeypatch.setattr("schedlang.networks.tuning._one", lambda work, *_: Tuned(
-        work, 1.0, 1, interrupted=work.name.startswith("relu")))  # fmt: skip
+        work, 1.0, 1, interrupted=work.name == "last"))  # fmt: skip
     short = sl.network(out, arrays, TARGET, database=database, name="short").tune(progress=False)
     assert short.seconds is None and "interrupted" in str(short)
+
+
+def test_a_call_has_a_time_though_other_forms_have_none(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr("schedlang.networks.tuning._one", lambda work, *_: Tuned(
+        work, 2.0, 1, interrupted=not work.used))  # fmt: skip
+    net = sl.network(*model(), TARGET, database=cache / "trials.jsonl")
+    found = net.tune(progress=False)
+    assert found.ended.startswith("interrupted before ") and found.seconds == 2.0
+    assert "the kernels of a call take 2 s" in str(found)
 
 
 def test_kernels_without_a_trial_and_those_in_use_come_first(

@@ -258,7 +258,10 @@ def _refusing(folder: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise NetworkError(f"load({os.fspath(folder)!r}): {error.strerror or error}") from None
+        file = "" if error.filename is None else f"{Path(os.fsdecode(error.filename)).name}: "
+        raise NetworkError(
+            f"load({os.fspath(folder)!r}): {file}{error.strerror or error}"
+        ) from None
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         if isinstance(error, NetworkError):
             raise

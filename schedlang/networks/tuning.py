@@ -116,7 +116,7 @@ class NetworkTuning:
     """The result of tuning a network: each search, and the seconds that all took.
 
     ``ended`` says why they ended early, ``note`` which forms of convolutions were not searched and
-    why, and ``complete`` is true if each kernel was searched.
+    why, and ``complete`` is true if the kernel of each part was searched.
     ``print`` shows a table, the part with the longest time in a call first.
     """
 
@@ -136,7 +136,7 @@ class NetworkTuning:
             replace(t, work=replace(t.work, parts=tuple(names.get(t.work.key, ()))))
             for t in self.searches
         ]
-        complete = self.complete and names.keys() <= {t.work.key for t in searches}
+        complete = names.keys() <= {t.work.key for t in searches}
         return replace(self, searches=tuple(searches), complete=complete)
 
     @property
@@ -269,12 +269,11 @@ def tune(
 
     with progress_for(progress, len(works), end) as shown:
         ended = searched(works, 0.0 if others is None else SPARE)
-        complete = len(found) == len(works)
         if others is not None and not ended:
             known = {work.key for work in works}
             more = [work for work in others(tuple(found)) if work.key not in known]
             ended = searched(more, 0.0)
-            complete = len(found) == len(works) + len(more)
+    complete = {w.key for w in works if w.used} <= {t.work.key for t in found}
     return NetworkTuning(name, tuple(found), monotonic() - started, ended, complete)
 
 
