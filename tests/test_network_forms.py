@@ -30,7 +30,7 @@ MACHINE = "a processor, 2 cores"
 def model(
     channels: int = 16, edge: int = 7, images: int = 1
 ) -> tuple[Tensor, dict[Tensor, np.ndarray]]:
-    """Return a convolution of few tiles, direct by the rule, and its weights."""
+    """Return a convolution, by default of few tiles and direct by the rule, and its weights."""
     x = sl.placeholder((images, channels, edge, edge), name="x")
     w = sl.placeholder((channels, channels, 3, 3), name="w")
     rng = np.random.default_rng(0)

@@ -116,7 +116,7 @@ class NetworkTuning:
     """The result of tuning a network: each search, and the seconds that all took.
 
     ``ended`` says why they ended early, ``note`` which forms of convolutions were not searched and
-    why, and ``complete`` is true if the kernel of each part was searched.
+    why. ``complete`` is true if the kernel of each part was searched, which :meth:`within` finds.
     ``print`` shows a table, the part with the longest time in a call first.
     """
 
@@ -124,7 +124,7 @@ class NetworkTuning:
     searches: tuple[Tuned, ...]
     spent: float
     ended: str = ""
-    complete: bool = True
+    complete: bool = False
     note: str = ""
 
     def within(self, partition: Partition) -> NetworkTuning:
@@ -273,8 +273,7 @@ def tune(
             known = {work.key for work in works}
             more = [work for work in others(tuple(found)) if work.key not in known]
             ended = searched(more, 0.0)
-    complete = {w.key for w in works if w.used} <= {t.work.key for t in found}
-    return NetworkTuning(name, tuple(found), monotonic() - started, ended, complete)
+    return NetworkTuning(name, tuple(found), monotonic() - started, ended)
 
 
 def _check_timed(name: str, target: Target) -> None:
