@@ -13,6 +13,7 @@ from schedlang.commands import add_commands
 from schedlang.compile_command import add_compile
 from schedlang.course_command import add_course
 from schedlang.errors import (
+    CacheWarning,
     DatabaseWarning,
     SchedlangError,
     SpillWarning,
@@ -76,7 +77,8 @@ def _show_warning(
     *where: Any,
 ) -> None:  # fmt: skip
     """Show a warning of schedlang without its source line, and any other as Python does."""
-    if issubclass(category, (DatabaseWarning, SpillWarning, StrideWarning, UnprovenWarning)):
+    ours = CacheWarning, DatabaseWarning, SpillWarning, StrideWarning, UnprovenWarning
+    if issubclass(category, ours):
         print(f"python -m schedlang {command}: {message}", file=sys.stderr)
     else:
         otherwise(message, category, *where)

@@ -183,6 +183,13 @@ class DatabaseWarning(UserWarning):
     """A tuning database has unusable lines, or only a schedule for another case."""
 
 
+class CacheWarning(UserWarning):
+    """A file of the cache folder is damaged and made again, or cannot be kept.
+
+    Results do not depend on it.
+    """
+
+
 class PlainScheduleWarning(UserWarning):
     """The tactics made no schedule of a computation, so that it has a plain one, which is slow."""
 

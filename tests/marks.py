@@ -1,11 +1,14 @@
-"""The mark of slow tests, which the default run leaves out; tests/README.md lists them."""
+"""Marks of tests: slow ones, which tests/README.md lists, and those that need a compiler."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
+
+compiles = pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
 
 
 def slow_but(

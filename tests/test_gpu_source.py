@@ -17,19 +17,18 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.errors import CallError, MissingExtraError
+from schedlang.errors import CacheWarning, CallError, MissingExtraError
 from schedlang.intrinsics.dialect import GPU_NAMES
 from schedlang.runtime import nvidia
 from schedlang.runtime.machine_code import kept_code
 from tests.conftest import Golden
 from tests.gpu_schedules import CASES, Scheduled, gemm, row_reduction, scaled, softmax
-from tests.marks import slow_but
+from tests.marks import compiles, slow_but
 
 HERE = Path(__file__).parent
 GPU_PROGRAMS = [
     *sorted((HERE / "te_programs").glob("gpu_*.py")), HERE.parent / "examples/08_cuda_ladder.py"
 ]  # fmt: skip
-compiles = pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
 SMALL = {
     "gemm": lambda: gemm(10, 9, 12, tile=8, depth=4),
     "gemm of odd sizes": lambda: gemm(10, 9, 11, tile=8, depth=4, vector=2),
@@ -356,6 +355,7 @@ def test_machine_code_is_compiled_once(tmp_path: Path, monkeypatch: pytest.Monke
     text = kept.read_text()
     for damage in (text[:-9], "{}", "7", text.replace('"ptx": "', '"ptx": "x')):
         kept.write_text(damage)
-        assert kept_code(kept.stem) is None
+        with pytest.warns(CacheWarning, match=kept.name):
+            assert kept_code(kept.stem) is None
         assert sl.build(case.schedule, case.args, target="cuda").machine_code == first
         assert kept_code(kept.stem) is not None

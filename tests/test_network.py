@@ -25,6 +25,7 @@ import schedlang as sl
 from schedlang import topi
 from schedlang.errors import (
     BuildError,
+    CacheWarning,
     CallError,
     CallTypeError,
     MissingNameError,
@@ -512,7 +513,8 @@ def test_damaged_files_of_the_cache_are_made_again(
     (file,) = (tmp_path / "networks").iterdir()
     for damage in (file.read_text()[:-5], "{}", '{"format": 2}', "\x00"):
         file.write_text(damage)
-        assert cache.cached(file.stem, sl.Target("python")) is None
+        with pytest.warns(CacheWarning, match=file.name):
+            assert cache.cached(file.stem, sl.Target("python")) is None
         net, w, b, x = mlp()
         np.testing.assert_allclose(net(x), softmax_of(x, w, b), rtol=1e-5)
 

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import tracemalloc
 import weakref
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,11 +20,13 @@ import pytest
 
 import schedlang as sl
 from schedlang import topi
-from schedlang.errors import BuildError, NetworkError, TuningError
+from schedlang.errors import BuildError, CacheWarning, NetworkError, TuningError
 from schedlang.networks import starts, weights
 from schedlang.networks.call import weight_in
 from schedlang.networks.network import Network
 from schedlang.networks.starts import Start
+from schedlang.runtime import cache_files
+from schedlang.runtime.cache_files import MODULE, START, contents, store
 
 WORK = (
     "schedlang.networks.dividing.prepare",
@@ -210,27 +213,35 @@ def test_damaged_files_are_made_again(counts: Counts, folder: Path) -> None:
     given = arrays()
     check(model(given), given)
     (start,), (packed,) = folder.glob("*.start.json"), folder.glob("*.weights")
-    text, content = start.read_text(), packed.read_bytes()
-    fields = json.loads(text)
-    damaged = [
-        (start, text[:-3]), (start, "[]"), (start, "null"), (start, '{"format": 2}'),
-        (start, json.dumps({**fields, "more": 1})), (start, json.dumps({**fields, "weights": ""})),
-        (start, json.dumps({**fields, "module": "../../other"})),
-        (start, json.dumps({**fields, "checksum": "1"})),
-        (packed, content[:-1]), (packed, content + b"\0"), (packed, b""),
-        (packed, bytes([content[0] ^ 1]) + content[1:]),
-    ]  # fmt: skip
-    for path, damage in damaged:
-        path.write_bytes(damage.encode() if isinstance(damage, str) else damage)
+    whole, packed_whole = start.read_bytes(), packed.read_bytes()
+    content = contents(START, start)
+    assert content is not None
+    fields = json.loads(content)
+    # with the digest of other data
+    for other in (
+        [], None, {"format": 2}, {**fields, "more": 1}, {**fields, "weights": ""},
+        {**fields, "module": "../../other"}, {**fields, "digest": 1},
+    ):  # fmt: skip
+        store(START, start, json.dumps(other).encode())
         counts.clear()
         check(model(given), given)
+        assert counts["prepare"] == 1, other
+        assert start.read_bytes() == whole
+    for path, damage in (
+        (start, whole[:-3]), (start, b"{}"), (packed, packed_whole[:-1]),
+        (packed, packed_whole + b"\0"), (packed, b""), (packed, b"\1" + packed_whole[1:]),
+    ):  # fmt: skip
+        path.write_bytes(damage)
+        counts.clear()
+        with pytest.warns(CacheWarning, match=path.name):
+            check(model(given), given)
         assert counts["prepare"] == 1, (path, damage)
-        assert start.read_text() == text and packed.read_bytes() == content
+        assert start.read_bytes() == whole and packed.read_bytes() == packed_whole
     packed.unlink()
     check(model(given), given)
     for path in folder.glob("*.json"):
         if path != start:
-            path.write_text("{}")
+            store(MODULE, path, b"{}")
     check(model(given), given)
 
 
@@ -262,7 +273,7 @@ def test_old_packed_weights_are_removed(folder: Path, monkeypatch: pytest.Monkey
     check(model(given, name="a"), given)
     (first,) = folder.glob("*.weights")
     size = first.stat().st_size
-    monkeypatch.setattr(starts, "MOST_PACKED", 2 * size)
+    monkeypatch.setattr(starts, "WEIGHTS", replace(starts.WEIGHTS, most_bytes=2 * size))
     check(model(given, name="b"), given)
     check(model(given, name="a"), given)
     # the one that was used last is b, and then a
@@ -270,7 +281,7 @@ def test_old_packed_weights_are_removed(folder: Path, monkeypatch: pytest.Monkey
     names = {p.name for p in folder.glob("*.weights")}
     assert len(names) == 2 and first.name in names
     # too large ones are not kept at all
-    monkeypatch.setattr(starts, "MOST_PACKED", size - 1)
+    monkeypatch.setattr(starts, "WEIGHTS", replace(starts.WEIGHTS, most_bytes=size // 2))
     check(model(given, name="d"), given)
     assert {p.name for p in folder.glob("*.weights")} <= names
     check(model(given, name="d"), given)
@@ -286,10 +297,11 @@ def test_a_folder_that_cannot_be_written_costs_only_time(
             raise OSError(28, "No space left on device")
         return make(**named)
 
-    monkeypatch.setattr("schedlang.runtime.files.tempfile", SimpleNamespace(mkstemp=full))
+    monkeypatch.setattr(cache_files, "tempfile", SimpleNamespace(mkstemp=full))
     given = arrays()
     for _ in range(2):
-        check(model(given), given)
+        with pytest.warns(CacheWarning, match="No space left on device"):
+            check(model(given), given)
     assert not any(folder.iterdir())
 
 
@@ -512,10 +524,10 @@ def test_digest_of_odd_arrays() -> None:
 
 
 def test_a_start_has_only_plain_fields(folder: Path) -> None:
-    found = Start("12", "ff", 3)
+    found = Start("12", "ff", "crc32 00")
     starts.store_start("0a", found)
     assert starts.start_of("0a") == found and starts.start_of("0b") is None
-    for other in (Start("../12", "ff", 3), Start("12", "f/f", 3), Start("12", "ff", 0.5)):  # type: ignore[arg-type]
+    for other in (Start("../12", "ff"), Start("12", "f/f"), Start("12", "ff", 0.5)):  # type: ignore[arg-type]
         starts.store_start("0a", other)
         assert starts.start_of("0a") is None
 

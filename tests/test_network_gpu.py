@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -40,6 +39,7 @@ from schedlang.target import Target
 from tests import networks
 from tests.conftest import Golden
 from tests.linked_networks import Parts, add, relu
+from tests.marks import compiles
 from tests.test_gpu_launch import Core, Driver, OnGpu, core
 from tests.test_gpu_profile import Timeline, line
 from tests.test_network import mlp, softmax_of
@@ -47,7 +47,6 @@ from tests.test_network_module import of_residual, random, residual, reversed_ro
 
 __all__ = ["core", "line"]
 Small = tuple[Network, np.ndarray, np.ndarray, np.ndarray]
-compiles = pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,8 @@ from schedlang.gpu_lowering.simt import simulate
 from schedlang.ir.nodes import Barrier, Block
 from schedlang.ir.rewrite import deep
 from schedlang.target import Target
+from tests.marks import compiles
 
-compiles = pytest.mark.skipif(find_spec("numba_cuda") is None, reason="needs numba-cuda")
 rng = np.random.default_rng(0)
 SIZE, BINS = 600, 32
 x = rng.integers(0, BINS, SIZE).astype("uint8")

@@ -18,8 +18,10 @@ from schedlang.networks.data import ModuleData
 from schedlang.networks.data import from_data as module_from_data
 from schedlang.networks.data import to_data as module_data
 from schedlang.networks.model import Recipe
+from schedlang.runtime.cache_files import MODULE, contents
+from schedlang.runtime.cache_files import store as store_file
 from schedlang.runtime.environment import machine, sources, threads, versions
-from schedlang.runtime.files import cache_folder, intrinsics_key, written
+from schedlang.runtime.files import intrinsics_key
 from schedlang.runtime.tuning_files import own_file, packaged_files
 from schedlang.target import Target
 
@@ -59,19 +61,22 @@ def module_facts(
 def cached(key: str, target: Target) -> ModuleData | None:
     """Return the data of a module that :func:`store` wrote, ``None`` if there is none."""
     try:
-        found = json.loads(path_of(key).read_text(encoding="utf-8"))
+        content = contents(MODULE, MODULE.path(key))
+        if content is None:
+            return None
+        found = json.loads(content)
         made = module_from_data(found["data"], str(found["text"]), str(found["serial_text"]))
         return replace(made, target=target)
-    except (OSError, ValueError, KeyError, TypeError, BuildError):
-        # unreadable or cut off: it is made again
+    except (ValueError, KeyError, TypeError, BuildError):
+        # no folder, or a file with the digest of other data
         return None
 
 
 def store(key: str, data: ModuleData) -> None:
-    """Write the data of a module, complete or not at all; a full disk costs only the time."""
+    """Write the data of a module, unless the cache folder takes no file."""
     texts = {"text": data.text, "serial_text": data.serial_text}
-    text = json.dumps({"data": module_data(data), **texts})
-    written(path_of(key), lambda file: file.write(text.encode()))
+    content = json.dumps({"data": module_data(data), **texts}).encode()
+    store_file(MODULE, MODULE.path(key), content)
 
 
 def _machine(target: Target) -> str:
@@ -81,11 +86,6 @@ def _machine(target: Target) -> str:
     from schedlang.autotune.record import machine_for
 
     return machine_for(target)
-
-
-def path_of(key: str, suffix: str = ".json") -> Path:
-    """Return the path of a file about networks in the cache folder."""
-    return cache_folder() / "networks" / f"{key}{suffix}"
 
 
 def _files(database: Any) -> list[Path]:
@@ -106,4 +106,4 @@ def _stamp(path: Path) -> list[Any]:
     return [str(path), found.st_size, found.st_mtime_ns]
 
 
-__all__ = ["cache_key", "cached", "module_facts", "path_of", "store", "written"]
+__all__ = ["cache_key", "cached", "module_facts", "store"]

@@ -234,9 +234,9 @@ class OfModel:
         current = not (made.forms and self._timed(target)) or trials == key
         hashed = self.taken is not None or known is None
         if current and (hashed or known == digest(self.params.values())):
-            checksum = store_packed(self._packed_key(target), self._weights, made.params)
-            if checksum is not None:
-                store_start(key, Start(made.key, self._weights, checksum, dict(made.forms)))
+            packed = store_packed(self._packed_key(target), self._weights, made.params)
+            if packed is not None:
+                store_start(key, Start(made.key, self._weights, packed, dict(made.forms)))
         return self._settled(made.forms, dict.fromkeys(self.params, np.empty(0)))
 
     def without_steps(self) -> OfModel:

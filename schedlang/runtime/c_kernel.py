@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import hashlib
 import os
 import shlex
@@ -23,6 +24,7 @@ from schedlang.ir.nest import Nest
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, Reg
 from schedlang.runtime import files, thread_safety
+from schedlang.runtime.cache_files import LIBRARY, contents, store
 from schedlang.runtime.code_listing import Source, asm_listing, functions_of
 from schedlang.runtime.kernel import Built, Kernel
 from schedlang.runtime.numba_code import Code
@@ -45,6 +47,8 @@ FASTMATH = (
     "-ffinite-math-only",
 )  # fmt: skip
 SECONDS = 300
+# of the files of libraries
+FORMAT = "2"
 
 
 class CKernel(Kernel):
@@ -164,38 +168,35 @@ def version(command: tuple[str, ...]) -> str:
 
 
 def library(source: Path, fastmath: bool = False) -> ctypes.CDLL:
-    """Return the library of a C file, compiled if it is not there; a damaged one is, too."""
-    options = (*OPTIONS, *(FASTMATH if fastmath else ()))
-    path = compiled(source, options)
-    try:
-        return ctypes.CDLL(str(path))
-    except OSError:
-        path.unlink(missing_ok=True)
-        return ctypes.CDLL(str(compiled(source, options)))
+    """Return the library of a C file, compiled unless the cache folder has it.
 
-
-def compiled(source: Path, options: tuple[str, ...]) -> Path:
-    """Return the shared library of a C file, in the same folder.
-
-    Another compiler, version, option or processor makes another library. It appears complete or not
-    at all. Raises :class:`~schedlang.errors.BuildError` if the compiler fails.
+    Another compiler, version, option or processor makes another library. Raises
+    :class:`~schedlang.errors.BuildError` if the compiler fails.
     """
     from llvmlite import binding as llvm
 
-    command = _command()
-    facts = [*command, version(tuple(command)), *options, llvm.get_host_cpu_name()]
+    command, options = _command(), (*OPTIONS, *(FASTMATH if fastmath else ()))
+    facts = [*command, version(tuple(command)), *options, llvm.get_host_cpu_name(), FORMAT]
     key = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:12]
-    library = source.with_suffix(f".{key}.so")
-    if library.exists():
-        return library
-    handle, temporary = tempfile.mkstemp(dir=source.parent, suffix=".tmp")
-    os.close(handle)
+    kept = source.with_suffix(f".{key}{LIBRARY.suffix}")
+    if contents(LIBRARY, kept) is not None:
+        return _loaded(kept)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        fresh = Path(folder) / kept.name
+        _compile([*command, *options, "-o", str(fresh), str(source), "-lm"], source)
+        # a file of the folder stays loaded when it is removed
+        return _loaded(kept if store(LIBRARY, kept, fresh.read_bytes()) else fresh)
+
+
+def _loaded(path: Path) -> ctypes.CDLL:
     try:
-        _compile([*command, *options, "-o", temporary, str(source), "-lm"], source)
-        os.replace(temporary, library)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-    return library
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise BuildError(
+            f"the library of a C kernel cannot be loaded ({error}): install the OpenMP library of "
+            'the C compiler, set SCHEDLANG_CACHE to a folder whose files may be executed, or use '
+            'target="cpu"'
+        ) from None
 
 
 def assembly(source: Path, options: tuple[str, ...]) -> str:
@@ -230,6 +231,11 @@ def _compile(command: list[str], source: Path) -> None:
         raise BuildError(f"{name} took more than {SECONDS} s for {source}") from None
     if ran.returncode:
         said = ran.stderr.decode(errors="replace")
+        if os.strerror(errno.ENOSPC) in said:
+            raise BuildError(
+                f"{name} cannot write: the disk of {tempfile.gettempdir()} is full. Free some "
+                "space, or set TMPDIR to a folder of another disk"
+            )
         first = next((line for line in said.splitlines() if "error" in line), said)
         raise BuildError(
             f"{name} refuses {source}: {first.strip()[:300]}\n  Use GCC or Clang with OpenMP and "
@@ -259,4 +265,4 @@ def c_function(function: Any, kinds: list[Any]) -> Callable[..., None]:
     return call
 
 
-__all__ = ["CKernel", "c_function", "c_types", "compiled", "compiler", "library"]
+__all__ = ["CKernel", "c_function", "c_types", "compiler", "library"]

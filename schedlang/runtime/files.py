@@ -1,51 +1,34 @@
-"""The cache folder: writing emitted files, and loading them as modules."""
+"""Emitted files: writing them to the cache folder, and loading them as modules."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import os
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Collection
 from functools import lru_cache
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import IO, Any
+from typing import Any
 
 from schedlang import intrinsics
 from schedlang.errors import BuildError
 from schedlang.machine.names import short_name
+from schedlang.runtime.cache_files import (
+    BYTECODE,
+    cache_folder,
+    contents,
+    store,
+    warn_of_damage,
+    write_whole,
+)
 
 # several threads may call a kernel for the first time at once
 _LOADING = threading.Lock()
 # versions of numba, without the patch level, whose inner parts numba_compiler knows
 QUICK = frozenset({(0, 68)})
-
-
-def cache_folder() -> Path:
-    """Return the folder of emitted kernels and tuning records.
-
-    It is ``SCHEDLANG_CACHE`` if that is set, else a folder in the user's cache. Raises
-    :class:`~schedlang.errors.BuildError` if it cannot be created.
-    """
-    given = os.environ.get("SCHEDLANG_CACHE")
-    if given:
-        folder = Path(given).expanduser()
-    elif sys.platform == "win32":
-        folder = Path(os.environ.get("LOCALAPPDATA", Path.home())) / "schedlang"
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        folder = Path(base) / "schedlang"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BuildError(
-            f"the cache folder {folder} cannot be created ({error.strerror}): set SCHEDLANG_CACHE "
-            "to a writable folder"
-        ) from None
-    return folder
 
 
 @lru_cache(maxsize=1)
@@ -60,47 +43,30 @@ def intrinsics_key() -> str:
 def write(text: str, name: str, suffix: str = ".py") -> Path:
     """Write ``text`` to a file of the cache folder, named after its content, and return its path.
 
-    The file appears complete or not at all.
+    The file appears complete or not at all. One with another content is written again, with a
+    :class:`~schedlang.errors.CacheWarning`. Raises :class:`~schedlang.errors.BuildError` if the
+    folder takes no file.
     """
     key = hashlib.sha256((intrinsics_key() + text).encode()).hexdigest()[:16]
     folder = cache_folder() / "kernels"
     path = folder / f"{short_name(name)}_{key}{suffix}"
-    if path.exists() and path.read_text(encoding="utf-8") == text:
-        return path
-    temporary = ""
+    content = text.encode()
     try:
-        folder.mkdir(exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, path)
+        if path.read_bytes() == content:
+            return path
+        warn_of_damage("emitted source", path)
+    except FileNotFoundError:
+        pass
     except OSError as error:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
+        warn_of_damage("emitted source", path, error.strerror or "it cannot be read")
+    try:
+        write_whole(path, content)
+    except OSError as error:
         raise BuildError(
-            f"the source of the kernel cannot be written to {folder} ({error.strerror}): set "
-            "SCHEDLANG_CACHE to a writable folder"
+            f"the source of the kernel cannot be written to {folder} ({error.strerror}): free some "
+            "space, or set SCHEDLANG_CACHE to a folder that can be written"
         ) from None
     return path
-
-
-def written(path: Path, write: Callable[[IO[bytes]], Any]) -> bool:
-    """Write a file of the cache folder, complete or not at all, and return whether it is there.
-
-    What cannot be written, as on a full disk, is left out: the next process makes it again.
-    """
-    temporary = ""
-    try:
-        path.parent.mkdir(exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-        os.replace(temporary, path)
-    except OSError:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
-        return False
-    return True
 
 
 def load_kernel(path: Path, entry: str, called: Collection[str] = ()) -> ModuleType:
@@ -112,14 +78,14 @@ def load_kernel(path: Path, entry: str, called: Collection[str] = ()) -> ModuleT
     """
 
     def prepare(module: ModuleType) -> None:
-        # target="python" has a twin of njit, and does without numba
-        if getattr(module, "njit", load_kernel).__module__.startswith("numba."):
-            from numba import version_info
+        if not _compiles(module):
+            return
+        from numba import version_info
 
-            if version_info.short in QUICK:
-                from schedlang.runtime.numba_compiler import quicken
+        if version_info.short in QUICK:
+            from schedlang.runtime.numba_compiler import quicken
 
-                quicken(module, entry, called)
+            quicken(module, entry, called)
 
     return load(path, prepare)
 
@@ -127,22 +93,57 @@ def load_kernel(path: Path, entry: str, called: Collection[str] = ()) -> ModuleT
 def load(path: Path, prepare: Callable[[ModuleType], None] | None = None) -> ModuleType:
     """Return the module at ``path``; ``prepare`` changes it when its code has run.
 
-    It is in ``sys.modules`` before its code runs, as numba's cache requires.
+    It is in ``sys.modules`` before its code runs, as numba requires. The machine code that numba
+    makes of its functions is kept in the cache folder.
     """
     name = f"schedlang_kernels.{path.stem}"
     with _LOADING:
         module = sys.modules.get(name)
         if module is not None and getattr(module, "__file__", None) == str(path):
             return module
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
+        loader = _EmittedLoader(name, str(path))
+        spec = spec_from_file_location(name, path, loader=loader)
+        assert spec is not None
+        module = module_from_spec(spec)
         sys.modules[name] = module
         try:
-            spec.loader.exec_module(module)
+            loader.exec_module(module)
+            if _compiles(module):
+                from schedlang.runtime.numba_cache import keep_machine_code
+
+                keep_machine_code(module)
             if prepare is not None:
                 prepare(module)
         except BaseException:
             del sys.modules[name]
             raise
         return module
+
+
+def _compiles(module: ModuleType) -> bool:
+    """Return whether numba compiles the functions of a file: ``target="python"`` has a twin."""
+    return str(getattr(module, "njit", load_kernel).__module__).startswith("numba.")
+
+
+class _EmittedLoader(SourceFileLoader):
+    """Python's loader of source files, whose bytecode is checked as all files of the folder are."""
+
+    def get_data(self, path: str) -> bytes:
+        """Return the bytes of the source, or of its bytecode; raise ``OSError`` without one."""
+        if path == self.path:
+            return super().get_data(path)
+        content = contents(BYTECODE, self._bytecode(path))
+        if content is None:
+            raise FileNotFoundError(path)
+        return content
+
+    def set_data(self, path: str, data: Any, *, _mode: int = 0o666) -> None:
+        """Write bytecode."""
+        store(BYTECODE, self._bytecode(path), data)
+
+    def _bytecode(self, path: str) -> Path:
+        # beside the source: Python itself would look into __pycache__
+        return Path(self.path).with_name(Path(path).name)
+
+
+__all__ = ["intrinsics_key", "load", "load_kernel", "write"]

@@ -8,13 +8,13 @@ import json
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 from schedlang.errors import BuildError
-from schedlang.runtime.files import cache_folder, written
+from schedlang.runtime.cache_files import MACHINE_CODE, contents, store
 from schedlang.version import __version__
 
-FORMAT = 1
+FORMAT = 2
 # the packages that make machine code of a file
 COMPILERS = ("numba", "numba-cuda", "llvmlite", "nvidia-nvvm", "nvidia-cuda-nvcc")
 
@@ -56,30 +56,22 @@ def _version(name: str) -> str | None:
 def kept_code(key: str) -> Assembled | None:
     """Return what :func:`keep_code` wrote, ``None`` if there is nothing that can be read."""
     try:
-        found: Any = json.loads(_path(key).read_text(encoding="utf-8"))
-        cubin = base64.b64decode(found["cubin"], validate=True)
-        made = Assembled(str(found["ptx"]), cubin, str(found["messages"]))
-        intact = found["digest"] == _digest(made)
-    except (OSError, ValueError, KeyError, TypeError, BuildError):
-        # unreadable or cut off: it is made again
+        content = contents(MACHINE_CODE, MACHINE_CODE.path(key))
+    except BuildError:
+        # no folder
         return None
-    return made if intact else None
+    if content is None:
+        return None
+    fields = json.loads(content)
+    cubin = base64.b64decode(fields["cubin"], validate=True)
+    return Assembled(fields["ptx"], cubin, fields["messages"])
 
 
 def keep_code(key: str, code: Assembled) -> None:
-    """Write machine code, complete or not at all; a full disk costs only the time."""
+    """Write machine code, unless the cache folder takes no file."""
     text = base64.b64encode(code.cubin).decode("ascii")
-    data = {"ptx": code.ptx, "cubin": text, "messages": code.messages, "digest": _digest(code)}
-    written(_path(key), lambda file: file.write(json.dumps(data).encode()))
-
-
-def _digest(code: Assembled) -> str:
-    whole = b"\0".join((code.ptx.encode(), code.cubin, code.messages.encode()))
-    return hashlib.sha256(whole).hexdigest()
-
-
-def _path(key: str) -> Path:
-    return cache_folder() / "machine_code" / f"{key}.json"
+    fields = {"ptx": code.ptx, "cubin": text, "messages": code.messages}
+    store(MACHINE_CODE, MACHINE_CODE.path(key), json.dumps(fields).encode())
 
 
 __all__ = ["Assembled", "code_key", "keep_code", "kept_code"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from schedlang.runtime.files import cache_folder
+from schedlang.runtime.cache_files import cache_folder
 
 _PACKAGED = Path(__file__).parent.parent / "autotune" / "data"
 
