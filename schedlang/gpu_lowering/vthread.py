@@ -57,8 +57,10 @@ def _spread(loop: For) -> list[Stmt]:
             )
         )
     own = _differing(loop)
-    copies = {b: with_rows(b, loop.extent) for b in sorted(own, key=lambda b: b.name)}
     numbers = {s.buffer: s.number for s, _ in walk(loop.body) if isinstance(s, Alloc)}
+    # copies of a body may have buffers of one name, which keep their order
+    ordered = sorted((b for b in numbers if b in own), key=lambda b: b.name)
+    copies = {b: with_rows(b, loop.extent) for b in ordered}
 
     def moved_to(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
         return (copies[buffer], (loop.axis, *at)) if buffer in copies else None
