@@ -17,9 +17,7 @@ from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
     Array,
     Body,
-    For,
     Function,
-    If,
     Load,
     Reg,
     Run,
@@ -27,7 +25,8 @@ from schedlang.machine.nodes import (
     Value,
     View,
     children,
-    walk,
+    mapped,
+    with_bodies,
 )
 from schedlang.machine.passes.equal import shape_of
 from schedlang.machine.rewrite import with_children
@@ -89,7 +88,7 @@ def link(
     Raises :class:`~schedlang.errors.VerifyError` if what a call is given does not fit.
 
     >>> from schedlang.ir.nodes import Buffer
-    >>> from schedlang.machine.nodes import Load, Num, Store, Type
+    >>> from schedlang.machine.nodes import For, Load, Num, Store, Type
     >>> x, y = (Array(name, Buffer(name, "float32", (8,))) for name in "xy")
     >>> i = Reg("i")
     >>> body = (For(i, Num(8), (Store("store", y, i, Load("load", x, i, Type("float32"))),)),)
@@ -181,20 +180,13 @@ def _renamed(nest: MachineNest, names: Names) -> list[Function]:
 
 def _with_calls(body: Body, names: Mapping[str, str]) -> Body:
     """Return ``body``, whose calls name functions by ``names``; itself if it calls none."""
-    if not any(isinstance(stmt, Run) for stmt, _ in walk(body)):
-        return body
-    found: list[Stmt] = []
-    for stmt in body:
+
+    def change(stmt: Stmt) -> Stmt:
         if isinstance(stmt, Run):
-            found.append(changed(stmt, function=names[stmt.function]))
-        elif isinstance(stmt, For):
-            found.append(changed(stmt, body=_with_calls(stmt.body, names)))
-        elif isinstance(stmt, If):
-            sides = _with_calls(stmt.body, names), _with_calls(stmt.orelse, names)
-            found.append(changed(stmt, body=sides[0], orelse=sides[1]))
-        else:
-            found.append(stmt)
-    return tuple(found)
+            return changed(stmt, function=names[stmt.function])
+        return with_bodies(stmt, lambda inner: _with_calls(inner, names))
+
+    return mapped(body, change)
 
 
 def _with_arrays(value: Value, arrays: Mapping[int, Any]) -> Value:

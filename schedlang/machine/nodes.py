@@ -3,17 +3,22 @@
 A value has a :class:`Type`: a dtype and a number of lanes. Offsets count elements. The names in it
 are those of the emitted file. The ``number`` of a statement or a function is that of the statement
 of the loop nest from which it was made.
+
+A value declares its ``OPERANDS``. A statement declares what its fields hold: ``BODIES`` the blocks
+in it, ``VALUES`` what it evaluates itself, ``ARRAYS`` the arrays that it accesses, ``DEFINES`` the
+register or array that the statements after it know, and ``BINDS`` the one that its blocks know.
+Walks, rewriting and scopes derive from this. A declared field may be ``None``, or a tuple.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any, NamedTuple, Optional, Union
+from dataclasses import dataclass, fields
+from operator import attrgetter, is_
+from typing import Any, ClassVar, NamedTuple, Optional, Union
 
 from schedlang.expr import dtypes
-from schedlang.ir.nodes import Buffer
+from schedlang.ir.nodes import Buffer, changed
 
 
 class Type(NamedTuple):
@@ -71,12 +76,20 @@ class Order:
         return Type(dtypes.INDEX, len(self.lanes))
 
 
+class Operation:
+    """The base of values with operands, which are the fields ``OPERANDS``."""
+
+    OPERANDS: ClassVar[tuple[str, ...]] = ()
+
+
 @dataclass(frozen=True)
-class Op:
+class Op(Operation):
     """A binary operation. A scalar operand of a vector operation stands for all lanes.
 
     ``index`` marks arithmetic on indices, which never overflows; other integers wrap around.
     """
+
+    OPERANDS = ("a", "b")
 
     op: str
     a: Value
@@ -86,8 +99,10 @@ class Op:
 
 
 @dataclass(frozen=True)
-class Neg:
+class Neg(Operation):
     """The operation ``-`` or ``~`` on one value."""
+
+    OPERANDS = ("a",)
 
     op: str
     a: Value
@@ -95,16 +110,20 @@ class Neg:
 
 
 @dataclass(frozen=True)
-class Cast:
+class Cast(Operation):
     """A conversion to another dtype, with NumPy's rules."""
+
+    OPERANDS = ("a",)
 
     a: Value
     type: Type
 
 
 @dataclass(frozen=True)
-class Splat:
+class Splat(Operation):
     """A vector whose lanes are all ``a``."""
+
+    OPERANDS = ("a",)
 
     a: Value
     type: Type
@@ -118,8 +137,10 @@ class Iota:
 
 
 @dataclass(frozen=True)
-class Fn:
+class Fn(Operation):
     """A call of a function of the dialect. ``index`` marks ``min`` and ``max`` of indices."""
+
+    OPERANDS = ("args",)
 
     name: str
     args: tuple[Value, ...]
@@ -128,8 +149,10 @@ class Fn:
 
 
 @dataclass(frozen=True)
-class Both:
+class Both(Operation):
     """The truth of ``a and b``; ``b`` is evaluated only if ``a`` holds."""
+
+    OPERANDS = ("a", "b")
 
     a: Value
     b: Value
@@ -137,8 +160,10 @@ class Both:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Operation):
     """``a if cond else b``; only one of them is evaluated."""
+
+    OPERANDS = ("cond", "a", "b")
 
     cond: Value
     a: Value
@@ -147,7 +172,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Load:
+class Load(Operation):
     """Elements of ``array``, by the intrinsic ``how``.
 
     ``load`` reads one element. Of a vector's lanes, ``vload`` reads adjacent ones from ``at`` on,
@@ -157,6 +182,8 @@ class Load:
     ``mask`` are 0; they are not read. ``vload_if`` returns ``other`` unless the scalar ``mask``
     holds.
     """
+
+    OPERANDS = ("at", "mask", "order", "other")
 
     how: str
     array: Array
@@ -170,8 +197,10 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Column:
+class Column(Operation):
     """Vector ``at`` of the several that ``vload_columns`` returned."""
+
+    OPERANDS = ("columns",)
 
     columns: Reg
     at: int
@@ -184,12 +213,25 @@ class Column:
 Value = Union[Reg, Num, Order, Op, Neg, Cast, Splat, Iota, Fn, Both, Choice, Load, Column]
 
 
+class Statement:
+    """What the fields of a statement hold; see the beginning of this module."""
+
+    BODIES: ClassVar[tuple[str, ...]] = ()
+    VALUES: ClassVar[tuple[str, ...]] = ()
+    ARRAYS: ClassVar[tuple[str, ...]] = ()
+    DEFINES: ClassVar[tuple[str, ...]] = ()
+    BINDS: ClassVar[tuple[str, ...]] = ()
+
+
 @dataclass(frozen=True, eq=False)
-class Let:
+class Let(Statement):
     """The assignment ``reg = value``.
 
     ``stage`` is the stage of which it computes an element; it is empty for other values.
     """
+
+    VALUES = ("value",)
+    DEFINES = ("reg",)
 
     reg: Reg
     value: Value
@@ -199,12 +241,15 @@ class Let:
 
 
 @dataclass(frozen=True, eq=False)
-class Store:
+class Store(Statement):
     """A store of ``value`` to ``array``, by the intrinsic ``how``; see :class:`Load`.
 
     ``vstore_stream`` bypasses the cache. ``stage`` is the stage of which it computes an element; it
     is empty if it stores a sum that registers held.
     """
+
+    VALUES = ("at", "value", "mask")
+    ARRAYS = ("array",)
 
     how: str
     array: Array
@@ -217,7 +262,7 @@ class Store:
 
 
 @dataclass(frozen=True, eq=False)
-class For:
+class For(Statement):
     """A loop over ``range(start, stop, step)``; its iterations may run in ``parallel``.
 
     ``label`` is a name for a function of the loop's body. The compiler keeps the loop ``rolled``,
@@ -225,6 +270,10 @@ class For:
     makes a ``function`` of the loop. ``stage`` and ``axis`` are the printed names of its stage and
     of its loop in the loop nest.
     """
+
+    BODIES = ("body",)
+    VALUES = ("start", "stop")
+    BINDS = ("index",)
 
     index: Reg
     stop: Value
@@ -247,8 +296,12 @@ class For:
 
 
 @dataclass(frozen=True, eq=False)
-class If:
+class If(Statement):
     """A branch. ``result``, if given, is a register that both sides assign."""
+
+    BODIES = ("body", "orelse")
+    VALUES = ("cond",)
+    DEFINES = ("result",)
 
     cond: Value
     body: Body
@@ -259,12 +312,15 @@ class If:
 
 
 @dataclass(frozen=True, eq=False)
-class Alloc:
+class Alloc(Statement):
     """Storage of ``count`` elements in ``place``: ``stack``, ``heap``, ``shared`` or ``local``.
 
     A pass decides the place of a CPU's array. Shared storage whose size is given at the launch
     starts at element ``start`` of it.
     """
+
+    VALUES = ("count",)
+    DEFINES = ("array",)
 
     array: Array
     count: Value
@@ -274,12 +330,16 @@ class Alloc:
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class View(Statement):
     """The array of ``count`` elements that begins at byte ``start`` of ``whole``, which has bytes.
 
     A linked nest has arrays in an arena and in one array of all parameters. ``start`` is a multiple
     of the size of an element.
     """
+
+    VALUES = ("start", "count")
+    ARRAYS = ("whole",)
+    DEFINES = ("array",)
 
     array: Array
     whole: Array
@@ -289,8 +349,11 @@ class View:
 
 
 @dataclass(frozen=True, eq=False)
-class Prefetch:
+class Prefetch(Statement):
     """A prefetch of the cache line of one element."""
+
+    VALUES = ("at",)
+    ARRAYS = ("array",)
 
     array: Array
     at: Value
@@ -298,7 +361,7 @@ class Prefetch:
 
 
 @dataclass(frozen=True, eq=False)
-class Hint:
+class Hint(Statement):
     """A hint to the compiler that arrays are ``apart``, or a ``stream_fence``."""
 
     name: str
@@ -307,15 +370,17 @@ class Hint:
 
 
 @dataclass(frozen=True, eq=False)
-class Barrier:
+class Barrier(Statement):
     """A barrier of a thread block."""
 
     number: Optional[int] = None
 
 
 @dataclass(frozen=True, eq=False)
-class Thread:
+class Thread(Statement):
     """The assignment of a thread or block index of a GPU, ``tag``, to a register."""
+
+    DEFINES = ("reg",)
 
     reg: Reg
     tag: str
@@ -324,8 +389,11 @@ class Thread:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Run(Statement):
     """A call of another function of the nest."""
+
+    VALUES = ("args",)
+    ARRAYS = ("args",)
 
     function: str
     args: tuple[Union[Array, Value], ...]
@@ -361,43 +429,78 @@ def children(value: Value) -> tuple[Value, ...]:
     return () if operands is None else operands(value)
 
 
-def _of_load(value: Load) -> tuple[Value, ...]:
-    if value.mask is None and value.order is None and value.other is None:
-        return (value.at,)
-    return (value.at, *(v for v in (value.mask, value.order, value.other) if v is not None))
+def _reader(kind: type[Operation]) -> Callable[[Any], tuple[Value, ...]]:
+    """Return the function that reads the operands of a kind of value."""
+    types = {f.name: str(f.type) for f in fields(kind)}  # type: ignore[arg-type]
+    first, *rest = kind.OPERANDS
+    read: Callable[[Any], Any] = attrgetter(*kind.OPERANDS)
+    if types[first].startswith("tuple"):
+        return read
+    if not rest:
+        return lambda value: (read(value),)
+    if not any(types[name].startswith("Optional") for name in rest):
+        return read
+    return lambda value: tuple([v for v in read(value) if v is not None])
 
 
-# the operands of each kind of value that has any
-_OPERANDS: dict[type, Callable[[Any], tuple[Value, ...]]] = {
-    Op: attrgetter("a", "b"),
-    Both: attrgetter("a", "b"),
-    Neg: lambda v: (v.a,),
-    Cast: lambda v: (v.a,),
-    Splat: lambda v: (v.a,),
-    Fn: attrgetter("args"),
-    Choice: attrgetter("cond", "a", "b"),
-    Load: _of_load,
-    Column: lambda v: (v.columns,),
-}
+# the function that reads the operands, for each kind of value that has any
+_OPERANDS: dict[type, Callable[[Any], tuple[Value, ...]]] = {kind: _reader(kind) for kind in Operation.__subclasses__()}
 
 
 def values(stmt: Stmt) -> tuple[Value, ...]:
     """Return the values that ``stmt`` evaluates itself, without those of its body."""
-    if isinstance(stmt, Let):
-        return (stmt.value,)
-    if isinstance(stmt, Store):
-        return (stmt.at, stmt.value, *([] if stmt.mask is None else [stmt.mask]))
-    if isinstance(stmt, For):
-        return (stmt.stop,) if stmt.from_zero else (stmt.start, stmt.stop)
-    if isinstance(stmt, If):
-        return (stmt.cond,)
-    if isinstance(stmt, Alloc):
-        return (stmt.count,)
-    if isinstance(stmt, View):
-        return (stmt.start, stmt.count)
-    if isinstance(stmt, Prefetch):
-        return (stmt.at,)
-    return tuple(a for a in stmt.args if not isinstance(a, Array)) if isinstance(stmt, Run) else ()
+    found: list[Value] = []
+    for name in stmt.VALUES:
+        field = getattr(stmt, name)
+        if type(field) is tuple:
+            found += [value for value in field if type(value) is not Array]
+        elif field is not None:
+            found.append(field)
+    return tuple(found)
+
+
+def arrays(stmt: Stmt) -> tuple[Array, ...]:
+    """Return the arrays that ``stmt`` names, without those that its values read."""
+    found: list[Array] = []
+    for name in stmt.ARRAYS:
+        field = getattr(stmt, name)
+        found += [a for a in field if type(a) is Array] if type(field) is tuple else [field]
+    return tuple(found)
+
+
+def defined(stmt: Stmt) -> tuple[Union[Array, Reg], ...]:
+    """Return the registers and arrays that ``stmt`` defines for the statements after it."""
+    return tuple([v for name in stmt.DEFINES if (v := getattr(stmt, name)) is not None])
+
+
+def bound(stmt: Stmt) -> tuple[Reg, ...]:
+    """Return the registers that ``stmt`` defines for the statements in it."""
+    return tuple([getattr(stmt, name) for name in stmt.BINDS])
+
+
+def bodies(stmt: Stmt) -> tuple[Body, ...]:
+    """Return the blocks that ``stmt`` directly holds."""
+    return tuple([getattr(stmt, name) for name in stmt.BODIES])
+
+
+def with_bodies(stmt: Stmt, change: Callable[[Body], Body]) -> Stmt:
+    """Return ``stmt`` with ``change`` applied to the blocks that it directly holds.
+
+    The result is ``stmt`` itself if ``change`` returns each of them as it is.
+    """
+    new: dict[str, Body] = {}
+    for name in stmt.BODIES:
+        old = getattr(stmt, name)
+        body = change(old)
+        if body is not old:
+            new[name] = body
+    return changed(stmt, **new) if new else stmt
+
+
+def mapped(body: Body, change: Callable[[Stmt], Stmt]) -> Body:
+    """Return ``body`` with ``change`` applied to each statement; itself if none changes."""
+    found = tuple([change(stmt) for stmt in body])
+    return body if all(map(is_, found, body)) else found
 
 
 # operations of a value that is walked as if none of them were repeated
@@ -472,7 +575,6 @@ def walk(body: Body) -> list[tuple[Stmt, int]]:
         entry = stack.pop()
         stmt, depth = entry
         found.append(entry)
-        if isinstance(stmt, (For, If)):
-            sides = (*stmt.body, *stmt.orelse) if isinstance(stmt, If) else stmt.body
-            stack += [(s, depth + 1) for s in reversed(sides)]
+        for name in reversed(stmt.BODIES):
+            stack += [(s, depth + 1) for s in reversed(getattr(stmt, name))]
     return found

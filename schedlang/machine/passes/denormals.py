@@ -19,13 +19,13 @@ from schedlang.machine.nodes import (
     Fn,
     For,
     Hint,
-    If,
     Let,
     Reg,
     Run,
     Stmt,
     View,
     walk,
+    with_bodies,
 )
 
 
@@ -34,7 +34,7 @@ def with_flushed_denormals(nest: MachineNest) -> MachineNest:
 
     Each thread has its own mode again after a kernel or an iteration of a parallel loop.
 
-    >>> from schedlang.ir.nodes import Buffer
+    >>> from schedlang.ir.nodes import Buffer, changed
     >>> from schedlang.machine.nodes import Array, Function, Load, Num, Store, Type
     >>> x = Array("x", Buffer("x", "float32", (8,)))
     >>> i, value = Reg("i"), Load("load", x, Reg("i"), Type("float32"))
@@ -103,14 +103,9 @@ class _Flush:
 
     def around_threads(self, stmt: Stmt) -> Stmt:
         """Return a statement that starts threads, with the mode changed inside of it."""
-        if isinstance(stmt, For):
-            inside = (
-                _flushed(stmt.body, self.thread_mode) if stmt.parallel else self.body(stmt.body)
-            )
-            return replace(stmt, body=tuple(inside))
-        if isinstance(stmt, If):
-            return replace(stmt, body=self.body(stmt.body), orelse=self.body(stmt.orelse))
-        return stmt
+        if isinstance(stmt, For) and stmt.parallel:
+            return replace(stmt, body=tuple(_flushed(stmt.body, self.thread_mode)))
+        return with_bodies(stmt, self.body)
 
 
 def _flushed(body: Iterable[Stmt], mode: Reg) -> list[Stmt]:

@@ -33,6 +33,7 @@ from schedlang.machine.nodes import (
     children,
     operations,
     values,
+    with_bodies,
 )
 from schedlang.machine.passes.changing import changing, is_lasting
 from schedlang.machine.passes.job import Job
@@ -97,19 +98,10 @@ class _Pass:
 
     def nested(self, stmt: Stmt, depth: int, indices: dict[Value, Reg]) -> Stmt:
         """Return ``stmt`` with the blocks in it."""
-        if isinstance(stmt, For):
-            if stmt.parallel or stmt.function:
-                # a function knows no registers of outside, and begins at the first column
-                body = self.body(stmt.body, 1 if stmt.parallel else 2, {})
-            else:
-                body = self.body(stmt.body, depth + 1, indices)
-            return stmt if body is stmt.body else changed(stmt, body=body)
-        if isinstance(stmt, If):
-            body, orelse = (self.body(side, depth + 1, indices)
-                            for side in (stmt.body, stmt.orelse))  # fmt: skip
-            same = body is stmt.body and orelse is stmt.orelse
-            return stmt if same else changed(stmt, body=body, orelse=orelse)
-        return stmt
+        if isinstance(stmt, For) and (stmt.parallel or stmt.function):
+            # a function knows no registers of outside, and begins at the first column
+            depth, indices = 0 if stmt.parallel else 1, {}
+        return with_bodies(stmt, lambda body: self.body(body, depth + 1, indices))
 
     def fits(self, stmt: Stmt, depth: int) -> bool:
         """Return whether the values of a statement, and so their parts, fit on a line."""

@@ -20,7 +20,9 @@ from schedlang.machine.nodes import (
     Stmt,
     Value,
     children,
+    mapped,
     values,
+    with_bodies,
 )
 from schedlang.machine.passes.job import Job
 from schedlang.machine.rewrite import with_children, with_values
@@ -68,24 +70,17 @@ class _Pass:
     printer: Printer
 
     def body(self, body: Body) -> Body:
-        found = tuple([self.statement(stmt) for stmt in body])
-        return body if all(map(is_, found, body)) else found
+        return mapped(body, self.statement)
 
     def statement(self, stmt: Stmt) -> Stmt:
         own = values(stmt)
         if any(map(self.holds, own)):
             stmt = with_values(stmt, [self.value(v) for v in own])
-        if isinstance(stmt, Let):
-            return changed(stmt, reg=self.reg(stmt.reg)) if stmt.reg.name in self.names else stmt
-        if isinstance(stmt, For):
-            body = self.body(stmt.body)
-            return stmt if body is stmt.body else changed(stmt, body=body)
-        if isinstance(stmt, If):
-            body, orelse = self.body(stmt.body), self.body(stmt.orelse)
-            result = None if stmt.result is None else self.reg(stmt.result)
-            same = body is stmt.body and orelse is stmt.orelse and result is stmt.result
-            return stmt if same else changed(stmt, body=body, orelse=orelse, result=result)
-        return stmt
+        for name in stmt.DEFINES:
+            old = getattr(stmt, name)
+            if isinstance(old, Reg) and old.name in self.names:
+                stmt = changed(stmt, **{name: self.reg(old)})
+        return with_bodies(stmt, self.body)
 
     def holds(self, value: Value) -> bool:
         """Return whether ``value`` holds a register to rename, by its text."""

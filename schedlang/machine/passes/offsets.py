@@ -22,7 +22,6 @@ from schedlang.machine.nodes import (
     Choice,
     For,
     Function,
-    If,
     Let,
     Load,
     Num,
@@ -32,9 +31,11 @@ from schedlang.machine.nodes import (
     Stmt,
     Store,
     Value,
+    bodies,
     children,
     operations,
     values,
+    with_bodies,
 )
 from schedlang.machine.passes.changing import changing, is_lasting
 from schedlang.machine.passes.job import Job
@@ -106,9 +107,9 @@ class _Uses:
                 self.join(section, self.add(stmt.body))
                 section = {}
                 found.append(section)
-            elif isinstance(stmt, If):
-                self.join(section, self.add(stmt.body))
-                self.join(section, self.add(stmt.orelse))
+            else:
+                for inner in bodies(stmt):
+                    self.join(section, self.add(inner))
         return found
 
     def join(self, section: Counts, inner: Sequence[Counts]) -> None:
@@ -214,15 +215,8 @@ class _Pass:
         """Return ``stmt`` with the registers ``named``, and in its blocks those of ``inside``."""
         if named:
             stmt = with_values(stmt, [_replaced(v, named) for v in values(stmt)])
-        if isinstance(stmt, For):
-            own = {} if stmt.function or stmt.parallel else inside
-            body = self.body(stmt.body, own)
-            return stmt if body is stmt.body else changed(stmt, body=body)
-        if isinstance(stmt, If):
-            body, orelse = self.body(stmt.body, inside), self.body(stmt.orelse, inside)
-            same = body is stmt.body and orelse is stmt.orelse
-            return stmt if same else changed(stmt, body=body, orelse=orelse)
-        return stmt
+        alone = isinstance(stmt, For) and (stmt.function or stmt.parallel)
+        return with_bodies(stmt, lambda body: self.body(body, {} if alone else inside))
 
 
 def _base(at: Value) -> Value | None:

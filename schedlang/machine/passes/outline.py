@@ -24,22 +24,22 @@ from schedlang.machine.nodes import (
     If,
     Let,
     Load,
-    Prefetch,
     Reg,
     Run,
     Stmt,
-    Store,
-    Thread,
-    View,
+    arrays,
+    bodies,
+    bound,
+    defined,
     parts,
     values,
     walk,
+    with_bodies,
 )
 from schedlang.machine.passes.equal import repeated
 from schedlang.machine.passes.job import Job
 
 MOST_NESTS = 25
-_ASSIGNING = (Let, Thread, If)
 
 Named = Array | Reg
 
@@ -77,21 +77,14 @@ class _Outliner:
         return body if all(map(is_, found, body)) else tuple(found)
 
     def statement(self, stmt: Stmt, known: set[str]) -> Stmt:
-        if isinstance(stmt, If):
-            body, orelse = self.body(stmt.body, known), self.body(stmt.orelse, known)
-            same = body is stmt.body and orelse is stmt.orelse
-            return stmt if same else changed(stmt, body=body, orelse=orelse)
-        if not isinstance(stmt, For):
-            return stmt
-        if stmt.parallel:
+        if isinstance(stmt, For) and stmt.parallel:
             called = self.called(stmt.label, stmt.body, [stmt.index], stmt.number)
             args = (Cast(stmt.index, INDEX), *called.args[1:])
             return changed(stmt, body=(changed(called, args=args),))
-        if stmt.function:
+        if isinstance(stmt, For) and stmt.function:
             body = (changed(stmt, function=False),)
             return self.called(stmt.label, body, [], stmt.number)
-        body = self.body(stmt.body, known)
-        return stmt if body is stmt.body else changed(stmt, body=body)
+        return with_bodies(stmt, lambda body: self.body(body, known))
 
     def called(
         self, wanted: str, body: Body, first: Sequence[Named], number: int | None = None,
@@ -192,32 +185,16 @@ def _free(body: Iterable[Stmt], known: set[str], found: dict[str, Named]) -> Non
                     use(value)
                 elif isinstance(value, Load):
                     use(value.array)
-        if isinstance(stmt, (Store, Prefetch)):
-            use(stmt.array)
-        elif isinstance(stmt, View):
-            use(stmt.whole)
-            inside.add(stmt.array.name)
-        elif isinstance(stmt, Run):
-            for arg in stmt.args:
-                if isinstance(arg, Array):
-                    use(arg)
-        elif isinstance(stmt, (Let, Thread)):
-            inside.add(stmt.reg.name)
-        elif isinstance(stmt, Alloc):
-            inside.add(stmt.array.name)
-        elif isinstance(stmt, For):
-            _free(stmt.body, inside | {stmt.index.name}, found)
-        elif isinstance(stmt, If):
-            _free(stmt.body, inside, found)
-            _free(stmt.orelse, inside, found)
-            if stmt.result is not None:
-                inside.add(stmt.result.name)
+        for array in arrays(stmt):
+            use(array)
+        for body in bodies(stmt):
+            _free(body, inside | {reg.name for reg in bound(stmt)}, found)
+        inside |= {named.name for named in defined(stmt)}
 
 
 def _defined(body: Iterable[Stmt]) -> set[str]:
     """Return the names of the registers that statements of ``body`` itself assign."""
-    regs = (s.result if isinstance(s, If) else s.reg for s in body if isinstance(s, _ASSIGNING))
-    return {reg.name for reg in regs if reg is not None}
+    return {v.name for stmt in body for v in defined(stmt) if isinstance(v, Reg)}
 
 
 def _assigned(stmt: Stmt) -> set[str]:

@@ -16,19 +16,21 @@ from schedlang.machine.nodes import (
     Body,
     For,
     Function,
-    If,
     Let,
     Load,
     Num,
     Op,
     Reg,
     Stmt,
-    Thread,
     Value,
+    bound,
+    defined,
+    mapped,
     operations,
     parts,
     values,
     walk,
+    with_bodies,
 )
 from schedlang.machine.passes.job import Job
 from schedlang.machine.rewrite import swapped
@@ -75,7 +77,7 @@ def _is_row(value: Op) -> bool:
 
 def _scope(body: Body, number: int | None, job: Job) -> Body:
     """Return the body of a loop or function with the rows named that nothing in it determines."""
-    assigned = {reg for stmt, _ in walk(body) for reg in _assigned(stmt)}
+    assigned = {reg for stmt, _ in walk(body) for reg in (*defined(stmt), *bound(stmt))}
     uses = Counter(_rows(body))
     named = {
         row: Reg(job.fresh("row"))
@@ -85,37 +87,19 @@ def _scope(body: Body, number: int | None, job: Job) -> Body:
     return (*lets, *(_inside(stmt, named, job) for stmt in body))
 
 
-def _assigned(stmt: Stmt) -> list[Reg]:
-    if isinstance(stmt, (Let, Thread)):
-        return [stmt.reg]
-    if isinstance(stmt, For):
-        return [stmt.index]
-    return [stmt.result] if isinstance(stmt, If) and stmt.result is not None else []
-
-
 def _inside(stmt: Stmt, named: dict[Value, Reg], job: Job) -> Stmt:
     """Return ``stmt`` with the registers of ``named`` rows, and those of its own loops."""
     stmt = swapped(stmt, named)
     if isinstance(stmt, For):
         inner = tuple(_renamed(s, named) for s in stmt.body)
         return changed(stmt, body=_scope(inner, stmt.number, job))
-    if isinstance(stmt, If):
-        body, orelse = (tuple(_inside(s, named, job) for s in side)
-                        for side in (stmt.body, stmt.orelse))  # fmt: skip
-        return changed(stmt, body=body, orelse=orelse)
-    return stmt
+    return with_bodies(stmt, lambda body: mapped(body, lambda s: _inside(s, named, job)))
 
 
 def _renamed(stmt: Stmt, named: dict[Value, Reg]) -> Stmt:
     """Return ``stmt`` with the registers of ``named`` rows, also in what it holds."""
     stmt = swapped(stmt, named)
-    if isinstance(stmt, For):
-        return changed(stmt, body=tuple(_renamed(s, named) for s in stmt.body))
-    if isinstance(stmt, If):
-        body, orelse = (tuple(_renamed(s, named) for s in side)
-                        for side in (stmt.body, stmt.orelse))  # fmt: skip
-        return changed(stmt, body=body, orelse=orelse)
-    return stmt
+    return with_bodies(stmt, lambda body: mapped(body, lambda s: _renamed(s, named)))
 
 
 __all__ = ["name_rows"]

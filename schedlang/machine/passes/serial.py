@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from schedlang.ir.nodes import changed
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import INDEX, Body, Fn, For, If, Num, Stmt, Value, View
+from schedlang.machine.nodes import (
+    INDEX,
+    Body,
+    Fn,
+    For,
+    Num,
+    Stmt,
+    Value,
+    View,
+    mapped,
+    with_bodies,
+)
 from schedlang.machine.rewrite import swapped
 
 # a thread's number is known only where parallel loops run
@@ -19,17 +31,14 @@ def serial(nest: MachineNest) -> MachineNest:
 
 
 def _body(body: Body) -> Body:
-    return tuple(_statement(stmt) for stmt in body)
+    return mapped(body, _statement)
 
 
 def _statement(stmt: Stmt) -> Stmt:
-    if isinstance(stmt, For):
-        return replace(stmt, body=_body(stmt.body), parallel=False)
-    if isinstance(stmt, If):
-        return replace(stmt, body=_body(stmt.body), orelse=_body(stmt.orelse))
-    if isinstance(stmt, View):
-        return swapped(stmt, _NUMBER)
-    return stmt
+    stmt = with_bodies(stmt, _body)
+    if isinstance(stmt, For) and stmt.parallel:
+        return changed(stmt, parallel=False)
+    return swapped(stmt, _NUMBER) if isinstance(stmt, View) else stmt
 
 
 __all__ = ["serial"]

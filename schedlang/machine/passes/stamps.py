@@ -22,7 +22,6 @@ from schedlang.machine.nodes import (
     For,
     Function,
     Hint,
-    If,
     Let,
     Load,
     Num,
@@ -33,6 +32,7 @@ from schedlang.machine.nodes import (
     Store,
     Value,
     walk,
+    with_bodies,
 )
 
 # elements of two cache lines: processors fetch lines in pairs
@@ -118,13 +118,10 @@ class _Writer:
 
     def statement(self, stmt: Stmt, row: Reg | None) -> Body:
         """Return a statement with the stamps in it and around it."""
-        if isinstance(stmt, If):
-            body, orelse = self.body(stmt.body, row), self.body(stmt.orelse, row)
-            return (replace(stmt, body=body, orelse=orelse),)
         if isinstance(stmt, Run):
             return (self.called(stmt, row, None),)
         if not isinstance(stmt, For):
-            return (stmt,)
+            return (with_bodies(stmt, lambda body: self.body(body, row)),)
         if stmt.parallel:
             (run,) = stmt.body
             assert isinstance(run, Run)

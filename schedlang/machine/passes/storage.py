@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from operator import is_
 
 from schedlang.expr.dtypes import itemsize
 from schedlang.ir.nodes import Buffer, changed
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import Alloc, Array, Body, For, Function, If, Stmt, walk
+from schedlang.machine.nodes import Alloc, Array, Body, Function, Stmt, mapped, walk, with_bodies
 from schedlang.machine.passes.job import Job
 
 STACK_BYTES = 64 * 1024
@@ -76,12 +75,7 @@ def _without(stmt: Stmt, arrays: set[Array]) -> Stmt | None:
         return stmt
     if isinstance(stmt, Alloc):
         return None if stmt.array in arrays else stmt
-    if isinstance(stmt, For):
-        return changed(stmt, body=_all_without(stmt.body, arrays))
-    if isinstance(stmt, If):
-        body, orelse = _all_without(stmt.body, arrays), _all_without(stmt.orelse, arrays)
-        return changed(stmt, body=body, orelse=orelse)
-    return stmt
+    return with_bodies(stmt, lambda body: _all_without(body, arrays))
 
 
 def _all_without(body: Body, arrays: set[Array]) -> Body:
@@ -90,31 +84,18 @@ def _all_without(body: Body, arrays: set[Array]) -> Body:
 
 
 def _inside(stmt: Stmt, shared: set[Array]) -> Stmt:
-    if isinstance(stmt, For):
-        return changed(stmt, body=_hoisted(stmt.body, shared))
-    if isinstance(stmt, If):
-        body, orelse = _hoisted(stmt.body, shared), _hoisted(stmt.orelse, shared)
-        return changed(stmt, body=body, orelse=orelse)
-    return stmt
+    return with_bodies(stmt, lambda body: _hoisted(body, shared))
 
 
 def _placed(body: Body, stack: set[Array]) -> Body:
     """Return ``body`` with the place of each allocation; ``body`` itself if there is none."""
-    placed = tuple([_placed_in(stmt, stack) for stmt in body])
-    return body if all(map(is_, placed, body)) else placed
+    return mapped(body, lambda stmt: _placed_in(stmt, stack))
 
 
 def _placed_in(stmt: Stmt, stack: set[Array]) -> Stmt:
     if isinstance(stmt, Alloc) and stmt.place is None:
         return changed(stmt, place="stack" if stmt.array in stack else "heap")
-    if isinstance(stmt, For):
-        body = _placed(stmt.body, stack)
-        return stmt if body is stmt.body else changed(stmt, body=body)
-    if isinstance(stmt, If):
-        body, orelse = _placed(stmt.body, stack), _placed(stmt.orelse, stack)
-        same = body is stmt.body and orelse is stmt.orelse
-        return stmt if same else changed(stmt, body=body, orelse=orelse)
-    return stmt
+    return with_bodies(stmt, lambda body: _placed(body, stack))
 
 
 __all__ = ["place_storage"]
