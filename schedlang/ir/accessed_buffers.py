@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from schedlang.expr.visit import postorder
-from schedlang.ir.nodes import Buffer, Exchange, Load, Stmt, Store, expressions, walk
+from schedlang.ir.nodes import (
+    Buffer,
+    Fetch,
+    Load,
+    Stmt,
+    Store,
+    expressions,
+    read_by,
+    walk,
+    written_by,
+)
 
 
 def loaded(root: Stmt) -> set[Buffer]:
-    """Return the buffers that ``root`` reads; an update also reads its target."""
+    """Return the buffers that ``root`` reads: an update reads its target, a prefetch nothing."""
     found: set[Buffer] = set()
     for stmt, _ in walk(root):
         found |= {n.buffer for n in postorder(expressions(stmt)) if isinstance(n, Load)}
         if isinstance(stmt, Store) and stmt.reducer is not None:
             found |= set(stmt.buffers)
-        if isinstance(stmt, Exchange):
-            found |= set(stmt.source)
+        if not isinstance(stmt, Fetch):
+            found |= set(read_by(stmt))
     return found
 
 
@@ -22,10 +32,7 @@ def stored(root: Stmt) -> set[Buffer]:
     """Return the buffers that ``root`` writes."""
     found: set[Buffer] = set()
     for stmt, _ in walk(root):
-        if isinstance(stmt, Store):
-            found |= set(stmt.buffers)
-        if isinstance(stmt, Exchange):
-            found |= set(stmt.into)
+        found |= set(written_by(stmt))
     return found
 
 

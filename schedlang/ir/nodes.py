@@ -3,6 +3,10 @@
 The ``number`` of a statement is its place among those of the scheduled nest
 (:mod:`schedlang.ir.numbers`). What a pass makes of a statement keeps its number.
 
+A statement declares what its fields hold: ``HELD`` the statements in it, ``EXPRESSIONS`` what it
+evaluates itself, ``READ`` and ``WRITTEN`` the buffers that it accesses at its indices. Walks,
+rewriting and substitution derive from this. A declared field may be a tuple, or a number.
+
 The last six statements are made by the passes of ``machine/loops``. They print and run in the
 interpreter, but the passes of lowering and the verifier of nests do not know them.
 """
@@ -13,7 +17,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import is_
-from typing import Any, Optional, TypeVar, Union
+from typing import Any, ClassVar, Optional, TypeVar, Union
 
 from schedlang.compute.reduce import Reducer
 from schedlang.compute.tensor import Tensor
@@ -78,12 +82,24 @@ class Load(ArrayRead):
         return Load(self.buffer, children, self.dtype)
 
 
+class Statement:
+    """What the fields of a statement hold; see the beginning of this module."""
+
+    HELD: ClassVar[tuple[str, ...]] = ()
+    EXPRESSIONS: ClassVar[tuple[str, ...]] = ()
+    READ: ClassVar[tuple[str, ...]] = ()
+    WRITTEN: ClassVar[tuple[str, ...]] = ()
+
+
 @dataclass(frozen=True, eq=False)
-class For:
+class For(Statement):
     """A loop in which ``axis`` runs over ``0..extent``.
 
     ``tag`` names the thread index of a loop of kind ``"thread"``.
     """
+
+    HELD = ("body",)
+    EXPRESSIONS = ("extent",)
 
     axis: Axis
     extent: Union[int, Expr]
@@ -96,7 +112,7 @@ class For:
 
 
 @dataclass(frozen=True, eq=False)
-class If:
+class If(Statement):
     """A guard: ``body`` runs if ``cond`` holds; ``note`` states the purpose of the guard.
 
     ``predicate`` marks a user's store predicate, which leaves elements unwritten on purpose.
@@ -107,6 +123,9 @@ class If:
     ``bounds`` marks a test of the variable of the loop directly around, which the loop's range can
     replace (:mod:`schedlang.ir.trimmed`): its end is ``"inside"`` of that range, or ``"unknown"``.
     """
+
+    HELD = ("body",)
+    EXPRESSIONS = ("cond",)
 
     cond: Expr
     body: Block
@@ -121,13 +140,16 @@ class If:
 
 
 @dataclass(frozen=True, eq=False)
-class Store:
+class Store(Statement):
     """The assignment ``buffers[k][indices] = values[k]``, for all ``k`` at once.
 
     With a ``reducer``, the store combines the values with the elements it finds. A ``streamed`` one
     bypasses the cache. One that ``scatters`` has indices that may depend on reduction axes and on
     data, so that two iterations may update one element; if threads of a GPU may, it is ``atomic``.
     """
+
+    EXPRESSIONS = ("indices", "values")
+    WRITTEN = ("buffers",)
 
     buffers: tuple[Buffer, ...]
     indices: tuple[Expr, ...]
@@ -141,7 +163,7 @@ class Store:
 
 
 @dataclass(frozen=True, eq=False)
-class Alloc:
+class Alloc(Statement):
     """An allocation that lives to the end of the enclosing block.
 
     ``origin`` is the tensor's element at index 0 of the buffer; indices are relative to it.
@@ -155,8 +177,11 @@ class Alloc:
 
 
 @dataclass(frozen=True, eq=False)
-class Fetch:
+class Fetch(Statement):
     """A hint that prefetches the cache line of one element."""
+
+    EXPRESSIONS = ("indices",)
+    READ = ("buffer",)
 
     buffer: Buffer
     indices: tuple[Expr, ...]
@@ -164,17 +189,21 @@ class Fetch:
 
 
 @dataclass(frozen=True, eq=False)
-class Barrier:
+class Barrier(Statement):
     """A barrier of a thread block: its threads wait here, then see each other's earlier writes."""
 
 
 @dataclass(frozen=True, eq=False)
-class Exchange:
+class Exchange(Statement):
     """A warp shuffle: ``into[indices]`` of each thread becomes another's ``source[indices]``.
 
     The other thread of the warp is the one whose number differs in the bit ``distance`` (a
     butterfly). All buffers are local, and all threads of the warp take part.
     """
+
+    EXPRESSIONS = ("indices",)
+    READ = ("source",)
+    WRITTEN = ("into",)
 
     into: tuple[Buffer, ...]
     source: tuple[Buffer, ...]
@@ -184,7 +213,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, eq=False)
-class Note:
+class Note(Statement):
     """A comment in the printed nest, which says where the schedule is not consistent yet."""
 
     text: str
@@ -192,13 +221,17 @@ class Note:
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class Block(Statement):
+    HELD = ("stmts",)
+
     stmts: tuple[Stmt, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
-class Lanes:
+class Lanes(Statement):
     """The values ``start .. start + count`` of a vectorized ``axis``, all at once."""
+
+    HELD = ("body",)
 
     axis: Axis
     start: Lin
@@ -207,11 +240,13 @@ class Lanes:
 
 
 @dataclass(frozen=True, eq=False)
-class Strips:
+class Strips(Statement):
     """A loop over the vectors of a vectorized ``axis``, whose first lanes are ``start``.
 
     ``start`` runs over ``0, step, ...`` below ``stop``. The loop may become a ``function``.
     """
+
+    HELD = ("body",)
 
     axis: Axis
     start: Axis
@@ -239,8 +274,10 @@ class Columns:
 
 
 @dataclass(frozen=True, eq=False)
-class Copy:
+class Copy(Statement):
     """Statements in which ``axis`` is the number ``at``."""
+
+    HELD = ("body",)
 
     axis: Axis
     at: int
@@ -248,13 +285,15 @@ class Copy:
 
 
 @dataclass(frozen=True, eq=False)
-class Copies:
+class Copies(Statement):
     """The copies of an unrolled loop's body, in the order of its iterations.
 
     ``share`` says that they consist of stores alone, so that they may share loads; ``shared`` are
     the loads and conditions that they share, and ``blocks`` the transposed blocks whose columns
     they read. The outermost of nested copies lists those of all.
     """
+
+    HELD = ("copies",)
 
     copies: tuple[Copy, ...]
     share: bool = False
@@ -263,19 +302,24 @@ class Copies:
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class Kept(Statement):
     """Statements during which the elements of ``buffers`` that they update stay in registers."""
+
+    HELD = ("body",)
 
     buffers: frozenset[Buffer]
     body: Block
 
 
 @dataclass(frozen=True, eq=False)
-class Masked:
+class Masked(Statement):
     """A guard whose condition differs between lanes.
 
     ``leads`` says that the first lane passes it and all masks around it.
     """
+
+    HELD = ("body",)
+    EXPRESSIONS = ("cond",)
 
     cond: Expr
     body: Block
@@ -294,11 +338,29 @@ Around = (For, If, Lanes, Strips, Copy, Kept, Masked)
 
 def buffers_of(stmt: Stmt) -> tuple[Buffer, ...]:
     """Return the buffers that a statement itself names, without those that its values read."""
-    if isinstance(stmt, Store):
-        return stmt.buffers
-    if isinstance(stmt, Exchange):
-        return (*stmt.into, *stmt.source)
-    return (stmt.buffer,) if isinstance(stmt, Fetch) else ()
+    return (*written_by(stmt), *read_by(stmt))
+
+
+def written_by(stmt: Stmt) -> tuple[Buffer, ...]:
+    """Return the buffers that a statement itself writes."""
+    return _listed(stmt, stmt.WRITTEN)
+
+
+def read_by(stmt: Stmt) -> tuple[Buffer, ...]:
+    """Return the buffers that a statement itself reads, without those that its values read."""
+    return _listed(stmt, stmt.READ)
+
+
+def _listed(stmt: Stmt, names: tuple[str, ...]) -> tuple[Any, ...]:
+    """Return what the fields ``names`` hold; a tuple counts with each of its parts."""
+    found: list[Any] = []
+    for name in names:
+        field = getattr(stmt, name)
+        if type(field) is tuple:
+            found += field
+        else:
+            found.append(field)
+    return tuple(found)
 
 
 def walk(root: Stmt) -> list[tuple[Stmt, int]]:
@@ -312,20 +374,14 @@ def walk(root: Stmt) -> list[tuple[Stmt, int]]:
             stack += [(s, depth) for s in reversed(stmt.stmts)]
             continue
         found.append(entry)
-        if isinstance(stmt, Around):
-            stack.append((stmt.body, depth + 1))
-        elif isinstance(stmt, Copies):
-            stack += [(copy, depth + 1) for copy in reversed(stmt.copies)]
+        if stmt.HELD:
+            stack += [(s, depth + 1) for s in reversed(held(stmt))]
     return found
 
 
 def held(stmt: Stmt) -> tuple[Stmt, ...]:
     """Return the statements that ``stmt`` directly holds, in program order."""
-    if isinstance(stmt, Block):
-        return stmt.stmts
-    if isinstance(stmt, Around):
-        return (stmt.body,)
-    return stmt.copies if isinstance(stmt, Copies) else ()
+    return _listed(stmt, stmt.HELD)
 
 
 Node = TypeVar("Node")
@@ -350,17 +406,16 @@ def mapped(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
     if isinstance(stmt, Block):
         stmts = tuple([change(s) for s in stmt.stmts])
         return stmt if all(map(is_, stmts, stmt.stmts)) else Block(stmts)
-    if isinstance(stmt, Around):
-        body = change(stmt.body)
-        return stmt if body is stmt.body else changed(stmt, body=block_of(body))
     if isinstance(stmt, Copies):
-        copies = tuple([_with_body(c, change(c.body)) for c in stmt.copies])
+        # a copy is no statement by itself
+        copies = tuple([mapped(copy, change) for copy in stmt.copies])
         return stmt if all(map(is_, copies, stmt.copies)) else changed(stmt, copies=copies)
+    for name in stmt.HELD:
+        old = getattr(stmt, name)
+        new = change(old)
+        if new is not old:
+            stmt = changed(stmt, **{name: block_of(new)})
     return stmt
-
-
-def _with_body(copy: Copy, body: Stmt) -> Copy:
-    return copy if body is copy.body else changed(copy, body=block_of(body))
 
 
 def block_of(stmt: Stmt) -> Block:
@@ -370,12 +425,6 @@ def block_of(stmt: Stmt) -> Block:
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
     """Return the expressions that ``stmt`` evaluates itself, without those of its body."""
-    if isinstance(stmt, Store):
-        return (*stmt.indices, *stmt.values)
-    if isinstance(stmt, (If, Masked)):
-        return (stmt.cond,)
-    if isinstance(stmt, (Fetch, Exchange)):
-        return stmt.indices
-    if isinstance(stmt, For) and isinstance(stmt.extent, Expr):
-        return (stmt.extent,)
-    return ()
+    if not stmt.EXPRESSIONS:
+        return ()
+    return tuple([e for e in _listed(stmt, stmt.EXPRESSIONS) if isinstance(e, Expr)])

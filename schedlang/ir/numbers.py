@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from schedlang.ir.nodes import Alloc, Fetch, For, If, Note, Stmt, Store, block_of, mapped
+from schedlang.ir.nodes import For, Stmt, block_of, changed, mapped
 from schedlang.ir.trimmed import trimmed
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def numbered(nest: Nest) -> Nest:
             silent.update(id(test) for test in trimmed(stmt).tests)
         if id(stmt) in silent:
             return mapped(stmt, change)
-        if isinstance(stmt, (For, If, Store, Alloc, Fetch, Note)):
-            stmt = replace(stmt, number=next(numbers))
+        if hasattr(stmt, "number"):
+            stmt = changed(stmt, number=next(numbers))
         return mapped(stmt, change)
 
     return replace(nest, body=block_of(change(nest.body)))

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import rewrite
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
-from schedlang.ir.nodes import (
-    Alloc,
-    Block,
-    Buffer,
-    Exchange,
-    Fetch,
-    For,
-    If,
-    Load,
-    Stmt,
-    Store,
-)
+from schedlang.ir.nodes import Alloc, Block, Buffer, Load, Stmt, buffers_of, changed, walk
+from schedlang.ir.nodes import mapped as with_held
 
 
 def with_leaves(root: Expr, swap: Mapping[Expr, Expr]) -> Expr:
@@ -30,16 +21,14 @@ def with_leaves(root: Expr, swap: Mapping[Expr, Expr]) -> Expr:
 
 def mapped(stmt: Stmt, value: Callable[[Expr], Expr]) -> Stmt:
     """Return ``stmt`` with ``value`` applied to each expression of its own, not to its body."""
-    if isinstance(stmt, For):
-        return stmt if isinstance(stmt.extent, int) else replace(stmt, extent=value(stmt.extent))
-    if isinstance(stmt, If):
-        return replace(stmt, cond=value(stmt.cond))
-    if isinstance(stmt, Store):
-        indices = tuple(value(i) for i in stmt.indices)
-        return replace(stmt, indices=indices, values=tuple(value(v) for v in stmt.values))
-    if isinstance(stmt, (Fetch, Exchange)):
-        return replace(stmt, indices=tuple(value(i) for i in stmt.indices))
-    return stmt
+    new: dict[str, Any] = {}
+    for name in stmt.EXPRESSIONS:
+        field = getattr(stmt, name)
+        if isinstance(field, tuple):
+            new[name] = tuple(map(value, field))
+        elif isinstance(field, Expr):
+            new[name] = value(field)
+    return changed(stmt, **new) if new else stmt
 
 
 def substituted(stmt: Stmt, swap: Mapping[Expr, Expr]) -> Stmt:
@@ -65,13 +54,8 @@ def substituted(stmt: Stmt, swap: Mapping[Expr, Expr]) -> Stmt:
 
 def deep(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
     """Return ``stmt`` with ``change`` applied to each statement, innermost first."""
-    if isinstance(stmt, Block):
-        return Block(tuple(deep(s, change) for s in stmt.stmts))
-    if isinstance(stmt, (For, If)):
-        body = deep(stmt.body, change)
-        assert isinstance(body, Block)
-        stmt = replace(stmt, body=body)
-    return change(stmt)
+    stmt = with_held(stmt, lambda inner: deep(inner, change))
+    return stmt if isinstance(stmt, Block) else change(stmt)
 
 
 Relocation = Callable[[Buffer, tuple[Expr, ...]], "tuple[Buffer, tuple[Expr, ...]] | None"]
@@ -112,37 +96,29 @@ def relocated(stmt: Stmt, moved_to: Relocation) -> Stmt:
 
     def change(old: Stmt) -> Stmt:
         new = mapped(old, value)
-        if isinstance(new, Store):
-            stored = [moved_to(b, new.indices) for b in new.buffers]
-            if any(s is not None for s in stored):
-                places = [s or (b, new.indices) for s, b in zip(stored, new.buffers)]
-                return replace(new, buffers=tuple(b for b, _ in places), indices=places[0][1])
-        elif isinstance(new, Fetch):
-            found = moved_to(new.buffer, new.indices)
-            if found is not None:
-                return replace(new, buffer=found[0], indices=found[1])
-        elif isinstance(new, Exchange):
-            into = [moved_to(b, new.indices) for b in new.into]
-            source = [moved_to(b, new.indices) for b in new.source]
-            if any(s is not None for s in (*into, *source)):
-                first = next(s for s in (*into, *source) if s is not None)
-                return replace(
-                    new, indices=first[1],
-                    into=tuple(s[0] if s else b for s, b in zip(into, new.into)),
-                    source=tuple(s[0] if s else b for s, b in zip(source, new.source)),
-                )  # fmt: skip
-        return new
+        names = (*new.WRITTEN, *new.READ)
+        if not names:
+            return new
+        indices = new.indices  # type: ignore[union-attr]
+        places = {b: place for b in buffers_of(new) if (place := moved_to(b, indices)) is not None}
+        if not places:
+            return new
+
+        def moved(field: Any) -> Any:
+            if isinstance(field, tuple):
+                return tuple(map(moved, field))
+            return places[field][0] if field in places else field
+
+        # all buffers of a statement are accessed at the same indices
+        _, at = next(iter(places.values()))
+        return changed(new, indices=at, **{name: moved(getattr(new, name)) for name in names})
 
     return deep(stmt, change)
 
 
 def storage(stmt: Stmt) -> list[Buffer]:
     """Return the buffers that ``stmt`` allocates."""
-    if isinstance(stmt, Alloc):
-        return [stmt.buffer]
-    if isinstance(stmt, (For, If)):
-        return storage(stmt.body)
-    return [b for s in stmt.stmts for b in storage(s)] if isinstance(stmt, Block) else []
+    return [s.buffer for s, _ in walk(stmt) if isinstance(s, Alloc)]
 
 
 def with_rows(buffer: Buffer, *extents: int) -> Buffer:

@@ -444,7 +444,9 @@ def _reader(kind: type[Operation]) -> Callable[[Any], tuple[Value, ...]]:
 
 
 # the function that reads the operands, for each kind of value that has any
-_OPERANDS: dict[type, Callable[[Any], tuple[Value, ...]]] = {kind: _reader(kind) for kind in Operation.__subclasses__()}
+_OPERANDS: dict[type, Callable[[Any], tuple[Value, ...]]] = {
+    kind: _reader(kind) for kind in Operation.__subclasses__()
+}
 
 
 def values(stmt: Stmt) -> tuple[Value, ...]:
