@@ -16,7 +16,7 @@ from typing import Any
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import SchedlangError, TuningError, user_location
-from schedlang.target import choices
+from schedlang.target_options import choices
 
 WHERE = "path/to/script.py:C"
 

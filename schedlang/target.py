@@ -19,17 +19,7 @@ from schedlang.host import (
     host_vectors,
     is_whole,
 )
-
-# the kinds of targets; te programs may also use the spellings below
-KINDS = ("cpu", "python", "c", "cuda", "cuda-emulator")
-GPU = ("cuda", "cuda-emulator")
-_SPELLINGS = {"llvm": "cpu", "nvptx": "cuda"}
-# te's options that mean nothing here: the CPU is this machine's, and limits follow from the arch
-IGNORED = frozenset(
-    "mcpu mattr mtriple mfloat-abi mabi num-cores vector-width libs model device keys tag host "
-    "system-lib runtime max_num_threads thread_warp_size max_threads_per_block "
-    "max_shared_memory_per_block registers_per_block".split()
-)
+from schedlang.target_options import GPU, check_host, kind_and_arch
 
 
 class Kind(str):
@@ -120,8 +110,12 @@ class Target:
     ``arch`` is the architecture of a GPU, by default sm_90, and ``device`` holds its limits.
 
     ``kind`` may be a target string of te: ``"cuda -arch=sm_80"`` sets ``arch``, and options that
-    change nothing here are ignored, such as ``-mcpu`` of a CPU. ``target=`` is te's name for
-    ``kind``, and ``host=`` does nothing.
+    change no result are ignored, such as ``-libs``. ``target=`` is te's name for ``kind``. Kernels
+    are built for this machine: an option that names another one is refused, such as a foreign
+    ``-mtriple``, and so is a ``host=`` other than this CPU.
+
+    Raise :class:`~schedlang.errors.BuildError` for an unknown kind or option, another machine, and
+    a number that is out of range.
 
     >>> Target("cpu", vector_bytes=32).vector_width("float32")
     8
@@ -141,7 +135,8 @@ class Target:
     caches: tuple[Cache, ...] = ()
 
     def __post_init__(self, target: str | None, host: Any) -> None:
-        kind, option = _kind_and_arch(self.kind if target is None else target)
+        kind, option = kind_and_arch(self.kind if target is None else target)
+        check_host(host)
         object.__setattr__(self, "kind", Kind(kind))
         self._check_arch(option)
         self._check_numbers()
@@ -249,7 +244,7 @@ class Target:
             return value
         if value is None:
             return Target.current(allow_none=True) or Target("cpu")
-        return Target(str(value))
+        return Target(value)
 
     @staticmethod
     def current(allow_none: bool = True) -> Target | None:
@@ -276,26 +271,38 @@ class Target:
 
 
 def cuda(model: str = "unknown", arch: str | None = None, options: Any = None) -> Target:
-    """Return the target of a GPU, te's ``tvm.target.cuda()``; only ``arch`` has an effect.
+    """Return the target of a GPU, te's ``tvm.target.cuda()``.
 
-    >>> cuda(arch="sm_80").arch
-    'sm_80'
+    ``arch`` and the same in ``options`` have an effect; ``model`` does nothing. Raise
+    :class:`~schedlang.errors.BuildError` as :class:`Target` does.
+
+    >>> cuda(arch="sm_80").arch, cuda(options="-arch=sm_86").arch
+    ('sm_80', 'sm_86')
     """
-    del model, options
-    return Target("cuda") if arch is None else Target("cuda", arch=arch)
+    del model
+    return Target(_with_options("cuda", options), arch=arch or "")
 
 
 def llvm(options: Any = None) -> Target:
-    """Return the target of this machine's CPU, te's ``tvm.target.llvm()``; options do nothing.
+    """Return the target of this machine's CPU, te's ``tvm.target.llvm()``.
+
+    Raise :class:`~schedlang.errors.BuildError` for options that name another machine.
 
     >>> llvm().kind
     'cpu'
     """
-    del options
-    return Target("cpu")
+    return Target(_with_options("llvm", options))
 
 
-_TARGETS = ("a target is given by its name", 'Use tvm.target.Target("llvm") or Target("cuda").')
+def _with_options(kind: str, options: Any) -> str:
+    """Return a target string with te's ``options``, a string or a list of strings."""
+    return " ".join([kind, *([options] if isinstance(options, str) else options or ())])
+
+
+_TARGETS = (
+    "kernels are built for this machine's CPU or for NVIDIA GPUs",
+    'Use tvm.target.Target("llvm") or Target("cuda"), on the machine that runs the program.',
+)
 REFUSED = dict.fromkeys(
     ("create", "rocm", "opencl", "metal", "vulkan", "arm_cpu", "mali", "hexagon"),
     _TARGETS,
@@ -315,40 +322,6 @@ def or_emulator(target: Target) -> Target:
     if target.kind != "cuda" or not wanted:
         return target
     return Target("cuda-emulator", arch=target.arch)
-
-
-def choices() -> str:
-    """Return the kinds of targets as a list for messages."""
-    return ", ".join(f'"{kind}"' for kind in KINDS[:-1]) + f' or "{KINDS[-1]}"'
-
-
-def _kind_and_arch(text: Any) -> tuple[str, str | None]:
-    """Return the kind of a target string, and its GPU architecture if it names one.
-
-    >>> _kind_and_arch("cuda -arch=sm_80"), _kind_and_arch("llvm -mcpu core-avx2 -num-cores=4")
-    (('cuda', 'sm_80'), ('cpu', None))
-    """
-    if not isinstance(text, str):
-        raise BuildError(f"Target({text!r}): a target is given by its name; choose {choices()}")
-    words = text.split()
-    kind = _SPELLINGS.get(words[0], words[0]) if words else ""
-    if kind not in KINDS:
-        raise BuildError(f"unknown target {text!r}: choose {choices()}")
-    arch, rest = None, words[1:]
-    while rest:
-        word, equals, value = rest.pop(0).partition("=")
-        if not equals and rest and not rest[0].startswith("-"):
-            value = rest.pop(0)
-        option = word.lstrip("-")
-        if option == "arch" or (option == "mcpu" and kind in GPU):
-            arch = value
-        elif option not in IGNORED or not word.startswith("-"):
-            raise BuildError(
-                f"target {text!r}: unknown option {word!r}; leave it out. Of te's options, "
-                'schedlang uses -arch, as in "cuda -arch=sm_80", and ignores those that change '
-                "nothing here, such as -mcpu and -libs for a CPU"
-            )
-    return kind, arch
 
 
 def _checked_caches(kind: str, caches: Any) -> tuple[Cache, ...]:

@@ -181,7 +181,7 @@ def test_pragma(golden: Golden) -> None:
     s = sl.schedule(B)
     i, j = B.op.axis
     s[B].pragma(i, "unroll_hint", 4)
-    s[B].pragma(j, "debug_skip_region")
+    s[B].pragma(j, "loop_partition_hint")
     golden(s)
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pickle
+import platform
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang import target as te_target
 from schedlang.errors import (
     BoundsError,
     BuildError,
@@ -18,8 +22,10 @@ from schedlang.errors import (
     ComputeTypeError,
     LoweringError,
     MissingNameError,
+    SchedlangError,
     ScheduleError,
 )
+from schedlang.runtime import devices
 
 
 def two_stages() -> tuple[Any, Any, Any]:
@@ -55,8 +61,88 @@ def test_a_target_string_of_te_keeps_its_architecture() -> None:
     for text in ("cuda -arch=sm_80", "cuda -libs=cudnn -arch sm_80", "nvptx -mcpu=sm_80"):
         assert sl.Target(text) == sl.Target("cuda", arch="sm_80")
     assert sl.Target.of("cuda-emulator -arch=sm_86").device.shared_opt_in == 99 * 1024
-    assert sl.Target("llvm -mcpu=core-avx2 -num-cores 4") == sl.Target("cpu")
-    assert sl.Target("c -mtriple=aarch64-linux-gnu -system-lib") == sl.Target("c")
+    assert sl.Target("llvm -libs=mkl -num-cores 4") == sl.Target("cpu")
+    assert sl.Target("cuda -host='llvm -libs=mkl'") == sl.Target("cuda")
+    assert sl.Target("cuda -mtriple=nvptx64-nvidia-cuda -keys=cuda,gpu") == sl.Target("cuda")
+
+
+@pytest.fixture
+def a_linux_machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    def install(machine: str) -> None:
+        monkeypatch.setattr(platform, "machine", lambda: machine)
+        monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.36"))
+        monkeypatch.setattr(sys, "platform", "linux")
+
+    return install
+
+
+OWN = [
+    ("x86_64", "c --mtriple=x86_64-unknown-linux-gnu"),
+    ("x86_64", "llvm -mtriple x86_64-pc-linux-gnu"),
+    ("AMD64", "llvm -mtriple=x86_64"),
+    ("x86_64", "llvm -mcpu=skylake-avx512 -mattr=+avx2,-neon -device=cpu -keys=cpu,x86"),
+    ("aarch64", "llvm -device=arm_cpu -mtriple=aarch64-linux-gnu -mcpu=cortex-a72 -mattr=+neon"),
+    ("arm64", "llvm -mtriple=aarch64-none-linux-gnu"),
+]
+OTHER = [
+    ("x86_64", "llvm -mtriple=aarch64-linux-gnu", "-mtriple"),
+    ("x86_64", "c -mtriple aarch64-linux-gnu -system-lib", "-mtriple"),
+    ("x86_64", "python --mtriple=i686-pc-linux-gnu", "-mtriple"),
+    ("x86_64", "llvm -mtriple=x86_64-pc-windows-msvc", "-mtriple"),
+    ("x86_64", "llvm -mtriple=x86_64-linux-android", "-mtriple"),
+    ("x86_64", "llvm -mtriple=x86_64-linux-gnux32", "-mtriple"),
+    ("x86_64", "llvm -mtriple=x86_64-none-elf", "-mtriple"),
+    ("x86_64", "llvm -mtriple=", "-mtriple"),
+    ("aarch64", "llvm -mtriple=x86_64-linux-gnu", "-mtriple"),
+    ("x86_64", "cuda -mtriple=amdgcn-amd-amdhsa", "-mtriple"),
+    ("x86_64", "llvm -mcpu=cortex-a72", "-mcpu"),
+    ("aarch64", "llvm -mcpu=core-avx2", "-mcpu"),
+    ("x86_64", "llvm -mattr=+neon", "-mattr"),
+    ("aarch64", "llvm -mattr=+avx2,+fma", "-mattr"),
+    ("x86_64", "llvm -device=arm_cpu", "-device"),
+    ("x86_64", "llvm -keys=arm_cpu,cpu", "-keys"),
+    ("aarch64", "cuda -device=mali", "-device"),
+    ("x86_64", "llvm -mfloat-abi=soft", "-mfloat-abi"),
+    ("x86_64", "cuda -host='llvm -mtriple=aarch64-linux-gnu'", "-mtriple"),
+]
+
+
+@pytest.mark.parametrize(("machine", "text"), OWN)
+def test_a_target_string_may_name_this_machine(
+    machine: str, text: str, a_linux_machine: Callable[[str], None]
+) -> None:
+    a_linux_machine(machine)
+    assert sl.Target(text).kind == {"llvm": "cpu"}.get(text.split()[0], text.split()[0])
+
+
+@pytest.mark.parametrize(("machine", "text", "option"), OTHER)
+def test_a_target_string_may_not_name_another_machine(
+    machine: str, text: str, option: str, a_linux_machine: Callable[[str], None]
+) -> None:
+    a_linux_machine(machine)
+    with pytest.raises(BuildError, match=rf"kernels are (.|\n)* Leave {option} out, or run"):
+        sl.Target(text)
+    assert not devices.enabled(text)
+    with pytest.raises(BuildError, match=f"Leave {option} out"):
+        sl.build(two_stages()[-1], target=text)
+
+
+@pytest.mark.parametrize("host", ["llvm -mtriple=riscv64-unknown-elf", "cuda", "arm"])
+def test_the_host_of_a_target_is_this_machine(host: str) -> None:
+    with pytest.raises(BuildError, match="Leave -mtriple out|leave host out|unknown target"):
+        sl.Target("cuda", host=host)
+    for call in (sl.build, sl.lower):
+        with pytest.raises(BuildError, match="Leave -mtriple out|leave host out|unknown target"):
+            call(two_stages()[-1], target_host=host)
+
+
+def test_the_targets_of_te_take_options() -> None:
+    assert te_target.llvm("-libs=mkl") == sl.Target("cpu")
+    assert te_target.cuda(options=["-arch=sm_86"]).arch == "sm_86"
+    with pytest.raises(BuildError, match="Leave -mtriple out"):
+        te_target.llvm(["-libs=mkl", "-mtriple=riscv64-unknown-elf"])
+    with pytest.raises(SchedlangError, match="kernels are built for this machine's CPU"):
+        te_target.arm_cpu("rasp4b")
 
 
 @pytest.mark.parametrize(
@@ -67,6 +153,7 @@ def test_a_target_string_of_te_keeps_its_architecture() -> None:
         ("llvm -arch=sm_80", "arch='sm_80'.*leave it out for cpu"),
         ("cuda -archs=sm_80", "unknown option '-archs'; leave it out"),
         ("cuda sm_80", "unknown option 'sm_80'; leave it out"),
+        ("llvm -libs='mkl", "quotation mark has no partner"),
         ("cpu vector_bytes=32", "unknown option 'vector_bytes'; leave it out"),
     ],
 )

@@ -316,8 +316,8 @@ def test_arrays() -> None:
 def test_devices_and_targets() -> None:
     assert str(tvm.cpu(0)) == "cpu(0)" and tvm.cpu().exist and tvm.cpu() == tvm.device("llvm", 0)
     assert tvm.cuda(1) == tvm.device("cuda", 1) == tvm.gpu(1) and tvm.cuda().device_type == 2
-    assert tvm.device("llvm -mcpu=skylake").device_id == 0
-    target = tvm.target.Target("llvm -mcpu=core-avx2")
+    assert tvm.device("llvm -libs=mkl").device_id == 0
+    target = tvm.target.Target("llvm -num-cores=4")
     assert tvm.device(target, 0) == tvm.device(target.kind.name, 0) == tvm.cpu(0)
     assert tvm.target.Target(target="cuda", host="llvm").kind.name == "cuda"
     assert tvm.runtime.enabled("llvm") and not tvm.runtime.enabled("rocm")

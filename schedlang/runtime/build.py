@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedlang.codegen.c_source import c_source, reserved
@@ -47,6 +47,7 @@ from schedlang.runtime.parameters import signature_of
 from schedlang.schedule.schedule import Schedule
 from schedlang.state.state import NONTEMPORAL
 from schedlang.target import Target, or_emulator
+from schedlang.target_options import check_host
 
 
 def lower(
@@ -84,10 +85,11 @@ def _spilled(nest: Nest, program: Program | None, target: Target) -> list[str]:
 _TE_OPTIONS = frozenset({"simple_mode", "binds", "target_host", "runtime"})
 
 
-def _checked(schedule: Any, what: str, options: Iterable[str]) -> Schedule:
+def _checked(schedule: Any, what: str, options: Mapping[str, Any]) -> Schedule:
     unknown = sorted(set(options) - _TE_OPTIONS)
     if unknown:
         raise ComputeTypeError(f"sl.{what} has no option {unknown[0]!r}")
+    check_host(options.get("target_host"))
     if not isinstance(schedule, Schedule):
         raise ComputeTypeError(
             f"sl.{what}({type(schedule).__name__}): the argument must be a schedule, e.g. "

@@ -6,7 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.errors import CallError
+from schedlang.errors import CallError, SchedlangError
+from schedlang.target_options import kind_and_arch
 
 DEVICE_TYPES = {"cpu": 1, "llvm": 1, "c": 1, "python": 1, "cuda": 2, "gpu": 2, "nvptx": 2,
                 "cuda-emulator": 2}  # fmt: skip
@@ -47,9 +48,10 @@ class Device:
 def device(kind: Any, index: int = 0) -> Device:
     """Return the device that a target runs on: ``device("llvm")``, ``device("cuda", 0)``.
 
-    Raise :class:`~schedlang.errors.CallError` for an unknown kind of device.
+    Raise :class:`~schedlang.errors.CallError` for an unknown kind of device, and
+    :class:`~schedlang.errors.BuildError` for options that name another machine than this one.
 
-    >>> device("llvm -mcpu=core-avx2"), device("cuda", 1)
+    >>> device("llvm -num-cores=4"), device("cuda", 1)
     (cpu(0), cuda(1))
     """
     words = str(getattr(kind, "kind", kind)).split()
@@ -58,17 +60,21 @@ def device(kind: Any, index: int = 0) -> Device:
         raise CallError(
             f'device({str(kind)!r}): unknown device; give "cpu" (or te\'s "llvm") or "cuda"'
         )
+    if len(words) > 1:
+        kind_and_arch(" ".join(words))
     return Device("cpu" if code == 1 else "cuda", index)
 
 
 def enabled(target: str) -> bool:
     """Return whether kernels for ``target`` can run on this machine; te's ``tvm.runtime.enabled``.
 
-    >>> enabled("llvm"), enabled("opencl")
-    (True, False)
+    >>> enabled("llvm"), enabled("opencl"), enabled("llvm -device=hexagon")
+    (True, False, False)
     """
-    words = target.split()
-    return bool(words) and words[0] in DEVICE_TYPES and device(words[0]).exist
+    try:
+        return device(target).exist
+    except SchedlangError:
+        return False
 
 
 def cpu(index: int = 0) -> Device:

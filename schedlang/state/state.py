@@ -31,9 +31,10 @@ EFFECTIVE = (NONTEMPORAL, SERPENTINE)
 TE_PRAGMAS = (
     "auto_unroll_max_step", "auto_unroll_max_depth", "auto_unroll_max_extent", "unroll_explicit",
     "unroll_hint", "parallel_launch_point", "parallel_stride_pattern",
-    "parallel_barrier_when_finish", "loop_partition_hint", "debug_skip_region", "import_llvm",
-    "import_c", "tensor_core",
+    "parallel_barrier_when_finish", "loop_partition_hint", "tensor_core",
 )  # fmt: skip
+# pragmas of te that change what a program computes, which no target honours
+REFUSED_PRAGMAS = ("import_llvm", "import_c", "debug_skip_region")
 THREADS = tuple(f"{kind}Idx.{dim}" for kind in ("block", "thread") for dim in "xyz")
 
 

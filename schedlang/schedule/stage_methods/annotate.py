@@ -108,8 +108,10 @@ def pragma(self: StageView, axis: Axis, name: str, value: Any = None) -> None:
       prefetched for a later one. ``sl.lower`` and ``sl.build`` refuse it if no serial loop is
       around. A loop of one iteration drops it, and each part of a cut loop turns by itself.
 
-    The names of te (``"auto_unroll_max_step"``) and your own names with a dot (``"my.note"``) have
-    no effect. Other names are refused.
+    The names of te that only tune (``"auto_unroll_max_step"``) and your own names with a dot
+    (``"my.note"``) have no effect. Other names raise :class:`~schedlang.errors.ScheduleError`, as
+    do te's pragmas that change what is computed: ``"import_llvm"``, ``"import_c"`` and
+    ``"debug_skip_region"``.
 
     rewrite::
 
