@@ -146,7 +146,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "chained comparison": (one(chained), ComputeTypeError, r"chained comparisons, use & \| ~"),
     "not": (one(lambda i: m.select(not (V[i] > 0), 1, 0)), ComputeTypeError, "truth value"),
     "range": (one(lambda i: [x for x in range(i)][0]), ComputeTypeError, "has no value yet"),
-    "math.exp": (one(lambda i: math.exp(V[i])), ComputeTypeError, "np.exp instead of math.exp"),
+    "math.exp": (one(lambda i: math.exp(V[i])), ComputeTypeError, "Write np.exp"),
     "iteration": (one(lambda i: sum(x for x in V[i])), ComputeTypeError, "cannot be iterated over"),
     "Python's sum": (
         one(lambda i: sum(A[i, k])), ComputeTypeError,

@@ -19,6 +19,7 @@ from schedlang.expr.dtypes import is_complex
 from schedlang.expr.nodes import Expr
 from schedlang.language.calls import call
 from schedlang.language.construct import binary
+from schedlang.language.foreign import NUMBA_TYPE
 from schedlang.language.numpy_functions import name_of, refuse_numpy
 from schedlang.language.torch_functions import torch_function
 
@@ -156,6 +157,7 @@ for _name, _method in METHODS.items():
     setattr(Tensor, _name, _method)
 for _name, _method in PROPERTIES.items():
     setattr(Tensor, _name, property(_method))
+Tensor._numba_type_ = NUMBA_TYPE  # type: ignore[attr-defined]
 Tensor.__torch_function__ = classmethod(torch_function)  # type: ignore[attr-defined]
 Expr.__torch_function__ = classmethod(torch_function)  # type: ignore[attr-defined]
 _plain_ufunc = Expr.__array_ufunc__  # type: ignore[attr-defined]

@@ -20,6 +20,7 @@ from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr
 from schedlang.language.construct import cast
+from schedlang.language.foreign import check_ufunc
 from schedlang.language.ufuncs import function_of
 
 GENERALIZED: dict[str, Callable[..., Any]] = {
@@ -31,6 +32,7 @@ REDUCED = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_or")
 
 def apply(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Return ``ufunc(*inputs)``, or its ``method``, as an array or, of elements, an expression."""
+    check_ufunc(ufunc, "a tensor")
     name = ufunc.__name__
     asked = f"np.{name}" if method == "__call__" else f"np.{name}.{method}"
     if method != "__call__":

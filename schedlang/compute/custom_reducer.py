@@ -20,6 +20,7 @@ from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Const, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.language.construct import as_expr, const, convert
+from schedlang.language.foreign import functions_of_user
 
 
 def comm_reducer(
@@ -128,7 +129,8 @@ def _custom(
 def _combined(name: str, fcombine: Any, lhs: tuple[Var, ...], rhs: tuple[Var, ...]) -> Any:
     single = len(lhs) == 1
     try:
-        return fcombine(lhs[0], rhs[0]) if single else fcombine(lhs, rhs)
+        with functions_of_user():
+            return fcombine(lhs[0], rhs[0]) if single else fcombine(lhs, rhs)
     except (TypeError, IndexError) as error:
         if isinstance(error, SchedlangError):
             raise

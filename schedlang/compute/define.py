@@ -17,6 +17,7 @@ from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.language.construct import as_expr, settled
+from schedlang.language.foreign import functions_of_user
 from schedlang.signatures import refuses
 
 
@@ -62,7 +63,8 @@ def compute(
         )
     axes = tuple(Axis(n, e) for n, e in zip(_axis_names(fcompute, len(extents), name), extents))
     try:
-        result = fcompute(*axes)
+        with functions_of_user():
+            result = fcompute(*axes)
     except NameError as error:
         # an undefined name that is neither the tensor's nor a local of the user is a typing error
         if error.name != name and "free variable" not in str(error):

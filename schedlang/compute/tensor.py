@@ -23,6 +23,7 @@ from schedlang.errors import (
 )
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import LONGEST_QUOTED, Axis, Binary, Cast, Const, Expr, Var
+from schedlang.expr.number_refusals import number_function, refuse_number
 from schedlang.expr.visit import postorder
 from schedlang.language.construct import as_expr, binary, const
 
@@ -245,8 +246,12 @@ class Tensor(_Methods):
             )
         )
 
-    def __float__(self) -> float:
-        return float(self.as_scalar())
+    def _refuse_number(self, *_: Any) -> NoReturn:
+        if self.ndim and not number_function():
+            self.as_scalar()
+        refuse_number(f"tensor {self.name}", "a tensor describes a computation, without values")
+
+    __float__ = __complex__ = __trunc__ = __round__ = _refuse_number
 
     def __int__(self) -> int:
         return int(self.as_scalar())

@@ -8,12 +8,13 @@ may share parts, so traversals (see :mod:`schedlang.expr.visit`) do not recurse.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, NoReturn, Optional, Union
 
 import numpy as np
 
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr import dtypes
+from schedlang.expr.number_refusals import number_function, refuse_number
 
 ExprLike = Union["Expr", int, float, complex, bool, np.generic]
 
@@ -109,7 +110,7 @@ class Expr:
             return int(self.value)
         raise ComputeTypeError(
             explain(
-                f"the integer value of {self}",
+                f"{number_function() or 'the integer value'} of {self}",
                 f"{self} is an expression and has no value yet",
                 f"To convert it, use sl.cast({self}, 'int64'); instead of range, use "
                 "sl.reduce_axis; to index a list with it, make the list an input, declared by "
@@ -117,11 +118,10 @@ class Expr:
             )
         )
 
-    def __float__(self) -> float:
-        raise ComputeTypeError(
-            f"float({self}): an expression has no value yet; use .astype('float32'), and sl.exp "
-            "or np.exp instead of math.exp"
-        )
+    def _refuse_number(self, *_: Any) -> NoReturn:
+        refuse_number(str(self), "an expression has no value yet")
+
+    __float__ = __complex__ = __trunc__ = __round__ = _refuse_number
 
     def __repr__(self) -> str:
         return str(self)

@@ -108,7 +108,12 @@ def _shown(value: int | float) -> str:
 
 
 def as_expr(value: ExprLike) -> Expr:
-    """Return ``value`` as an expression; a 0-d tensor stands for its element."""
+    """Return ``value`` as an expression; a 0-d tensor stands for its element.
+
+    So does a 0-d array of NumPy that holds an expression, as ``np.vectorize`` makes it.
+    """
+    if isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 0:
+        value = value.item()
     if isinstance(value, Expr):
         return value
     read = getattr(value, "as_scalar", None)

@@ -18,6 +18,7 @@ from schedlang.expr.symbolic import to_sympy
 from schedlang.expr.visit import postorder
 from schedlang.language.calls import call
 from schedlang.language.construct import binary, cast, unary
+from schedlang.language.foreign import NUMBA_TYPE
 from schedlang.language.ufuncs import apply_ufunc
 
 BINARY = {
@@ -113,6 +114,7 @@ def conj(self: Expr) -> Expr:
 PARTS = {
     "real": property(lambda self: call("real", self), doc="The real part."),
     "imag": property(lambda self: call("imag", self), doc="The imaginary part."),
+    "_numba_type_": NUMBA_TYPE,
 }
 OTHERS: dict[str, Callable[..., Any]] = {
     "conj": conj,

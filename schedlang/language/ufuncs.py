@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.errors import ComputeTypeError
+from schedlang.errors import ComputeTypeError, shown
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import Expr
 from schedlang.language.calls import call
 from schedlang.language.composed import COMPOSED
 from schedlang.language.construct import as_expr, binary, cast, unary
+from schedlang.language.foreign import check_ufunc
 
 _OPERATORS = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "true_divide": "/",
@@ -27,7 +28,11 @@ _CALLS = {f.ufunc: f.name for f in FUNCTIONS.values() if f.ufunc}
 
 
 def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Expr:
-    """Return the expression for ``ufunc(*inputs)``; raise if the ufunc is not supported."""
+    """Return the expression for ``ufunc(*inputs)``; raise if the ufunc is not supported.
+
+    One that is not NumPy's is refused whatever its name.
+    """
+    check_ufunc(ufunc, next(shown(v) for v in inputs if isinstance(v, Expr)))
     name = ufunc.__name__
     if method != "__call__" or kwargs:
         raise ComputeTypeError(

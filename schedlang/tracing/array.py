@@ -16,6 +16,7 @@ from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.dtypes import is_complex
 from schedlang.expr.nodes import Expr
 from schedlang.language.construct import as_expr
+from schedlang.language.foreign import NUMBA_TYPE, check_ufunc
 from schedlang.language.torch_functions import refuse_torch
 from schedlang.tracing.calls import computed, key_of
 from schedlang.tracing.creation import CREATED, LIKE, created
@@ -224,6 +225,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return (self[k] for k in range(len(self)))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        check_ufunc(ufunc, f"an array of {current().title}")
         if method == "at":
             return _at(ufunc, *inputs)
         out = kwargs.pop("out", None)
@@ -459,6 +461,7 @@ for _name in _METHODS:
     setattr(TracedArray, _name, _method(_name))
 for _name, _refused in UNKNOWN.items():
     setattr(TracedArray, _name, _refused)
+TracedArray._numba_type_ = NUMBA_TYPE  # type: ignore[attr-defined]
 
 
 def _in_place(name: str) -> Callable[..., Any]:

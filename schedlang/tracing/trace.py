@@ -18,6 +18,7 @@ from schedlang.compute.tensor import Tensor, placeholder
 from schedlang.errors import ComputeError, ComputeTypeError, explain, user_location
 from schedlang.expr.nodes import Expr, Var
 from schedlang.language.construct import settled
+from schedlang.language.foreign import functions_of_user
 from schedlang.tracing.constants import known_stage
 from schedlang.tracing.statements import Statement, Statements
 
@@ -317,7 +318,8 @@ def running() -> Trace | None:
 def called(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
     """Return what a traced function returns; explain what NumPy says of arrays without values."""
     try:
-        return function(*args, **named)
+        with functions_of_user():
+            return function(*args, **named)
     except TypeError as error:
         if not str(error).startswith("expected a sequence of integers or a single integer"):
             raise

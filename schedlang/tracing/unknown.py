@@ -11,6 +11,7 @@ import numpy as np
 
 from schedlang.compute.tensor import NUMPY_METHODS, shape_text
 from schedlang.errors import ComputeTypeError, MissingNameError, explain, nearest
+from schedlang.expr.number_refusals import number_function
 from schedlang.tracing.trace import KNOWN, current
 
 # what to write, or a function of the user's line that says so
@@ -30,14 +31,19 @@ def _line() -> tuple[str, str]:
     return f"{trace.title} at line {place.line}, `{place.text}`", place.text
 
 
-def _refusing(what: str, hint: Hint) -> Callable[..., NoReturn]:
-    """Return a method that raises ``ComputeTypeError`` with the user's line."""
+def _refusing(what: str, hint: Hint, of_number: bool = False) -> Callable[..., NoReturn]:
+    """Return a method that raises ``ComputeTypeError`` with the user's line.
+
+    One ``of_number`` names the function that asks for a number, such as ``math.exp``.
+    """
 
     def method(self: Any, *_: Any, **__: Any) -> NoReturn:
         where, text = _line()
+        called = number_function() if of_number else ""
+        asked = f"{called}()" if called else what
         raise ComputeTypeError(
             explain(
-                f"{what} of an array of shape {shape_text(self.shape)} in {where}",
+                f"{asked} of an array of shape {shape_text(self.shape)} in {where}",
                 "its elements are unknown while the function is traced",
                 hint if isinstance(hint, str) else hint(text),
             )
@@ -150,10 +156,12 @@ _METHODS = {
 UNKNOWN = {
     "__bool__": _refusing("the truth value", _instead_of_test),
     "__float__": _refusing(
-        "float()", "Convert with .astype(np.float32); use np.sqrt for math.sqrt."),
-    "__complex__": _refusing("complex()", "Convert with .astype(np.complex128)."),
-    "__int__": _refusing("int()", "Convert with .astype(np.int64)."),
-    "__index__": _refusing("an integer", KNOWN),
+        "float()", "Convert with .astype(np.float32); use np.sqrt for math.sqrt.", True),
+    "__complex__": _refusing("complex()", "Convert with .astype(np.complex128).", True),
+    "__round__": _refusing("round()", "Write np.round."),
+    "__trunc__": _refusing("math.trunc()", "Write np.trunc."),
+    "__int__": _refusing("int()", "Convert with .astype(np.int64).", True),
+    "__index__": _refusing("an integer", KNOWN, True),
     "item": _refusing(".item()", "Leave .item() out: a 0-d array is used like a number."),
     "tolist": _refusing(
         ".tolist()", "Return the array, and convert what the function returned."),

@@ -1,0 +1,106 @@
+"""Refusals of Python's functions of numbers, such as ``math.exp``, of what has no value yet."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+import sys
+from types import FrameType
+from typing import Any, NoReturn
+
+from schedlang.errors import ComputeTypeError, explain
+
+_CONVERSIONS = {"float": "'float32'", "complex": "'complex64'", "int": "'int64'"}
+# functions of math and cmath that are no function of NumPy by the same name
+_INSTEAD = {
+    "pow": "np.power", "asin": "np.arcsin", "acos": "np.arccos", "atan": "np.arctan",
+    "atan2": "np.arctan2", "asinh": "np.arcsinh", "acosh": "np.arccosh", "atanh": "np.arctanh",
+    "round": "sl.round", "erf": "sl.erf", "erfc": "1 - sl.erf(x)", "fma": "x * y + z",
+    "dist": "np.hypot", "fsum": "sl.sum(..., axis=k)", "sumprod": "sl.sum(..., axis=k)",
+    "phase": "np.arctan2(z.imag, z.real)", "int": "sl.cast(x, 'int64')",
+}  # fmt: skip
+_NUMPYS = frozenset(
+    "exp exp2 expm1 log log2 log10 log1p sqrt cbrt sin cos tan sinh cosh tanh hypot floor ceil "
+    "trunc fabs fmod copysign ldexp isnan isinf isfinite degrees radians nextafter gcd lcm".split()
+)
+
+
+def number_function() -> str:
+    """Return the function of numbers that called the caller of this one, as ``"math.exp"``.
+
+    "" for Python's conversions, as ``float``, and if it cannot be told.
+    """
+    name = called_function(sys._getframe(2))
+    return "" if name in _CONVERSIONS else name
+
+
+def refuse_number(text: str, why: str) -> NoReturn:
+    """Raise for the function of numbers, as ``math.exp``, that called the caller of this one.
+
+    Its argument is ``text``, and ``why`` says what that lacks.
+    """
+    name = called_function(sys._getframe(2)) or "float"
+    last = name.rpartition(".")[2]
+    if name in _CONVERSIONS:
+        raise ComputeTypeError(
+            f"{name}({text}): {why}; use .astype({_CONVERSIONS[name]}), and np.exp or sl.exp in "
+            "place of math.exp"
+        )
+    known = f"np.{last}" if last in _NUMPYS else ""
+    instead = _INSTEAD.get(last, known) or "it with the functions of sl.* and np.*"
+    raise ComputeTypeError(
+        explain(f"{name} of {text}", f"it computes with a number, and {why}", f"Write {instead}.")
+    )
+
+
+def called_function(frame: FrameType) -> str:
+    """Return the function that ``frame`` is calling as written in full, ``"math.exp"``.
+
+    "" if that cannot be told, as before Python 3.11, and for other code than a call.
+    """
+    written = _written_call(frame)
+    if written is None:
+        return ""
+    function = _value_of(written, frame)
+    module, name = getattr(function, "__module__", None), getattr(function, "__name__", None)
+    if not isinstance(name, str) or not name.isidentifier() or not isinstance(module, str):
+        return ast.unparse(written)
+    return name if module == "builtins" else f"{module}.{name}"
+
+
+def _written_call(frame: FrameType) -> ast.expr | None:
+    """Return the function of the call that ``frame`` is at, from the text of its file."""
+    code = frame.f_code
+    if sys.version_info < (3, 11) or frame.f_lasti < 0:
+        return None
+    first, last, start, end = [*code.co_positions()][frame.f_lasti // 2]
+    if first is None or last is None or start is None or end is None:
+        return None
+    lines = [
+        linecache.getline(code.co_filename, number, frame.f_globals).encode()
+        for number in range(first, last + 1)
+    ]
+    lines[-1] = lines[-1][:end]
+    lines[0] = lines[0][start:]
+    try:
+        tree = ast.parse(b"".join(lines).decode(errors="replace"), mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
+    return tree.func if isinstance(tree, ast.Call) else None
+
+
+def _value_of(written: ast.expr, frame: FrameType) -> Any:
+    """Return the value of a name or of attributes of one; ``None`` if unknown."""
+    if isinstance(written, ast.Name):
+        for names in (frame.f_locals, frame.f_globals, vars(builtins)):
+            if written.id in names:
+                return names[written.id]
+    if isinstance(written, ast.Attribute):
+        owner = _value_of(written.value, frame)
+        # of modules and classes alone: an attribute of another object may run code
+        return vars(owner).get(written.attr) if isinstance(owner, type(sys)) else None
+    return None
+
+
+__all__ = ["called_function", "number_function", "refuse_number"]
