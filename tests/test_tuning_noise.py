@@ -13,7 +13,7 @@ import pytest
 import schedlang as sl
 from schedlang.autotune.database import Database
 from schedlang.autotune.race_times import race_ratio, seconds_before_race
-from schedlang.autotune.record import DISTURBED, UNTUNED, Trial, Where
+from schedlang.autotune.record import DISTURBED, PROCESSOR_TIME, UNTUNED, Trial, Where
 from schedlang.autotune.report.effects import knob_effects
 from schedlang.autotune.result import TuningResult
 from schedlang.autotune.run import run
@@ -109,6 +109,96 @@ def test_if_all_samples_are_interrupted_the_shortest_counts_as_disturbed(clock: 
         clock(1e-3, 1e-3, 9e-3, 4e-3, 7e-3), 1e-2, 2e-2, lambda: next(turns)
     )
     assert found == (pytest.approx(4e-3), False)
+
+
+@pytest.fixture
+def shared(clock: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callable[[], None]]:
+    """Return a maker of calls with an own processor time, and with waits for a core besides."""
+    computed = [0.0]
+    monkeypatch.setattr(noise, "thread_time", lambda: computed[0])
+
+    def taking(own: Sequence[float], waits: Sequence[float]) -> Callable[[], None]:
+        wall, left = clock(*(a + b for a, b in zip(own, waits))), iter(own)
+
+        def call() -> None:
+            computed[0] += next(left, own[-1])
+            wall()
+
+        return call
+
+    return taking
+
+
+OWN, WAITS = [1e-3] * 2 + [2e-3, 1e-3, 3e-3] * 9, [8e-3, 2e-3] * 15
+
+
+def test_a_disturbed_call_on_one_thread_has_its_processor_time(shared: Any) -> None:
+    turns = iter(range(1000))
+
+    def always() -> int:
+        return next(turns)
+
+    alone = noise.OneThread(shared(OWN, WAITS))
+    found = noise.undisturbed_median(alone, 1e-2, 5e-2, always)
+    assert found == (pytest.approx(2e-3), True) and isinstance(found, noise.ProcessorTime)
+    found = noise.undisturbed_median(shared(OWN, WAITS), 1e-2, 5e-2, always)
+    assert not found.quiet and not isinstance(found, noise.ProcessorTime)
+    assert found.seconds >= 3e-3
+    alone = noise.OneThread(shared(OWN, WAITS))
+    found = noise.least_of_calls(alone, 1.5e-3, 1.0, always)
+    assert found == (pytest.approx(1e-3), True) and isinstance(found, noise.ProcessorTime)
+
+
+def test_one_disturbed_call_on_one_thread_has_its_processor_time(shared: Any) -> None:
+    for count, seconds, kind in ((1, 1.3, noise.Time), (30, 0.6, noise.ProcessorTime)):
+        turns = iter((0, count))
+        alone = noise.OneThread(shared([0.6], [0.7]))
+        found = noise.one_call(alone, lambda turns=turns: next(turns))
+        assert found == (pytest.approx(seconds), True) and type(found) is kind
+
+
+def test_an_undisturbed_sample_counts_before_processor_time(shared: Any) -> None:
+    # the third sample is undisturbed
+    lost = iter([0, 1, 1, 2, 2, 2, *range(3, 1000)])
+    call = noise.OneThread(shared([1e-3] * 40, [5e-3] * 4 + [1e-4] + [5e-3] * 35))
+    found = noise.undisturbed_median(call, 1e-2, 2e-2, lambda: next(lost))
+    assert found == (pytest.approx(1.1e-3), True) and type(found) is noise.Time
+
+
+def test_only_kernels_without_a_parallel_loop_have_one_thread(tmp_path: Path) -> None:
+    bench = CandidateRunner(task_of(plus_one(), Limits()), tmp_path)
+    s = sl.schedule(*bench.task.outputs)
+    bench.build(0, s.to_json())
+    s[s.outputs[0]].parallel(s.outputs[0].op.axis[0])
+    bench.build(1, s.to_json())
+    marked = [isinstance(bench._timed(n), noise.OneThread) for n in (0, 1)]
+    assert marked == [noise.has_thread_clock(), False]
+
+
+def test_the_answer_of_a_process_says_whose_time_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = iter(range(10**9))
+    monkeypatch.setattr(candidate_runner, "lost_cores", lambda: next(turns))
+    monkeypatch.setattr(candidate_runner, "PATIENCE", 0.01)
+    bench = CandidateRunner(task_of(plus_one(), Limits()), tmp_path)
+    bench.build(0, sl.schedule(*bench.task.outputs).to_json())
+    bench.check(0)
+    for answer in (bench.time(0), bench.sample(0)):
+        assert answer["quiet"] and answer["processor"] and answer["seconds"] > 0
+
+
+def test_a_processor_time_is_recorded_and_reported_as_one(tmp_path: Path) -> None:
+    found = Measured(0, "ok", 1e-3, processor=True)
+    strategy = InOrder([{"fault": "ok"}])
+    measurer = Told([found, Measured(BASELINE, "ok", 8e-3)], [found])
+    task = task_of(plus_one(), Limits(), "cpu")
+    result = run(search_of(task, measurer, strategy, tmp_path / "db"), False, 0)
+    (trial,) = result.trials
+    assert trial.detail.endswith(PROCESSOR_TIME) and not trial.disturbed
+    assert f"of which: 1 by {PROCESSOR_TIME}" in str(result)
+    kept = [*Database(tmp_path / "db").trials(Where.here([plus_one()], sl.Target("cpu"), {}))]
+    assert kept[-1].detail == trial.detail
 
 
 class Noisy:

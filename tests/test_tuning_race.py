@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from schedlang.autotune.result import TuningResult
+from schedlang.autotune.run import run
 from schedlang.autotune.runner import race as racing
 from schedlang.autotune.runner.measure import Job, Measured
 from schedlang.autotune.runner.race import RACE_ROUNDS, race
 from schedlang.autotune.runner.task import Limits
-from tests.tuning import plus_one, task_of
+from schedlang.autotune.state import BASELINE
+from tests.tuning import InOrder, Pretended, plus_one, pragma, search_of, task_of
 
 
 class Box:
@@ -100,3 +106,71 @@ def test_a_candidate_that_the_emulator_finds_wrong_is_out(told: dict[str, Any]) 
     told["emulate"] = lambda n: "wrong answer" if n == 0 else "ok"
     found, _ = raced(3, "cuda")
     assert [found[n].outcome for n in range(3)] == ["wrong answer", "ok", "ok"]
+
+
+class Raced(Pretended):
+    """A measurer that keeps the numbers of the jobs in each race."""
+
+    def __init__(self, seconds: Callable[[str], float], answers: bool = True) -> None:
+        super().__init__(seconds)
+        self.races: list[list[int]] = []
+        self._answers = answers
+
+    def race(self, jobs: Sequence[Job]) -> list[Measured]:
+        self.races.append([job.number for job in jobs])
+        outcome = "ok" if self._answers else "build timed out"
+        found = [Measured(j.number, outcome, self._seconds(j.steps)) for j in jobs]
+        return found if self._answers else [replace(m, seconds=None) for m in found]
+
+
+def searched(
+    folder: Path, measurer: Raced, count: int, timeout: float | None = None, took: float = 0.0
+) -> TuningResult:
+    """Return the result of a search of ``count`` candidates on a CPU, the last one the fastest."""
+    strategy = InOrder([{"fault": "ok", "copy": n} for n in range(count)])
+    end = None if timeout is None else time.monotonic() + timeout
+    search = search_of(
+        task_of(plus_one(), Limits(), "cpu"), measurer, strategy, folder / "db", timeout=timeout,
+        end=end, deadline=end,
+    )  # fmt: skip
+    measure = measurer.measure
+    measurer.measure = lambda *given: (  # type: ignore[method-assign]
+        replace(m, took=took) for m in measure(*given)
+    )
+    return run(search, False, 0)
+
+
+def falling(steps: str) -> float:
+    """Return seconds that fall by 2% from each candidate to the next; 30% more untuned."""
+    return 1.3e-3 if "drill" not in steps else 1e-3 * 0.98 ** pragma(steps, "drill.copy")
+
+
+def test_a_race_holds_the_first_candidate_and_the_untuned_schedule(tmp_path: Path) -> None:
+    measurer = Raced(falling)
+    assert searched(tmp_path, measurer, 12).best.number == 11
+    assert measurer.races == [[11, 0, 10, 9, BASELINE]]
+
+
+def test_a_hopeless_untuned_schedule_does_not_race(tmp_path: Path) -> None:
+    measurer = Raced(lambda steps: 0.3 if "drill" not in steps else falling(steps))
+    searched(tmp_path, measurer, 12)
+    assert measurer.races == [[11, 0, 10, 9]]
+
+
+def test_with_little_time_the_fastest_races_with_the_first_candidate(tmp_path: Path) -> None:
+    """A machine on which candidates take long to build leaves too little time for more."""
+    measurer = Raced(falling)
+    result = searched(tmp_path, measurer, 12, timeout=4.0, took=3.0)
+    assert measurer.races == [[11, 0]] and not result.facts.unraced
+    assert result.best.number == 11
+
+
+@pytest.mark.parametrize(("gain", "best"), [(0.98, 0), (0.7, 3)])
+def test_without_a_race_only_a_clear_gain_beats_the_first_candidate(
+    gain: float, best: int, tmp_path: Path
+) -> None:
+    measurer = Raced(lambda steps: 1.0 if "drill" not in steps
+                     else 1e-3 * gain ** pragma(steps, "drill.copy"), answers=False)  # fmt: skip
+    result = searched(tmp_path, measurer, 4)
+    assert result.facts.unraced and "the first candidate is the best unless" in str(result)
+    assert result.best.number == best

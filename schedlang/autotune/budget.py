@@ -14,8 +14,12 @@ from schedlang.autotune.state import Search
 # parts of a timeout: the most for the untuned schedule, the most for the race, and the most by
 # which the end of a search may exceed it
 UNTUNED_PART, RACE_PART, GRACE = 0.1, 0.2, 0.05
-# the most and the fewest trials in a race
-FINALISTS, LEAST_FINALISTS = 4, 2
+# the part of a timeout that the trials which every race compares may take
+COMPARED_PART = 0.5
+# the most trials in a race
+FINALISTS = 4
+# seconds in which a process starts again after a measurement that took too long
+RESTART = 2.0
 # rounds of a race that has little time
 FEWEST_ROUNDS = 2
 # assumed seconds to build and check a candidate where no trial tells
@@ -33,21 +37,33 @@ def for_the_end(search: Search) -> float:
     good = search.first_good(FINALISTS)
     if not good:
         return untuned + most
-    # without time for a race of two, reserve none
-    fit = _fitting(good, most)
-    return untuned + (race_cost(good[:fit]) if fit >= LEAST_FINALISTS else 0.0)
+    cost = race_cost(good[: max(_fitting(good, most), len(search.compared()))])
+    # a race that would take most of the time is not begun
+    return untuned + (cost if cost <= COMPARED_PART * timeout else 0.0)
 
 
 def finalists(search: Search) -> list[Trial]:
-    """Return the fastest trials, as many as there is time to race."""
+    """Return the fastest trials, as many as there is time to race.
+
+    Those that every race compares are always among them, unless the time is over.
+    """
     good = search.first_good(FINALISTS)
     if search.end is None or search.timeout is None or not search.task.timed:
         return good
     left = search.end + GRACE * search.timeout - monotonic()
+    if left <= 0:
+        return []
     if search.times_untuned and search.untuned is None:
         left -= UNTUNED_PART * search.timeout
-    fit = _fitting(good, left)
-    return good[:fit] if fit >= min(LEAST_FINALISTS, len(good)) else []
+    return good[: max(_fitting(good, left), len(search.compared()))]
+
+
+def untuned_races(search: Search) -> bool:
+    """Return whether there is time to time the untuned schedule before the race, and race it."""
+    if search.end is None or search.timeout is None:
+        return True
+    needed = race_cost(search.compared()) + UNTUNED_PART * search.timeout + RESTART
+    return monotonic() + needed <= search.end
 
 
 def untuned_until(search: Search) -> float | None:
@@ -92,4 +108,6 @@ def _timing(call: float, window: float, patience: float) -> float:
     return 2 * call + min(max(window, LEAST * call), patience + call)
 
 
-__all__ = ["FINALISTS", "GRACE", "finalists", "for_the_end", "race_cost", "untuned_until"]
+__all__ = [
+    "FINALISTS", "GRACE", "finalists", "for_the_end", "race_cost", "untuned_races", "untuned_until",
+]  # fmt: skip

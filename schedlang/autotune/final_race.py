@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from time import monotonic
 
-from schedlang.autotune.budget import GRACE, finalists, untuned_until
-from schedlang.autotune.record import DISTURBED, UNRACED, UNTUNED, Trial
+from schedlang.autotune.budget import GRACE, finalists, untuned_races, untuned_until
+from schedlang.autotune.record import UNRACED, UNTUNED, Trial
 from schedlang.autotune.runner.measure import Job, Measured
 from schedlang.autotune.state import BASELINE, Search, key_of
 from schedlang.schedule.schedule import empty_schedule
 
 # the most races, where all finalists of one fail
 MOST_RACES = 3
-# the untuned schedule races too if it takes less than this many times the best
-RIVAL = 2.0
+# the untuned schedule races too unless it took this many times as long as the best, by which no
+# other work on the machine delays it
+RIVAL = 10.0
 # seconds that are too few to build and time a schedule
 LITTLE = 0.2
 # outcomes after which a finalist keeps its earlier time
@@ -24,15 +25,16 @@ SLOW = ("build timed out", "run timed out")
 def final_race(search: Search) -> None:
     """Race the fastest trials: measure them again, in turns. The medians of the race count.
 
-    A finalist that the race does not measure in time keeps its first time. The untuned schedule is
-    timed before the race, or after it if there is a timeout.
+    The race holds the first candidate, the caller's and the untuned schedule too. A finalist that
+    the race does not measure in time keeps its first time. The untuned schedule is timed before the
+    race, or after it if a timeout leaves too little time.
     """
-    if search.end is not None:
-        _race(search)
+    if untuned_races(search):
         _time_untuned(search)
+        _race(search)
         return
-    _time_untuned(search)
     _race(search)
+    _time_untuned(search)
 
 
 def _race(search: Search) -> None:
@@ -40,7 +42,6 @@ def _race(search: Search) -> None:
     best = search.best()
     least = best.seconds if best else None
     rival = least and search.baseline and search.baseline < RIVAL * least
-    untuned = [search.untuned_job()] if rival else []
     for _ in range(MOST_RACES):
         if not search.good() or (not search.task.timed and not search.task.target.is_gpu):
             return
@@ -53,7 +54,9 @@ def _race(search: Search) -> None:
         if until is not None and search.timeout is not None:
             until += GRACE * search.timeout
         jobs = [Job(t.number, t.steps, until) for t in chosen]
-        again = {m.number: m for m in search.measurer.race([*jobs, *untuned])}
+        if rival:
+            jobs.append(replace(search.untuned_job(), until=until))
+        again = {m.number: m for m in search.measurer.race(jobs)}
         _raced_untuned(search, again.pop(BASELINE, None))
         search.unraced = all(m.outcome in SLOW for m in again.values())
         if search.unraced:
@@ -111,7 +114,7 @@ def record_untuned(search: Search) -> None:
     first = search.untuned_first
     trial = Trial(
         1 + max(t.number for t in search.trials), "ok", search.untuned_job().steps, {},
-        found.seconds, untuned.estimate.seconds, "" if found.quiet else DISTURBED, key, UNTUNED,
+        found.seconds, untuned.estimate.seconds, found.other_work, key, UNTUNED,
         raced=first is not None, first=first.seconds if first else None, disturbed=not found.quiet,
         first_disturbed=first is not None and not first.quiet, checked=search.task.checked,
         limits=search.task.limited,
@@ -124,7 +127,7 @@ def record_untuned(search: Search) -> None:
 
 def _again(search: Search, trial: Trial, found: Measured) -> Trial:
     """Return a trial with its time from the race, and the tolerance and limits of this search."""
-    parts = [found.detail, "" if found.quiet else DISTURBED]
+    parts = [found.detail, found.other_work]
     detail = "; ".join(filter(None, parts))
     detail = f"when measured again: {detail}" if detail else ""
     if found.outcome in SLOW:

@@ -19,10 +19,15 @@ from schedlang.target import Target
 NO_GPU = "no GPU"
 # the detail of a time that has no undisturbed sample
 DISTURBED = "other work on the machine took a core during every sample"
+# the detail of a time by the thread's clock instead
+PROCESSOR_TIME = "the thread's processor time, as other work took a core during every sample"
 # the start of the detail of a GPU kernel that was too slow for the emulator
 UNCHECKED = "not checked on the emulator"
 # the note of a search whose race gave no times
-UNRACED = "the fastest could not be measured again: their first times are kept"
+UNRACED = (
+    "the fastest could not be measured again: their first times are kept, and the first candidate "
+    "is the best unless another one is clearly faster"
+)
 # the strategy name of the schedule without steps
 UNTUNED = "untuned"
 # the origin of a candidate that was measured at another size
@@ -53,7 +58,8 @@ class Trial:
       all; a call of half a second is timed once. ``raced``: the time is from a race. ``first``: the
       time before the race.
     * ``disturbed``, ``first_disturbed``: other processes took a core during every sample of
-      ``seconds`` or ``first``; the time is then that of the shortest sample.
+      ``seconds`` or ``first``; the time is then that of the shortest sample. The time of a kernel
+      of one thread is then the thread's processor time and not disturbed, and ``detail`` says so.
     * ``estimate``: the estimated cost, without a unit; less is better.
     * ``took``: the seconds that building, checking and timing took.
     * ``strategy``: the name of the strategy that proposed it. ``template``: the name of the user's

@@ -8,7 +8,7 @@ from traceback import extract_tb
 
 from schedlang.autotune.budget import for_the_end
 from schedlang.autotune.final_race import final_race, record_untuned
-from schedlang.autotune.record import DISTURBED, NEAR_SIZE, Trial
+from schedlang.autotune.record import NEAR_SIZE, Trial
 from schedlang.autotune.result import TuningResult
 from schedlang.autotune.resume import resume as resume_earlier
 from schedlang.autotune.runner.measure import Job, Measured
@@ -131,6 +131,7 @@ def _proposals(search: Search) -> dict[int, Candidate]:
             search.exhausted = str(error)
             break
         key = key_of(candidate)
+        search.first = search.first or key
         if search.kept.get(key, 0):
             search.kept[key] -= 1
             continue
@@ -183,7 +184,7 @@ def _nothing_new(search: Search) -> str:
 
 def _ended(search: Search, candidate: Candidate, job: Job, found: Measured) -> None:
     """Record the trial of a measured candidate, and tell the strategy and the progress bar."""
-    detail = found.detail if found.quiet else DISTURBED
+    detail = found.other_work or found.detail
     trial = Trial(
         found.number, found.outcome, job.steps, candidate.decisions, found.seconds,
         _refined(candidate.estimate.seconds, found), detail, key_of(candidate),

@@ -21,6 +21,9 @@ from schedlang.schedule.schedule import empty_schedule
 
 # a search stops after this part of its trials, at least 64, without a gain of one percent
 STALLED, LEAST_STALLED = 0.5, 64
+# without a race, how many times faster than the first candidate another one must be to win: times
+# of different moments differ by that much
+UNRACED_GAIN = 1.25
 # the job number of the untuned schedule
 BASELINE = -1
 
@@ -34,6 +37,8 @@ class Search:
       size, after the first of these. ``given``: the caller's candidate, which is always measured.
     * ``seen``: the keys of all candidates so far. ``kept``: the keys of the trials of earlier runs,
       each with how often it may be proposed again without counting as a duplicate.
+    * ``first``: the key of the strategy's first proposal, which is the schedule of
+      :func:`schedlang.autoschedule` without a user's template.
     * ``finalists``: the numbers of the trials that the race measured again. The fastest of them is
       the best. ``unraced``: the race gave no times. ``finals_took``: the seconds that passed after
       the last trial.
@@ -59,6 +64,7 @@ class Search:
     trials: list[Trial] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     kept: dict[str, int] = field(default_factory=dict)
+    first: str = ""
     finalists: set[int] = field(default_factory=set)
     duplicates: int = 0
     untuned: Measured | None = None
@@ -87,24 +93,39 @@ class Search:
         good = [t for t in self.trials if t.outcome == "ok"]
         return ranked([t for t in good if t.seconds is not None] if self.task.timed else good)
 
-    def first_good(self, count: int) -> list[Trial]:
-        """Return the fastest of :meth:`good`, and among them the caller's candidate if it worked.
+    def compared(self) -> list[Trial]:
+        """Return the trials that every race compares: the fastest, the caller's and the first.
 
-        That comes second, so that a race compares the fastest with it.
+        They are two at least, if two worked.
         """
         good = self.good()
-        key = None if self.given is None else key_of(self.given)
-        mine = [t for t in good[1:] if t.source == key]
-        return [*good[:1], *mine, *(t for t in good[1:] if t.source != key)][:count]
+        given = None if self.given is None else key_of(self.given)
+        asked = [t for t in good if t.source == given] + _first(good, self.first)
+        found = list({t.number: t for t in [*good[:1], *asked]}.values())
+        return found if len(found) > 1 else good[:2]
+
+    def first_good(self, count: int) -> list[Trial]:
+        """Return the trials that every race compares, then the next fastest: ``count`` of them."""
+        known = {t.number: t for t in [*self.compared(), *self.good()]}
+        return list(known.values())[:count]
 
     def left_out(self) -> bool:
         """Return whether the caller's candidate was not proposed yet."""
         return self.given is not None and key_of(self.given) not in self.seen
 
     def best(self) -> Trial | None:
-        """Return the fastest finalist, or the fastest trial if there was no race."""
+        """Return the fastest finalist, or the fastest trial if there was no race.
+
+        Without a race, a search that has ended returns its first candidate unless another one is
+        :data:`UNRACED_GAIN` times as fast.
+        """
         good = self.good()
         raced = [t for t in good if t.number in self.finalists]
+        if self.ended and not raced and self.task.timed:
+            least = (good[0].seconds or 0.0) if good else 0.0
+            near = [t for t in _first(good, self.first)
+                    if t.seconds is not None and t.seconds < UNRACED_GAIN * least]  # fmt: skip
+            return next(iter(near or good), None)
         return next(iter(raced or good), None)
 
     def stalled(self) -> bool:
@@ -141,6 +162,13 @@ class Search:
 def key_of(candidate: Candidate) -> str:
     """Return the key of a candidate, a hash of its nest: equal nests give equal source."""
     return nest_key(candidate.nest)
+
+
+def _first(good: Sequence[Trial], key: str) -> list[Trial]:
+    """Return the first candidate if it worked: that of ``key``, or without one the earliest."""
+    if key:
+        return [t for t in good if t.source == key][:1]
+    return sorted(good, key=lambda t: t.number)[:1]
 
 
 def nest_key(nest: Nest) -> str:

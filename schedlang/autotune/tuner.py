@@ -69,9 +69,10 @@ def autotune(
     computation, or from ``template(s, knobs)``, which applies steps to a schedule ``s`` and asks
     ``knobs`` (:class:`~schedlang.autotune.knobs.Knobs`) for each decision. A child process builds
     each candidate, checks it against the NumPy oracle and times it, so that one that crashes, hangs
-    or takes all memory costs one trial. At the end the fastest four race in turns, and the winner
-    is the result. On a CPU the untuned schedule, which has no steps, is timed too: if it beats all
-    candidates of the tactics, it is one more trial, and the result.
+    or takes all memory costs one trial. At the end four race in turns, and the winner is the
+    result: the fastest, ``start``, the first candidate and the next fastest. On a CPU the untuned
+    schedule, which has no steps, is timed too: if it beats all candidates of the tactics, it is one
+    more trial, and the result.
 
     * ``target``: as :func:`~schedlang.runtime.build.build` takes it. What it leaves out, such as
       the vector width, is this machine's, also with an ``executor``.
@@ -79,9 +80,10 @@ def autotune(
       The default is 64, or no limit if ``timeout`` is given. A search also ends when half of
       ``trials`` (at least 64) bring no gain of one percent.
     * ``timeout``: seconds for the whole search: the start of the workers, the candidates, the race
-      (up to a fifth) and the untuned schedule (up to a tenth). If no candidate has worked by then,
-      the first that does ends the search. If there is no time for the race, the times from the
-      trials decide.
+      (up to a fifth; up to half if the fastest and the first candidate need it) and the untuned
+      schedule (up to a tenth). If no candidate has worked by then, the first that does ends the
+      search. If there is no time for the race, the first candidate is the result unless another
+      one was 1.25 times as fast.
     * ``search``: ``"random"``, ``"evolve"``, or a
       :class:`~schedlang.autotune.search.Strategy` of your own. ``seed`` decides the draws.
     * ``database``: a file or a :class:`~schedlang.autotune.database.Database`, by default

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedlang.autotune.record import DISTURBED, UNRACED, UNTUNED
+from schedlang.autotune.record import DISTURBED, PROCESSOR_TIME, UNRACED, UNTUNED
 from schedlang.autotune.report.charts import estimate_text
 from schedlang.autotune.report.facts import (
     Facts,
@@ -83,6 +83,9 @@ def summary(facts: Facts, code: str = CODE, page: str = PAGE) -> str:
     disturbed = sum(trial.disturbed or trial.detail.endswith(DISTURBED) for trial in facts.trials)
     if disturbed:
         lines.append(f"of which: {disturbed} while {DISTURBED}: search again when it is idle")
+    processor = sum(trial.detail.endswith(PROCESSOR_TIME) for trial in facts.trials)
+    if processor:
+        lines.append(f"of which: {processor} by {PROCESSOR_TIME}")
     lines += [f"lost:     {text}" for text in [lost_text(facts)] if text]
     if facts.unraced:
         lines.append(f"race:     {UNRACED}")

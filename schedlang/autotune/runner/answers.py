@@ -30,12 +30,12 @@ def measured_of(answer: Any, job: Job, timed: bool) -> Measured:
     """
     if not isinstance(answer, Mapping) or not NAMES >= set(answer):
         raise InvalidAnswer(f"it answered {one_line(repr(answer))}")
-    found = {"quiet": True, "detail": "", "machine": "", "took": 0.0, "resources": {}, **answer}
+    found = {f.name: f.default for f in fields(Measured)} | {"resources": {}, **answer}
     seconds, outcome = found.get("seconds"), found.get("outcome")
     right = (
         found.get("number") == job.number
         and isinstance(outcome, str) and outcome in OUTCOMES
-        and isinstance(found["quiet"], bool)
+        and isinstance(found["quiet"], bool) and isinstance(found["processor"], bool)
         and all(_is_text(found[name]) for name in ("detail", "machine"))
         and _is_time(found["took"], 0.0)
         and isinstance(found["resources"], Mapping)

@@ -17,7 +17,10 @@ import numpy as np
 from schedlang.autotune.runner.cold import in_turns
 from schedlang.autotune.runner.machine_lock import file_lock
 from schedlang.autotune.runner.noise import (
+    OneThread,
+    ProcessorTime,
     Time,
+    has_thread_clock,
     least_of_calls,
     one_call,
     undisturbed_median,
@@ -151,23 +154,23 @@ class CandidateRunner:
                 again = one_call(call, lost_cores)
                 once = self._took[number] = again if again.quiet else min(once, again)
             if once.seconds > SLOW:
-                return once._asdict()
+                return _answer(once)
         if self._on_gpu(number):
-            return self._gpu_time(number, WINDOW)._asdict()
+            return _answer(self._gpu_time(number, WINDOW))
         if best is not None:
             least = least_of_calls(call, FAR_BEHIND * best, PATIENCE / 2, lost_cores)
             if least.seconds > FAR_BEHIND * best:
-                return least._asdict()
-        return undisturbed_median(call, WINDOW, PATIENCE, lost_cores)._asdict()
+                return _answer(least)
+        return _answer(undisturbed_median(call, WINDOW, PATIENCE, lost_cores))
 
     def sample(self, number: int) -> dict[str, Any]:
         """Return one sample of a race, a short median; of a slow kernel the time of one call."""
         call = self._timed(number)
         if self._slow(number):
-            return one_call(call, lost_cores)._asdict()
+            return _answer(one_call(call, lost_cores))
         if self._on_gpu(number):
-            return self._gpu_time(number, WINDOW / 2)._asdict()
-        return undisturbed_median(call, WINDOW / 2, PATIENCE / 2, lost_cores)._asdict()
+            return _answer(self._gpu_time(number, WINDOW / 2))
+        return _answer(undisturbed_median(call, WINDOW / 2, PATIENCE / 2, lost_cores))
 
     def _slow(self, number: int) -> bool:
         """Return whether the checked call was so slow that only one call is timed."""
@@ -233,7 +236,7 @@ class CandidateRunner:
         """Return a function that calls a kernel and waits until it has finished."""
         kernel, values = self.kernels[number], self._values(number)
         if not self._on_gpu(number):
-            return lambda: kernel(*values)
+            return self._on_threads(number, lambda: kernel(*values))
         there = self._copies.of(values)
 
         def call() -> None:
@@ -258,7 +261,14 @@ class CandidateRunner:
                 values[place] = array
             kernel(*values)
 
-        return call
+        return self._on_threads(number, call)
+
+    def _on_threads(self, number: int, call: Callable[[], Any]) -> Callable[[], Any]:
+        """Return ``call``, marked if the kernel computes on the thread that calls it."""
+        kernel = self.kernels[number]
+        parallel = any(loop.kind == "parallel" for loop in kernel.loop_nest.loops)
+        alone = not parallel and not kernel.target.is_gpu and has_thread_clock()
+        return OneThread(call) if alone else call
 
     def _values(self, number: int) -> list[Any]:
         """Return the arguments of a call of a kernel."""
@@ -305,6 +315,11 @@ class CandidateRunner:
         # so that a sum is about as large as its terms
         most = self._summed.get(tensor, 1) ** -0.5
         return rng.uniform(-most, most, shape).astype(dtype)
+
+
+def _answer(found: Time) -> dict[str, Any]:
+    """Return a time as the answer of a process."""
+    return {**found._asdict(), **({"processor": True} if isinstance(found, ProcessorTime) else {})}
 
 
 def _read_only(path: Path, size: int) -> np.ndarray[Any, Any]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from time import monotonic, perf_counter
 from typing import Any, Protocol
 
+from schedlang.autotune.record import DISTURBED, PROCESSOR_TIME
 from schedlang.autotune.runner.machine_lock import machine_lock
 from schedlang.autotune.runner.sandbox import Lost, Sandbox
 from schedlang.autotune.runner.task import Task
@@ -44,7 +45,8 @@ class Job:
 class Measured:
     """The outcome of a job (:data:`~schedlang.autotune.record.OUTCOMES`), and the time of a call.
 
-    * ``quiet``: False if other work disturbed every sample.
+    * ``quiet``: False if other work disturbed every sample. ``processor``: it did, and the time is
+      processor time of the kernel's only thread, which does not count other work.
     * ``took``: the seconds that building, checking and timing took.
     * ``resources``: those of each GPU kernel, if the candidate was only compiled.
     * ``machine``: the machine that measured it, if not this one.
@@ -54,10 +56,18 @@ class Measured:
     outcome: str
     seconds: float | None = None
     quiet: bool = True
+    processor: bool = False
     detail: str = ""
     took: float = 0.0
     resources: Mapping[str, Any] = field(default_factory=dict)
     machine: str = ""
+
+    @property
+    def other_work(self) -> str:
+        """What other work on the machine did to the time, for the detail of its trial."""
+        if not self.quiet:
+            return DISTURBED
+        return PROCESSOR_TIME if self.processor else ""
 
 
 class Measurer(Protocol):
@@ -171,7 +181,10 @@ def timed(box: Sandbox, what: str, built: Measured, task: Task, **arguments: Any
     seconds = reply.get("seconds")
     if not isinstance(seconds, float) or not 0 < seconds < math.inf:
         return _no_answer(box, built)
-    return replace(built, seconds=seconds, quiet=reply.get("quiet") is not False)
+    return replace(
+        built, seconds=seconds, quiet=reply.get("quiet") is not False,
+        processor=reply.get("processor") is True,
+    )  # fmt: skip
 
 
 def send(

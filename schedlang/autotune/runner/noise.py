@@ -1,9 +1,14 @@
-"""Timing on a shared machine: samples that other processes disturbed do not count."""
+"""Timing on a shared machine: samples that other processes disturbed do not count.
+
+A call on one thread also has its thread's processor time, which other processes do not lengthen.
+That counts where every sample is disturbed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import perf_counter
+from dataclasses import dataclass
+from time import get_clock_info, perf_counter, thread_time
 from typing import NamedTuple
 
 from schedlang.runtime.timing import SHORTEST, TICK, quantile
@@ -23,6 +28,34 @@ class Time(NamedTuple):
     quiet: bool
 
 
+class ProcessorTime(Time):
+    """The processor time of the thread that made a call; no other work lengthens it."""
+
+    __slots__ = ()
+
+
+class Sample(NamedTuple):
+    """The seconds of calls by the clock, and the processor time of the thread that made them."""
+
+    seconds: float
+    processor: float
+
+
+@dataclass(frozen=True)
+class OneThread:
+    """A call that computes on the thread that makes it."""
+
+    call: Callable[[], object]
+
+    def __call__(self) -> object:
+        return self.call()
+
+
+def has_thread_clock() -> bool:
+    """Return whether the system measures a thread's processor time finely enough for a sample."""
+    return get_clock_info("thread_time").resolution <= LITTLE * SHORTEST
+
+
 def least_of_calls(
     call: Callable[[], object], enough: float, patience: float, interruptions: Callable[[], int]
 ) -> Time:
@@ -32,21 +65,27 @@ def least_of_calls(
     do the next ones, until the system moves that process. So while all calls take a tick or more,
     they are repeated for ``patience`` seconds.
     """
-    start, calls, shortest, quiet = perf_counter(), 0, float("inf"), False
-    while shortest > enough and (shortest > TICK or calls < FEWEST_CALLS):
+    start, calls, shortest, quiet = perf_counter(), 0, Time(float("inf"), False), False
+    while shortest.seconds > enough and (shortest.seconds > TICK or calls < FEWEST_CALLS):
         found = one_call(call, interruptions)
-        shortest, calls = min(shortest, found.seconds), calls + 1
+        shortest, calls = min(shortest, found, key=lambda time: time.seconds), calls + 1
         quiet = quiet or found.quiet
         if perf_counter() - start > patience:
             break
-    return Time(shortest, quiet)
+    return shortest._replace(quiet=quiet)
 
 
 def one_call(call: Callable[[], object], interruptions: Callable[[], int]) -> Time:
-    """Return the seconds of one call, quiet if a tick per interruption is little of its time."""
+    """Return the seconds of one call, quiet if a tick per interruption is little of its time.
+
+    A disturbed call on one thread has its processor time.
+    """
     before = interruptions()
-    seconds = _timed(call, 1)
-    return Time(seconds, (interruptions() - before) * TICK <= LITTLE * seconds)
+    found = _timed(call, 1)
+    quiet = (interruptions() - before) * TICK <= LITTLE * found.seconds
+    if not quiet and isinstance(call, OneThread):
+        return ProcessorTime(found.processor, True)
+    return Time(found.seconds, quiet)
 
 
 def undisturbed_median(
@@ -57,32 +96,39 @@ def undisturbed_median(
     A parallel kernel waits for its last thread, so one preempted thread makes a call take a tick of
     the system's scheduler, many times its own time. The samples last ``window`` seconds together,
     and up to ``patience`` seconds while few are undisturbed. If none is, the result is the shortest
-    sample. ``interruptions`` returns how often this process has been preempted so far.
+    sample, or of a call on one thread the median processor time. ``interruptions`` returns how
+    often this process has been preempted so far.
 
     >>> found = undisturbed_median(lambda: None, 0.001, 0.002, lambda: 0)
     >>> found.seconds < 1e-3, found.quiet
     (True, True)
     """
     call()
-    batch, seconds = 1, _timed(call, 1)
+    batch, seconds = 1, _timed(call, 1).seconds
     while seconds < SHORTEST:
         batch = max(batch * 2, int(batch * SHORTEST / max(seconds, 1e-9)))
-        seconds = _timed(call, batch)
+        seconds = _timed(call, batch).seconds
     quiet: list[float] = []
-    every: list[float] = []
+    every: list[Sample] = []
     start = perf_counter()
     while True:
         before = interruptions()
-        every.append(_timed(call, batch) / batch)
+        every.append(_timed(call, batch))
         if interruptions() == before:
-            quiet.append(every[-1])
+            quiet.append(every[-1].seconds / batch)
         spent = perf_counter() - start
-        if (spent >= window and len(quiet) >= LEAST) or spent >= patience:
-            return Time(quantile(quiet, 0.5) if quiet else min(every), bool(quiet))
+        if (spent < window or len(quiet) < LEAST) and spent < patience:
+            continue
+        if quiet:
+            return Time(quantile(quiet, 0.5), True)
+        if isinstance(call, OneThread):
+            return ProcessorTime(quantile([s.processor / batch for s in every], 0.5), True)
+        return Time(min(s.seconds for s in every) / batch, False)
 
 
-def _timed(call: Callable[[], object], batch: int) -> float:
-    start = perf_counter()
+def _timed(call: Callable[[], object], batch: int) -> Sample:
+    function = call.call if isinstance(call, OneThread) else call
+    start, processor = perf_counter(), thread_time()
     for _ in range(batch):
-        call()
-    return perf_counter() - start
+        function()
+    return Sample(perf_counter() - start, thread_time() - processor)

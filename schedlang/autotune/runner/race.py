@@ -107,10 +107,17 @@ def _late(jobs: Sequence[Job]) -> bool:
 
 
 def _median(one: Measured, rounds: Sequence[Measured]) -> Measured:
-    """Return ``one`` with its median over the undisturbed rounds, or over all if there are none."""
-    quiet = [r.seconds for r in rounds if r.quiet and r.seconds is not None]
-    every = [r.seconds for r in rounds if r.seconds is not None]
-    return replace(one, seconds=quantile(quiet or every, 0.5), quiet=bool(quiet))
+    """Return ``one`` with its median over the undisturbed rounds.
+
+    If there are none, take those of processor time, and without these all rounds.
+    """
+    timed = [r for r in rounds if r.seconds is not None]
+    quiet = [r for r in timed if r.quiet]
+    taken = [r for r in quiet if not r.processor] or quiet or timed
+    return replace(
+        one, seconds=quantile([r.seconds or 0.0 for r in taken], 0.5), quiet=bool(quiet),
+        processor=taken[0].processor,
+    )  # fmt: skip
 
 
 def _emulated(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
