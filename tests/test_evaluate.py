@@ -135,6 +135,17 @@ def test_a_ceiling_that_a_kernel_beats_is_measured_again(measured: list[float]) 
     assert ceilings() == Ceilings(40.0, 10.0)
 
 
+def test_another_number_of_threads_has_its_own_ceilings(
+    measured: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured += [80.0, 20.0, 40.0, 10.0]
+    for count, known in ((2, Ceilings(80.0, 20.0)), (1, Ceilings(40.0, 10.0))):
+        monkeypatch.setattr(module, "_workers", lambda count=count: count)
+        assert ceilings() == known == ceilings()
+    monkeypatch.setattr(module, "_workers", lambda: 2)
+    assert ceilings() == Ceilings(80.0, 20.0) and measured == []
+
+
 def test_a_copy_is_measured_again_for_large_arrays_only(measured: list[float]) -> None:
     measured += [50.0, 1.0, 30.0, 7.0]
     inside = sl.evaluate(lambda: time.sleep(0.01), bytes=2e7, repeat=3, min_time=0.0)

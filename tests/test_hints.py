@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,16 @@ import schedlang as sl
 from schedlang.errors import CallTypeError
 from schedlang.hints.findings import findings
 from schedlang.hints.predicted import predicted, with_vectors_of_llvm
+from schedlang.runtime import environment
 from tests import graphs
 
 TARGET = sl.Target("cpu", vector_bytes=32)
 
 
 @pytest.fixture(autouse=True)
-def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in ("findings", "next_steps"):
-        monkeypatch.setattr(f"schedlang.hints.{place}.cores", lambda: 2)
+def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("findings", "new_stages", "next_steps"):
+        monkeypatch.setattr(f"schedlang.hints.{place}.threads_of", lambda target: 2)
 
 
 def product(n: int) -> tuple[Any, Any, Any]:
@@ -47,7 +49,45 @@ def test_a_plain_product_reads_a_column() -> None:
         "the inner loop k accesses B[k, j] with a stride of 1,024 B: each access is in a cache "
         "line of its own"
     ) in found
-    assert "stage C runs on one thread, and this machine has 2 cores" in found
+    assert "stage C runs on one thread, and parallel loops have 2 here" in found
+
+
+@pytest.fixture
+def actual_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("findings", "new_stages", "next_steps"):
+        monkeypatch.setattr(f"schedlang.hints.{place}.threads_of", environment.threads_of)
+
+
+@pytest.mark.parametrize(
+    ("kind", "variable"), [("cpu", "NUMBA_NUM_THREADS"), ("c", "OMP_NUM_THREADS")]
+)
+def test_one_thread_promises_nothing_of_parallel_loops(
+    kind: str, variable: str, actual_threads: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine has eight cores, of which kernels use one, or four."""
+    monkeypatch.setattr(environment, "cores", lambda: 8)
+    monkeypatch.delitem(sys.modules, "numba.np.ufunc.parallel", raising=False)
+    *_, C = product(256)
+    target = sl.Target(kind, vector_bytes=32)
+    for other in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.setenv(other, "6")
+    found: dict[str, str] = {}
+    for count in ("1", "4"):
+        monkeypatch.setenv(variable, count)
+        found[count] = "\n".join(map(str, sl.explain(sl.schedule(C), target=target).advice))
+        steps = [step.speedup for step in sl.next_steps(sl.schedule(C), target=target)
+                 if step.primitive == "parallel"]  # fmt: skip
+        assert max(steps, default=1.0) == pytest.approx(float(count), rel=0.05)
+    assert "parallel" not in found["1"]
+    assert "stage C runs on one thread, and parallel loops have 4 here" in found["4"]
+
+
+def test_the_threads_of_numba_may_change_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    numba = pytest.importorskip("numba")
+    before = numba.get_num_threads()
+    for count in {1, before}:
+        numba.set_num_threads(count)
+        assert environment.threads_of(sl.Target("cpu")) == count
 
 
 def test_repeated_rows_are_counted() -> None:

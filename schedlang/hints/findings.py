@@ -21,7 +21,7 @@ from schedlang.ir.offsets import flat, lane_step
 from schedlang.ir.printer import expr_text
 from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.loops.sums import keep_sums
-from schedlang.runtime.environment import cores
+from schedlang.runtime.environment import threads_of
 from schedlang.target import Target
 
 # the share of a nest's iterations from which on a statement matters
@@ -49,7 +49,7 @@ def findings(nest: Nest, target: Target) -> Iterator[Finding]:
     found = list(sites(keep_sums(nest.body, LoopJob(nest, target))))
     total = sum(site.iterations for site in found)
     large = [s for s in found if s.iterations >= SHARE * total and s.loops]
-    yield from _idle_cores(nest, large)
+    yield from _idle_threads(large, target)
     yield from _repeated(nest)
     yield from _large_intermediates(nest, target)
     for site in large:
@@ -60,15 +60,16 @@ def findings(nest: Nest, target: Target) -> Iterator[Finding]:
         yield from _short_loops(site, nest)
 
 
-def _idle_cores(nest: Nest, large: Sequence[Site]) -> Iterator[Finding]:
+def _idle_threads(large: Sequence[Site], target: Target) -> Iterator[Finding]:
+    count = threads_of(target)
     # a stage inside the loops of another runs on their threads
     idle = dict.fromkeys(
         s.store.stage for s in large
         if all(f.kind != "parallel" and f.stage == s.store.stage for f in s.loops)
     )  # fmt: skip
-    for stage in idle if cores() > 1 else ():
+    for stage in idle if count > 1 else ():
         yield Finding(
-            f"stage {stage} runs on one thread, and this machine has {cores()} cores",
+            f"stage {stage} runs on one thread, and parallel loops have {count} here",
             frozenset({"parallel"}), stage,
         )  # fmt: skip
 

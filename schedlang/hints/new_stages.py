@@ -9,6 +9,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.hints.candidate import Candidate
+from schedlang.runtime.environment import threads_of
 from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.stage import StageView
 from schedlang.state.relations import Split
@@ -25,7 +26,9 @@ def new_stages(s: Schedule, view: StageView, target: Target) -> Iterator[Candida
     yield from _copies(s, view)
     if not any(step.stage == name for step in s.steps):
         yield Candidate("cache_write", name, lambda s: s.cache_write(view.outputs[0], "global"))
-        for axis in view.op.reduce_axis if len(view.outputs) == 1 else ():
+        # parts of a sum on threads of their own
+        several = len(view.outputs) == 1 and threads_of(target) > 1
+        for axis in view.op.reduce_axis if several else ():
             if type(axis.extent) is int and axis.extent % PARTS == 0:
                 yield Candidate("rfactor", name, _in_parts(name, axis, axis.extent // PARTS))
     kinds = s.state.stages[name].kinds

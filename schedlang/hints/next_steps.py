@@ -16,7 +16,7 @@ from schedlang.hints.predicted import Prediction, predicted
 from schedlang.ir.nest import Nest
 from schedlang.ir.verify import report
 from schedlang.lowering.lower import lower_state
-from schedlang.runtime.environment import cores
+from schedlang.runtime.environment import threads_of
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
@@ -108,8 +108,8 @@ def ranked(found: Sequence[tuple[Candidate, NextStep]]) -> list[NextStep]:
 
 
 def estimated(nest: Nest, target: Target) -> Prediction:
-    """Return the predicted time of a nest on all cores."""
-    return predicted(nest, target, cores())
+    """Return the predicted time of a nest on the threads that a kernel has here."""
+    return predicted(nest, target, threads_of(target))
 
 
 def taken(

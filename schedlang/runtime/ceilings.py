@@ -51,7 +51,8 @@ class Rate:
     count: int = 0
 
 
-RATES: dict[str, Rate] = defaultdict(Rate)
+# by kind, and by the number of threads, which numba.set_num_threads changes
+RATES: dict[tuple[str, int], Rate] = defaultdict(Rate)
 
 
 def ceilings(dtype: str = "float32", gflops: float = 0.0, gbps: float = 0.0) -> Ceilings:
@@ -68,9 +69,9 @@ def ceilings(dtype: str = "float32", gflops: float = 0.0, gbps: float = 0.0) -> 
 def rate(kind: str, reached: float) -> float:
     """Return the ceiling of multiply-adds in a dtype, or of a ``"copy"``.
 
-    It is measured the first time, and again if a kernel ``reached`` more.
+    It is measured the first time with so many threads, and again if a kernel ``reached`` more.
     """
-    known = RATES[kind]
+    known = RATES[kind, _workers()]
     while not known.count or (reached > known.best and known.count < MAX_MEASUREMENTS):
         measured = copy_rate() if kind == "copy" else fma_rate(kind)
         known.best, known.count = max(known.best, measured), known.count + 1

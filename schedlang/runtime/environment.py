@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import schedlang
+from schedlang.target import Target
 from schedlang.version import __version__
 
 
@@ -41,6 +43,20 @@ def threads() -> int:
     return int(number) if number.isascii() and number.isdigit() and int(number) else cores()
 
 
+def threads_of(target: Target) -> int:
+    """Return the threads of a parallel loop in a kernel for ``target``, a CPU, as things stand.
+
+    They are numba's, which ``numba.set_num_threads`` changes, or OpenMP's for C.
+    """
+    if target.kind == "c":
+        first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+        return int(first) if first.isascii() and first.isdigit() and int(first) else cores()
+    # asking numba before its threads run would start them, and a fork would lose them
+    parallel = sys.modules.get("numba.np.ufunc.parallel")
+    running = parallel is not None and parallel._is_initialized
+    return int(parallel.get_num_threads()) if parallel is not None and running else threads()
+
+
 @lru_cache(maxsize=1)
 def versions() -> tuple[tuple[str, str], ...]:
     """Return the versions of the packages that the speed of a kernel depends on."""
@@ -70,4 +86,4 @@ def sources() -> tuple[tuple[str, int, int], ...]:
     return tuple(sorted(found))
 
 
-__all__ = ["cores", "machine", "sources", "threads", "versions"]
+__all__ = ["cores", "machine", "sources", "threads", "threads_of", "versions"]
