@@ -84,7 +84,9 @@ def lookup(name: str) -> Any:
     if name in MODULES:
         return import_module(f"schedlang.{name}")
     if name in DEVICES:
-        return getattr(import_module("schedlang.runtime.devices"), name)
+        from schedlang.runtime import devices
+
+        return getattr(devices, name)
     if name in ELSEWHERE:
         raise MissingNameError(f"there is no sl.{name}: write {ELSEWHERE[name]}")
     raise missing_name("schedlang", name, REFUSED, "tvm")

@@ -8,7 +8,6 @@ target of their module.
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 from schedlang.compute.tensor import Tensor
@@ -45,10 +44,10 @@ def schedule_of(place: str, name: str, kind: str | None) -> Callable[..., Schedu
                 raise ComputeTypeError(
                     f"topi.{place}.{name}({tensor!r}): give a tensor, or a list of them"
                 )
-        # the automatic scheduler stands above this package, which only calls it
-        autoschedule = import_module("schedlang.autoschedule").autoschedule
-        found: Schedule = autoschedule(tensors, target=_target(kind))
-        return found
+        # operators are computations, for which nobody needs the tactics
+        from schedlang.autoschedule.scheduler import autoschedule
+
+        return autoschedule(tensors, target=_target(kind))
 
     schedule.__name__ = schedule.__qualname__ = name
     goal = f"the target {kind!r}" if kind else "the present target"
