@@ -20,6 +20,7 @@ from schedlang.host import (
     is_whole,
 )
 from schedlang.target_options import GPU, check_host, kind_and_arch
+from schedlang.target_options import KINDS as KINDS
 
 
 class Kind(str):
