@@ -6,8 +6,9 @@ from schedlang.expr.dtypes import SHORT_FLOATS, computed, is_float
 from schedlang.expr.functions import SATURATED
 from schedlang.expr.printer import number, paren
 from schedlang.machine import nodes as m
-from schedlang.machine.nodes import Num, Op, Reg, Type, Value, wide
+from schedlang.machine.nodes import Num, Op, Reg, Type, Value
 from schedlang.machine.text import CALLED
+from schedlang.machine.walks import wide
 
 TAGS = {
     "bool": "b8", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",

@@ -14,10 +14,10 @@ from schedlang.errors import CallError, CopyWarning, explain, warn_user
 from schedlang.expr.nodes import Cast, Var
 from schedlang.language.construct import cast
 from schedlang.runtime.arrays import like_library
-from schedlang.runtime.build import build
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
+from schedlang.targets.build import build
 from schedlang.tracing.arguments import Fixed, Given, Leaf
 from schedlang.tracing.array import TracedArray, array_of, value_of, wrapped
 from schedlang.tracing.leaves import Form, flattened, rebuilt
