@@ -138,10 +138,10 @@ SL sl_u64 sl_u64_of_float(double x) {
   return x >= 0x1p63 ? (sl_u64)(sl_i64)(x - 0x1p63) ^ (1ULL << 63) : (sl_u64)(sl_i64)x;
 }
 
-/* Index arithmetic: divisors are positive. */
+/* Index arithmetic: divisors are positive, or a size that is 0, which gives 0. */
 
-SL sl_i64 sl_quotient(sl_i64 a, sl_i64 b) { return a / b - (a % b < 0); }
-SL sl_i64 sl_remainder(sl_i64 a, sl_i64 b) { sl_i64 r = a % b; return r < 0 ? r + b : r; }
+SL sl_i64 sl_quotient(sl_i64 a, sl_i64 b) { return b ? a / b - (a % b < 0) : 0; }
+SL sl_i64 sl_remainder(sl_i64 a, sl_i64 b) { sl_i64 r = b ? a % b : 0; return r < 0 ? r + b : r; }
 
 /* Arithmetic on integers, with NumPy's rules: 0 for a division by zero, wide shifts give 0. */
 
