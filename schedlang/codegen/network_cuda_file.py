@@ -27,9 +27,12 @@ from schedlang.codegen.network_storage import Storage
 from schedlang.codegen.numba_cuda import GpuSource, memory_dtype
 from schedlang.codegen.numba_file import (
     ARRAY,
+    GIVEN,
     HOLDS,
     ROOT,
+    called,
     not_negative,
+    out_argument,
     shape_source,
     size_lines,
     wrapped,
@@ -184,7 +187,7 @@ def render_device_network(
     public = _public(nest, source)
     if source.between is not None:
         texts += [PLACES.strip(), _VIEWS_AT.strip()]
-    texts += [_THERE.strip(), *([ROOT.strip()] if "_root(" in public else [])]
+    texts += [_THERE.strip(), *called(public, GIVEN, ROOT)]
     texts += [_memory_of(storage, source.between is not None), public]
     short = any(b.dtype == "bfloat16" for b in (*nest.args, *storage.params))
     head = [network_head(nest, about), _imports(source, short), ""]
@@ -288,7 +291,8 @@ def _public(nest: Nest, source: NetworkSource) -> str:
     inputs = [a for a in nest.args if a not in nest.outputs]
     parameters = [names[a] for a in inputs] + [f"{names[b]}=None" for b in nest.outputs]
     first = next((names[a] for a in inputs if isinstance(a, Buffer)), "None")
-    listed = ", ".join([*parameters, "*", "memory", "stream=0"])
+    keywords, by_out = out_argument([names[b] for b in nest.outputs], source.parameters)
+    listed = ", ".join([*parameters, "*", *keywords, "memory", "stream=0"])
     lines = [
         *wrapped_call(f"def {source.public}(", listed, "):"),
         f'{INDENT}"""{", ".join(map(argument_text, nest.outputs))}; made here unless given.',
@@ -296,6 +300,7 @@ def _public(nest: Nest, source: NetworkSource) -> str:
         f"{INDENT}Arrays are NumPy's or on the GPU. `memory` is what `memory_of` returned; calls",
         f"{INDENT}that run at once need one each.",
         f'{INDENT}"""',
+        *by_out,
         *size_lines(nest, names, sizes),
     ]
     for a in nest.args:

@@ -189,9 +189,10 @@ def _public(
     results = ", ".join(argument_text(b) for b in nest.outputs)
     about, parameters = f"{results}; made here unless given.", list(checks.parameters)
     lines, given = list(checks.lines), list(checks.given)
+    keywords = list(checks.keywords)
     if storage.params:
         name = next(rest)
-        parameters.append(f"*, {name}")
+        keywords.append(name)
         about += f" `{name}` are those of `pack`."
         shown = repr(f"{name}, the result of pack(arrays),")
         lines.append(f'    {name} = _array({name}, {shown}, "uint8", (PARAM_BYTES,))')
@@ -212,6 +213,7 @@ def _public(
         lines += [f"    {arena}, {places} = _places([", *lives(between, sizes), "    ])"]
         lines.append(f"    {arena} = _bytes({arena})")
         given.append(places)
+    parameters += ["*", *keywords] if keywords else []
     return "\n".join([
         f"def {source.public}({', '.join(parameters)}):", f'    """{about}"""', *lines,
         *_call(source.entry, given), "    return result",

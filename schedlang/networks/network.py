@@ -33,7 +33,7 @@ from schedlang.networks.modules import module_of
 from schedlang.networks.origins import Origin, origins_of
 from schedlang.networks.saving import check_destination, save
 from schedlang.networks.sources import Found, OfGraph, Source
-from schedlang.networks.structure import filled, with_outputs
+from schedlang.networks.structure import filled
 from schedlang.target import Target
 
 if TYPE_CHECKING:
@@ -243,8 +243,6 @@ class Network:
         return self._linked().text
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
-        if "out" in named:
-            named = with_outputs(self.module.signature, named)
         found = self.module(*args, **named)
         return filled(self._source.structure, found if isinstance(found, tuple) else (found,))
 

@@ -42,8 +42,9 @@ class Kernel(Levels, TeModule, Countable):
     """A compiled schedule: call it with arrays.
 
     ``f(a, b)`` returns a new output, or a tuple of them, in the library of the first array.
-    ``f(a, b, out)`` writes ``out`` and returns it. Arguments may be named. A call first checks
-    shapes, dtypes, contiguity and overlap. It raises :class:`~schedlang.errors.CallError` or
+    ``f(a, b, out)`` writes ``out`` and returns it, and so does ``f(a, b, out=y)``, which takes a
+    tuple for several outputs. Arguments may be named. A call first checks shapes, dtypes,
+    contiguity and overlap. It raises :class:`~schedlang.errors.CallError` or
     :class:`~schedlang.errors.CallTypeError`.
     """
 

@@ -205,7 +205,7 @@ class Binder:
         for slot, value in zip(slots, args):
             values[slot] = value
         names = {p.name: k for k, p in enumerate(parameters)}
-        for name, value in named.items():
+        for name, value in self._by_name(named).items():
             if name not in names:
                 raise CallTypeError(
                     f"{self.title} has no argument {name!r}; it takes {self.listing}"
@@ -217,6 +217,27 @@ class Binder:
             if values[k] is None:
                 self._refuse_count(len(args) + len(named), parameters[k].name)
         return values
+
+    def _by_name(self, named: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return named arguments with the arrays of ``out`` under the names of the outputs.
+
+        ``out`` is an array, or a tuple with one for each of several outputs. It has no such meaning
+        if an argument is called ``out``.
+        """
+        if "out" not in named or any(p.name == "out" for p in self.signature.parameters):
+            return named
+        others = {name: value for name, value in named.items() if name != "out"}
+        out, names = named["out"], [p.name for p in self.signature.outputs]
+        arrays = out if isinstance(out, (tuple, list)) and len(names) > 1 else [out]
+        if len(arrays) != len(names):
+            raise CallTypeError(
+                f"{self.title}: out= has {len(arrays)} of its outputs; give an array for each: "
+                f"{', '.join(names)}"
+            )
+        twice = next((name for name in names if name in others), None)
+        if twice is not None:
+            raise CallTypeError(f"{self.title}: {twice} is given twice, by out= and by name")
+        return {**others, **dict(zip(names, arrays))}
 
     @property
     def title(self) -> str:
