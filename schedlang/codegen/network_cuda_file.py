@@ -39,6 +39,7 @@ from schedlang.codegen.numba_file import (
 )
 from schedlang.codegen.numba_file import HELPERS as KERNEL_HELPERS
 from schedlang.codegen.numba_source import INDENT
+from schedlang.codegen.refused_sizes import Refusals, refusal_lines
 from schedlang.expr.dtypes import SHORT_FLOATS, stored
 from schedlang.expr.nodes import Expr, Var
 from schedlang.ir.nest import Nest
@@ -146,7 +147,7 @@ class NetworkSource:
 
     ``parameters`` are the names of the arguments of ``launch``, which are those of a nest and then
     its sizes. ``between`` are the arrays between calls if their places depend on the sizes of a
-    call.
+    call, and ``refused`` are sizes that the public function refuses.
     """
 
     public: str
@@ -155,6 +156,7 @@ class NetworkSource:
     views: tuple[ViewSource, ...]
     calls: tuple[CallSource, ...]
     between: tuple[Between, ...] | None
+    refused: tuple[Refusals, ...] = ()
 
 
 def kernel_functions(
@@ -316,6 +318,8 @@ def _public(nest: Nest, source: NetworkSource) -> str:
     for k, other in _pairs(nest):
         what = f"{nest.args[k].name} and {nest.args[other].name}"
         lines.append(f"{INDENT}_apart(given[{k}], given[{other}], {what!r})")
+    by_name = {v.name: name for v, name in names.items() if isinstance(v, Var)}
+    lines += refusal_lines(source.refused, by_name)
     taken = "memory"
     if source.between is not None:
         key = [f"{names[v]}," for v in names if isinstance(v, Var) and v.is_size]

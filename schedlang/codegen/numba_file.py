@@ -8,6 +8,7 @@ from textwrap import wrap
 
 from schedlang.codegen.listing import Listing, apart, plain
 from schedlang.codegen.numba_cpu import Source
+from schedlang.codegen.refused_sizes import Refusals, refusal_lines
 from schedlang.compute.facts import facts_of
 from schedlang.diagnostics.order_hint import order_hints
 from schedlang.expr.dtypes import SHORT_FLOATS, stored
@@ -85,16 +86,17 @@ def _root(extent, length):
 
 
 def render(
-    nest: Nest, source: Source, steps: str, fastmath: bool, compiled: bool, shown: str
-) -> Listing:
+    nest: Nest, source: Source, steps: str, fastmath: bool, compiled: bool, shown: str,
+    refused: Sequence[Refusals] = (),
+) -> Listing:  # fmt: skip
     """Return the file; ``compiled`` chooses numba's intrinsics or their Python twins.
 
-    ``shown`` is the loop nest that its header shows.
+    ``shown`` is the loop nest that its header shows, and ``refused`` are sizes that it refuses.
     """
     head = header_lines(nest, steps, shown, order_hints(nest))
     extra = any(arg.dtype == "bfloat16" for arg in nest.args)
     parts = [head, imports(source, compiled, extra), "", options(fastmath, compiled)]
-    public = _public(nest, source)
+    public = _public(nest, source, refused)
     helpers = helpers_of(public)
     last = f"__all__ = [{source.public!r}]"
     texts = [*map(plain, helpers), plain(public), plain(last)]
@@ -208,12 +210,12 @@ class Checks:
     given: list[str]
 
 
-def _public(nest: Nest, source: Source) -> str:
+def _public(nest: Nest, source: Source, refused: Sequence[Refusals]) -> str:
     """Return the source of the public function, which takes and returns arrays.
 
     It computes sizes from shapes, and allocates the outputs that the caller does not pass.
     """
-    checks = argument_checks(nest, source.parameters, in_place_pairs(nest))
+    checks = argument_checks(nest, source.parameters, in_place_pairs(nest), refused)
     results = ", ".join(argument_text(b) for b in nest.outputs)
     listed = [*checks.parameters, *(["*", *checks.keywords] if checks.keywords else [])]
     lines = [f"def {source.public}({', '.join(listed)}):"]
@@ -223,12 +225,13 @@ def _public(nest: Nest, source: Source) -> str:
 
 
 def argument_checks(
-    nest: Nest, listed: Sequence[str], in_place: frozenset[tuple[int, int]]
-) -> Checks:
+    nest: Nest, listed: Sequence[str], in_place: frozenset[tuple[int, int]],
+    refused: Sequence[Refusals] = (),
+) -> Checks:  # fmt: skip
     """Return the checks of the arguments of ``nest``, whose names are ``listed``, then its sizes.
 
-    ``in_place`` are the pairs of them that may be one array. The lines leave the outputs in
-    ``result``.
+    ``in_place`` are the pairs of them that may be one array, and ``refused`` are sizes that cannot
+    be. The lines leave the outputs in ``result``.
     """
     names = dict(zip(nest.args, listed))
     inputs = [a for a in nest.args if a not in nest.outputs]
@@ -261,6 +264,8 @@ def argument_checks(
         lines.append(f"    {names[arg]} = _array({names[arg]}, {checked})")
         flat = stored(arg.dtype)
         given.append(names[arg] + (f'.view("{flat}")' if flat != arg.dtype else ""))
+    by_name = {v.name: name for v, name in sizes.items() if isinstance(v, Var)}
+    lines += refusal_lines(refused, by_name)
     lines += [*_fact_checks(nest, names, sizes), *_overlap_checks(nest, names, in_place)]
     given += [size_names[v] for v in nest.sizes]
     return Checks(signature, keywords, lines, given)

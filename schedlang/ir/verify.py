@@ -53,7 +53,8 @@ class Unproven:
     """An index that was not proven to lie in ``0..extent``.
 
     ``exact`` is false if the index or a condition around it depends on data, which only a run
-    knows. ``sized`` is true if it depends on sizes.
+    knows. ``sized`` is true if it depends on sizes. ``loops`` and ``tests`` are the loops and the
+    conditions around it, and ``stores`` is true if an element is written.
     """
 
     buffer: Buffer
@@ -62,6 +63,9 @@ class Unproven:
     stage: str
     exact: bool = True
     sized: bool = False
+    loops: tuple[For, ...] = ()
+    tests: tuple[Expr, ...] = ()
+    stores: bool = False
 
     @property
     def needs_sizes(self) -> bool:
@@ -279,7 +283,7 @@ class _Walker:
                 return True
         lin = to_lin(index, ranges=self.ranges)
         ranges = self.ranges.assuming(facts)
-        if _by_data(lin):
+        if by_data(lin):
             # which element it is depends on data, but not that there is one
             return at_least_one(to_lin(extent), ranges)
         # a remainder is less than its divisor, unless that is 0
@@ -296,9 +300,9 @@ class _Walker:
         """
         tests = [*(g.cond for g in self.guards), *conds]
         runs = [x.extent for x in self.loops if isinstance(x.extent, Expr)]
-        by_data = _by_data(to_lin(index, ranges=self.ranges))
+        known_late = by_data(to_lin(index, ranges=self.ranges))
         # of an index that depends on data, any value is outside of an empty dimension
-        nothing = by_data and isinstance(extent, int) and extent == 0
+        nothing = known_late and isinstance(extent, int) and extent == 0
         tried = Const(0, "int64") if nothing else index
         found = leaves_bounds(tried, extent, self.loops, tests) if exact else None
         if found is None:
@@ -306,7 +310,10 @@ class _Walker:
             exact = exact and not any(map(_gathers, (*tests, *runs)))
             extents = [*runs, *([extent] if isinstance(extent, Expr) else [])]
             sized = any(isinstance(n, Var) for n in postorder([index, *tests, *extents]))
-            self.unproven.append(Unproven(buffer, position, index, self.stage, exact, sized))
+            around = tuple(self.loops), tuple(tests), stores
+            self.unproven.append(
+                Unproven(buffer, position, index, self.stage, exact, sized, *around)
+            )
         elif found:
             value = f"is {found[0]}{found[1]}, outside 0..{extent}"
             if nothing:
@@ -400,7 +407,7 @@ def _starts_with(conds: tuple[Expr, ...], weaker: tuple[Expr, ...]) -> bool:
     return len(conds) >= len(weaker) and all(a is b for a, b in zip(conds, weaker))
 
 
-def _by_data(lin: Lin) -> bool:
+def by_data(lin: Lin) -> bool:
     """Return whether an index depends on data, which only a run knows."""
     return any(isinstance(leaf, Opaque) and _gathers(leaf.expr) for leaf in lin.leaves())
 
@@ -412,4 +419,4 @@ def _gathers(root: Expr) -> bool:
     )
 
 
-__all__ = ["Report", "Unproven", "report", "verify"]
+__all__ = ["Report", "Unproven", "by_data", "report", "verify"]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Optional
 
+from schedlang.codegen.refused_sizes import Refusals
 from schedlang.errors import BuildError, explain
 from schedlang.gpu_lowering.program import Program
 from schedlang.ir.nest import Nest
@@ -31,7 +32,8 @@ class Request:
 
     ``public`` is the name of the kernel's function, and ``steps`` the schedule as Python.
     ``loops`` run on the CPU: the nest, or the threads of a GPU's ``program`` one after the other.
-    ``checked_by_size`` and ``unproven`` are those of the kernel.
+    ``checked_by_size`` and ``unproven`` are those of the kernel, and ``refused`` the sizes that its
+    file refuses.
     """
 
     schedule: Schedule
@@ -45,6 +47,7 @@ class Request:
     program: Optional[Program] = None
     checked_by_size: bool = False
     unproven: tuple[str, ...] = ()
+    refused: tuple[Refusals, ...] = ()
 
 
 class Backend(ABC):

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from schedlang.codegen.refused_sizes import Refusals
 from schedlang.compute.tensor import Tensor, check_name
 from schedlang.errors import (
     BuildError,
@@ -22,6 +23,7 @@ from schedlang.lowering.lower import lower_state
 from schedlang.machine.names import RESERVED, SAVED, identifier
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.parameters import signature_of
+from schedlang.runtime.size_checks import refused_sizes, sized_storage
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target, or_emulator
 from schedlang.target_options import check_host
@@ -154,7 +156,12 @@ def unwritten(
     for access in found.accesses:
         if access.exact and not access.needs_sizes:
             raise BuildError(access.refusal(f"sl.build of {nest.name},"))
+    checked = any(u.needs_sizes for u in found.accesses)
     signature = signature_of(nest, in_place_pairs(nest))
+    conditions = sized_storage(nest).conditions
+    if checked:
+        conditions = (*conditions, *(refused_sizes(nest, schedule.outputs) or ()))
+    refused = (Refusals(f"kernel {public}", signature.given_sizes, conditions),) * bool(conditions)
     steps = schedule.as_python()
     for text, category in backend.warnings(nest, program, where):
         warnings.warn(text, category, stacklevel=3)
@@ -164,11 +171,10 @@ def unwritten(
     for sentence in unproven:
         text = f"sl.build of {nest.name}: {sentence}; compare its result with sl.reference"
         warnings.warn(text, UnprovenWarning, stacklevel=3)
-    checked = any(u.needs_sizes for u in found.accesses)
     return backend.kernel(
         Request(
             schedule, nest, loops, where, public, options, signature, steps, program, checked,
-            unproven,
+            unproven, refused,
         )
     )
 

@@ -53,7 +53,7 @@ def device_file(request: Request) -> DeviceFile:
     options = request.options
     return DeviceFile(
         request.program, request.target.arch, request.public, request.steps, options.fastmath,
-        options.lineinfo,
+        options.lineinfo, request.refused,
     )  # fmt: skip
 
 
