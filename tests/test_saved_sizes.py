@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.errors import BuildError, CallError, NetworkError, SchedlangError
+from schedlang.errors import BoundsError, BuildError, CallError, NetworkError, SchedlangError
 from schedlang.ir.size_conditions import size_conditions
 from schedlang.ir.specialize import at_sizes
 from schedlang.ir.verify import verify
@@ -81,6 +82,46 @@ def test_conditions_hold_exactly_where_a_read_is_outside(case: str) -> None:
         assert refuses == refused_at(nest, sizes), sizes
         seen.add(refuses)
     assert seen == {True, False}
+
+
+def random_index(draw: Random, i: Any, j: Any, depth: int = 0) -> Any:
+    """Return an index over two loops and sizes."""
+    if depth > 2 or draw.random() < 0.2:
+        return draw.choice([i, j])
+    one = random_index(draw, i, j, depth + 1)
+    return draw.choice([
+        lambda: one + draw.randrange(-2, 4), lambda: one * 2, lambda: N - 1 - one,
+        lambda: one + random_index(draw, i, j, depth + 1), lambda: i * M,
+        lambda: sl.min(one, draw.choice([N - 1, M, 2])), lambda: sl.max(one, N - M),
+        lambda: sl.max(0, sl.min(one, N - 1)), lambda: one % draw.choice([N, M, 3]),
+        lambda: one // draw.choice([2, N]), lambda: N // 2 + 0 * i,
+    ])()  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_conditions_of_random_reads_are_exact(seed: int) -> None:
+    draw = Random(seed)
+    rows, cells = sl.placeholder((N, M), name="X"), sl.placeholder((N, M), "int64", name="P")
+    read = sl.placeholder((draw.choice([N, M + 1, N * 2, N // 2, 3, sl.min(N, M)]),), name="R")
+
+    def element(i: Any, j: Any) -> Any:
+        index = cells[i, j] if draw.random() < 0.1 else random_index(draw, i, j)
+        tests = [i < M, (i < M) & (j < N), N > M, j > 0, (i < M) | (j < N), i * M + j < N]
+        found = read[index]
+        if draw.random() < 0.4:
+            found = sl.if_then_else(draw.choice(tests), found, 0.0)
+        return found + rows[i, j]
+
+    try:
+        nest = lower_state(initial_state([sl.compute((N, M), element, name="C")]))
+    except BoundsError:
+        # outside at all sizes
+        return
+    conditions = size_conditions(nest)
+    for n, m in product(range(6), repeat=2) if conditions is not None else ():
+        sizes = {"n": n, "m": m}
+        refuses = any(condition.refuses(sizes) for condition in conditions or ())
+        assert refuses == refused_at(nest, sizes), (sizes, str(nest))
 
 
 def arrays_of(f: Any, sizes: dict[str, int]) -> dict[str, Any]:
