@@ -63,8 +63,10 @@ class NumbaBackend(LoopBackend):
 
     def printed(self, request: Request, machine: MachineNest) -> Listing:
         source = source_of(machine, request.public)
-        fastmath, shown = request.options.fastmath, self.shown(request)
-        return render(request.loops, source, request.steps, fastmath, self.compiled, shown, request.refused)
+        return render(
+            request.loops, source, request.steps, request.options.fastmath, self.compiled,
+            self.shown(request), request.refused,
+        )  # fmt: skip
 
     def wrapped(self, request: Request, built: Built) -> Kernel:
         return Kernel(built, request.schedule.copy(), request.nest)
