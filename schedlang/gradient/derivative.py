@@ -23,6 +23,7 @@ from schedlang.expr.visit import postorder, with_children
 from schedlang.gradient import functions
 from schedlang.gradient.algebra import (
     chosen,
+    conjunction,
     converted,
     divided,
     inside,
@@ -263,13 +264,16 @@ def _of_power(node: Binary, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flo
             yield base, times(flow, times(rest, number(p, dtype)))
         return
     lower = Binary("**", base, Binary("-", power, number(1, dtype), dtype), dtype)
-    for child, zero, by in (
-        (base, power, times(power, lower)), (power, base, times(value, call("log", base))),
+    zero = number(0, dtype)
+    no_base = Binary("==", base, zero, "bool")
+    # elsewhere, a power of 0 has the derivative 0 by the formula, whose own one is not 0
+    neither = Binary("&", no_base, Binary("==", power, zero, "bool"), "bool")
+    for child, is_zero, by in (
+        (base, neither, times(power, lower)), (power, no_base, times(value, call("log", base))),
     ):  # fmt: skip
-        is_zero = Binary("==", zero, number(0, dtype), "bool")
 
         def part(own: Expr, is_zero: Expr = is_zero, by: Expr = by) -> Expr:
-            return chosen(is_zero, number(0, dtype), times(own, by), False)
+            return chosen(is_zero, zero, times(own, by), False)
 
         yield child, inside(flow, part)
 
@@ -283,6 +287,8 @@ def _of_call(
         yield from _of_extreme(node, flow, depends)
     elif node.fn == "abs":
         yield node.args[0], inside(flow, lambda own: _of_abs(node, own))
+    elif node.fn == "atan2":
+        yield from _of_angle(node, flow, value)
     elif node.fn not in functions.DIFFERENTIABLE:
         # such as a float of an integer's bits
         yield from ((argument, TRACED) for argument in node.args)
@@ -290,6 +296,20 @@ def _of_call(
         for place, argument in enumerate(node.args):
             by = functions.derivative(node.fn, place, node.args, value)
             yield argument, times(flow, by)
+
+
+def _of_angle(node: Call, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flow]]:
+    """Yield the parts of the angle of a point; at the origin they are 0, as in torch."""
+    zero = number(0, node.dtype)
+    both_zero = conjunction(Binary("==", a, zero, "bool") for a in node.args)
+    assert both_zero is not None
+    for place, argument in enumerate(node.args):
+        by = functions.derivative(node.fn, place, node.args, value)
+
+        def part(own: Expr, by: Expr = by) -> Expr:
+            return chosen(both_zero, zero, times(own, by), False)
+
+        yield argument, inside(flow, part)
 
 
 def _of_extreme(node: Call, flow: Expr, depends: set[int]) -> Iterator[tuple[Expr, Flow]]:
