@@ -60,9 +60,9 @@ def plus(a: Expr, b: Expr) -> Expr:
 
 
 def plus_under_guards(a: Expr, b: Expr) -> Expr:
-    """Return ``a + b``; outside of the lazy choices around both, nothing is evaluated.
+    """Return ``a + b``; outside of the choices around both, nothing is evaluated.
 
-    What is multiplied with the sum may be in bounds only there.
+    What is multiplied with the sum may be in bounds only there, or finite.
 
     >>> from schedlang.expr.nodes import Var
     >>> x = Var("x", "float32", weak=False)
@@ -70,7 +70,7 @@ def plus_under_guards(a: Expr, b: Expr) -> Expr:
     >>> plus_under_guards(a, b)
     (x * 2 if x > 0 else 0) + (x * 3 if x > 1 else 0) if (x > 0) | (x > 1) else 0
     """
-    own, other = _lazy_condition(a), _lazy_condition(b)
+    own, other = _outer_condition(a), _outer_condition(b)
     total = plus(a, b)
     if own is None or other is None:
         return total
@@ -83,13 +83,12 @@ def plus_under_guards(a: Expr, b: Expr) -> Expr:
     return guarded([Binary("|", own, other, "bool")], total)
 
 
-def _lazy_condition(value: Expr) -> Expr | None:
-    """Return the condition of the lazy choices with a side of 0 around ``value``."""
+def _outer_condition(value: Expr) -> Expr | None:
+    """Return the condition of the choices with a side of 0 around ``value``."""
     found: Expr | None = None
     for guard in _guards(value)[0]:
-        if guard.lazy:
-            cond = _condition(guard)
-            found = cond if found is None else both(found, cond)
+        cond = _condition(guard)
+        found = cond if found is None else both(found, cond)
     return found
 
 
