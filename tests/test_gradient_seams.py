@@ -11,8 +11,10 @@ import pytest
 
 import schedlang as sl
 from schedlang.expr.functions import FUNCTIONS
-from schedlang.gradient import functions
+from schedlang.gradient import functions, stages
 from schedlang.language.composed import COMPOSED
+from tests.fuzz.gradient_seams import check_seams
+from tests.marks import slow_but
 from tests.seams import KINKS, OTHERS, UFUNCS, Point, Seam
 
 # how far from a seam its sides are looked at
@@ -130,6 +132,35 @@ def test_float32_has_the_derivatives_of_float64_at_the_seams() -> None:
             for j, by in enumerate(first):
                 wanted = exact(seam, tuple(map(float, np.float32(point))), unit(len(point), j))
                 assert by[n] == pytest.approx(wanted, rel=2e-4, abs=1e-6), (name, point, j)
+
+
+@pytest.mark.parametrize("first", slow_but(["0"], range(0, 200, 20)))
+def test_random_functions_at_their_seams(first: int) -> None:
+    wrong = [found for seed in range(first, first + 20) if (found := check_seams(seed))]
+    assert not wrong, wrong[0]
+
+
+def forgotten_support(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(stages, "joined", lambda supports, indices: (None, False))
+
+
+def larger_of_equal_operands(patch: pytest.MonkeyPatch) -> None:
+    def logaddexp(a: Any, b: Any) -> Any:
+        more = sl.log1p(sl.exp(-sl.abs(a - b)))
+        return sl.if_then_else(a >= b, a, b) + more
+
+    patch.setitem(COMPOSED, "logaddexp", logaddexp)
+
+
+PLANTED = (forgotten_support, larger_of_equal_operands)
+
+
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_random_functions_find_planted_errors(
+    plant: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    assert any("derivative" in check_seams(seed) for seed in range(200))
 
 
 def test_every_function_with_a_derivative_has_its_seams_in_the_table() -> None:

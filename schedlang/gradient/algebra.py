@@ -80,15 +80,20 @@ def plus_under_guards(a: Expr, b: Expr) -> Expr:
         is_number(x.a, 0) == is_number(y.a, 0) and same(x.cond, y.cond) for x, y in zip(left, right)
     ):
         return total
-    return guarded([Binary("|", own, other, "bool")], total)
+    lazy = any(guard.lazy for guard in (*left, *right))
+    return chosen(Binary("|", own, other, "bool"), total, number(0, total.dtype), lazy)
 
 
 def _outer_condition(value: Expr) -> Expr | None:
     """Return the condition of the choices with a side of 0 around ``value``."""
+    guards = _guards(value)[0]
+    lazy = any(guard.lazy for guard in guards)
     found: Expr | None = None
-    for guard in _guards(value)[0]:
-        cond = _condition(guard)
-        found = cond if found is None else both(found, cond)
+    for cond in map(_condition, guards):
+        if found is None:
+            found = cond
+        else:
+            found = both(found, cond) if lazy else Binary("&", found, cond, "bool")
     return found
 
 

@@ -19,6 +19,7 @@ from schedlang.gradient.ragged import conjuncts, numbered, range_conditions
 from schedlang.gradient.simplify import index_of, scope, substituted
 from schedlang.gradient.site import Site
 from schedlang.gradient.stages import Walk
+from schedlang.gradient.support import on_data
 from schedlang.index.conjunctions import narrowed
 from schedlang.index.linear import Extreme, Lin, Opaque
 from schedlang.index.ranges import Ranges
@@ -142,7 +143,9 @@ def _draft(walk: Walk, site: Site, piece: Piece) -> Draft | None:
                 return None
         elif not any(same(cond, known) for known in kept):
             kept.append(cond)
-    support = _support(site, kept, values, points)
+    # zeros around the adjoint stand for these
+    inside = [cond for axis in padded for cond in _in_range(axis, values[axis], points)]
+    support = _support(site, (*kept, *inside), values, points)
     value = substituted(site.value, values, points)
     ragged = [axis for axis in site.axes if axis.bounds is not None]
     while ragged:
@@ -183,7 +186,7 @@ def _support(
         moved = substituted(cond, values, points)
         if not isinstance(moved, Const) and not any(same(moved, known) for known in found):
             found.append(moved)
-    return tuple(sorted(found, key=_reads_floats))
+    return tuple(sorted(found, key=lambda cond: (bool(on_data([cond])), _reads_floats(cond))))
 
 
 def _reads_floats(cond: Expr) -> bool:
