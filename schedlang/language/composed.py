@@ -70,9 +70,10 @@ def fmod(x: Any, y: Any) -> Expr:
         # the least integer has no magnitude of its dtype, so that of the floats does not do
         apart = binary("^", binary("<", x, 0), binary("<", rest, 0))
         return select(binary("&", binary("!=", rest, 0), apart), binary("-", rest, y), rest)
-    # the derivative by x is 1 at 0, too, where that of a magnitude is 0
-    below = binary("<", x, 0)
-    rest = binary("%", select(below, unary("-", x), x), call("abs", y))
+    # the derivative by x is 1 at 0, too, where a magnitude has the derivative 0
+    value = as_expr(x) if as_expr(x).weak else cast(x, rest.dtype)
+    below = binary("<", value, 0)
+    rest = binary("%", select(below, unary("-", value), value), call("abs", y))
     return select(below, unary("-", rest), rest)
 
 
