@@ -116,6 +116,11 @@ def test_an_index_with_remainders_of_other_axes_ends() -> None:
     assert not check(142)
 
 
+def test_conditions_in_common_guard_an_index_that_is_looked_up() -> None:
+    """Two parts of one second derivative read at ``I[r]``, which is in bounds where both count."""
+    assert not check_graph(657)
+
+
 @pytest.mark.parametrize("name", ["lstm", "strided_convolution", "softmax", "attention"])
 def test_gradients_of_gradients(name: str) -> None:
     case = CASES[name]()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Union
 
-from schedlang.compute.read import Read
+from schedlang.compute.read import Read, reads
 from schedlang.errors import ComputeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import (
@@ -32,6 +32,7 @@ from schedlang.gradient.algebra import (
     negative,
     number,
     plus,
+    plus_under_common_guards,
     plus_under_guards,
     times,
     within,
@@ -89,8 +90,7 @@ def pullback(
             return
         before = flows.get(id(node))
         if isinstance(flow, Expr) and isinstance(before, Expr):
-            leaf = isinstance(node, (Read, Var))
-            flow = plus(before, flow) if leaf else plus_under_guards(before, flow)
+            flow = _sum_at(node)(before, flow)
         flows[id(node)] = flow
 
     for root, (_, flow) in zip(made, roots):
@@ -113,6 +113,14 @@ def pullback(
                     _refuse_unknown(stage, node, child)
                 add(child, part)
     return found[::-1]
+
+
+def _sum_at(node: Expr) -> Callable[[Expr, Expr], Expr]:
+    """Return how the adjoints of a node from two of its uses are added."""
+    if not isinstance(node, (Read, Var)):
+        return plus_under_guards
+    looked_up = isinstance(node, Read) and any(True for _ in reads(node.indices))
+    return plus_under_common_guards if looked_up else plus
 
 
 class _Interner:
