@@ -79,6 +79,10 @@ ELEMENTS: dict[str, tuple[Any, Any, list[float]]] = {
     "maximum": (_clipped, lambda x: mpmath.sqrt if x > 1 else zero, [-1, 0, 0.5, 4]),
     "in sequence": (_in_sequence, lambda x: (lambda t: mpmath.sqrt(t) * mpmath.mpf("1.5") ** 12)
                     if x > 11 else zero, [-1, 0, 4, 20]),
+    "beside a length": (
+        lambda x: np.where(x > 1, x, np.exp(x) - np.hypot(x - 2, x - 2)),
+        lambda x: (lambda t: t) if x > 1 else lambda t: mpmath.exp(t) - mpmath.sqrt(2) * (2 - t),
+        [-1, 0.5, 2]),
     "reciprocal": (lambda x: np.where(x == 0, 0.0, 1 / x) * x,
                    lambda x: (lambda t: t / t) if x else zero, [0, 2]),
     "of arrays alone": (lambda x: np.select([x > 1, x > 0], [np.log(x - 1), np.sqrt(x)], x),

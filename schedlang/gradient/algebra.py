@@ -74,14 +74,16 @@ def plus_under_guards(a: Expr, b: Expr) -> Expr:
     """
     total = plus(a, b)
     left, right = _split_guards(a), _split_guards(b)
-    # a sum of two choices on one condition is already one
-    if not left or not right or (len(left) == len(right) and all(map(same, left, right))):
+    if not left or not right:
         return total
     lazy = any(guard.lazy for guard in (*_guards(a)[0], *_guards(b)[0]))
     held = _common(left, right)
     left, right = left[len(held) :], right[len(held) :]
     if left and right:
         held.append(Binary("|", _joined(left, lazy), _joined(right, lazy), "bool"))
+    # a sum of two choices on one condition may already be one
+    if len(_common(held, _split_guards(total))) == len(held):
+        return total
     return chosen(_joined(held, lazy), total, number(0, total.dtype), lazy)
 
 
