@@ -49,7 +49,8 @@ def index_of(item: Any) -> Any:
                 # raises, since it is unknown
                 operator.index(end)
         return item
-    if isinstance(item, list) or (isinstance(item, np.ndarray) and item.ndim):
+    known = isinstance(item, np.ndarray) and not is_traced(item) and item.ndim
+    if isinstance(item, list) or known:
         return _known_index(item)
     found = plain(item)
     if is_traced(item) and item.is_scalar and isinstance(found, Tensor):
@@ -92,4 +93,13 @@ def has_ellipsis(picked: Any) -> bool:
     return any(i is Ellipsis for i in (picked if isinstance(picked, tuple) else (picked,)))
 
 
-__all__ = ["copies", "has_ellipsis", "index_of", "is_traced", "listed", "plain", "refuse_axes"]
+def in_order(picked: Any) -> bool:
+    """Return whether an index of slices and numbers keeps the order of elements in memory."""
+    items = picked if isinstance(picked, tuple) else (picked,)
+    return all(not isinstance(i, slice) or i.step is None or i.step > 0 for i in items)
+
+
+__all__ = [
+    "copies", "has_ellipsis", "in_order", "index_of", "is_traced", "listed", "plain",
+    "refuse_axes",
+]  # fmt: skip

@@ -30,6 +30,10 @@ class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
         self.wrapped = wrapped
 
     @property
+    def __class__(self) -> type:  # type: ignore[override]
+        return np.ndarray
+
+    @property
     def dtype(self) -> np.dtype:
         return np.dtype(self.whole.dtype)
 

@@ -37,7 +37,8 @@ class Specialization:
     ``written`` pairs results of the program with the arguments that they replace, and says whether
     the kernel may write there itself. The results before them are the leaves of what the function
     returns, in ``form``. ``returns`` says for each of those which argument it is, if it is one.
-    ``loops`` are lines of text, which say for each ``sl.fori_loop`` how it runs.
+    ``loops`` are lines of text, which say for each ``sl.fori_loop`` how it runs. ``assumed`` names
+    the call for which arguments must lie row by row in memory, if there is one.
     """
 
     name: str
@@ -46,8 +47,10 @@ class Specialization:
     returns: tuple[Optional[int], ...]
     written: tuple[tuple[int, int, bool], ...]
     loops: tuple[str, ...] = ()
+    assumed: str = ""
 
     def __call__(self, given: Given) -> Any:
+        self._check_rows(given)
         outputs: list[Any] = [None] * len(self.program.returned)
         for k, argument, direct in self.written:
             self._check_apart(given, argument)
@@ -62,6 +65,21 @@ class Specialization:
             for k, argument in enumerate(self.returns)
         ]
         return rebuilt(self.form, leaves)
+
+    def _check_rows(self, given: Given) -> None:
+        """Raise for a strided argument, if the function reads a view that NumPy has of others."""
+        for value, leaf in zip(given.arrays, given.leaves):
+            strided = isinstance(value, np.ndarray) and not value.flags.c_contiguous
+            if self.assumed and strided:
+                raise CallError(
+                    explain(
+                        f"{self.name}({leaf.name}=...), an array with strides {value.strides}",
+                        f"{self.name} reads or writes what {self.assumed} returned after an "
+                        "assignment, and NumPy copies there or not depending on the strides",
+                        f"Pass np.ascontiguousarray({leaf.name}), or copy in {self.name}: "
+                        "np.copy(x).",
+                    )
+                )
 
     def _rows(self, given: Given) -> list[Any]:
         """Return the arguments as kernels take them: row by row, copies of strided arrays."""
@@ -169,7 +187,10 @@ def specialize(
         (k, argument, (p := program.returned[k]) not in own and program.may_write(argument, p))
         for k, (argument, _) in enumerate(written, len(values))
     )
-    return Specialization(name, program, form, tuple(returns), replaced, tuple(trace.forms))
+    return Specialization(
+        name, program, form, tuple(returns), replaced, tuple(trace.forms),
+        trace.assumed,
+    )
 
 
 def _argument(leaf: Any, storages: Sequence[Storage | None]) -> int | None:
@@ -229,7 +250,7 @@ def _stands_for(leaf: Leaf, trace: Trace) -> tuple[Key, TracedArray]:
         scalar = Var(leaf.name, leaf.dtype, weak=False)
         return scalar, wrapped(Cast(scalar, leaf.dtype, weak=True) if leaf.weak else scalar)
     made = placeholder(leaf.shape, leaf.dtype, name=leaf.name)
-    return made, array_of(made if leaf.shape else made[()])
+    return made, array_of(made if leaf.shape else made[()], rows=True)
 
 
 __all__ = ["Specialization", "specialize"]

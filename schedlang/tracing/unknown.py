@@ -31,6 +31,11 @@ def _line() -> tuple[str, str]:
     return f"{trace.title} at line {place.line}, `{place.text}`", place.text
 
 
+def line_text() -> str:
+    """Return the function that is traced with the line that runs."""
+    return _line()[0]
+
+
 def _refusing(what: str, hint: Hint, of_number: bool = False) -> Callable[..., NoReturn]:
     """Return a method that raises ``ComputeTypeError`` with the user's line.
 
@@ -132,11 +137,15 @@ def refuse_outside(array: Any, asked: str) -> NoReturn:
     )
 
 
-def missing(kind: type, name: str) -> MissingNameError:
-    """Return the error for an attribute that arrays of a traced function lack."""
+def missing(kind: type, name: str) -> ComputeTypeError | MissingNameError:
+    """Return the error for an attribute that arrays of a traced function lack.
+
+    One that NumPy's arrays have is no ``AttributeError``, so that ``hasattr`` does not deny it.
+    """
     asked = f"an array of a traced function has no attribute {name!r}"
-    if name in _METHODS:
-        return MissingNameError(f"{asked}, unlike NumPy's arrays: {_METHODS[name]}")
+    if name in dir(np.ndarray) and not name.startswith("_"):
+        hint = _METHODS.get(name, "write it with the functions that docs/from-numpy.md lists")
+        return ComputeTypeError(f"{asked}, unlike NumPy's arrays: {hint}")
     close = nearest(name, (n for n in dir(kind) if not n.startswith("_")))
     return MissingNameError(
         f"{asked}{close}; the functions that take one are those of NumPy that docs/from-numpy.md "
@@ -169,4 +178,4 @@ UNKNOWN = {
 }  # fmt: skip
 
 
-__all__ = ["UNKNOWN", "missing", "refuse_element", "refuse_outside"]
+__all__ = ["UNKNOWN", "line_text", "missing", "refuse_element", "refuse_outside"]
