@@ -152,7 +152,8 @@ OTHERS = {"dtype", "fill", "item", "itemsize", "nbytes", "ndim", "shape", "size"
 UFUNCS = {
     name: of(lambda a, f=f: f(*[a] * f.nin), bases=("matrix", "integers"))
     for name, f in sorted(vars(np).items())
-    if isinstance(f, np.ufunc) and has_form(f.__name__)
+    # of integers, np.reciprocal is refused
+    if isinstance(f, np.ufunc) and has_form(f.__name__) and f is not np.reciprocal
 }
 ALL = {
     f"{kind}{name} {k}": case
@@ -174,7 +175,7 @@ UNWRITTEN = {
     "np.split", "np.array_split", "np.hsplit", "np.vsplit", "np.dsplit", "np.einsum",
     "np.broadcast_arrays", "np.meshgrid", "np.reshape", "np.asarray", "np.array", "x.__getitem__",
 }  # fmt: skip
-UNREAD = {"np.reshape", "np.asarray", "np.array", "x.__getitem__", "np.matrix_transpose"}
+UNREAD = {"np.reshape", "np.asarray", "np.array", "x.__getitem__"}
 
 
 def arrays_in(result):

@@ -437,6 +437,16 @@ def _into(out: Any, made: Any, rows: bool = False) -> Any:
     return target
 
 
+def _copied(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+    kind = getattr(src, "dtype", None)
+    if kind is not None and not np.can_cast(kind, dst.dtype, casting):
+        raise ComputeTypeError(
+            f"np.copyto of {kind} into an array of {dst.dtype}: NumPy does not convert it; write "
+            f"x[...] = values, or convert it with .astype({str(dst.dtype)!r})"
+        )
+    dst[...] = src if where is True else np.where(where, src, dst)
+
+
 def _assigned_name() -> str:
     """Return the variable that the user's statement assigns to, or ``""``."""
     place = current().place()
@@ -450,7 +460,7 @@ _ATTRIBUTES: dict[Any, Callable[..., Any]] = {
     np.copy: lambda a, order="K", subok=False: array_of(a.copy(order).value, _rows([a])),
     np.real: lambda val: val.real,
     np.imag: lambda val: val.imag,
-    np.copyto: lambda a, src: a.__setitem__(Ellipsis, src),
+    np.copyto: _copied,
 }
 
 _METHODS = (

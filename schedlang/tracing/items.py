@@ -11,7 +11,7 @@ from schedlang.arrays.operands import axis_in
 from schedlang.arrays.taking import MOST_CHOICES
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Expr
-from schedlang.tracing.leaves import flattened
+from schedlang.tracing.leaves import container_of, flattened
 from schedlang.tracing.trace import current
 from schedlang.tracing.unknown import refuse_element
 
@@ -27,10 +27,11 @@ def plain(value: Any) -> Any:
         return value.value
     if isinstance(value, np.ndarray):
         return current().constant(value) if value.ndim else value[()]
-    if type(value) in (tuple, list):
-        return type(value)(plain(v) for v in value)
-    if type(value) is dict:
+    kind = container_of(value)
+    if kind is dict:
         return {key: plain(v) for key, v in value.items()}
+    if kind is not None:
+        return kind(plain(v) for v in value)
     return value
 
 

@@ -20,11 +20,13 @@ from schedlang.target import Target
 from schedlang.targets.build import build
 from schedlang.tracing.arguments import Fixed, Given, Leaf
 from schedlang.tracing.array import TracedArray, array_of, value_of, wrapped
+from schedlang.tracing.containers import Containers
 from schedlang.tracing.leaves import Form, flattened, rebuilt
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.program import Key, Program, plan
 from schedlang.tracing.scheduling import scheduled
 from schedlang.tracing.trace import LoopRule, Storage, Trace, called, entered
+from schedlang.tracing.varying import draws_refused
 
 # the bytes from which on a copy of an argument is worth a warning
 LARGE_COPY = 2**20
@@ -169,9 +171,12 @@ def specialize(
     rule = LoopRule(limited=not target.is_gpu)
     trace = Trace(name, getattr(function, "__code__", None), rule=rule)
     with entered(trace):
-        keys, storages, args, named = _arguments(signature, given, trace)
+        containers = Containers()
+        keys, storages, args, named = _arguments(signature, given, trace, containers)
         before = [None if s is None else trace.values[s] for s in storages]
-        returned = called(function, args, named)
+        with draws_refused(trace, function, [*args, *named.values()]):
+            returned = called(function, args, named)
+        containers.check(name)
         leaves, form = flattened(returned)
         values = [value_of(leaf, name) for leaf in leaves]
     after = [None if s is None else trace.values[s] for s in storages]
@@ -209,7 +214,7 @@ def _builder(target: Target) -> Callable[[Sequence[Key], Sequence[Tensor], str],
 
 
 def _arguments(
-    signature: Signature, given: Given, trace: Trace
+    signature: Signature, given: Given, trace: Trace, containers: Containers
 ) -> tuple[list[Key], list[Storage | None], list[Any], dict[str, Any]]:
     """Return the inputs, the storages of those that are arrays, and the arguments of the trace."""
     keys: list[Key] = []
@@ -230,7 +235,7 @@ def _arguments(
                 keys.append(key)
                 storages.append(array.storage if leaf.shape is not None else None)
                 made.append(array)
-            value = rebuilt(form, made)
+            value = containers.built(form, made, parameter.name)
         if parameter.kind is Parameter.VAR_POSITIONAL:
             args += value
         elif parameter.kind is Parameter.VAR_KEYWORD:
