@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Optional
 import numpy as np
 
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import ComputeError, ComputeTypeError
+from schedlang.errors import ComputeTypeError
 from schedlang.expr.dtypes import is_complex
 from schedlang.expr.nodes import Expr
 from schedlang.language.construct import as_expr
@@ -32,9 +32,10 @@ from schedlang.tracing.items import (
     refuse_axes,
 )
 from schedlang.tracing.masked import MaskedElements
+from schedlang.tracing.outputs import copied, into, updated_in_place
+from schedlang.tracing.powers import check_power
 from schedlang.tracing.trace import Storage, Value, current
 from schedlang.tracing.unknown import UNKNOWN, missing, refuse_element, refuse_outside
-from schedlang.tracing.updates import updated_at
 from schedlang.tracing.views import refuse_assignment, refuse_imaginary, shared
 
 # NumPy's functions on tensors, of which its types know nothing
@@ -79,8 +80,8 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def is_scalar(self) -> bool:
         return self._kind is not np.ndarray
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         return self._kind
 
     @property
@@ -154,7 +155,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def mT(self) -> TracedArray:  # noqa: N802
-        made: TracedArray = np.matrix_transpose(self)  # type: ignore[call-overload]
+        made: TracedArray = numpy.matrix_transpose(self)
         return made
 
     @property
@@ -202,7 +203,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def transpose(self, *axes: Any) -> TracedArray:
         """Return a view with permuted axes, all of them reversed by default."""
         given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
-        made: TracedArray = np.transpose(self, given)  # type: ignore[call-overload]
+        made: TracedArray = numpy.transpose(self, given)
         return made
 
     def __getitem__(self, item: Any) -> Any:
@@ -228,7 +229,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             if value._item == key_of(index_of(item)):
                 # x[i] += y assigns to the view x[i], then that view to x[i]
                 return
-        self._check_written()
+        self.check_written()
         picked = index_of(item)
         if isinstance(value, MaskedElements):
             if picked is not value.mask:
@@ -237,7 +238,8 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             return
         self.assign(assigned(self.value, picked, listed(value)))
 
-    def _check_written(self) -> None:
+    def check_written(self) -> None:
+        """Raise for a scalar, which is not assigned to."""
         if self.is_scalar:
             raise ComputeTypeError(
                 "an assignment into a scalar: it is a number, not an array, and never changes; "
@@ -255,11 +257,14 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         check_ufunc(ufunc, f"an array of {current().title}")
         if method == "at":
-            return _at(ufunc, *inputs)
+            return updated_in_place(ufunc, *inputs)
         out = kwargs.pop("out", None)
         check_form(ufunc, method)
+        check_power(ufunc, inputs, kwargs)
         made = computed(getattr(ufunc, method), tuple(map(plain, inputs)), plain(kwargs))
-        return _into(out, made, method == "__call__" and _rows(inputs))
+        if out is not None:
+            return into(out, made)
+        return wrapped(made, method == "__call__" and _rows(inputs))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function in CREATED:
@@ -278,7 +283,9 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             return made
         out = given.pop("out", None)
         made = computed(function, plain(tuple(args)), plain(given))
-        return array_of(made, _rows(args[:1])) if function in LIKE else _into(out, made)
+        if out is not None:
+            return into(out, made)
+        return array_of(made, _rows(args[:1])) if function in LIKE else wrapped(made)
 
     @classmethod
     def __torch_function__(
@@ -382,17 +389,6 @@ def _rows(values: Sequence[Any]) -> bool:
     )  # fmt: skip
 
 
-def _at(ufunc: Any, target: Any, item: Any, *values: Any) -> None:
-    """Compute ``ufunc.at(target, item, value)``, which changes ``target``."""
-    if not isinstance(target, TracedArray):
-        raise ComputeTypeError(
-            f"np.{ufunc.__name__}.at({type(target).__name__}, ...): in a traced function, it "
-            "changes an array of the trace, such as np.zeros_like(x)"
-        )
-    target._check_written()
-    target.assign(updated_at(ufunc, target.value, index_of(item), *map(listed, values)))
-
-
 def value_of(leaf: Any, title: str) -> Value:
     """Return the value of a leaf of what a function returns; raise for what has none."""
     if isinstance(leaf, MaskedElements):
@@ -409,50 +405,6 @@ def value_of(leaf: Any, title: str) -> Value:
         ) from None
 
 
-def _into(out: Any, made: Any, rows: bool = False) -> Any:
-    """Return ``made`` as an array of the trace, or write it into ``out=`` and return that."""
-    if out is None:
-        return wrapped(made, rows)
-    target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
-    if not isinstance(target, TracedArray):
-        raise ComputeTypeError(
-            f"out={type(target).__name__}: in a traced function, a result goes into an array of "
-            "the trace, such as np.empty_like(x)"
-        )
-    target._check_written()
-    kind = target.dtype
-    if not np.can_cast(np.dtype(made.dtype), kind, "same_kind"):
-        name = _assigned_name()
-        raise ComputeTypeError(
-            f"a result of {made.dtype} into {name or 'an array'} of {kind}: NumPy does not convert "
-            f"it in place; write {name or 'x'} = ..., or convert it with .astype({str(kind)!r})"
-        )
-    shape = made.shape if isinstance(made, Tensor) else ()
-    if len(shape) > target.ndim:
-        raise ComputeError(
-            f"a result of shape {shape} into an array of shape {target.shape}: it has more "
-            "dimensions; write x = ..."
-        )
-    target[...] = made
-    return target
-
-
-def _copied(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
-    kind = getattr(src, "dtype", None)
-    if kind is not None and not np.can_cast(kind, dst.dtype, casting):
-        raise ComputeTypeError(
-            f"np.copyto of {kind} into an array of {dst.dtype}: NumPy does not convert it; write "
-            f"x[...] = values, or convert it with .astype({str(dst.dtype)!r})"
-        )
-    dst[...] = src if where is True else np.where(where, src, dst)
-
-
-def _assigned_name() -> str:
-    """Return the variable that the user's statement assigns to, or ``""``."""
-    place = current().place()
-    return "" if place is None else place.target
-
-
 _ATTRIBUTES: dict[Any, Callable[..., Any]] = {
     np.shape: lambda a: a.shape,
     np.ndim: lambda a: a.ndim,
@@ -460,7 +412,7 @@ _ATTRIBUTES: dict[Any, Callable[..., Any]] = {
     np.copy: lambda a, order="K", subok=False: array_of(a.copy(order).value, _rows([a])),
     np.real: lambda val: val.real,
     np.imag: lambda val: val.imag,
-    np.copyto: _copied,
+    np.copyto: copied,
 }
 
 _METHODS = (

@@ -29,8 +29,8 @@ class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
         self.mask = mask
         self.wrapped = wrapped
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         return np.ndarray
 
     @property

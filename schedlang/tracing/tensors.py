@@ -15,8 +15,8 @@ from schedlang.tracing.array import value_of, wrapped
 from schedlang.tracing.containers import Containers
 from schedlang.tracing.leaves import flattened, rebuilt
 from schedlang.tracing.naming import name_stages
-from schedlang.tracing.trace import LoopRule, Storage, Trace, Value, called, entered
-from schedlang.tracing.varying import draws_refused
+from schedlang.tracing.run import run
+from schedlang.tracing.trace import LoopRule, Storage, Trace, Value, entered
 
 # loops are scans, however large
 TENSORS = LoopRule(host=False, limited=False)
@@ -61,9 +61,7 @@ def trace(function: Callable[..., Any], *specs: Any, **named: Any) -> Any:
                 for spec, name in zip(specs, [*names, *specs])]  # fmt: skip
         others = {k: _stand_in(spec, k, storages, containers) for k, spec in named.items()}
         before = [running.values[s] for s in storages]
-        with draws_refused(running, given, [*args, *others.values()]):
-            leaves, form = flattened(called(given, args, others))
-        containers.check(title)
+        leaves, form = flattened(run(running, given, args, others, containers))
         values = [value_of(leaf, title) for leaf in leaves]
     name_stages(running)
     if form.kind is not None:

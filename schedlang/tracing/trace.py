@@ -107,6 +107,8 @@ class Trace:
     * ``rule`` says which loops become scans, and ``forms`` what each became, for users.
     * ``assumed`` is the call that copies arguments which do not lie row by row in memory, if the
       trace holds for others alone.
+    * ``given`` are the arguments with the values that they enter with, and ``exponents`` those that
+      are powers of integers, with the lines where.
     * ``closed`` says that there are no inputs but the arguments, so that arrays with known elements
       are stages or refused.
     """
@@ -128,6 +130,8 @@ class Trace:
     closed: bool = False
     forms: list[str] = field(default_factory=list)
     assumed: str = ""
+    given: dict[Storage, Value] = field(default_factory=dict)
+    exponents: dict[Storage, str] = field(default_factory=dict)
 
     def new(self, value: Value, rows: bool = False) -> Storage:
         """Return a storage with ``value``, which lies row by row in memory if ``rows``."""
@@ -230,6 +234,13 @@ class Trace:
         trace.assumed = trace.assumed or (
             asked if place is None else f"{asked} at line {place.line}, `{place.text}`"
         )
+
+    def note_exponent(self, storage: Storage) -> None:
+        """Note that integers are raised to the power ``storage``, an argument if unchanged."""
+        value = self.given.get(storage)
+        if value is not None and self.values[storage] is value:
+            place = self.place()
+            self.exponents[storage] = "" if place is None else f"line {place.line}, `{place.text}`"
 
     def _refuse_constant(self, array: np.ndarray) -> NoReturn:
         place = self.place()

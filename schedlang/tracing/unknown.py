@@ -12,7 +12,7 @@ import numpy as np
 from schedlang.compute.tensor import NUMPY_METHODS, shape_text
 from schedlang.errors import ComputeTypeError, MissingNameError, explain, nearest
 from schedlang.expr.number_refusals import number_function
-from schedlang.tracing.trace import KNOWN, current
+from schedlang.tracing.trace import KNOWN, current, running
 
 # what to write, or a function of the user's line that says so
 Hint = Union[str, Callable[[str], str]]
@@ -143,7 +143,17 @@ def missing(kind: type, name: str) -> ComputeTypeError | MissingNameError:
     One that NumPy's arrays have is no ``AttributeError``, so that ``hasattr`` does not deny it.
     """
     asked = f"an array of a traced function has no attribute {name!r}"
-    if name in dir(np.ndarray) and not name.startswith("_"):
+    if running() is not None and name in dir(np.ndarray) and not name.startswith("_"):
+        where, text = _line()
+        asked = f"an array of a traced function has no attribute {name!r} (in {where})"
+        if name == "view" and re.search(r"\b(as)?matrix\(|\bbmat\(", text):
+            raise ComputeTypeError(
+                explain(
+                    f"a matrix of a traced array in {where}",
+                    "the operators of np.matrix are other than those of arrays, which a trace has",
+                    "Use the array: x @ y is the product of matrices.",
+                )
+            )
         hint = _METHODS.get(name, "write it with the functions that docs/from-numpy.md lists")
         return ComputeTypeError(f"{asked}, unlike NumPy's arrays: {hint}")
     close = nearest(name, (n for n in dir(kind) if not n.startswith("_")))

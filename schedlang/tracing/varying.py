@@ -6,21 +6,17 @@ that the function makes without a seed asks the system for one.
 
 from __future__ import annotations
 
-import builtins
-import dis
 import random
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
-from inspect import getattr_static
-from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
+from types import FrameType, MethodType, ModuleType
 from typing import Any, NoReturn
 
 import numpy as np
 
 from schedlang.errors import ComputeTypeError, explain
+from schedlang.tracing.code import LIBRARIES, Use, attributes
 from schedlang.tracing.statements import Statement
 from schedlang.tracing.trace import Trace
 
@@ -34,30 +30,21 @@ _MAKERS = (
 # the functions of Python that run where a seed comes from the system
 _SEEDING = (random.SystemRandom.getrandbits.__code__, random.SystemRandom.random.__code__)
 _SEEDED = random.Random.seed.__code__
+# methods of Python and of C
+_METHODS = (MethodType, type(len))
 # the generators of the functions of a module
-_OF_MODULES = {"random": random.random.__self__, "numpy.random": np.random.rand.__self__}
-_LIBRARIES = ("schedlang", "numpy", "random", "secrets")
-# the most functions whose code is read
-_MOST_FUNCTIONS = 200
-
-
-@dataclass(frozen=True)
-class Use:
-    """A line of a function that names ``value``; ``bare`` if it calls that without arguments."""
-
-    code: CodeType
-    line: int
-    value: Any
-    bare: bool
+_OF_MODULES = {
+    "random": getattr(random.random, "__self__", None),
+    "numpy.random": getattr(np.random.rand, "__self__", None),
+}
 
 
 @contextmanager
-def draws_refused(trace: Trace, function: Any, values: Iterable[Any]) -> Iterator[None]:
-    """Raise ``ComputeTypeError`` if ``function`` draws random numbers while it is traced.
+def draws_refused(trace: Trace, uses: Sequence[Use], values: Sequence[Any]) -> Iterator[None]:
+    """Raise ``ComputeTypeError`` if a function draws random numbers while it is traced.
 
-    ``values`` are the arguments that a trace keeps, with generators perhaps among them.
+    ``uses`` are what its code names, and ``values`` its arguments, perhaps with generators.
     """
-    uses = _uses([function, *values])
     before = [(g, _state(g), use) for g, use in _reached(uses, values)]
     made = [use for use in uses if any(use.value is maker for maker in _MAKERS)]
     with _seeds_noted(trace, made) as seeded:
@@ -89,7 +76,7 @@ def _refuse(trace: Trace, place: Statement | None, what: str, hint: str) -> NoRe
     )
 
 
-def _reached(uses: list[Use], values: Iterable[Any]) -> list[tuple[Any, Use | None]]:
+def _reached(uses: Sequence[Use], values: Sequence[Any]) -> list[tuple[Any, Use | None]]:
     """Return the generators among what code names and the values given, each with its first use."""
     found: dict[int, tuple[Any, Use | None]] = {}
     for use in uses:
@@ -109,17 +96,9 @@ def _generators(value: Any) -> Iterator[Any]:
         return
     if isinstance(value, ModuleType):
         value = _OF_MODULES.get(value.__name__)
-    bound = value.__self__ if isinstance(value, (MethodType, type(len))) else None
-    held = () if isinstance(value, type) else _held(value).values()
+    bound = getattr(value, "__self__", None) if isinstance(value, _METHODS) else None
+    held = () if isinstance(value, type) else attributes(value).values()
     yield from (g for g in (value, bound, *held) if isinstance(g, _GENERATORS))
-
-
-def _held(value: Any) -> dict[str, Any]:
-    """Return the attributes of an object itself."""
-    try:
-        return dict(vars(value))
-    except TypeError:
-        return {}
 
 
 def _state(generator: Any) -> Any:
@@ -178,97 +157,10 @@ def _seeds_noted(trace: Trace, made: list[Use]) -> Iterator[list[Statement | Non
 def _users(frame: FrameType | None) -> FrameType | None:
     """Return the innermost frame outside of libraries."""
     while frame is not None:
-        if str(frame.f_globals.get("__name__")).partition(".")[0] not in _LIBRARIES:
+        if str(frame.f_globals.get("__name__")).partition(".")[0] not in LIBRARIES:
             return frame
         frame = frame.f_back
     return None
-
-
-def _uses(values: Iterable[Any]) -> list[Use]:
-    """Return what the code of functions names, also of those that it names in turn."""
-    found: list[Use] = []
-    seen: set[CodeType] = set()
-    waiting = [f for value in values for f in _functions(value)]
-    while waiting and len(seen) < _MOST_FUNCTIONS:
-        function = waiting.pop(0)
-        if function.__code__ in seen or _is_library(function):
-            continue
-        cells = zip(function.__code__.co_freevars, function.__closure__ or ())
-        names = {**vars(builtins), **function.__globals__, **_contents(cells)}
-        for use in _named(function.__code__, names, seen):
-            found.append(use)
-            waiting += _functions(use.value)
-    return found
-
-
-def _is_library(function: FunctionType) -> bool:
-    return str(function.__module__).partition(".")[0] in _LIBRARIES
-
-
-def _contents(cells: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    found = {}
-    for name, cell in cells:
-        try:
-            found[name] = cell.cell_contents
-        except ValueError:
-            # a name that the function around has not assigned yet
-            continue
-    return found
-
-
-def _functions(value: Any) -> list[FunctionType]:
-    """Return the functions of Python that a call of ``value`` runs."""
-    if isinstance(value, partial):
-        return [f for v in (value.func, *value.args) for f in _functions(v)]
-    if isinstance(value, (staticmethod, classmethod, MethodType)):
-        return _functions(value.__func__)
-    if isinstance(value, FunctionType):
-        return [value]
-    inner = _held(value).get("__wrapped__")
-    return _functions(inner) if isinstance(inner, FunctionType) else []
-
-
-def _named(code: CodeType, names: dict[str, Any], seen: set[CodeType]) -> Iterator[Use]:
-    """Return what ``code`` reads by name, and attributes of that, as in ``np.random.rand``."""
-    seen.add(code)
-    value: Any = None
-    line = code.co_firstlineno
-    steps = [s for s in dis.get_instructions(code) if s.opname not in ("PRECALL", "PUSH_NULL")]
-    for step, following in zip(steps, [*steps[1:], None]):
-        line = _line_of(step) or line
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"):
-            value = names.get(step.argval)
-        elif step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-            value = _attribute(value, step.argval)
-        elif step.opname == "IMPORT_NAME":
-            value = sys.modules.get(step.argval)
-        else:
-            value = None
-        after = "" if following is None else following.opname
-        goes_on = after in ("LOAD_ATTR", "LOAD_METHOD")
-        if value is not None and not (goes_on and isinstance(value, ModuleType)):
-            bare = after.startswith("CALL") and following is not None and following.argval == 0
-            yield Use(code, line, value, bare)
-    local = {*code.co_varnames, *code.co_cellvars}
-    inner = {name: v for name, v in names.items() if name not in local}
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _named(constant, inner, seen)
-
-
-def _line_of(step: dis.Instruction) -> int | None:
-    positions = getattr(step, "positions", None)
-    if positions is not None and positions.lineno is not None:
-        return int(positions.lineno)
-    starts = step.starts_line
-    return starts if isinstance(starts, int) and not isinstance(starts, bool) else None
-
-
-def _attribute(value: Any, name: str) -> Any:
-    """Return an attribute without running code of an object."""
-    if isinstance(value, ModuleType):
-        return vars(value).get(name)
-    return None if value is None else getattr_static(value, name, None)
 
 
 __all__ = ["draws_refused"]

@@ -189,9 +189,7 @@ def _unstacked(function: Any, first: Any, others: Any, named: Any) -> Any:
     return tuple(np.moveaxis(first, _option(function, others, named, "axis", 0), 0))
 
 
-def _itself_if(
-    name: str, value: Any, function: Any, first: Any, others: Any, named: Any
-) -> Any:
+def _itself_if(name: str, value: Any, function: Any, first: Any, others: Any, named: Any) -> Any:
     """Return the argument itself if the argument ``name`` has this ``value``."""
     if _option(function, others, named, name, 1) != value:
         return NotImplemented
@@ -241,7 +239,7 @@ def _broadcast(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any
 def _stretched(array: Any, wanted: Tensor, same: bool) -> Any:
     """Return the array itself if all had the ``same`` shape, else a view in the ``wanted`` one."""
     if not is_traced(array):
-        return array if same else np.broadcast_to(array, wanted.shape)
+        return array if same else numpy.broadcast_to(array, wanted.shape)
     if same:
         return _new(array, array.value) if array.is_scalar else array
     return array.view_by(
