@@ -15,7 +15,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.arrays.functions import FORMS
-from schedlang.errors import SchedlangError
+from schedlang.errors import CallError, ComputeError, SchedlangError
 from schedlang.language.numpy_functions import name_of
 from schedlang.language.ufuncs import has_form
 from schedlang.tracing.array import TracedArray
@@ -93,7 +93,8 @@ CALLS = {
         lambda a: np.reshape(a, (2, 8)), lambda a: np.reshape(a, -1),
         lambda a: np.reshape(a, (4, 4)), lambda a: np.reshape(a, (8, 2), copy=True),
         lambda a: np.reshape(a.T, -1), lambda a: np.reshape(a + 1, -1),
-        lambda a: np.reshape(a.T + 1, -1), lambda a: np.reshape(a[:, [0, 1]], -1)),
+        lambda a: np.reshape(a.T + 1, -1), lambda a: np.reshape(a[:, [0, 1]], -1),
+        lambda a: np.reshape(np.copy(a.T), -1), lambda a: np.reshape(a.T.copy(), -1)),
     "expand_dims": of(lambda a: np.expand_dims(a, 1), lambda a: np.expand_dims(a, (0, 3))),
     "broadcast_to": of(lambda a: np.broadcast_to(a, (2, 4, 4)), lambda a: np.broadcast_to(
         a, (4, 4))),
@@ -251,6 +252,35 @@ def test_shared_memory_of_strided_arguments(name, order):
     if base != "0-d":
         for program in (written, read):
             compared(program, call, lambda: STRIDED[order](BASES[base]))
+
+
+def test_a_reshaped_result_that_is_written_or_read_later():
+    """In an array that lies row by row; which of them do depends on NumPy."""
+
+    def f(x):
+        results = []
+        for y in (x[1:] * 2, np.where(x > 1, x, 0), np.zeros_like(x), x.T.copy(), np.clip(x, 1, 9)):
+            z = y.reshape(-1)
+            y[0] = 50
+            z[1] = 60
+            results += [y, z]
+        return results
+
+    ours = sl.jit(f, target="python")
+    for a, b in zip(ours(MATRIX.copy()), f(MATRIX.copy())):
+        np.testing.assert_array_equal(a, b)
+    match = r"f\(x=...\), an array with strides .*np\.reshape in f at line \d+, `z = y.*\n.*ascont"
+    with pytest.raises(CallError, match=match):
+        ours(MATRIX.copy(order="F"))
+
+    def g(x):
+        y = x.T * 2
+        z = y.ravel()
+        y[0] = 50
+        return z
+
+    with pytest.raises(ComputeError, match=r"np\.ravel returned in g at line \d+, `z = y\.ravel"):
+        sl.jit(g, target="python")(MATRIX.copy())
 
 
 def test_every_function_and_method_has_a_call():

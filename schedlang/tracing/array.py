@@ -11,12 +11,14 @@ from typing import Any, NoReturn, Optional
 
 import numpy as np
 
+from schedlang.arrays.functions import ELEMENTWISE
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeTypeError
 from schedlang.expr.dtypes import is_complex
 from schedlang.expr.nodes import Expr
 from schedlang.language.construct import as_expr
 from schedlang.language.foreign import NUMBA_TYPE, check_ufunc
+from schedlang.language.numpy_functions import name_of
 from schedlang.language.torch_functions import refuse_torch
 from schedlang.tracing.calls import computed, key_of
 from schedlang.tracing.creation import CREATED, LIKE, created
@@ -31,6 +33,7 @@ from schedlang.tracing.items import (
     plain,
     refuse_axes,
 )
+from schedlang.tracing.leaves import flattened
 from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.outputs import copied, into, updated_in_place
 from schedlang.tracing.powers import check_power
@@ -285,7 +288,9 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         made = computed(function, plain(tuple(args)), plain(given))
         if out is not None:
             return into(out, made)
-        return array_of(made, _rows(args[:1])) if function in LIKE else wrapped(made)
+        if function in LIKE:
+            return array_of(made, _rows(args[:1]))
+        return wrapped(made, name_of(function) in ELEMENTWISE and _rows(flattened(args)[0]))
 
     @classmethod
     def __torch_function__(

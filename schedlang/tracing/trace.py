@@ -225,15 +225,12 @@ class Trace:
     def assume_rows(self, asked: str) -> None:
         """Note that the trace holds for arguments that lie row by row in memory.
 
-        ``asked`` is the function of NumPy that would copy others.
+        ``asked`` is the call of NumPy's function that would copy others.
         """
         trace = self
         while trace.around is not None:
             trace = trace.around
-        place = self.place()
-        trace.assumed = trace.assumed or (
-            asked if place is None else f"{asked} at line {place.line}, `{place.text}`"
-        )
+        trace.assumed = trace.assumed or asked
 
     def note_exponent(self, storage: Storage) -> None:
         """Note that integers are raised to the power ``storage``, an argument if unchanged."""
@@ -257,7 +254,10 @@ class Trace:
 
     def place(self) -> Statement | None:
         """Return the user's statement that runs, innermost; ``None`` outside of the function."""
-        for frame in self._frames():
+        frames = list(self._frames())
+        if self.code is not None and frames[-1].f_code is not self.code:
+            return None
+        for frame in frames:
             if str(frame.f_globals.get("__name__")).partition(".")[0] not in ("schedlang", "numpy"):
                 return self.statements.at(frame.f_code, frame.f_lineno)
         return None

@@ -19,6 +19,7 @@ Hint = Union[str, Callable[[str], str]]
 
 _STACKED = "A list of arrays becomes an array by np.stack([a, b])"
 _CALLED = re.compile(r"\b(?:np|numpy)\.([\w.]+)\(")
+_TO_ARRAYS = {"array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "require"}
 _BY_NUMBERS = {"arange", "linspace", "zeros", "ones", "empty", "full", "eye", "identity", "tri"}
 
 
@@ -80,6 +81,8 @@ def _instead_of_array(text: str) -> str:
     names = _CALLED.findall(text)
     if names and names[0] in _BY_NUMBERS:
         return KNOWN
+    if names and names[0] in _TO_ARRAYS and not re.search(r"[(\[]\s*[\[(]", text):
+        return f"It is an array already: leave np.{names[0]} out; np.copy(x) makes a new one."
     if names and names[0] in ("array", "asarray"):
         return f"{_STACKED}."
     if names and re.search(r"[(\[]\s*\[", text):

@@ -143,30 +143,32 @@ def _reshaped(function: Any, first: Any, others: Any, named: Any) -> Any:
     # an array that lies row by row has views of every shape
     certain = storage.rows and not first.is_view
 
+    name, where = f"np.{function.__name__}", line_text()
+
     def read(base: Value) -> Value:
         if made_in.read(storage) is not whole or current().changes(storage, made_in):
             if not certain:
-                _refuse_stale(function.__name__)
-            current().assume_rows(f"np.{function.__name__}")
+                _refuse_stale(name, where)
+            current().assume_rows(f"{name} in {where}")
         made: Value = computed(function, (base, *others), named)
         return made
 
     def write(base: Value, value: Any) -> Value:
-        current().assume_rows(f"np.{function.__name__}")
+        current().assume_rows(f"{name} in {where}")
         made: Value = numpy.reshape(value, getattr(base, "shape", ()))
         return made
 
-    why = f"whether np.{function.__name__} copies there depends on the strides"
+    why = f"whether {name} copies there depends on the strides"
     return first.view_by(read, write if certain else None, ordered=True, why=why)
 
 
-def _refuse_stale(name: str) -> NoReturn:
+def _refuse_stale(name: str, where: str) -> NoReturn:
     raise ComputeError(
         explain(
-            f"reading what np.{name} returned, after an assignment to the array, in {line_text()}",
+            f"reading what {name} returned in {where}, after an assignment to the array",
             "whether NumPy copies there depends on the strides, so it may have the old elements or "
             "the new ones",
-            f"Call np.{name} again after the assignment, or copy before it: np.copy(x).",
+            f"Call {name} again after the assignment, or copy before it: np.copy(x).",
         )
     )
 
@@ -269,11 +271,10 @@ def _grid(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
 
 
 def _at_least(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
-    if not args:
-        return NotImplemented
     made = tuple(
-        _same_order(function, a, (), {}) if is_traced(a) and not a.is_scalar
-        else _new(next(filter(is_traced, args)), function(plain(a)))
+        function(a) if not is_traced(a)
+        else _new(a, function(a.value)) if a.is_scalar
+        else _same_order(function, a, (), {})
         for a in args
     )  # fmt: skip
     return made if len(made) > 1 else made[0]
