@@ -12,6 +12,8 @@ from operator import attrgetter, methodcaller
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import schedlang as sl
 from schedlang.arrays.functions import FORMS
@@ -20,6 +22,7 @@ from schedlang.language.numpy_functions import name_of
 from schedlang.language.ufuncs import has_form
 from schedlang.tracing.array import TracedArray
 from schedlang.tracing.views import SHARED
+from tests.fuzz.memory import check_memory
 
 MATRIX = np.arange(1, 17.0).reshape(4, 4)
 BASES = {
@@ -116,7 +119,7 @@ CALLS = {
     "meshgrid": of(lambda a: np.meshgrid(a, a), lambda a: np.meshgrid(a, a, sparse=True),
                    lambda a: np.meshgrid(a, a, copy=False),
                    lambda a: np.meshgrid(a, np.arange(2), copy=False, sparse=True),
-                   bases=("vector",)),
+                   bases=("vector", "0-d", "row")),
     "where": of(lambda a: np.where(True, a, a), lambda a: np.where(a > 0, a, 1)),
     "select": of(lambda a: np.select([a > 0], [a])),
     "clip": of(lambda a: np.clip(a, 0, 99), lambda a: np.clip(a, None, None)),
@@ -281,6 +284,14 @@ def test_a_reshaped_result_that_is_written_or_read_later():
 
     with pytest.raises(ComputeError, match=r"np\.ravel returned in g at line \d+, `z = y\.ravel"):
         sl.jit(g, target="python")(MATRIX.copy())
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_random_programs(data):
+    """``python -m tests.fuzz.arrays`` runs more."""
+    check_memory(data.draw)
 
 
 def test_every_function_and_method_has_a_call():

@@ -254,6 +254,8 @@ def _grid(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
     options = plain(dict(named))
     if options.get("copy", True):
         return NotImplemented
+    # NumPy reshapes arrays to vectors, which may copy
+    args = [np.reshape(a, -1) if is_traced(a) and a.ndim != 1 else a for a in args]
     vectors = plain(tuple(args))
     found = function(*vectors, **options)
 
