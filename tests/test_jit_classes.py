@@ -63,6 +63,32 @@ def test_a_comparison_of_types_is_refused(function):
         sl.jit(function, target="python")(X)
 
 
+ZERO_DIMENSIONAL = {
+    "where": lambda z, v: np.where(z > 1, z, v[0]), "select": lambda z, v: np.select([z > 1], [z]),
+    "pad": lambda z, v: np.pad(z, 1), "roll": lambda z, v: np.roll(z, 1),
+    "tile": lambda z, v: np.tile(z, ()), "tensordot": lambda z, v: np.tensordot(v, v, 1),
+    "astype": lambda z, v: z.astype("float64"), "copy": lambda z, v: np.copy(v[0]),
+    "zeros_like": lambda z, v: np.zeros_like(v[0]), "transpose": lambda z, v: z.T,
+    "flip": lambda z, v: np.flip(z), "einsum": lambda z, v: np.einsum("i,i", v, v),
+    "dot": lambda z, v: v @ v, "ufunc": lambda z, v: np.sqrt(z), "clip": lambda z, v: np.clip(
+        z, 1, 2), "view": lambda z, v: v[..., 0], "element": lambda z, v: v[0],
+    "empty index": lambda z, v: z[()], "reshape": lambda z, v: v[:1].reshape(()),
+    "squeeze": lambda z, v: v[:1].squeeze(), "round": lambda z, v: np.round(z),
+    "isclose": lambda z, v: np.isclose(z, 1), "take": lambda z, v: np.take(v, 0),
+    "norm": lambda z, v: np.linalg.norm(v), "linalg": lambda z, v: np.linalg.tensordot(
+        v, v, axes=1), "trace": lambda z, v: np.trace(v[:, None]), "fix": lambda z, v: np.fix(z),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ZERO_DIMENSIONAL)
+def test_results_without_dimensions_are_arrays_or_scalars(case):
+    def f(z, v):
+        made = ZERO_DIMENSIONAL[case](z, v)
+        return made * 1, z + (isinstance(made, np.ndarray) + 2 * np.isscalar(made))
+
+    check(f, np.array(2.5, "float32"), X[0])
+
+
 @pytest.mark.parametrize("name", ["strides", "flags", "flat", "base", "sort", "view", "resize"])
 def test_an_attribute_of_arrays_is_not_denied(name):
     """``hasattr`` would say that an array has none."""

@@ -23,6 +23,7 @@ from schedlang.language.ufuncs import has_form
 from schedlang.tracing.array import TracedArray
 from schedlang.tracing.views import SHARED
 from tests.fuzz.memory import check_memory
+from tests.marks import slow_but
 
 MATRIX = np.arange(1, 17.0).reshape(4, 4)
 BASES = {
@@ -52,8 +53,9 @@ CALLS = {
            lambda f: of(lambda a: f(a, a), bases=("vector", "matrix"))),
     **each("transpose ravel squeeze atleast_1d atleast_2d atleast_3d copy",
            lambda f: of(lambda a: f(a), bases=("matrix", "integers", "vector", "0-d"))),
-    **each("matrix_transpose flip flipud fliplr tril triu unstack zeros_like ones_like",
+    **each("matrix_transpose flipud fliplr tril triu unstack zeros_like ones_like",
            lambda f: of(lambda a: f(a))),
+    "flip": of(np.flip, lambda a: np.flip(a, 0), bases=("matrix", "vector", "0-d")),
     "empty_like": of(lambda a: np.empty_like(a)[:0]),
     **each("split array_split hsplit vsplit",
            lambda f: of(lambda a: f(a, 2), lambda a: f(a, 1),
@@ -170,10 +172,7 @@ QUICK = {f"np.{name_of(f)}" for f in SHARED} | {
     "x.T", "x.mT", "x.real", "x.imag", "x.conj", "x.copy", "x.astype", "x.reshape", "x.ravel",
     "x.__iter__", "x.__getitem__", "x.__copy__", "x.__deepcopy__", "np.real", "np.copy", "np.array",
 }  # fmt: skip
-MARKED = [
-    name if name.rpartition(" ")[0] in QUICK else pytest.param(name, marks=pytest.mark.slow)
-    for name in ALL
-]
+QUICK_CALLS = tuple(name for name in ALL if name.rpartition(" ")[0] in QUICK)
 # the functions of which a trace refuses writes that arrive in NumPy, or reads after them
 UNWRITTEN = {
     "np.split", "np.array_split", "np.hsplit", "np.vsplit", "np.dsplit", "np.einsum",
@@ -229,7 +228,7 @@ def compared(program, call, made):
     return None
 
 
-@pytest.mark.parametrize("name", MARKED)
+@pytest.mark.parametrize("name", slow_but(QUICK_CALLS, ALL))
 def test_shared_memory(name):
     base, call = ALL[name]
     function = name.rpartition(" ")[0]

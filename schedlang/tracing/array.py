@@ -290,7 +290,8 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             return into(out, made)
         if function in LIKE:
             return array_of(made, _rows(args[:1]))
-        return wrapped(made, name_of(function) in ELEMENTWISE and _rows(flattened(args)[0]))
+        rows = name_of(function) in ELEMENTWISE and _rows(flattened(args)[0])
+        return array_of(made, rows) if function in _ARRAYS else wrapped(made, rows)
 
     @classmethod
     def __torch_function__(
@@ -337,7 +338,8 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             )
         if not copy and self.dtype == kind:
             return self
-        return wrapped(self.value.astype(dtype), self.in_order)
+        made = self.value.astype(dtype)
+        return wrapped(made) if self.is_scalar else array_of(made, self.in_order)
 
     def flatten(self) -> TracedArray:
         """Return a 1-d copy."""
@@ -410,6 +412,10 @@ def value_of(leaf: Any, title: str) -> Value:
         ) from None
 
 
+# the results of other functions without dimensions are scalars
+_ARRAYS = (
+    np.where, np.select, np.pad, np.roll, np.tile, np.tensordot, np.linalg.tensordot,
+)  # fmt: skip
 _ATTRIBUTES: dict[Any, Callable[..., Any]] = {
     np.shape: lambda a: a.shape,
     np.ndim: lambda a: a.ndim,

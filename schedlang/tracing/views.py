@@ -102,6 +102,9 @@ def _same_order(function: Any, first: Any, others: Any, named: Any) -> Any:
 
 
 def _flipped(function: Any, first: Any, others: Any, named: Any) -> Any:
+    if not first.ndim:
+        # NumPy returns the element
+        return NotImplemented
     _result(function, first, others, named)
     return first.view_by(
         lambda base: computed(function, (base, *others), named),

@@ -20,7 +20,7 @@ SHAPES = ((4, 3), (3, 3), (1, 4), (6,), (1,), (2, 1, 3), (2, 2, 2), ())
 ORDERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "rows": np.ascontiguousarray,
     "columns": np.asfortranarray,
-    "reversed": lambda a: np.flip(np.flip(a).copy()),
+    "reversed": lambda a: np.flip(np.flip(a).copy()) if a.ndim else a,
     "apart": lambda a: np.repeat(a, 2, -1)[..., ::2] if a.ndim else a,
 }
 # results that may share memory with their argument, and some that do not
