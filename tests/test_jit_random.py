@@ -144,6 +144,14 @@ def test_the_same_numbers_in_each_call(case):
         np.testing.assert_array_equal(sl.jit(f, target="python")(X), f(X))
 
 
+def test_a_container_in_itself_is_searched():
+    circle = [RNG]
+    circle.append(circle)
+    np.testing.assert_array_equal(sl.jit(lambda x: x * len(circle), target="python")(X), X * 2)
+    with pytest.raises(ComputeTypeError, match="random numbers in <lambda> at line"):
+        sl.jit(lambda x: x + circle[1][0].random(3), target="python")(X)
+
+
 def test_under_a_profiler():
     with cProfile.Profile():
         with pytest.raises(ComputeTypeError, match="without a seed"):

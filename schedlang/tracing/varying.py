@@ -10,6 +10,7 @@ import random
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from types import FrameType, MethodType, ModuleType
 from typing import Any, NoReturn
 
@@ -30,6 +31,7 @@ _MAKERS = (
 # the functions of Python that run where a seed comes from the system
 _SEEDING = (random.SystemRandom.getrandbits.__code__, random.SystemRandom.random.__code__)
 _SEEDED = random.Random.seed.__code__
+_MOST_PARTS = 1000
 # methods of Python and of C
 _METHODS = (MethodType, type(len))
 # the generators of the functions of a module
@@ -88,11 +90,15 @@ def _reached(uses: Sequence[Use], values: Sequence[Any]) -> list[tuple[Any, Use 
     return list(found.values())
 
 
-def _generators(value: Any) -> Iterator[Any]:
-    """Return the generators that a value is, holds, or is a method of."""
+def _generators(value: Any, depth: int = 3) -> Iterator[Any]:
+    """Return the generators that a value is, holds, or is a method of.
+
+    Of nested containers, ``depth`` levels are searched, and the first parts of each.
+    """
     if isinstance(value, (tuple, list, dict)):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _generators(part)
+        parts = value.values() if isinstance(value, dict) else value
+        for part in islice(parts, _MOST_PARTS) if depth else ():
+            yield from _generators(part, depth - 1)
         return
     if isinstance(value, ModuleType):
         value = _OF_MODULES.get(value.__name__)
