@@ -17,7 +17,7 @@ from schedlang.errors import ComputeTypeError
 from schedlang.expr.dtypes import is_complex
 from schedlang.expr.nodes import Expr
 from schedlang.language.construct import as_expr
-from schedlang.language.foreign import NUMBA_TYPE, check_ufunc
+from schedlang.language.foreign import NUMBA_TYPE, check_ufunc, refuse_if_compiled
 from schedlang.language.numpy_functions import name_of
 from schedlang.language.torch_functions import refuse_torch
 from schedlang.tracing.calls import computed, key_of
@@ -358,6 +358,8 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return f"TracedArray(shape={self.shape}, dtype={self.dtype})"
 
     def __getattr__(self, name: str) -> Any:
+        # numba takes it for an array of NumPy
+        refuse_if_compiled(self)
         raise missing(type(self), name)
 
 
