@@ -10,7 +10,7 @@ from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr
 from schedlang.language.calls import call
-from schedlang.language.construct import as_expr, binary, cast, const, select, unary
+from schedlang.language.construct import as_expr, binary, cast, const, select
 
 
 def _floats(*values: Any) -> list[Expr]:
@@ -33,6 +33,11 @@ def _sign(x: Any) -> Expr:
     # the last case keeps a NaN
     rest = select(binary("==", value, zero), zero, value)
     return select(value > zero, one, select(value < zero, const(-1, value.dtype), rest))
+
+
+def _conjugate(z: Any) -> Expr:
+    value = as_expr(z)
+    return call("conj", cast(value, "int8") if value.dtype == "bool" else value)
 
 
 def _reciprocal(x: Any) -> Expr:
@@ -70,9 +75,10 @@ def fmod(x: Any, y: Any) -> Expr:
         # the least integer has no magnitude of its dtype, so that of the floats does not do
         apart = binary("^", binary("<", x, 0), binary("<", rest, 0))
         return select(binary("&", binary("!=", rest, 0), apart), binary("-", rest, y), rest)
-    # the derivative by x is 1 at 0, too, where a magnitude has the derivative 0
+    # the derivative by x is 1 at 0, too, where a magnitude has the derivative 0, and a remainder
+    # of 0 has the sign of x
     value = as_expr(x) if as_expr(x).weak else cast(x, rest.dtype)
-    below = binary("<", value, 0)
+    below = _signbit(value)
     rest = binary("%", select(below, unary("-", value), value), call("abs", y))
     return select(below, unary("-", rest), rest)
 
@@ -168,7 +174,7 @@ def _rint(x: Any) -> Expr:
 
 
 COMPOSED: dict[str, Callable[..., Expr]] = {
-    "rint": _rint, "conjugate": lambda z: call("conj", z), "positive": as_expr,
+    "rint": _rint, "conjugate": _conjugate, "positive": as_expr,
     "fabs": _fabs,
     "sign": _sign, "reciprocal": _reciprocal, "fmax": _first_number("max"),
     "fmin": _first_number("min"), "fmod": fmod, "hypot": _hypot,
