@@ -215,7 +215,8 @@ def _functions() -> Iterator[Operation]:
         yield Operation(name, lambda x, n=name: call(n, x), bits_of(t), 1, (name,))
     for t in INTEGERS:
         ours = lambda x, t=t: sl.saturating_cast(x, t)  # noqa: E731
-        yield Operation(f"saturated {t}", ours, saturated_to(t), 1, (f"saturated_{t}", "sl.saturating_cast"))
+        names = (f"saturated_{t}", "sl.saturating_cast")
+        yield Operation(f"saturated {t}", ours, saturated_to(t), 1, names)
     yield Operation("sl.popcount", sl.popcount, np.bitwise_count, 1, ("popcount",))
     yield Operation("sl.real", sl.real, np.real, 1, ("real",))
     yield Operation("sl.imag", sl.imag, np.imag, 1, ("imag",))
@@ -234,9 +235,9 @@ _UFUNCS_1 = (
 ).split()
 _UFUNCS_2 = (
     "add arctan2 bitwise_and bitwise_or bitwise_xor copysign divide equal floor_divide fmod "
-    "float_power greater greater_equal heaviside hypot left_shift less less_equal logaddexp logaddexp2 "
-    "logical_and logical_or logical_xor mod multiply not_equal remainder right_shift subtract "
-    "true_divide"
+    "float_power greater greater_equal heaviside hypot left_shift less less_equal logaddexp "
+    "logaddexp2 logical_and logical_or logical_xor mod multiply not_equal remainder right_shift "
+    "subtract true_divide"
 ).split()
 _OWN_2 = {"maximum": maximum, "minimum": minimum, "fmax": fmax, "fmin": fmin}
 

@@ -41,7 +41,8 @@ def converted(x: Any, dtype: str) -> Any:
     given = np.asarray(x)
     if given.dtype.kind == "f" and is_integer(dtype):
         return truncated(given, dtype)
-    return given.astype(dtype, copy=False)[()]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return given.astype(dtype, copy=False)[()]
 
 
 def minimum(a: Any, b: Any) -> Any:

@@ -70,13 +70,13 @@ def emit_extremum(builder: ir.IRBuilder, ty: types.Type, op: str, a: Any, b: Any
 
 @intrinsic(prefer_literal=True)
 def minimum(typingctx: Any, a: Any, b: Any) -> Any:
-    """Return the smaller of `a` and `b`; NaN if either is NaN."""
+    """Return the smaller of `a` and `b`, the first of two zeros; NaN if either is NaN."""
     return elementwise(is_any, emit_minimum, a, b)
 
 
 @intrinsic(prefer_literal=True)
 def maximum(typingctx: Any, a: Any, b: Any) -> Any:
-    """Return the larger of `a` and `b`; NaN if either is NaN."""
+    """Return the larger of `a` and `b`, the first of two zeros; NaN if either is NaN."""
     return elementwise(is_any, emit_maximum, a, b)
 
 

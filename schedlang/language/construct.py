@@ -380,9 +380,7 @@ def cast(value: ExprLike, dtype: object) -> Expr:
         low, high = dtypes.limits(name)
         if not low <= a.value <= high:
             # compilers fold it otherwise than the machine's instructions do
-            with np.errstate(over="ignore"):
-                number = converted(a.value, a.dtype)
-            return Const(int(converted(number, name)), name)
+            return Const(int(converted(converted(a.value, a.dtype), name)), name)
     return Cast(a, name)
 
 

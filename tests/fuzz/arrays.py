@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import schedlang as sl
 from tests.fuzz.memory import check_memory
-from tests.test_array_properties import Pair, check, expression, replayed
+from tests.test_array_properties import Pair, assert_same, check, expression, replayed
 
 
 def check_traced(inputs: list[Pair], found: Pair) -> None:
@@ -27,7 +27,7 @@ def check_traced(inputs: list[Pair], found: Pair) -> None:
         warnings.simplefilter("ignore")
         got = np.asarray(sl.jit(lambda *a: replayed(found, inputs, a), target="python")(*arrays))
     assert got.dtype == np.asarray(found.array).dtype
-    np.testing.assert_allclose(got, found.array, rtol=1e-4, atol=1e-4)
+    assert_same(got, found)
 
 
 def main() -> int:
