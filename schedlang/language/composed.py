@@ -20,6 +20,10 @@ def _floats(*values: Any) -> list[Expr]:
     for value in given[1:]:
         own = dtypes.float_of(value.dtype, value.weak)
         dtype, weak = dtypes.promote(dtype, weak, own, value.weak)
+    if any(v.weak and dtypes.is_float(v.dtype) for v in given):
+        if not weak and not any(dtypes.is_float(v.dtype) and not v.weak for v in given):
+            # integers and Python floats
+            dtype = "float64"
     return [v if weak else cast(v, dtype) for v in given]
 
 
