@@ -269,3 +269,14 @@ def test_reductions_of_special_values(dtype: str, target: str) -> None:
         if name in ("min", "max", "sum") and want.dtype.kind == "f":
             got, want = got + want.dtype.type(0), want + want.dtype.type(0)
         assert_same(got, (Operation(name, None, None), want), list(rows.T), target)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["copysign", "heaviside", "hypot", "logaddexp", "arctan2"])
+def test_dtypes_beside_numbers(name: str) -> None:
+    """A Python float beside an integer, and an integer beside a bool, make float64."""
+    f = getattr(np, name)
+    for dtype, number in product(("bool", "int8", "int16", "float16", "float32"), (1, -1.0)):
+        A = sl.placeholder((3,), dtype, name="A")
+        want = f(np.ones(3, dtype), number).dtype
+        assert f(A, number).dtype == want, (dtype, number)
+        assert f(number, A).dtype == want, (dtype, number)

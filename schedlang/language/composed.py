@@ -16,15 +16,14 @@ from schedlang.language.construct import as_expr, binary, cast, const, select
 def _floats(*values: Any) -> list[Expr]:
     """Return ``values`` as floats of the dtype in which NumPy computes with them."""
     given = [as_expr(v) for v in values]
-    dtype, weak = dtypes.float_of(given[0].dtype, given[0].weak), given[0].weak
-    for value in given[1:]:
-        own = dtypes.float_of(value.dtype, value.weak)
-        dtype, weak = dtypes.promote(dtype, weak, own, value.weak)
-    if any(v.weak and dtypes.is_float(v.dtype) for v in given):
-        if not weak and not any(dtypes.is_float(v.dtype) and not v.weak for v in given):
-            # integers and Python floats
-            dtype = "float64"
-    return [v if weak else cast(v, dtype) for v in given]
+    weak = any(v.weak for v in given)
+    # two tensors are converted one by one, so that int8 and uint8 make float16
+    known = [(v.dtype if weak else dtypes.float_of(v.dtype, False), v.weak) for v in given]
+    dtype, still_weak = known[0]
+    for other in known[1:]:
+        dtype, still_weak = dtypes.promote(dtype, still_weak, *other)
+    dtype = dtypes.float_of(dtype, still_weak)
+    return [v if still_weak else cast(v, dtype) for v in given]
 
 
 def _sign(x: Any) -> Expr:
