@@ -10,7 +10,7 @@ from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr
 from schedlang.language.calls import call
-from schedlang.language.construct import as_expr, binary, cast, const, select
+from schedlang.language.construct import as_expr, binary, cast, const, select, unary
 
 
 def _floats(*values: Any) -> list[Expr]:
