@@ -107,7 +107,7 @@ def test_a_scalar_bundle_registers_no_vector_operators() -> None:
     head = "from schedlang.intrinsics.cpu import load, store\n"
     text = bundle(head + "def f(A, n):\n    store(A, n + 1, load(A, n * 2))\n")
     assert "vec_operator" not in text
-    assert len(text.splitlines()) < 300
+    assert len(text.splitlines()) < 330
     assert bundle("import numpy\n") == "import numpy\n"
     with pytest.raises(ValueError, match="has no nothing"):
         bundle("from schedlang.intrinsics.cpu import nothing\n")

@@ -122,6 +122,12 @@ def test_splits_with_tails_cover_their_axis(count: int, size: int, rest: int, cu
                         ]) is None  # fmt: skip
 
 
+def test_conditions_that_exclude_each_other_cover_nothing() -> None:
+    a = Axis("a", 3)
+    for conds in ([a.equal(0), a < 0], [a < 0, a.equal(0)], [a.equal(2), a < 2], [a.equal(1)]):
+        check([(((a, 3),), [0 + a], conds)])
+
+
 def test_digits_that_do_not_follow_are_kept() -> None:
     i, j = Axis("i", 3), Axis("j", 4)
     left = {i: Lin.of(5), j: ONE}

@@ -575,7 +575,7 @@ def test_both_ends_of_a_trimmed_loop_are_replaced() -> None:
     loop = For(i, n, (), start=m)
     made = with_values(loop, [n, m])
     assert isinstance(made, For) and (made.start, made.stop) == (n, m)
-    from_zero = with_values(For(i, n, ()), [m])
+    from_zero = with_values(For(i, n, ()), [Num(0), m])
     assert isinstance(from_zero, For) and from_zero.from_zero and from_zero.stop == m
 
 

@@ -21,6 +21,7 @@ from schedlang.networks.network import Network
 from schedlang.networks.partition import Part
 from schedlang.networks.sources import OfModel
 from schedlang.networks.tuning import Tuned, Work, works_of
+from schedlang.runtime.cache_files import START, contents, store
 from tests.marks import slow_but
 
 TARGET = sl.Target("python")
@@ -288,9 +289,9 @@ def test_forms_in_the_cache_that_were_changed(cache: Path, forms: str) -> None:
     out, arrays = model()
     sl.network(out, arrays, TARGET)(image())
     (start,) = (cache / "cache" / "networks").glob("*.start.json")
-    text = start.read_text()
-    assert '"forms": {"conv": 0}' in text
-    start.write_text(text.replace('{"conv": 0}', forms))
+    content = contents(START, start)
+    assert content is not None and b'"forms": {"conv": 0}' in content
+    store(START, start, content.replace(b'{"conv": 0}', forms.encode()))
     net, wanted = sl.network(out, arrays, TARGET), expected(out, arrays, image())
     for _ in range(2):
         np.testing.assert_allclose(net(image()), wanted, rtol=1e-4, atol=1e-4)

@@ -47,7 +47,8 @@ def piece_of(
     left = []
     for cond in conds:
         test = _own_range(cond, extents, ranges)
-        if test is None:
+        if test is None or test[0] in fixed:
+            # another condition of an axis with one value may exclude it
             left.append(cond)
         elif test[1] == "==":
             fixed[test[0]] = test[2]

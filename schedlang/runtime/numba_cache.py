@@ -77,10 +77,13 @@ class KernelCache(_Cache):
         """Return what was compiled for the types ``sig``, ``None`` if nothing was."""
         if not self._enabled:
             return None
-        content = contents(COMPILED, self._path(sig, target_context.codegen()))
-        if content is None:
-            return None
-        return _rebuilt(target_context, pickle.loads(content))
+        payload = self.stored(sig, target_context.codegen())
+        return None if payload is None else _rebuilt(target_context, payload)
+
+    def stored(self, sig: Any, codegen: Any) -> Any:
+        """Return the data that :meth:`save_overload` kept for the types ``sig``, or ``None``."""
+        content = contents(COMPILED, self._path(sig, codegen))
+        return None if content is None else pickle.loads(content)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled for the types ``sig``, unless the cache folder takes no file."""

@@ -76,8 +76,7 @@ def object_of(function: Any, kinds: tuple[Any, ...], compiled: Any) -> bytes:
     found = getattr(compiled.library, "_compiled_object", None)
     if not found:
         # numba drops the object file that it has loaded: read it again
-        cache = function._cache
-        kept = cache._cache_file.load(cache._index_key(kinds, function.targetctx.codegen()))
+        kept = function._cache.stored(kinds, function.targetctx.codegen())
         if kept is not None:
             (_, _, (found, _)), *_ = kept
     if not found:
