@@ -16,7 +16,7 @@ from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.collisions import Access, Between, collide
 from schedlang.gpu_lowering.program import Launch
 from schedlang.gpu_lowering.threads import uniform
-from schedlang.ir.accessed_buffers import stored
+from schedlang.ir.accesses import stored
 from schedlang.ir.nodes import Barrier, Block, For, If, Load, Stmt, Store, expressions, walk
 from schedlang.ir.trimmed import Trimmed, trimmed, within
 

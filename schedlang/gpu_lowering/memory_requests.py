@@ -22,7 +22,7 @@ from schedlang.gpu_lowering.lanes import lanes_at_once, lanes_differ
 from schedlang.gpu_lowering.ledger import Ledger
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
 from schedlang.index.linear import to_expr
-from schedlang.ir.conditional_loads import conditional_loads
+from schedlang.ir.accesses import Access, accesses
 from schedlang.ir.nodes import (
     Barrier,
     Block,
@@ -132,17 +132,6 @@ def _launch(launch: Launch, scalars: Mapping[Any, Any], ledger: Ledger) -> None:
         walker.run({**scalars, **values}, len(numbers))
 
 
-@dataclass(frozen=True, eq=False)
-class Access:
-    """A load or store of a statement: its offset as a program, and its conditions."""
-
-    buffer: Buffer
-    indices: tuple[Expr, ...]
-    offset: Evaluation
-    tests: tuple[Expr, ...]
-    stores: bool
-
-
 class _Walker:
     """A pass that runs the loops and conditions of a kernel for many blocks and counts accesses."""
 
@@ -157,7 +146,8 @@ class _Walker:
         self.ledger = ledger
         self.see = see
         self.stores_to = stores_to
-        self.accesses: dict[int, list[Access]] = {}
+        # each access of a statement, with its offset
+        self.accesses: dict[int, list[tuple[Access, Evaluation]]] = {}
         self.loud: set[int] = set()
         self.moving: dict[int, bool] = {}
         self._prepare(launch.body)
@@ -188,9 +178,15 @@ class _Walker:
             self.loud.add(id(stmt))
         return found
 
-    def _wanted(self, stmt: Stmt) -> list[Access]:
-        found, only = _accesses(stmt), self.stores_to
-        return found if only is None else [a for a in found if a.stores and a.buffer is only]
+    def _wanted(self, stmt: Stmt) -> list[tuple[Access, Evaluation]]:
+        only = self.stores_to
+        if isinstance(stmt, Store) and stmt.reducer is not None:
+            stmt = combined(stmt)
+        return [
+            (a, plan((to_expr(flat(a.buffer, a.indices)),)))
+            for a in accesses(stmt, tested=True)
+            if a.buffer.scope != "local" and (only is None or (a.stores and a.buffer is only))
+        ]  # fmt: skip
 
     def run(self, values: Mapping[Any, Any], blocks: int) -> None:
         self.values = {**values, **self.threads}
@@ -212,8 +208,8 @@ class _Walker:
         if isinstance(stmt, Block):
             self.block(stmt, active)
             return
-        for access in self.accesses[id(stmt)]:
-            self.access(stmt, access, active)
+        for access, offset in self.accesses[id(stmt)]:
+            self.access(stmt, access, offset, active)
         if isinstance(stmt, For):
             self.loop(stmt, active)
         elif isinstance(stmt, If):
@@ -272,12 +268,14 @@ class _Walker:
             for stmt, _ in walk(loop.body):
                 if isinstance(stmt, (If, For)):
                     roots += expressions(stmt)
-                for access in self.accesses.get(id(stmt), ()):
+                for access, _ in self.accesses.get(id(stmt), ()):
                     roots += [*access.indices, *access.tests]
             self.moving[id(loop)] = any(node is loop.axis for node in postorder(roots))
         return self.moving[id(loop)]
 
-    def access(self, stmt: Stmt, access: Access, active: np.ndarray | None) -> None:
+    def access(
+        self, stmt: Stmt, access: Access, offset: Evaluation, active: np.ndarray | None
+    ) -> None:
         size = itemsize(access.buffer.dtype)
         width, lanes = size, 1
         if self.lane is not None:
@@ -292,7 +290,7 @@ class _Walker:
             self.stopped = True
             return
         scope = "shared" if access.buffer.scope == "shared" else "global"
-        bytes_ = np.asarray(access.offset.run(self.values)[0]) * size
+        bytes_ = np.asarray(offset.run(self.values)[0]) * size
         if self.see is not None:
             self.left = None if self.left is None else self.left - 1
             mask = np.ones(self.shape, bool) if active is None else active
@@ -310,25 +308,6 @@ class _Walker:
         mask = np.ones(self.shape, bool) if active is None else active
         at = np.where(mask, np.broadcast_to(bytes_, self.shape), 0)
         self.ledger.access(stmt, scope, access.stores, at, mask, width, lanes)
-
-
-def _accesses(stmt: Stmt) -> list[Access]:
-    """Return the accesses of a statement to global and shared memory, without its body's."""
-    if isinstance(stmt, Store) and stmt.reducer is not None:
-        stmt = combined(stmt)
-    found: list[Access] = []
-    for root in expressions(stmt):
-        loads = conditional_loads(root)
-        found += [_access(load.buffer, load.indices, tests, False) for load, tests in loads]
-    if isinstance(stmt, Store):
-        found += [_access(b, stmt.indices, (), True) for b in stmt.buffers]
-    return [a for a in found if a.buffer.scope != "local"]
-
-
-def _access(
-    buffer: Buffer, indices: tuple[Expr, ...], tests: tuple[Expr, ...], stores: bool
-) -> Access:
-    return Access(buffer, indices, plan((to_expr(flat(buffer, indices)),)), tests, stores)
 
 
 __all__ = ["Request", "counted", "decided_by_data", "requests_of_block"]
