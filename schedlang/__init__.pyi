@@ -88,8 +88,8 @@ from schedlang.runtime.devices import device as device
 from schedlang.runtime.devices import gpu as gpu
 from schedlang.networks.entry import load as load
 from schedlang.networks.entry import network as network
-from schedlang.runtime.build import build as build
-from schedlang.runtime.build import lower as lower
+from schedlang.targets.build import build as build
+from schedlang.targets.build import lower as lower
 from schedlang.hints.explain import explain as explain
 from schedlang.hints.next_steps import next_steps as next_steps
 from schedlang.runtime.evaluate import evaluate as evaluate

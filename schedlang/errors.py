@@ -53,6 +53,13 @@ class MissingNameError(SchedlangError, AttributeError):
     """A name that a tensor, a schedule, a stage or a kernel does not have."""
 
 
+class UnknownNameError(SchedlangError, KeyError):
+    """A name that indexes a collection which has nothing, or several things, of that name."""
+
+    # KeyError shows the quoted text
+    __str__ = Exception.__str__
+
+
 class BoundsError(SchedlangError, IndexError):
     """A read outside its tensor, or the wrong number of indices."""
 

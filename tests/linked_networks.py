@@ -11,9 +11,9 @@ from schedlang.networks.module import NetworkModule
 from schedlang.networks.modules import module_of
 from schedlang.networks.program import KernelCall, ModuleData, module_data
 from schedlang.networks.size_checks import size_check
-from schedlang.runtime.build import unwritten
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.target import Target
+from schedlang.targets.build import unwritten
 
 
 class Parts:

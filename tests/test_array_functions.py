@@ -145,6 +145,7 @@ def test_remainders_of_integers_at_their_limits(dtype: str) -> None:
     y = np.array([3, info.max, info.min or 1, 7], dtype)
     agree(lambda x, y: np.fmod(x[:, None], y[None, :]), x, y)
     agree(lambda x: np.fmod(x, 3), x)
+    agree(lambda x: np.fmod(x > 0, 1.5), x)
 
 
 def test_functions_of_two() -> None:

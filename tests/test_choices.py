@@ -1,5 +1,7 @@
 """Tests of ``if_then_else`` nested deeper than Python's indentation may be."""
 
+from random import Random
+
 import numpy as np
 import pytest
 
@@ -134,3 +136,38 @@ def test_values_that_several_branches_need_are_written_once(make, lanes: bool):
         np.testing.assert_allclose(interpret(s.nest(), [a]).outputs[0], expected, rtol=1e-6)
         lengths.append(len(f.source))
     assert lengths[2] < 5 * lengths[0]
+
+
+def shared_conditions(seed: int, count: int) -> tuple[sl.Tensor, sl.Tensor]:
+    """Return a stage of choices whose conditions and sides read each other's values."""
+    rng = Random(seed)
+    A = sl.placeholder((SIZE,), "float64", name="A")
+
+    def value(i):
+        values, tests = [A[i]], [A[i] > 0.1]
+        for _ in range(count):
+            a, b = rng.choice(values[-6:]), rng.choice(values[-6:])
+            test = rng.choice(tests[-4:])
+            form = rng.random()
+            if form < 0.5:
+                values.append(sl.if_then_else(test, a, b))
+            elif form < 0.6:
+                values.append(a * 0.5 + b)
+            elif form < 0.8:
+                tests.append(a > rng.random())
+            else:
+                tests.append(sl.if_then_else(test, a > b, rng.choice(tests[-4:])))
+        return values[-1]
+
+    return A, sl.compute((SIZE,), value, name="D")
+
+
+@pytest.mark.parametrize("count", [12, 24, 40])
+def test_a_shared_part_inside_of_one_that_stays_where_it_is_used(count: int):
+    """The flag of the inner part is true wherever evaluation reaches a use of the outer one."""
+    for seed in range(40):
+        A, tensor = shared_conditions(seed, count)
+        a = np.random.default_rng(seed).random(SIZE)
+        expected = sl.reference(tensor)(a)
+        kernel = sl.build(sl.schedule(tensor), [A, tensor], target="python")
+        np.testing.assert_allclose(kernel(a), expected, rtol=1e-12)

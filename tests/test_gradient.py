@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.errors import SchedlangError
+from schedlang import te
+from schedlang.errors import ComputeError, SchedlangError
 from schedlang.expr.visit import postorder
 from schedlang.gradient import derivative, gather, ragged, reductions, scans, weighted
 from tests.fuzz.gradient_checks import check_graph
@@ -113,6 +114,11 @@ def _fails(seed: int) -> bool:
 def test_an_index_with_remainders_of_other_axes_ends() -> None:
     """The solution for one axis has a remainder of another, which must stay as it is."""
     assert not check(142)
+
+
+def test_conditions_in_common_guard_an_index_that_is_looked_up() -> None:
+    """Two parts of one second derivative read at ``I[r]``, which is in bounds where both count."""
+    assert not check_graph(657)
 
 
 @pytest.mark.parametrize("name", ["lstm", "strided_convolution", "softmax", "attention"])
@@ -392,3 +398,43 @@ def test_a_lookup_of_rows_adds_at_computed_places() -> None:
     f = sl.build(sl.schedule(D), target="python")
     found = f(*[given[p.name] for p in f.signature.inputs])
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+# gradients of gradients
+
+
+def test_a_parameter_that_enters_linearly_has_the_second_derivative_0() -> None:
+    W = sl.placeholder((2, 3), "float32", name="W")
+    X = sl.placeholder((3,), "float64", name="X")
+    i, k = sl.reduce_axis(2, name="i"), sl.reduce_axis(3, name="k")
+    f = sl.compute((), lambda: sl.sum(W[i, k] * X[k] * X[k], axis=[i, k]), name="f")
+    by_w, by_x = sl.gradient(f, [W, X])
+    v = sl.placeholder((2, 3), "float32", name="v")
+    w_again, mixed = sl.gradient(by_w, [W, X], v)
+    assert (w_again.shape, w_again.dtype) == ((2, 3), "float32")
+    kernel = sl.build(sl.schedule(w_again), target="python")
+    assert kernel().tolist() == sl.reference(w_again)().tolist() == [[0, 0, 0], [0, 0, 0]]
+    x, along = np.array([1.0, 2.0, -3.0]), np.array([[1, 1, 1], [0, 2, 4]], "float32")
+    np.testing.assert_array_equal(sl.reference(mixed)(v=along, X=x), along.sum(0) * 2 * x)
+    # what is computed from a gradient, and a gradient of a gradient of a gradient
+    m = sl.reduce_axis(3, name="m")
+    loss = sl.compute((), lambda: sl.sum(by_w[0, m] * 2, axis=m), name="loss")
+    assert sl.reference(sl.gradient(loss, W))().tolist() == [[0, 0, 0], [0, 0, 0]]
+    third = sl.gradient(w_again, [W, X, v], v)
+    assert [t.dtype for t in third] == ["float32", "float64", "float32"]
+    assert not any(np.any(values) for values in sl.reference(third)())
+    jacobian = te.gradient(by_w, [W])[0]
+    assert jacobian.shape == (2, 3, 2, 3) and not sl.reference(jacobian)().any()
+    assert sl.gradient(by_x, [W], sl.placeholder((3,), "float64", name="u"))
+
+
+def test_a_gradient_depends_on_nothing_that_its_function_does_not_depend_on() -> None:
+    A, B, k = sl.placeholder((3,), name="A"), sl.placeholder((3,), name="B"), sl.reduce_axis(3, "k")
+    f = sl.compute((), lambda: sl.sum(A[k] * 2, axis=k), name="f")
+    # a head that has the name of the gradient is still the head
+    head = sl.compute((3,), lambda i: B[i] * 1.0, name="A_grad")
+    copied = sl.gradient(sl.compute((3,), lambda i: A[i], name="copy"), A, head)
+    assert copied is not head
+    for y, x in ((sl.gradient(f, A), B), (head, A)):
+        with pytest.raises(ComputeError, match=f"does not depend on {x.name}"):
+            sl.gradient(y, x, sl.placeholder((3,), name="v"))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import schedlang as sl
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.nodes import Expr
+from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.index.conditions import facts_of
 from schedlang.index.digits import step
 from schedlang.index.intervals import of_expression
-from schedlang.index.linear import Div, Lin, to_expr
+from schedlang.index.linear import Div, Lin, to_expr, total
+from schedlang.index.positive import at_least_one
 from schedlang.index.quotients import (
     at_least,
     lower_bound,
@@ -148,3 +151,33 @@ def test_the_step_of_an_axis_is_constant(index: Expr) -> None:
         moved = step(to_lin(index), axis)
         if moved is not None:
             assert (np.diff(found, axis=place) == moved).all()
+
+
+LOOP, N, M = Axis("i", 3), Var("n"), Var("m")
+LOOPED, ROWS, COLUMNS = map(Lin.of, (LOOP, N, M))
+PRODUCTS = [ROWS, COLUMNS, ROWS * COLUMNS, ROWS * 2, ROWS * ROWS, ROWS * LOOPED, LOOPED]
+
+
+@quick
+@given(
+    st.sampled_from(PRODUCTS[:4]), st.integers(-1, 3),
+    st.lists(st.tuples(st.sampled_from(PRODUCTS), st.integers(-2, 2)), max_size=3),
+)  # fmt: skip
+def test_what_is_at_least_one_is_so_where_the_fact_holds(
+    size: Lin, offset: int, terms: list[tuple[Lin, int]]
+) -> None:
+    fact = total([Lin.of(offset), *(term * coef for term, coef in terms)])
+    if at_least_one(size, Ranges(facts=(fact,))):
+        for i, n, m in np.ndindex(3, 4, 4):
+            at: dict[Any, Lin] = {LOOP: Lin.of(i), N: Lin.of(n), M: Lin.of(m)}
+            given_fact, least = (x.substitute(at).const for x in (fact, size))
+            assert given_fact is not None and least is not None
+            assert given_fact > 0 or least >= 1
+
+
+def test_sizes_of_loops_that_run_are_at_least_one() -> None:
+    n, m, i = ROWS, COLUMNS, LOOPED
+    for fact in (-n + 1, -n * m + 1, i - n * m + 1, -n * m - n + 2):
+        assert at_least_one(n, Ranges(facts=(fact,))), fact
+    for fact in (n * 0, -m + 1, -n - m + 1, -n - i + 1):
+        assert not at_least_one(n, Ranges(facts=(fact,))), fact

@@ -87,6 +87,7 @@ REFUSED = {
     "arange": (lambda x, n: np.arange(n) * x[0], [INTS, np.int64(3)], ["as a Python int"]),
     "zeros": (lambda x, n: np.zeros(n) + x[0], [INTS, np.int64(3)], ["as a Python int"]),
     "an array": (lambda x: np.array([x[0], x[1]]), [INTS], ["np.stack([a, b])."]),
+    "asarray": (lambda x: np.asarray(x), [INTS], ["already: leave np.asarray out; np.copy(x)"]),
     "a sum": (lambda x: np.sum([x[0], x[1]]), [INTS], ["np.sum(np.stack([a, b]))"]),
     "vectorize": (doubled, [INTS], ["np.vectorize has no form", "f(x)"]),
     "reshape": (lambda x, n: x.reshape(n, -1), [MATRIX, np.int64(3)], ["as a Python int"]),

@@ -30,8 +30,8 @@ from schedlang.errors import (
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.machine.names import RESERVED, SAVED
 from schedlang.runtime import thread_safety
-from schedlang.runtime.build import unwritten
 from schedlang.runtime.bundle import read_library
+from schedlang.targets.build import unwritten
 from tests.marks import slow_but
 
 

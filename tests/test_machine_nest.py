@@ -13,8 +13,9 @@ import schedlang as sl
 from schedlang.errors import VerifyError
 from schedlang.machine.interpret import interpret_kernel, interpret_machine
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import Fn, For, Let, Num, Op, Reg, Splat, Store, Type, walk
+from schedlang.machine.nodes import Fn, For, Let, Num, Op, Reg, Splat, Store, Type
 from schedlang.machine.verify import verify_machine
+from schedlang.machine.walks import walk
 from tests.conftest import Golden
 from tests.graphs import product
 

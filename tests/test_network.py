@@ -32,6 +32,7 @@ from schedlang.errors import (
     NetworkError,
     SavedScheduleWarning,
     TuningError,
+    UnknownNameError,
 )
 from schedlang.networks import cache, tuning
 from schedlang.networks.model import Model
@@ -597,6 +598,46 @@ def test_equal_parts_of_two_sizes_have_a_kernel_each() -> None:
     given = [np.full((rows, 8), rows, "float32") for rows in (2, 3, 2)]
     for result, array in zip(net(*given), given):
         np.testing.assert_allclose(result, np.maximum(array @ values.T, 0), rtol=1e-5)
+
+
+def test_kernels_have_the_names_of_what_they_compute() -> None:
+    *x, z = (sl.placeholder((2, 8), name=name) for name in "xyz")
+    w = sl.placeholder((8, 8), name="w")
+    layers = {"of_x": "body.0.linear", "of_y": "body.1.linear", "soft": "head"}
+    rows = [topi.nn.relu(sl.named(f"of_{t.name}", topi.nn.dense(t, w))) for t in x]
+    soft = sl.named("soft", topi.nn.softmax(z))
+    model = Model((*rows, soft), (*x, z), {w: np.eye(8, dtype="float32")}, layers, (0, 1, 2))
+    net = sl.network(model, target="python")
+    both, last = net.kernels
+    assert both.parts == ("of_x", "of_y") and last.name == "soft"
+    for name in ("of_x", "of_y", "body", "body.0", "body.0.linear", "body.1"):
+        assert net.kernels[name] is both, name
+    assert net.kernels["head"] is net.kernels["soft"] is net.kernels[-1] is last
+    assert net.kernels["relu"] is both
+    # a tuple in all else
+    assert net.kernels == (both, last) and net.kernels[:1] == (both,) and len(net.kernels) == 2
+    assert [*reversed(net.kernels)] == [last, both] and hash(net.kernels) == hash((both, last))
+    assert isinstance(net.kernels, tuple) and both in net.kernels
+    copied = pickle.loads(pickle.dumps(net.kernels))
+    assert copied["of_y"].name == "of_x"
+
+
+def test_a_name_that_no_kernel_or_several_have_is_refused() -> None:
+    x, w = sl.placeholder((4, 8), name="x"), sl.placeholder((8, 8), name="w")
+    layers = {"dense": "body.first", "soft": "body.last"}
+    made = sl.named("soft", topi.nn.softmax(topi.nn.relu(topi.nn.dense(x, w))))
+    model = Model((made,), (x,), {w: np.eye(8, dtype="float32")}, layers)
+    net = sl.network(model, target="python")
+    for name, message in [
+        ("densse", r"kernels\['densse'\]: no kernel computes .*; did you mean 'dense'\?"),
+        ("x", r"kernels\['x'\]: no kernel computes .*; the kernels are 'dense', 'soft'"),
+        ("body", r"kernels\['body'\]: 2 kernels compute it\n  Name one .*: 'dense', 'soft'\."),
+    ]:
+        with pytest.raises(UnknownNameError, match=message) as caught:
+            net.kernels[name]
+        assert isinstance(caught.value, KeyError) and not str(caught.value).startswith("'")
+    with pytest.raises(IndexError):
+        net.kernels[2]
 
 
 def test_a_profile_of_a_compiled_network_from_the_cache() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.errors import FrontendError
 from tests.onnx_cases import Case, Known, check, f32, i64, model_of, results
 
 pytest.importorskip("onnx", reason="imports ONNX models: the extra onnx")
@@ -262,6 +263,10 @@ RESIZED = [
        cubic_coeff_a=-0.5, note="exclude", tolerance=1e-4),
     of("Resize", f32(2, 3, 4), None, Known(np.float32([1, 1, 2])), mode="linear", note="one"),
     of("Resize", f32(2, 3), None, Known(np.float32([1, 1])), note="same"),
+    *(of("Resize", f32(1, 1, 3, 5), None, Known(np.float32([1, 1, *by])), mode=mode,
+         coordinate_transformation_mode=how, tolerance=1e-4, note=f"part-{mode}-{how}-{by}")
+      for mode in ("nearest", "linear", "cubic") for how in ("align_corners", "pytorch_half_pixel")
+      for by in ((0.75, 0.625), (1.5, 0.375), (0.625, 2.25))),
 ]  # fmt: skip
 
 
@@ -275,6 +280,16 @@ ATTENTION = [
        np.array([[1, 0, 1, 1], [0, 1, 1, 0], [1, 1, 1, 1]], "bool"), opset=23, note="mask"),
     of("Attention", f32(1, 2, 3, 4), f32(1, 2, 4, 4), f32(1, 2, 4, 4), f32(1, 1, 3, 4, seed=1),
        opset=23, note="bias"),
+    *(of("Attention", f32(1, 2, 3, 4), f32(1, 2, 4, 4), f32(1, 2, 4, 4),
+         np.array([[0, 0, 0, 0], [0, 0, 1, 1], [1, 1, 1, 0]], "bool"), opset=opset,
+         is_causal=causal, note=f"unseen-{causal}") for opset in (23, 25) for causal in (0, 1)),
+    of("Attention", f32(1, 3, 8), f32(1, 4, 8), f32(1, 4, 8),
+       np.where([[1, 0, 0, 0], [0] * 4, [1] * 4], 0.5, -np.inf).astype("float32"), opset=23,
+       q_num_heads=2, kv_num_heads=2, note="unseen-bias"),
+    *(of("Attention", f32(1, 2, 3, 4), f32(1, 2, 4, 4), f32(1, 2, 4, 4),
+         np.array([[1, 0, 1], [0, 0, 0], [1, 1, 1]], "bool")[:, :columns], opset=24,
+         is_causal=causal, note=f"short-{columns}-{causal}")
+      for columns in (3, 1) for causal in (0, 1)),
 ]  # fmt: skip
 OLD = [
     of("Softmax", X, axis=3, opset=11, note="last"),
@@ -343,6 +358,19 @@ def by_hand() -> list[tuple[Case, Any]]:
          full[..., :-1, :-1]),
         (of("Resize", X, None, Known(np.float32([1, 1, 0.125, 1])), mode="linear",
             coordinate_transformation_mode="pytorch_half_pixel"), X[:, :, :1]),
+        (of("Resize", f32(1, 1, 2, 4), None, Known(np.float32([1, 1, 0.6, 0.6])), mode="linear",
+            coordinate_transformation_mode="align_corners"),
+         f32(1, 1, 2, 4)[:, :, :1, [0, 2]] * [1, 6 / 7] + f32(1, 1, 2, 4)[:, :, :1, [0, 3]]
+         * [0, 1 / 7]),
+        *((of("Resize", row, Known(np.float32([1, by])), opset=10, note=f"{by}"), row[:, pixels])
+          for row in [np.float32([[1, 2, 3, 4]])]
+          for by, pixels in [(0.6, [0, 2]), (0.75, [0, 2, 3]), (0.5, [0, 2]),
+                             (1.5, [0, 0, 1, 2, 2, 3])]),
+        (of("Resize", f32(3, 4), Known(np.float32([0.7, 1.5])), opset=10, note="both"),
+         f32(3, 4)[[[0], [2]], [0, 0, 1, 2, 2, 3]]),
+        (of("Resize", np.float32([[1, 2, 3, 4]]), Known(np.float32([1, 0.6])), opset=10,
+            mode="linear"), [[1, 1 + 5 / 3]]),
+        (of("Upsample", f32(2, 4), scales=[1.0, 1.5], opset=7), f32(2, 4)[:, [0, 0, 1, 2, 2, 3]]),
         (of("Div", WHOLE, BY), np.trunc(WHOLE / BY)),
         (of("OneHot", np.array([0, 2]), i64(3), np.array([1, 5])), [[5, 1, 1], [1, 1, 5]]),
         (of("SpaceToDepth", f32(1, 2, 4, 6), blocksize=2, mode="CRD", opset=28),
@@ -363,6 +391,12 @@ def test_an_operator_agrees_with_numpy(case: Case, expected: Any) -> None:
     (found,) = results(model, *arrays)
     assert found.dtype == case.inputs[-1 if case.operator == "OneHot" else 0].dtype
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_upsample_does_not_make_images_smaller() -> None:
+    model, _ = model_of(of("Upsample", V, Known(np.float32([1, 0.5])), opset=9))
+    with pytest.raises(FrontendError, match="one of its scales is 0.5, and must be 1 or more"):
+        sl.frontend.from_onnx(model)
 
 
 ONES, LARGE = np.ones((1, 1, 4000), "float16"), np.full((2, 300), 30, "float16")

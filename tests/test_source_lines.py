@@ -10,7 +10,7 @@ from schedlang.ir import nodes as ir
 from schedlang.ir.nodes import walk
 from schedlang.machine import nodes as machine
 from schedlang.machine.names import identifier
-from schedlang.machine.nodes import walk as machine_walk
+from schedlang.machine.walks import walk as machine_walk
 from tests import gpu_schedules
 from tests.graphs import product
 from tests.shown_schedules import GPU, TEN, kernel, tiled

@@ -9,7 +9,9 @@ from schedlang.arrays.operands import operand, shape_of, whole
 from schedlang.arrays.shapes import broadcast
 from schedlang.arrays.stages import data_axes, element, stage
 from schedlang.compute.tensor import Tensor
-from schedlang.language.construct import as_expr
+from schedlang.expr.nodes import Binary, Const, Expr
+from schedlang.language.calls import call
+from schedlang.language.construct import as_expr, binary, mark_widened
 
 
 def elementwise(word: str, function: Callable[..., Any], *values: Any, asked: str = "") -> Any:
@@ -21,6 +23,17 @@ def elementwise(word: str, function: Callable[..., Any], *values: Any, asked: st
     if whole(values) is None:
         return function(*(as_expr(v) for v in values))
     return array(word, function, *values, asked=asked)
+
+
+def power(a: Expr, b: Expr) -> Expr:
+    """Return ``a ** b`` as of NumPy's arrays: for a number 0.5 as ``b``, the square root.
+
+    It differs from the power, which elements have as NumPy's scalars do, at -inf and -0.0.
+    """
+    raised = binary("**", a, b)
+    if isinstance(b, Const) and b.value == 0.5 and isinstance(raised, Binary):
+        return mark_widened(call("sqrt", raised.a), (a, b))
+    return raised
 
 
 def array(word: str, function: Callable[..., Any], *values: Any, asked: str = "") -> Tensor:

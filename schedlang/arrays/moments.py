@@ -18,6 +18,7 @@ from schedlang.errors import ComputeError, ComputeTypeError
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Const, Expr
 from schedlang.language.calls import call
+from schedlang.language.composed import norm_of
 from schedlang.language.construct import as_expr, binary, cast
 
 
@@ -113,7 +114,7 @@ def var(
 
     def value(total: Expr, n: Expr) -> Expr:
         quotient = _divided(total, _without(n, ddof, asked), _real(wide))
-        return cast(call("sqrt", quotient) if root else quotient, _real(result))
+        return cast(norm_of(quotient) if root else quotient, _real(result))
 
     return array("std" if root else "var", value, squares, count)
 

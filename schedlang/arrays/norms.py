@@ -12,7 +12,7 @@ from schedlang.arrays.elementwise import array
 from schedlang.arrays.moments import squared
 from schedlang.arrays.reductions import extreme, fold
 from schedlang.arrays.shapes import at_least_0, axis_numbers, extent
-from schedlang.arrays.shaping import ravel
+from schedlang.arrays.shaping import ravel, squeeze
 from schedlang.arrays.stages import read, tensor_of
 from schedlang.compute import reduce
 from schedlang.compute.tensor import Tensor
@@ -20,6 +20,7 @@ from schedlang.errors import ComputeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.calls import call
+from schedlang.language.composed import norm_of
 from schedlang.language.construct import as_expr, binary, cast, const, select
 
 
@@ -64,7 +65,7 @@ def _root_of_squares(source: Tensor, axes: Sequence[int], keepdims: bool) -> Ten
         keepdims,
     )  # fmt: skip
     result = dtypes.part_of(wide) if dtypes.is_complex(wide) else source.dtype
-    return array("norm", lambda s: cast(call("sqrt", s), result), squares)
+    return array("norm", lambda s: cast(norm_of(s), result), squares)
 
 
 def _vector(source: Tensor, order: Any, axes: Sequence[int], keepdims: bool, asked: str) -> Tensor:
@@ -85,7 +86,7 @@ def _vector(source: Tensor, order: Any, axes: Sequence[int], keepdims: bool, ask
         "powers", [size], axes, lambda k, c, v: reduce.sum(binary("**", v, float(order)), k, c),
         keepdims,
     )  # fmt: skip
-    return array("norm", lambda s: binary("**", s, 1.0 / order), powers)
+    return array("norm", lambda s: norm_of(s, order), powers)
 
 
 def _matrix(source: Tensor, order: Any, axes: Sequence[int], keepdims: bool, asked: str) -> Tensor:
@@ -102,9 +103,7 @@ def _matrix(source: Tensor, order: Any, axes: Sequence[int], keepdims: bool, ask
     size = array("absolute", lambda v: call("abs", v), source)
     sums = fold("sum", [size], (summed,), lambda k, c, v: reduce.sum(v, k, c), True)
     found = extreme("max" if order > 0 else "min", sums, (rest,), True)
-    if keepdims:
-        return found
-    return found[tuple(0 if k in axes else slice(None) for k in range(found.ndim))]
+    return found if keepdims else squeeze(found, tuple(axes))
 
 
 def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.arrays.elementwise import elementwise
-from schedlang.arrays.operands import axis_in
+from schedlang.arrays.elementwise import elementwise, power
+from schedlang.arrays.operands import axis_in, whole
 from schedlang.arrays.products import matmul
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr, Var
@@ -28,10 +28,10 @@ WORDS = {
 def apply_binary(op: str, left: Any, right: Any) -> Any:
     """Return ``left op right``: an array if one of them has a dimension, else an expression."""
     _refuse_elements(left, right)
-    return elementwise(
-        WORDS[op], lambda a, b: binary(op, a, b), left, right, asked=f"{_shown(left)} {op} "
-        f"{_shown(right)}"
-    )  # fmt: skip
+    asked = f"{_shown(left)} {op} {_shown(right)}"
+    if op == "**" and whole((left, right)) is not None:
+        return elementwise(WORDS[op], power, left, right, asked=asked)
+    return elementwise(WORDS[op], lambda a, b: binary(op, a, b), left, right, asked=asked)
 
 
 def _refuse_elements(left: Any, right: Any) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.arrays.elementwise import elementwise
+from schedlang.arrays.elementwise import elementwise, power
 from schedlang.arrays.keywords import refuse_keyword, refuse_keywords
+from schedlang.arrays.operands import whole
 from schedlang.arrays.products import matmul, matvec, vecdot, vecmat
 from schedlang.arrays.reductions import extreme, total, truth
 from schedlang.arrays.refused import refuse_function
@@ -49,7 +50,7 @@ def apply(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: Mapping[str,
         return apply(np.floor_divide, method, inputs, kwargs), apply(
             np.remainder, method, inputs, kwargs
         )
-    function = _function(name)
+    function = power if name == "power" and whole(inputs) is not None else _function(name)
     if dtype is None:
         return elementwise(name, function, *inputs)
     kind = dtypes.canonical(dtype)

@@ -62,7 +62,7 @@ def autoschedule(
     each knob, as in Halide's autoschedulers (Mullapudi et al., SIGGRAPH 2016). The same computation
     always gets the same schedule on one machine, as long as the databases do not change.
 
-    * ``target``: as :func:`~schedlang.runtime.build.build` takes it. What it leaves out, such as
+    * ``target``: as :func:`~schedlang.targets.build.build` takes it. What it leaves out, such as
       the vector width, is this machine's. A CPU is planned for as many threads as
       :func:`schedlang.autotune` would use here.
     * ``sizes``: values of symbolic sizes to plan for, by name or by ``sl.var``. Others are assumed

@@ -20,9 +20,9 @@ from schedlang.markup.bundle import mime_bundle
 from schedlang.markup.elements import listing
 from schedlang.markup.fragment import fragment
 from schedlang.markup.names import NameTable
-from schedlang.runtime.build import lower, unwritten
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
+from schedlang.targets.build import lower, unwritten
 
 # how many reasons for refused draws a result keeps
 MOST_REASONS = 3

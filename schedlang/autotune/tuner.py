@@ -74,7 +74,7 @@ def autotune(
     schedule, which has no steps, is timed too: if it beats all candidates of the tactics, it is one
     more trial, and the result.
 
-    * ``target``: as :func:`~schedlang.runtime.build.build` takes it. What it leaves out, such as
+    * ``target``: as :func:`~schedlang.targets.build.build` takes it. What it leaves out, such as
       the vector width, is this machine's, also with an ``executor``.
     * ``trials``: how many candidates to measure, those of earlier runs in ``database`` included.
       The default is 64, or no limit if ``timeout`` is given. A search also ends when half of

@@ -125,7 +125,7 @@ SL uint16_t sl_bfloat_put(float x) {
   return (uint16_t)(bits >> 16);
 }
 
-/* Casts from floats to integers, by way of a wider signed type. */
+/* Casts from floats to integers, by way of a wider signed type: x86 gives its lowest number else. */
 
 #define sl_i8_of_float(x) ((sl_i8)(sl_i32)(x))
 #define sl_i16_of_float(x) ((sl_i16)(sl_i32)(x))
@@ -138,15 +138,16 @@ SL sl_u64 sl_u64_of_float(double x) {
   return x >= 0x1p63 ? (sl_u64)(sl_i64)(x - 0x1p63) ^ (1ULL << 63) : (sl_u64)(sl_i64)x;
 }
 
-/* Index arithmetic: divisors are positive. */
+/* Index arithmetic: divisors are positive, or a size that is 0, which gives 0. */
 
-SL sl_i64 sl_quotient(sl_i64 a, sl_i64 b) { return a / b - (a % b < 0); }
-SL sl_i64 sl_remainder(sl_i64 a, sl_i64 b) { sl_i64 r = a % b; return r < 0 ? r + b : r; }
+SL sl_i64 sl_quotient(sl_i64 a, sl_i64 b) { return b ? a / b - (a % b < 0) : 0; }
+SL sl_i64 sl_remainder(sl_i64 a, sl_i64 b) { sl_i64 r = b ? a % b : 0; return r < 0 ? r + b : r; }
 
 /* Arithmetic on integers, with NumPy's rules: 0 for a division by zero, wide shifts give 0. */
 
 #define SL_ANY_INTEGER(T)                                                                         \
   SL sl_##T sl_power_##T(sl_##T a, sl_##T b) {                                                    \
+    if (b < 0) return a == 1 || (a + 1 == 0 && b % 2 == 0) ? 1 : a + 1 == 0 ? a : 0;              \
     sl_u64 r = 1, x = (sl_u64)a, n = (sl_u64)b;                                                   \
     for (; n; n >>= 1, x *= x) if (n & 1) r *= x;                                                 \
     return (sl_##T)r;                                                                             \
@@ -239,11 +240,11 @@ SL_POPCOUNT(u8) SL_POPCOUNT(u16) SL_POPCOUNT(u32) SL_POPCOUNT(u64)
 #define SL_BARRIER(x) __asm__("" : "+m"(x))
 #endif
 
-/* Arithmetic on floats: NaN wins in minimum and maximum, and // and % round down. */
+/* Arithmetic on floats: NaN wins in minimum and maximum, else the first zero; // and % round down. */
 
 #define SL_FLOAT(T, F)                                                                            \
-  SL sl_##T sl_minimum_##T(sl_##T a, sl_##T b) { return a < b || a != a ? a : b; }                \
-  SL sl_##T sl_maximum_##T(sl_##T a, sl_##T b) { return a > b || a != a ? a : b; }                \
+  SL sl_##T sl_minimum_##T(sl_##T a, sl_##T b) { return b < a || b != b ? b : a; }                \
+  SL sl_##T sl_maximum_##T(sl_##T a, sl_##T b) { return b > a || b != b ? b : a; }                \
   SL sl_##T sl_mod_##T(sl_##T a, sl_##T b) {                                                      \
     sl_##T r = fmod##F(a, b);                                                                     \
     if (r == 0) return copysign##F(0, b);                                                         \
@@ -258,6 +259,7 @@ SL_POPCOUNT(u8) SL_POPCOUNT(u16) SL_POPCOUNT(u32) SL_POPCOUNT(u64)
     return q - f > (sl_##T)0.5 ? f + 1 : f;                                                       \
   }                                                                                               \
   SL sl_##T sl_power_##T(sl_##T a, sl_##T b) { return pow##F(a, b); }                             \
+  SL sl_##T sl_power_half_##T(sl_##T a) { return a == -INFINITY ? -a : fabs##F(sqrt##F(a)); }     \
   SL sl_##T sl_atan2_##T(sl_##T a, sl_##T b) { return atan2##F(a, b); }                           \
   SL sl_##T sl_copysign_##T(sl_##T a, sl_##T b) { return copysign##F(a, b); }                     \
   SL sl_##T sl_fma_##T(sl_##T a, sl_##T b, sl_##T c) { return fma##F(a, b, c); }                  \

@@ -10,7 +10,8 @@ from schedlang.codegen.c_values import ValuePrinter, memory, short
 from schedlang.codegen.listing import Line, Listing, apart, plain
 from schedlang.machine import nodes as m
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import Array, Body, Function, Reg, Stmt, values, walk, wide
+from schedlang.machine.nodes import Array, Body, Function, Reg, Stmt
+from schedlang.machine.walks import values, walk, wide
 
 INDENT = "    "
 # names that a C file cannot give to its variables

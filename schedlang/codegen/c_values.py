@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from schedlang.expr.dtypes import SHORT_FLOATS, computed, is_float
 from schedlang.expr.functions import SATURATED
 from schedlang.expr.printer import number, paren
 from schedlang.machine import nodes as m
-from schedlang.machine.nodes import Num, Op, Reg, Type, Value, wide
+from schedlang.machine.nodes import Num, Op, Reg, Type, Value
 from schedlang.machine.text import CALLED
+from schedlang.machine.walks import wide
 
 TAGS = {
     "bool": "b8", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
@@ -119,6 +122,9 @@ class ValuePrinter:
                 self.vector("SL_QUOTIENT", value.type, name)
                 name = f"{name}_{lanes}"
             return f"sl_{name}({self.text(a)}, {self.text(b)})", _ATOM
+        if op == "**" and is_float(dtype) and _constant(b) == 0.5:
+            # GCC's vectorizer makes a square root of it, which differs at -0.0 and -inf
+            return self._function("power_half", value.type, (a,)), _ATOM
         if op in CALLED:
             return self._function(CALLED[op], value.type, (a, b)), _ATOM
         if op in _COMPARE and lanes:
@@ -207,6 +213,12 @@ class ValuePrinter:
         if "gather" in value.how:
             return f"{value.array.name}, {self.text(value.at)}"
         return f"{value.array.name} + {self.at(value.at, 9)}"
+
+
+def _constant(value: Value) -> Any:
+    """Return the number that a value is, in every lane; ``None`` for others."""
+    inner = value.a if isinstance(value, m.Splat) else value
+    return inner.value if isinstance(inner, Num) else None
 
 
 def memory(dtype: str) -> str:

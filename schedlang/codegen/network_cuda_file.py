@@ -27,15 +27,19 @@ from schedlang.codegen.network_storage import Storage
 from schedlang.codegen.numba_cuda import GpuSource, memory_dtype
 from schedlang.codegen.numba_file import (
     ARRAY,
+    GIVEN,
     HOLDS,
     ROOT,
+    called,
     not_negative,
+    out_argument,
     shape_source,
     size_lines,
     wrapped,
 )
 from schedlang.codegen.numba_file import HELPERS as KERNEL_HELPERS
 from schedlang.codegen.numba_source import INDENT
+from schedlang.codegen.refused_sizes import Refusals, refusal_lines
 from schedlang.expr.dtypes import SHORT_FLOATS, stored
 from schedlang.expr.nodes import Expr, Var
 from schedlang.ir.nest import Nest
@@ -143,7 +147,7 @@ class NetworkSource:
 
     ``parameters`` are the names of the arguments of ``launch``, which are those of a nest and then
     its sizes. ``between`` are the arrays between calls if their places depend on the sizes of a
-    call.
+    call, and ``refused`` are sizes that the public function refuses.
     """
 
     public: str
@@ -152,6 +156,7 @@ class NetworkSource:
     views: tuple[ViewSource, ...]
     calls: tuple[CallSource, ...]
     between: tuple[Between, ...] | None
+    refused: tuple[Refusals, ...] = ()
 
 
 def kernel_functions(
@@ -184,7 +189,7 @@ def render_device_network(
     public = _public(nest, source)
     if source.between is not None:
         texts += [PLACES.strip(), _VIEWS_AT.strip()]
-    texts += [_THERE.strip(), *([ROOT.strip()] if "_root(" in public else [])]
+    texts += [_THERE.strip(), *called(public, GIVEN, ROOT)]
     texts += [_memory_of(storage, source.between is not None), public]
     short = any(b.dtype == "bfloat16" for b in (*nest.args, *storage.params))
     head = [network_head(nest, about), _imports(source, short), ""]
@@ -288,7 +293,8 @@ def _public(nest: Nest, source: NetworkSource) -> str:
     inputs = [a for a in nest.args if a not in nest.outputs]
     parameters = [names[a] for a in inputs] + [f"{names[b]}=None" for b in nest.outputs]
     first = next((names[a] for a in inputs if isinstance(a, Buffer)), "None")
-    listed = ", ".join([*parameters, "*", "memory", "stream=0"])
+    keywords, by_out = out_argument([names[b] for b in nest.outputs], source.parameters)
+    listed = ", ".join([*parameters, "*", *keywords, "memory", "stream=0"])
     lines = [
         *wrapped_call(f"def {source.public}(", listed, "):"),
         f'{INDENT}"""{", ".join(map(argument_text, nest.outputs))}; made here unless given.',
@@ -296,6 +302,7 @@ def _public(nest: Nest, source: NetworkSource) -> str:
         f"{INDENT}Arrays are NumPy's or on the GPU. `memory` is what `memory_of` returned; calls",
         f"{INDENT}that run at once need one each.",
         f'{INDENT}"""',
+        *by_out,
         *size_lines(nest, names, sizes),
     ]
     for a in nest.args:
@@ -311,6 +318,8 @@ def _public(nest: Nest, source: NetworkSource) -> str:
     for k, other in _pairs(nest):
         what = f"{nest.args[k].name} and {nest.args[other].name}"
         lines.append(f"{INDENT}_apart(given[{k}], given[{other}], {what!r})")
+    by_name = {v.name: name for v, name in names.items() if isinstance(v, Var)}
+    lines += refusal_lines(source.refused, by_name)
     taken = "memory"
     if source.between is not None:
         key = [f"{names[v]}," for v in names if isinstance(v, Var) and v.is_size]

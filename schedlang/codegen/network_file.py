@@ -15,6 +15,7 @@ from schedlang.codegen.network_storage import Storage
 from schedlang.codegen.numba_cpu import Source
 from schedlang.codegen.numba_file import HELPERS as KERNEL_HELPERS
 from schedlang.codegen.numba_file import argument_checks, helpers_of, imports, options, shape_source
+from schedlang.codegen.refused_sizes import Refusals
 from schedlang.expr.dtypes import is_complex, itemsize, part_of
 from schedlang.expr.nodes import Expr, Var
 from schedlang.ir.nest import Nest
@@ -118,12 +119,14 @@ def with_comments(
 def render_network(
     nest: Nest, source: Source, functions: Sequence[Sequence[Line]], about: Sequence[str],
     storage: Storage, fastmath: bool, compiled: bool, between: Sequence[Between] | None = None,
+    refused: Sequence[Refusals] = (),
 ) -> Listing:  # fmt: skip
     """Return the file of a network whose arguments are those of ``nest``.
 
     ``functions`` are those of ``source`` with comments. The entry takes the arguments of ``nest``,
     and then what ``storage`` has. ``compiled`` chooses numba's intrinsics or their Python twins.
-    ``between`` are the arrays between calls if their places depend on the sizes of a call.
+    ``between`` are the arrays between calls if their places depend on the sizes of a call, and
+    ``refused`` are sizes that the public function refuses.
     """
     extra = any(arg.dtype == "bfloat16" for arg in nest.args)
     extra = extra or any(p.dtype == "bfloat16" for p in storage.params)
@@ -132,7 +135,7 @@ def render_network(
         given = given.replace("from numba import njit", "from numba import config, njit", 1)
     head = network_head(nest, about)
     parts = [head, given, "", options(fastmath, compiled), *tables(storage)]
-    public = _public(nest, source, storage, compiled, between)
+    public = _public(nest, source, storage, compiled, between, refused)
     packing = [pack_source(storage)] if storage.params else []
     helpers = [*helpers_of("\n".join([public, *packing])), BYTES.strip()]
     helpers += [*([PLACES.strip()] if between is not None else []), *packing]
@@ -180,18 +183,20 @@ def tables(storage: Storage) -> list[str]:
 
 
 def _public(
-    nest: Nest, source: Source, storage: Storage, compiled: bool, between: Sequence[Between] | None
-) -> str:
+    nest: Nest, source: Source, storage: Storage, compiled: bool,
+    between: Sequence[Between] | None, refused: Sequence[Refusals],
+) -> str:  # fmt: skip
     """Return the source of the public function, which takes and returns arrays."""
     count = len(nest.args) + len(nest.sizes)
-    checks = argument_checks(nest, source.parameters[:count], frozenset())
+    checks = argument_checks(nest, source.parameters[:count], frozenset(), refused)
     rest = iter(source.parameters[count:])
     results = ", ".join(argument_text(b) for b in nest.outputs)
     about, parameters = f"{results}; made here unless given.", list(checks.parameters)
     lines, given = list(checks.lines), list(checks.given)
+    keywords = list(checks.keywords)
     if storage.params:
         name = next(rest)
-        parameters.append(f"*, {name}")
+        keywords.append(name)
         about += f" `{name}` are those of `pack`."
         shown = repr(f"{name}, the result of pack(arrays),")
         lines.append(f'    {name} = _array({name}, {shown}, "uint8", (PARAM_BYTES,))')
@@ -212,6 +217,7 @@ def _public(
         lines += [f"    {arena}, {places} = _places([", *lives(between, sizes), "    ])"]
         lines.append(f"    {arena} = _bytes({arena})")
         given.append(places)
+    parameters += ["*", *keywords] if keywords else []
     return "\n".join([
         f"def {source.public}({', '.join(parameters)}):", f'    """{about}"""', *lines,
         *_call(source.entry, given), "    return result",

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from schedlang.codegen.listing import Listing, apart, plain
+from collections.abc import Sequence
+
+from schedlang.codegen.listing import Line, Listing, apart, plain
 from schedlang.codegen.numba_cuda import GpuSource
 from schedlang.codegen.numba_file import header_lines, wrapped
+from schedlang.codegen.refused_sizes import Refusals, refusal_lines
+from schedlang.expr.nodes import Var
 from schedlang.gpu_lowering.printer import program_text
 from schedlang.gpu_lowering.program import Program
 
 
-def render_program(program: Program, source: GpuSource, steps: str, fastmath: bool) -> Listing:
-    """Return a file for numba.cuda."""
+def render_program(
+    program: Program, source: GpuSource, steps: str, fastmath: bool,
+    refused: Sequence[Refusals] = (),
+) -> Listing:  # fmt: skip
+    """Return a file for numba.cuda, whose launcher refuses the sizes of ``refused``."""
     nest = program.nest
     parts = [header_lines(nest, steps, program_text(program)), _imports(source), ""]
     parts.append(f"OPTIONS = dict(fastmath={fastmath})")
-    functions = [*(k.lines for k in source.kernels), source.launcher]
+    listed = zip((*nest.args, *nest.sizes), source.parameters)
+    lines = refusal_lines(refused, {v.name: name for v, name in listed if isinstance(v, Var)})
+    # behind the signature and the docstring
+    launcher = (*source.launcher[:2], *map(Line, lines), *source.launcher[2:])
+    functions = [*(k.lines for k in source.kernels), launcher]
     head, last = plain("\n".join(parts)), plain('__all__ = ["launch"]')
     return Listing(tuple(apart([head, *functions, last], 2)))
 

@@ -8,6 +8,7 @@ from textwrap import wrap
 
 from schedlang.codegen.listing import Listing, apart, plain
 from schedlang.codegen.numba_cpu import Source
+from schedlang.codegen.refused_sizes import Refusals, refusal_lines
 from schedlang.compute.facts import facts_of
 from schedlang.diagnostics.order_hint import order_hints
 from schedlang.expr.dtypes import SHORT_FLOATS, stored
@@ -23,7 +24,7 @@ from schedlang.ir.specialize import size_equations
 _WIDTH = 98
 
 # the names that a file defines or uses beside the kernel's own
-HELPERS = ("_array", "_apart", "_holds", "result")
+HELPERS = ("_array", "_apart", "_given", "_holds", "result")
 
 ARRAY = '''
 def _array(value, name, dtype, shape, written=False):
@@ -61,6 +62,19 @@ def _holds(value, name, shape, monotonic, within=None):
         raise ValueError(f"no element of {name} may be less than the one before it")
 '''
 
+GIVEN = '''
+def _given(out, outputs):
+    """The arrays of `out`, one or a tuple, for `outputs`, of which none is given by name."""
+    arrays = [*out] if len(outputs) > 1 and isinstance(out, (tuple, list)) else [out]
+    if len(arrays) != len(outputs):
+        names = ", ".join(outputs)
+        raise TypeError(f"out= has {len(arrays)} of the outputs; give an array for each: {names}")
+    for name, value in outputs.items():
+        if value is not None:
+            raise TypeError(f"{name} is given twice, by out= and by name")
+    return arrays
+'''
+
 ROOT = '''
 def _root(extent, length):
     """The `n` with `extent(n) == length`; where there is none, the next."""
@@ -72,16 +86,17 @@ def _root(extent, length):
 
 
 def render(
-    nest: Nest, source: Source, steps: str, fastmath: bool, compiled: bool, shown: str
-) -> Listing:
+    nest: Nest, source: Source, steps: str, fastmath: bool, compiled: bool, shown: str,
+    refused: Sequence[Refusals] = (),
+) -> Listing:  # fmt: skip
     """Return the file; ``compiled`` chooses numba's intrinsics or their Python twins.
 
-    ``shown`` is the loop nest that its header shows.
+    ``shown`` is the loop nest that its header shows, and ``refused`` are sizes that it refuses.
     """
     head = header_lines(nest, steps, shown, order_hints(nest))
     extra = any(arg.dtype == "bfloat16" for arg in nest.args)
     parts = [head, imports(source, compiled, extra), "", options(fastmath, compiled)]
-    public = _public(nest, source)
+    public = _public(nest, source, refused)
     helpers = helpers_of(public)
     last = f"__all__ = [{source.public!r}]"
     texts = [*map(plain, helpers), plain(public), plain(last)]
@@ -90,8 +105,13 @@ def render(
 
 def helpers_of(public: str) -> list[str]:
     """Return the functions that the text of a public function calls."""
-    helpers = [ARRAY.strip(), _APART.strip(), *([ROOT.strip()] if "_root(" in public else [])]
-    return helpers + ([HOLDS.strip()] if "_holds(" in public else [])
+    return [ARRAY.strip(), _APART.strip(), *called(public, GIVEN, ROOT, HOLDS)]
+
+
+def called(text: str, *helpers: str) -> list[str]:
+    """Return those of ``helpers``, the sources of functions, that ``text`` calls."""
+    sources = [helper.strip() for helper in helpers]
+    return [s for s in sources if s[len("def ") : s.index("(") + 1] in text]
 
 
 def render_functions(source: Source, head: str, fastmath: bool, compiled: bool) -> str:
@@ -179,33 +199,39 @@ def _solved(extent: Lin, size: Var, length: str, sizes: Mapping[Expr, str]) -> s
 
 @dataclass(frozen=True)
 class Checks:
-    """The parameters of a function that takes arrays, its lines, and what it passes on."""
+    """The parameters of a function that takes arrays, its lines, and what it passes on.
+
+    ``keywords`` are the parameters that are only given by name.
+    """
 
     parameters: list[str]
+    keywords: list[str]
     lines: list[str]
     given: list[str]
 
 
-def _public(nest: Nest, source: Source) -> str:
+def _public(nest: Nest, source: Source, refused: Sequence[Refusals]) -> str:
     """Return the source of the public function, which takes and returns arrays.
 
     It computes sizes from shapes, and allocates the outputs that the caller does not pass.
     """
-    checks = argument_checks(nest, source.parameters, in_place_pairs(nest))
+    checks = argument_checks(nest, source.parameters, in_place_pairs(nest), refused)
     results = ", ".join(argument_text(b) for b in nest.outputs)
-    lines = [f"def {source.public}({', '.join(checks.parameters)}):"]
+    listed = [*checks.parameters, *(["*", *checks.keywords] if checks.keywords else [])]
+    lines = [f"def {source.public}({', '.join(listed)}):"]
     lines += [f'    """{results}; made here unless given."""', *checks.lines]
     lines += [f"    {source.entry}({', '.join(checks.given)})", "    return result"]
     return "\n".join(lines)
 
 
 def argument_checks(
-    nest: Nest, listed: Sequence[str], in_place: frozenset[tuple[int, int]]
-) -> Checks:
+    nest: Nest, listed: Sequence[str], in_place: frozenset[tuple[int, int]],
+    refused: Sequence[Refusals] = (),
+) -> Checks:  # fmt: skip
     """Return the checks of the arguments of ``nest``, whose names are ``listed``, then its sizes.
 
-    ``in_place`` are the pairs of them that may be one array. The lines leave the outputs in
-    ``result``.
+    ``in_place`` are the pairs of them that may be one array, and ``refused`` are sizes that cannot
+    be. The lines leave the outputs in ``result``.
     """
     names = dict(zip(nest.args, listed))
     inputs = [a for a in nest.args if a not in nest.outputs]
@@ -214,7 +240,8 @@ def argument_checks(
     sizes: dict[Expr, str] = {a: n for a, n in names.items() if isinstance(a, Var)}
     for size, name in size_names.items():
         sizes[size] = name
-    lines = size_lines(nest, names, sizes)
+    keywords, lines = out_argument([names[b] for b in nest.outputs], listed)
+    lines += size_lines(nest, names, sizes)
     for output in nest.outputs:
         made = f"np.empty({shape_source(output, sizes)}, {_dtype(output)})"
         lines += [f"    if {names[output]} is None:", f"        {names[output]} = {made}"]
@@ -237,9 +264,27 @@ def argument_checks(
         lines.append(f"    {names[arg]} = _array({names[arg]}, {checked})")
         flat = stored(arg.dtype)
         given.append(names[arg] + (f'.view("{flat}")' if flat != arg.dtype else ""))
+    by_name = {v.name: name for v, name in sizes.items() if isinstance(v, Var)}
+    lines += refusal_lines(refused, by_name)
     lines += [*_fact_checks(nest, names, sizes), *_overlap_checks(nest, names, in_place)]
     given += [size_names[v] for v in nest.sizes]
-    return Checks(signature, lines, given)
+    return Checks(signature, keywords, lines, given)
+
+
+def out_argument(outputs: Sequence[str], taken: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the parameter ``out``, and the lines that make its arrays those of ``outputs``.
+
+    There is none if ``taken``, the names of arguments and sizes, has an ``out`` of its own.
+
+    >>> out_argument(["C"], ["A", "C"])
+    (['out=None'], ['    if out is not None:', "        (C,) = _given(out, {'C': C})"])
+    """
+    if "out" in taken or not outputs:
+        return [], []
+    by_name = ", ".join(f"{name!r}: {name}" for name in outputs)
+    made = f"({', '.join(outputs)}{',' if len(outputs) == 1 else ''})"
+    lines = ["    if out is not None:", f"        {made} = _given(out, {{{by_name}}})"]
+    return ["out=None"], lines
 
 
 def not_negative(size: str) -> list[str]:

@@ -157,6 +157,8 @@ def _check_read(
         lin, size = to_lin(index, ranges=ranges), to_lin(extent)
         found = _values_outside(index, lin, size, scope, guard, unknown)
         found = found or _outside_at_any_size(lin, size, scope, guard[0])
+        if found is None and size.const == 0 and not guard[0]:
+            raise BoundsError(_of_nothing(op, read, position))
         if found is None and not (guard[0] and not _only_in_range(op, guard)):
             found = _declared_outside(index, size, ranges)
         if found is None or _never_reached(guard[1], scope):
@@ -178,6 +180,16 @@ def _check_read(
             )
         )
     return note
+
+
+def _of_nothing(op: ComputeOp, read: Read, position: int) -> str:
+    """Return the message for a read of an empty dimension, by an index of unknown values."""
+    return explain(
+        f"{op.name} reads {read}",
+        f"{read.tensor.name} of shape {shape_text(read.tensor.shape)} is empty in dimension "
+        f"{position}, so that no index is in range",
+        f"Guard the read with sl.if_then_else(cond, {read}, ...), or give {op.name} no elements.",
+    )
 
 
 def _never_reached(facts: Sequence[Lin], scope: Ranges) -> bool:

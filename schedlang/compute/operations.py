@@ -27,7 +27,8 @@ class ComputeOp:
     ``domain`` combines its values into the element there. ``init`` still ranges over ``axis``.
 
     ``automatic`` says that an operation on whole arrays chose the name, and ``view`` that other
-    such operations read the operand in its place.
+    such operations read the operand in its place. ``gradient_of`` are the tensors of which the
+    operation is a derivative: it depends on what they depend on, also where it reads none of that.
     """
 
     name: str
@@ -42,6 +43,7 @@ class ComputeOp:
     automatic: bool = False
     view: bool = False
     limits: tuple[Extent | None, ...] = ()
+    gradient_of: tuple[Tensor, ...] = ()
 
     @property
     def shape(self) -> Shape:

@@ -45,13 +45,9 @@ from schedlang.machine.nodes import (
     Type,
     Value,
     View,
-    children,
-    operations,
-    parts,
-    values,
-    walk,
 )
 from schedlang.machine.passes.serial import serial
+from schedlang.machine.walks import children, operations, parts, values, walk
 
 # the kinds of accesses, as the probes know them
 KINDS = ("load", "store", "prefetch", "stream")

@@ -5,20 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import (
-    Alloc,
-    Body,
-    For,
-    If,
-    Let,
-    Prefetch,
-    Reg,
-    Stmt,
-    Store,
-    parts,
-    values,
-    walk,
-)
+from schedlang.machine.nodes import Alloc, Body, For, If, Let, Prefetch, Reg, Stmt, Store
+from schedlang.machine.walks import parts, values, walk
 
 
 def stages(nest: MachineNest) -> dict[Stmt, str]:

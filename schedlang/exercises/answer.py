@@ -14,10 +14,10 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import CallError, explain
 from schedlang.exercises.inputs import in_order, input_names
 from schedlang.expr.dtypes import array_dtype, is_complex, is_integer
-from schedlang.runtime.build import build
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
+from schedlang.targets.build import build
 
 
 @dataclass(frozen=True)

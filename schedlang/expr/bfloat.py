@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.expr import dtypes
+from schedlang.expr import dtypes, special_values
 
 # half of the last bit that a bfloat16 keeps, the bits it keeps, and the bit of a quiet NaN
 _HALF, _KEPT, _QUIET = np.uint32(0x7FFF), np.uint32(0xFFFF0000), np.uint32(0x00400000)
@@ -23,10 +23,10 @@ def held(dtype: str) -> str:
 
 
 def converted(x: Any, dtype: str) -> Any:
-    """Return ``x`` as values of ``dtype``, as by ``astype``; those of bfloat16 are float32."""
+    """Return ``x`` as values of ``dtype``, by the rules of casts; those of bfloat16 are float32."""
     if dtype == "bfloat16":
         return rounded(x)
-    return np.asarray(x).astype(dtype, copy=False)[()]
+    return special_values.converted(x, dtype)
 
 
 def rounded(x: Any) -> Any:

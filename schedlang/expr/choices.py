@@ -101,8 +101,7 @@ class _Rewriter:
     def _needs(self, what: str, key: int) -> list[Task]:
         if what == "flag":
             found: list[Task] = []
-            for region in self.cuts[key]:
-                steps, last = self._path(region)
+            for steps, last in self._paths(key):
                 found += [] if last is None else [("flag", last)]
                 found += [("node", id(self._choice(c).cond)) for c, _ in steps]
             return found
@@ -131,30 +130,40 @@ class _Rewriter:
         assert isinstance(node, Select)
         return node
 
-    def _path(self, region: Region) -> tuple[list[Region], int | None]:
-        """Return the sides of choices around ``region``, inner to outer, up to a cut; and that cut.
+    def _paths(self, key: int) -> list[tuple[tuple[Region, ...], int | None]]:
+        """Return the ways out of the regions of a cut: sides of choices, inner to outer.
 
-        The cut is ``None`` if the path starts at the whole expression.
+        Each goes up to a cut, which comes with it, or to the whole expression (``None``). A part
+        that several regions need, and that is left where it is used, is reached from each of them.
         """
-        steps: list[Region] = []
-        while region[1]:
-            steps.append(region)
-            if region[0] in self.cuts:
-                return steps, region[0]
-            region = self.regions.place[region[0]]
-        return steps, region[0] if region[0] in self.cuts else None
+        found: list[tuple[tuple[Region, ...], int | None]] = []
+        waiting: list[tuple[tuple[Region, ...], Region]] = [
+            ((), region) for region in reversed(self.cuts[key])
+        ]
+        while waiting:
+            steps, region = waiting.pop()
+            part, side = region
+            steps = (*steps, region) if side else steps
+            if part in self.cuts:
+                found.append((steps, part))
+            elif side:
+                waiting.append((steps, self.regions.place[part]))
+            elif part in self.regions.shared:
+                waiting += [(steps, use) for use in reversed(self.regions.shared[part])]
+            else:
+                found.append((steps, None))
+        return found
 
     def _flag(self, key: int) -> Expr:
         """Return the flag of a cut: true where evaluation reaches it from one of its regions."""
         reached: Expr | None = None
-        for region in self.cuts[key]:
-            steps, last = self._path(region)
+        for steps, last in self._paths(key):
             flag = None if last is None else self.flags[last]
             for choice, side in reversed(steps):
                 cond = self.made[id(self._choice(choice).cond)]
                 cond = cond if side == 1 else Unary("~", cond, "bool")
                 flag = cond if flag is None else both(flag, cond)
-            assert flag is not None
+            flag = Const(True, "bool") if flag is None else flag
             reached = flag if reached is None else Binary("|", reached, flag, "bool")
         assert reached is not None
         return reached

@@ -27,6 +27,7 @@ from schedlang.expr.nodes import (
     Unary,
     Var,
 )
+from schedlang.expr.special_values import maximum, minimum, power, saturated
 from schedlang.expr.visit import postorder
 
 Reader = Callable[[Any, "tuple[Any, ...]"], Any]
@@ -36,8 +37,10 @@ _BINARY: dict[str, Callable[..., Any]] = {
     "//": np.floor_divide, "%": np.remainder, "<": np.less, "<=": np.less_equal,
     ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
     "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor, "<<": np.left_shift,
-    ">>": np.right_shift,
+    ">>": np.right_shift, "**": power,
 }  # fmt: skip
+
+_EXTREMES: dict[str, Callable[..., Any]] = {"min": minimum, "max": maximum}
 
 
 @dataclass(frozen=True)
@@ -149,62 +152,13 @@ def _operation(node: Binary | Call, done: Mapping[int, Any]) -> Any:
     if isinstance(node, Call):
         return apply_function(node.fn, *(done[id(a)] for a in node.args))
     a, b = done[id(node.a)], done[id(node.b)]
-    return _power(a, b) if node.op == "**" else _BINARY[node.op](a, b)
-
-
-def _power(a: Any, b: Any) -> Any:
-    """Return ``a ** b``.
-
-    An integer to a negative power, for which NumPy raises, is truncated toward zero.
-    """
-    kind = np.result_type(a, b).kind
-    if kind == "f":
-        return float_power(a, b)
-    if kind != "i" or not np.any(np.less(b, 0)):
-        return np.power(a, b)
-    one = np.ones_like(a)
-    inverse = np.where(a == 1, one, np.where(a == -1, np.where(b % 2, -one, one), a - a))
-    return np.where(b < 0, inverse, np.power(a, np.maximum(b, 0)))[()]
-
-
-def float_power(a: Any, b: Any) -> Any:
-    """Return ``a ** b`` of floats as IEEE 754 defines it, in their dtype.
-
-    For a scalar exponent 0.5, ``np.power`` returns the square root, which differs at -0.0 and -inf.
-
-    >>> float(float_power(-np.inf, 0.5)), float(np.power(-np.inf, np.array([0.5, 2.0]))[0])
-    (inf, inf)
-    """
-    with np.errstate(all="ignore"):
-        result = np.power(a, b)
-    root = np.equal(b, 0.5)
-    if not np.any(root):
-        return result
-    known = np.where(np.equal(a, -np.inf), np.inf, np.add(result, 0.0))
-    return np.where(root, known, result).astype(result.dtype)[()]
-
-
-def saturated(x: Any, dtype: str) -> Any:
-    """Return the integers of ``dtype`` nearest to ``x``, floats truncated toward zero, NaN as 0.
-
-    >>> saturated(np.array([-1.0, 2.9, 300.0, np.nan]), "uint8")
-    array([  0,   2, 255,   0], dtype=uint8)
-    """
-    given, info = np.asarray(x), np.iinfo(dtype)
-    if given.dtype.kind != "f":
-        own = np.iinfo(given.dtype) if given.dtype.kind in "iu" else np.iinfo(np.uint8)
-        limited = np.clip(given, max(info.min, own.min), min(info.max, own.max))
-        return limited.astype(dtype)[()]
-    wide = given.astype(np.float64)
-    # the integer after the largest is a float, which the largest may not be
-    low, high = wide <= float(info.min), wide >= float(info.max + 1)
-    inside = np.where(low | high | np.isnan(wide), 0.0, wide).astype(dtype)
-    limited = np.where(low, np.array(info.min, dtype), inside)
-    return np.where(high, np.array(info.max, dtype), limited)[()]
+    return _BINARY[node.op](a, b)
 
 
 def apply_function(fn: str, *args: Any) -> Any:
     """Return the value of a math function of the language on NumPy values."""
+    if fn in _EXTREMES:
+        return _EXTREMES[fn](*args)
     ufunc = FUNCTIONS[fn].ufunc
     if ufunc:
         return getattr(np, ufunc)(*args)

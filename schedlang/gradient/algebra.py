@@ -8,11 +8,13 @@ which would change their rounding: sympy, which does both, sees only the functio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from itertools import takewhile
 
 from schedlang.compute.read import Read
 from schedlang.expr import dtypes
-from schedlang.expr.lazy import both
+from schedlang.expr.lazy import both, is_both
 from schedlang.expr.nodes import Binary, Call, Cast, Const, Expr, Select, Unary
 from schedlang.index.simplify import to_lin
 from schedlang.language.construct import cast
@@ -60,9 +62,9 @@ def plus(a: Expr, b: Expr) -> Expr:
 
 
 def plus_under_guards(a: Expr, b: Expr) -> Expr:
-    """Return ``a + b``; outside of the lazy choices around both, nothing is evaluated.
+    """Return ``a + b``; outside of the choices around both, nothing is evaluated.
 
-    What is multiplied with the sum may be in bounds only there.
+    What is multiplied with the sum may be in bounds only there, or finite.
 
     >>> from schedlang.expr.nodes import Var
     >>> x = Var("x", "float32", weak=False)
@@ -70,27 +72,65 @@ def plus_under_guards(a: Expr, b: Expr) -> Expr:
     >>> plus_under_guards(a, b)
     (x * 2 if x > 0 else 0) + (x * 3 if x > 1 else 0) if (x > 0) | (x > 1) else 0
     """
-    own, other = _lazy_condition(a), _lazy_condition(b)
     total = plus(a, b)
-    if own is None or other is None:
+    left, right = _split_guards(a), _split_guards(b)
+    if not left or not right:
         return total
-    # a sum of two choices on one condition is already one
-    left, right = _guards(a)[0], _guards(b)[0]
-    if len(left) == len(right) and all(
-        is_number(x.a, 0) == is_number(y.a, 0) and same(x.cond, y.cond) for x, y in zip(left, right)
-    ):
+    lazy = any(guard.lazy for guard in (*_guards(a)[0], *_guards(b)[0]))
+    held = _common(left, right)
+    left, right = left[len(held) :], right[len(held) :]
+    if left and right:
+        held.append(Binary("|", _joined(left, lazy), _joined(right, lazy), "bool"))
+    # a sum of two choices on one condition may already be one
+    if len(_common(held, _split_guards(total))) == len(held):
         return total
-    return guarded([Binary("|", own, other, "bool")], total)
+    return chosen(_joined(held, lazy), total, number(0, total.dtype), lazy)
 
 
-def _lazy_condition(value: Expr) -> Expr | None:
-    """Return the condition of the lazy choices with a side of 0 around ``value``."""
-    found: Expr | None = None
-    for guard in _guards(value)[0]:
-        if guard.lazy:
-            cond = _condition(guard)
-            found = cond if found is None else both(found, cond)
+def plus_under_common_guards(a: Expr, b: Expr) -> Expr:
+    """Return ``a + b`` under the first conditions that the choices around both have in common.
+
+    They may keep the index of what ``a`` and ``b`` are adjoints of in bounds.
+
+    >>> from schedlang.expr.nodes import Var
+    >>> x = Var("x", "float32", weak=False)
+    >>> a, b = guarded([both(x > 0, x < 5)], x), guarded([both(x > 0, x > 2)], x)
+    >>> unguarded(plus_under_common_guards(a, b))[0]
+    (x > 0,)
+    """
+    total = plus(a, b)
+    held = _common(_split_guards(a), _split_guards(b))
+    if not held or _is_guarded(total):
+        return total
+    return guarded([_joined(held, True)], total)
+
+
+def _split_guards(value: Expr) -> list[Expr]:
+    """Return the conditions of the choices with a side of 0 around ``value``, one by one."""
+    found: list[Expr] = []
+    waiting = [_condition(guard) for guard in reversed(_guards(value)[0])]
+    while waiting:
+        cond = waiting.pop()
+        if is_both(cond):
+            waiting += [cond.a, cond.cond]
+        else:
+            found.append(cond)
     return found
+
+
+def _common(left: Sequence[Expr], right: Sequence[Expr]) -> list[Expr]:
+    """Return the first conditions that are the same in both."""
+    pairs = takewhile(lambda pair: same(*pair), zip(left, right))
+    return [own for own, _ in pairs]
+
+
+def _joined(conditions: Sequence[Expr], lazy: bool) -> Expr:
+    """Return the conjunction; if it is ``lazy``, each is evaluated only if those before hold."""
+    return reduce(both if lazy else _and, conditions)
+
+
+def _and(a: Expr, b: Expr) -> Expr:
+    return Binary("&", a, b, "bool")
 
 
 def negative(a: Expr) -> Expr:

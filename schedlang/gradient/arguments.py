@@ -118,11 +118,12 @@ def steps_of(scan: ScanOp) -> list[Operation]:
 
 def check_reached(
     y: Tensor, xs: Sequence[Tensor], rules: Mapping[Tensor, Any], order: Sequence[Operation],
-    scans: Sequence[ScanOp],
+    scans: Sequence[ScanOp], differentiated: Sequence[Operation] = (),
 ) -> None:  # fmt: skip
     """Raise for one of ``xs`` or ``rules`` that has no gradient in the computation of ``y``.
 
-    ``order`` are all operations of ``y``, and ``scans`` those that are recurrences.
+    ``order`` are all operations of ``y``, ``scans`` those that are recurrences, and
+    ``differentiated`` those of which some are derivatives.
     """
     known = set(order)
     for tensor in (*xs, *rules):
@@ -142,6 +143,7 @@ def check_reached(
                 f"sl.gradient({y.name}, ..., rules={{{rule.name}: ...}}): {y.name} does not depend "
                 f"on {rule.name}; leave out the rule"
             )
+    known.update(differentiated)
     for x in xs:
         if x.op not in known:
             inputs = ", ".join(dict.fromkeys(op.name for op in order if not op.input_tensors))

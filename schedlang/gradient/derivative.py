@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Union
 
-from schedlang.compute.read import Read
+from schedlang.compute.read import Read, reads
 from schedlang.errors import ComputeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import (
@@ -23,6 +23,7 @@ from schedlang.expr.visit import postorder, with_children
 from schedlang.gradient import functions
 from schedlang.gradient.algebra import (
     chosen,
+    conjunction,
     converted,
     divided,
     inside,
@@ -31,6 +32,7 @@ from schedlang.gradient.algebra import (
     negative,
     number,
     plus,
+    plus_under_common_guards,
     plus_under_guards,
     times,
     within,
@@ -88,8 +90,7 @@ def pullback(
             return
         before = flows.get(id(node))
         if isinstance(flow, Expr) and isinstance(before, Expr):
-            leaf = isinstance(node, (Read, Var))
-            flow = plus(before, flow) if leaf else plus_under_guards(before, flow)
+            flow = _sum_at(node)(before, flow)
         flows[id(node)] = flow
 
     for root, (_, flow) in zip(made, roots):
@@ -112,6 +113,14 @@ def pullback(
                     _refuse_unknown(stage, node, child)
                 add(child, part)
     return found[::-1]
+
+
+def _sum_at(node: Expr) -> Callable[[Expr, Expr], Expr]:
+    """Return how the adjoints of a node from two of its uses are added."""
+    if not isinstance(node, (Read, Var)):
+        return plus_under_guards
+    looked_up = isinstance(node, Read) and any(True for _ in reads(node.indices))
+    return plus_under_common_guards if looked_up else plus
 
 
 class _Interner:
@@ -263,13 +272,16 @@ def _of_power(node: Binary, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flo
             yield base, times(flow, times(rest, number(p, dtype)))
         return
     lower = Binary("**", base, Binary("-", power, number(1, dtype), dtype), dtype)
-    for child, zero, by in (
-        (base, power, times(power, lower)), (power, base, times(value, call("log", base))),
+    zero = number(0, dtype)
+    no_base = Binary("==", base, zero, "bool")
+    # elsewhere, a power of 0 has the derivative 0 by the formula, whose own one is not 0
+    neither = Binary("&", no_base, Binary("==", power, zero, "bool"), "bool")
+    for child, is_zero, by in (
+        (base, neither, times(power, lower)), (power, no_base, times(value, call("log", base))),
     ):  # fmt: skip
-        is_zero = Binary("==", zero, number(0, dtype), "bool")
 
         def part(own: Expr, is_zero: Expr = is_zero, by: Expr = by) -> Expr:
-            return chosen(is_zero, number(0, dtype), times(own, by), False)
+            return chosen(is_zero, zero, times(own, by), False)
 
         yield child, inside(flow, part)
 
@@ -283,6 +295,8 @@ def _of_call(
         yield from _of_extreme(node, flow, depends)
     elif node.fn == "abs":
         yield node.args[0], inside(flow, lambda own: _of_abs(node, own))
+    elif node.fn == "atan2":
+        yield from _of_angle(node, flow, value)
     elif node.fn not in functions.DIFFERENTIABLE:
         # such as a float of an integer's bits
         yield from ((argument, TRACED) for argument in node.args)
@@ -290,6 +304,20 @@ def _of_call(
         for place, argument in enumerate(node.args):
             by = functions.derivative(node.fn, place, node.args, value)
             yield argument, times(flow, by)
+
+
+def _of_angle(node: Call, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flow]]:
+    """Yield the parts of the angle of a point; at the origin they are 0, as in torch."""
+    zero = number(0, node.dtype)
+    both_zero = conjunction(Binary("==", a, zero, "bool") for a in node.args)
+    assert both_zero is not None
+    for place, argument in enumerate(node.args):
+        by = functions.derivative(node.fn, place, node.args, value)
+
+        def part(own: Expr, by: Expr = by) -> Expr:
+            return chosen(both_zero, zero, times(own, by), False)
+
+        yield argument, inside(flow, part)
 
 
 def _of_extreme(node: Call, flow: Expr, depends: set[int]) -> Iterator[tuple[Expr, Flow]]:

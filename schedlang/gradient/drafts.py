@@ -19,6 +19,7 @@ from schedlang.gradient.ragged import conjuncts, numbered, range_conditions
 from schedlang.gradient.simplify import index_of, scope, substituted
 from schedlang.gradient.site import Site
 from schedlang.gradient.stages import Walk
+from schedlang.gradient.support import on_data
 from schedlang.index.conjunctions import narrowed
 from schedlang.index.linear import Extreme, Lin, Opaque
 from schedlang.index.ranges import Ranges
@@ -36,7 +37,8 @@ class Draft:
 
     ``shifts`` are ranges of indices of the adjoint ``site.head``, by dimension: the adjoint is to
     have zeros there, in place of a condition. ``ranges`` are those of the ``conditions`` that are
-    the ranges of ragged axes.
+    the ranges of ragged axes. ``chosen`` are those of ``conditions`` and of the site's ``chosen``
+    without which the gradient is 0, if data decide.
     """
 
     site: Site
@@ -47,6 +49,7 @@ class Draft:
     free: tuple[Axis, ...]
     shifts: dict[int, tuple[int, int]]
     ranges: tuple[Expr, ...] = ()
+    chosen: tuple[Expr, ...] = ()
 
     @property
     def searches(self) -> bool:
@@ -140,6 +143,9 @@ def _draft(walk: Walk, site: Site, piece: Piece) -> Draft | None:
                 return None
         elif not any(same(cond, known) for known in kept):
             kept.append(cond)
+    # zeros around the adjoint stand for these
+    inside = [cond for axis in padded for cond in _in_range(axis, values[axis], points)]
+    support = _support(site, (*kept, *inside), values, points)
     value = substituted(site.value, values, points)
     ragged = [axis for axis in site.axes if axis.bounds is not None]
     while ragged:
@@ -164,7 +170,23 @@ def _draft(walk: Walk, site: Site, piece: Piece) -> Draft | None:
         kept += [cond for axis in padded for cond in _in_range(axis, values[axis], points)]
         shifts = {}
     plain = Inverse(values, used_free, inverse.bounds, (), digits, inverse.splits)
-    return Draft(site, piece, plain, value, tuple(kept), used_free, shifts, tuple(ranges))
+    return Draft(
+        site, piece, plain, value, tuple(kept), used_free, shifts, tuple(ranges), support
+    )  # fmt: skip
+
+
+def _support(
+    site: Site, kept: Sequence[Expr], values: dict[Axis, Lin], points: Ranges
+) -> tuple[Expr, ...]:
+    """Return the conditions on data without which a draft is 0, after those on indices."""
+    if not site.chosen or any(axis.bounds is not None for axis in site.axes):
+        return ()
+    found = list(kept)
+    for cond in site.chosen:
+        moved = substituted(cond, values, points)
+        if not isinstance(moved, Const) and not any(same(moved, known) for known in found):
+            found.append(moved)
+    return tuple(sorted(found, key=lambda cond: (bool(on_data([cond])), _reads_floats(cond))))
 
 
 def _reads_floats(cond: Expr) -> bool:

@@ -32,6 +32,7 @@ from schedlang.gradient.scattered import scattered
 from schedlang.gradient.simplify import scope, substituted
 from schedlang.gradient.site import Site, cases
 from schedlang.gradient.stages import Walk
+from schedlang.gradient.support import support_of
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
 
@@ -63,12 +64,14 @@ def gathered(walk: Walk, tensor: Tensor, sites: Sequence[Site], name: str) -> Ad
     every = [(site, drafts) for site, drafts in every if drafts]
     if adding and not every:
         return Adjoint(tensor=scattered(adding, shape, name))
-    pads = _paddings([draft for _, drafts in every for draft in drafts])
     element = whole(names, shape)
     at = list(element.axes)
     zero = number(0, tensor.dtype)
     total: Expr = zero
     labels = _Labels(name, only=len(every) == 1 and not adding)
+    all_drafts = [draft for _, drafts in every for draft in drafts]
+    pads = _paddings(all_drafts)
+    support = None if adding else support_of(all_drafts, name, at)
     if adding:
         total = scattered(adding, shape, f"{name}.scattered")[tuple(at)]
     for site, drafts in every:
@@ -77,7 +80,7 @@ def gathered(walk: Walk, tensor: Tensor, sites: Sequence[Site], name: str) -> Ad
             if draft.free:
                 summed = _reduction(draft, pads, labels.of(site, draft.piece))
                 if len(every) == 1 and draft.piece.is_whole and not adding:
-                    return Adjoint(tensor=summed)
+                    return Adjoint(tensor=summed, support=support)
                 value = summed[tuple(draft.piece.position(at))]
             else:
                 moved = dict(zip(draft.piece.axes, map(to_lin, draft.piece.position(at))))
@@ -90,10 +93,10 @@ def gathered(walk: Walk, tensor: Tensor, sites: Sequence[Site], name: str) -> Ad
             total = plus(total, assembled(parts, at, zero))
     if _is_copy(total, at, shape):
         assert isinstance(total, Read)
-        return Adjoint(tensor=total.tensor)
+        return Adjoint(tensor=total.tensor, support=support)
     if isinstance(total, Const):
         return Adjoint(axes=tuple(at), value=total)
-    return Adjoint(tensor=defined(name, tuple(at), total))
+    return Adjoint(tensor=defined(name, tuple(at), total), support=support)
 
 
 def _of(walk: Walk, site: Site) -> Site:

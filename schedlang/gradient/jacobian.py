@@ -36,7 +36,8 @@ def jacobian(y: Tensor, xs: Any, head: Tensor | None = None) -> list[Tensor]:
         own = tuple(Axis(f"i{k}", n) for k, n in enumerate(y.shape))
         seed = Adjoint(axes=(*own, *batch), value=head(*batch, *own))
     made = adjoints(y, wanted, seed, batch, {})
-    return [made_result(x, made[x], batch) for x in wanted]
+    of = (y, *([] if head is None else [head]))
+    return [made_result(x, made[x], batch, of) for x in wanted]
 
 
 def _prefix(y: Tensor, head: Any) -> tuple[Axis, ...]:

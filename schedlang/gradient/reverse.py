@@ -7,7 +7,7 @@ from typing import Any
 
 from schedlang.compute.define import defined
 from schedlang.compute.graph import operations
-from schedlang.compute.tensor import Operation, PlaceholderOp, ScanOp, Tensor
+from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.gradient.adjoint import Adjoint
 from schedlang.gradient.algebra import number
@@ -44,6 +44,9 @@ def gradient(
     a function of its own gradient (one argument for each output of its stage). The function returns
     the gradients that flow on, by tensor: ``rules={S: lambda head: {X: ...}}``.
 
+    The gradient of a gradient by an ``x`` that it no longer depends on, such as one that entered
+    linearly, is 0.
+
     Raises :class:`~schedlang.errors.ComputeError` if ``y`` does not depend on an ``x``, for a
     ``head`` of another shape, for a conversion to integers, for a custom reducer that does not
     declare ``gradient=``, and for a read in the step of a scan at an index that depends on data.
@@ -62,7 +65,7 @@ def gradient(
     check_head(y, head)
     seed = Adjoint(value=number(1, y.dtype)) if head is None else Adjoint(tensor=head)
     made = adjoints(y, wanted, seed, (), given)
-    results = [made_result(x, made[x], ()) for x in wanted]
+    results = [made_result(x, made[x], (), (y, *([] if head is None else [head]))) for x in wanted]
     return results if several else results[0]
 
 
@@ -71,8 +74,9 @@ def adjoints(
 ) -> dict[Tensor, Head]:
     """Return the adjoint of each of ``xs``, given that of ``y``."""
     order = operations([y])
+    differentiated = operations(_differentiated(order))
     scans = [op for op in order if isinstance(op, ScanOp)]
-    check_reached(y, xs, rules, order, scans)
+    check_reached(y, xs, rules, order, scans, differentiated)
     active = _depending(order, xs, rules)
     stored = {init: made for scan in scans for init, made in zip(scan.init, scan.outputs)}
     walk = Walk(active.__contains__, batch, stored=stored)
@@ -92,20 +96,42 @@ def adjoints(
     return {x: backward.adjoint(x) for x in xs}
 
 
-def made_result(x: Tensor, head: Head, batch: Sequence[Axis]) -> Tensor:
-    """Return the gradient by ``x`` as a stage of its own, with the batch axes first."""
+def _differentiated(order: Sequence[Operation]) -> list[Tensor]:
+    """Return the tensors of which operations in ``order`` are derivatives, of any degree."""
+    found: dict[Tensor, None] = {}
+    waiting = list(order)
+    while waiting:
+        op = waiting.pop()
+        fresh = [t for t in getattr(op, "gradient_of", ()) if t not in found]
+        found.update(dict.fromkeys(fresh))
+        waiting += operations(fresh)
+    return list(found)
+
+
+def made_result(
+    x: Tensor, head: Head, batch: Sequence[Axis], of: tuple[Tensor, ...]
+) -> Tensor:
+    """Return the gradient by ``x`` as a stage of its own, with the batch axes first.
+
+    It is a derivative of the tensors ``of``.
+    """
     name = f"{x.name}_grad"
     made = head.tensor if isinstance(head, Adjoint) else None
-    if made is not None and made.name == name and not batch:
-        if not isinstance(made.op, PlaceholderOp):
-            return made
+    if made is not None and made.name == name and not batch and made not in of:
+        if isinstance(made.op, ComputeOp):
+            return _derived(made, of)
     own = tuple(Axis(f"i{k}", n) for k, n in enumerate(x.shape))
     if made is not None and not isinstance(made.op, (PlaceholderOp, ScanOp)):
         names = [axis.name for axis in made.op.axis][: x.ndim]
         own = tuple(Axis(n, e) for n, e in zip(names, x.shape))
     lead = tuple(Axis(axis.name, axis.extent) for axis in batch)
     adjoint = head if isinstance(head, Adjoint) else Adjoint.zero(x.dtype)
-    return defined(name, (*lead, *own), adjoint.at((*own, *lead)))
+    return _derived(defined(name, (*lead, *own), adjoint.at((*own, *lead))), of)
+
+
+def _derived(tensor: Tensor, of: tuple[Tensor, ...]) -> Tensor:
+    object.__setattr__(tensor.op, "gradient_of", of)
+    return tensor
 
 
 def _depending(order: Sequence[Operation], xs: Sequence[Tensor], rules: Rules) -> set[Tensor]:

@@ -182,8 +182,12 @@ def _through_steps(
         found: Found = []
         for source, site in compute_sites(inner, step, heads):
             if isinstance(site, Site):
-                held = tuple(rewrite(cond, in_state) for cond in site.held)
-                site = replace(site, held=held, value=rewrite(site.value, in_state))
+                held, chosen = (
+                    tuple(rewrite(cond, in_state) for cond in conditions)
+                    for conditions in (site.held, site.chosen)
+                )
+                value = rewrite(site.value, in_state)
+                site = replace(site, held=held, value=value, chosen=chosen)
             found.append((source, site))
         return found
 

@@ -24,7 +24,8 @@ class Site:
 
     ``value`` is what each point adds to the gradient of the element that it reads. ``stage`` and
     ``text`` name the reader and the read in messages. ``head`` is the adjoint of the reader that
-    ``value`` reads, if it is a tensor.
+    ``value`` reads, if it is a tensor. ``chosen`` are the conditions on data without which
+    ``value`` is 0, those of choices in other stages included; ``costly`` is that of their support.
     """
 
     stage: str
@@ -34,6 +35,8 @@ class Site:
     held: tuple[Expr, ...]
     value: Expr
     head: Tensor | None = None
+    chosen: tuple[Expr, ...] = ()
+    costly: bool = False
 
 
 def through(site: Site, axes: Sequence[Axis], copy: Site) -> Site:

@@ -14,6 +14,7 @@ from schedlang.gradient.algebra import unguarded
 from schedlang.gradient.derivative import TRACED, Flow, Traced, pullback
 from schedlang.gradient.ragged import Rows
 from schedlang.gradient.site import Site
+from schedlang.gradient.support import is_sum_of, joined, may_be_infinite, on_data
 
 # the adjoint of an output: none if nothing that counts reads it
 Head = Union[Adjoint, Traced, None]
@@ -79,16 +80,26 @@ def sites(
 
     found: Found = []
     tensors = [h.tensor for h in heads if isinstance(h, Adjoint) and h.tensor is not None]
+    supports = [h.support if isinstance(h, Adjoint) else None for h in heads if h is not None]
+    outside, costly = joined(supports, (*op.axis, *walk.batch))
     for read, flow in pullback(op.name, roots, active, known):
         assert isinstance(read, Read)
         if isinstance(flow, Traced):
             found.append((read.tensor, TRACED))
             continue
         conditions, value = unguarded(flow)
+        chosen = on_data((*held, *conditions))
+        if outside is not None:
+            chosen = (outside, *chosen)
+            if may_be_infinite(op, value, tensors, costly):
+                conditions = (outside, *conditions)
+        if op.reducer is not None and not is_sum_of(value, tensors):
+            # which products of a reduction count takes as long to tell as to compute them
+            chosen = ()
         axes = (*op.axis, *reduced, *walk.batch)
         site = Site(
             op.name, str(read), axes, (*read.indices, *walk.batch), (*held, *conditions), value,
-            tensors[0] if len(tensors) == 1 else None,
+            tensors[0] if len(tensors) == 1 else None, chosen, costly,
         )  # fmt: skip
         found.append((read.tensor, site))
     return found

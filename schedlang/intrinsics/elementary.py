@@ -58,23 +58,25 @@ def emit_maximum(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value
 def emit_extremum(builder: ir.IRBuilder, ty: types.Type, op: str, a: Any, b: Any) -> ir.Value:
     """Emit min(a, b) for `op` "<" or max(a, b) for ">"; NaN if either is NaN.
 
-    Of 0.0 and -0.0 it may give either.
+    Of 0.0 and -0.0 it is `a`, on a GPU either.
     """
     if is_float(ty):
         name = "minimum" if op == "<" else "maximum"
-        return call_llvm(builder, name, a.type, [a, b], flags=("nsz",))
+        # x86's instruction returns its second operand of two zeros; LLVM swaps the operands if `a`
+        # alone is never NaN, for which the language gives it second
+        return call_llvm(builder, name, a.type, [b, a], flags=("nsz",))
     return builder.select(emit_compare(builder, ty, op, a, b), a, b)
 
 
 @intrinsic(prefer_literal=True)
 def minimum(typingctx: Any, a: Any, b: Any) -> Any:
-    """Return the smaller of `a` and `b`; NaN if either is NaN."""
+    """Return the smaller of `a` and `b`, the first of two zeros; NaN if either is NaN."""
     return elementwise(is_any, emit_minimum, a, b)
 
 
 @intrinsic(prefer_literal=True)
 def maximum(typingctx: Any, a: Any, b: Any) -> Any:
-    """Return the larger of `a` and `b`; NaN if either is NaN."""
+    """Return the larger of `a` and `b`, the first of two zeros; NaN if either is NaN."""
     return elementwise(is_any, emit_maximum, a, b)
 
 
@@ -168,8 +170,14 @@ def rsqrt(typingctx: Any, x: Any) -> Any:
 
 
 def emit_integer_power(builder: ir.IRBuilder, ty: types.Type, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Emit x**y by repeated squaring: a step for each bit of the largest exponent in any lane."""
+    """Emit x**y by repeated squaring: a step for each bit of the largest exponent in any lane.
+
+    A negative power is the inverse truncated toward zero: 0, or that of 1 and -1.
+    """
     zero, one = constant(ty, 0), constant(ty, 1)
+    if not is_unsigned(ty):
+        negative = builder.icmp_signed("<", y, zero)
+        y = builder.select(negative, builder.and_(y, one), y)
     entry, loop = builder.block, builder.append_basic_block("power.loop")
     after = builder.append_basic_block("power.after")
     builder.branch(loop)
@@ -186,4 +194,9 @@ def emit_integer_power(builder: ir.IRBuilder, ty: types.Type, x: ir.Value, y: ir
         more = call_llvm(builder, "vector.reduce.or", ir.IntType(1), [more], more.type)
     builder.cbranch(more, loop, after)
     builder.position_at_end(after)
-    return product
+    if is_unsigned(ty):
+        return product
+    # x + 1 is 0, 1 or 2 for the three numbers from -1 on
+    small = builder.icmp_unsigned("<", builder.add(x, one), constant(ty, 3))
+    unit = builder.and_(small, builder.icmp_unsigned("!=", x, zero))
+    return builder.select(builder.and_(negative, builder.not_(unit)), zero, product)

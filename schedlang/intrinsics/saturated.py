@@ -60,10 +60,10 @@ def saturate_float(
     if high.bit_length() <= PRECISION[element(src)]:
         highest = constant(src, float(high))
         x = builder.select(builder.fcmp_ordered("<", x, highest), x, highest)
-        return float_to_int(builder, x, src, dst)
+        return float_to_int(builder, x, src, dst, fits=True)
     # the largest integer is no float, but the one after it is
     beyond = builder.fcmp_ordered(">=", x, constant(src, float(high + 1)))
-    inside = float_to_int(builder, builder.select(beyond, zero, x), src, dst)
+    inside = float_to_int(builder, builder.select(beyond, zero, x), src, dst, fits=True)
     return builder.select(beyond, constant(dst, high), inside)
 
 

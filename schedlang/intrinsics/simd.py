@@ -165,19 +165,38 @@ def convert(builder: ir.IRBuilder, x: ir.Value, src: types.Type, dst: types.Type
     return builder.trunc(x, llt) if a.bitwidth > b.bitwidth else x
 
 
-def float_to_int(builder: ir.IRBuilder, x: ir.Value, src: types.Type, dst: types.Type) -> ir.Value:
-    """Emit a truncation toward zero that wraps, by way of a wider signed type as in C compilers."""
+def float_to_int(
+    builder: ir.IRBuilder, x: ir.Value, src: types.Type, dst: types.Type, fits: bool = False
+) -> ir.Value:
+    """Emit a truncation toward zero that wraps, by way of a wider signed type as in C compilers.
+
+    What does not fit that type, NaN too, becomes its lowest number, as x86's instructions do.
+    `fits` says that all values do.
+    """
     ty = element(dst)
     if ty == types.uint64:
         # values from 2**63 up are moved into the signed range; then the top bit is set again
         limit = constant(src, 2.0**63)
         high = builder.fcmp_ordered(">=", x, limit)
-        low = builder.fptosi(builder.select(high, builder.fsub(x, limit), x), llvm_type(dst))
+        low = _truncation(builder, builder.select(high, builder.fsub(x, limit), x), src, dst, fits)
         top = builder.select(high, constant(dst, 1 << 63), constant(dst, 0))
         return builder.xor(low, top)
     wide = types.int32 if ty.bitwidth < 32 or ty == types.int32 else types.int64
     via = with_element(dst, wide)
-    return convert(builder, builder.fptosi(x, llvm_type(via)), via, dst)
+    return convert(builder, _truncation(builder, x, src, via, fits), via, dst)
+
+
+def _truncation(
+    builder: ir.IRBuilder, x: ir.Value, src: types.Type, dst: types.Type, fits: bool
+) -> ir.Value:
+    """Emit the truncation of `x` to a signed type, or its lowest number where that does not fit."""
+    whole = builder.fptosi(x, llvm_type(dst))
+    if fits or not builder.module.triple.startswith("nvptx"):
+        return whole
+    # NVIDIA's instruction takes the nearest number instead, and 0 or the lowest one for NaN
+    bits = element(dst).bitwidth
+    below = builder.fcmp_ordered("<", x, constant(src, 2.0 ** (bits - 1)))
+    return builder.select(below, whole, constant(dst, -(1 << (bits - 1))))
 
 
 @lower_cast(types.Number, Vec)

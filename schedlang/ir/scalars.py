@@ -10,8 +10,8 @@ import numpy as np
 
 from schedlang.errors import VerifyError
 from schedlang.expr.bfloat import rounded
-from schedlang.expr.evaluate import apply_function, evaluate
-from schedlang.expr.nodes import Binary, Var
+from schedlang.expr.evaluate import apply_function
+from schedlang.expr.special_values import converted, power
 
 MOST_DIMENSIONS = 12
 
@@ -62,7 +62,7 @@ def touch{ndim}(m{listed}):
 
 
 def smaller(a: Any, b: Any) -> Any:
-    """Return ``np.minimum`` of two scalars; NaN wins."""
+    """Return the smaller of two scalars, the first of zeros; NaN wins."""
     return a if a != a or not (b < a or b != b) else b
 
 
@@ -93,7 +93,7 @@ def caster(dtype: str) -> Callable[[Any], Any]:
     def integer(value: Any) -> Any:
         if isinstance(value, (bool, int)):
             value = np.int64(value)
-        return value.astype(kind)
+        return converted(value, dtype)
 
     return integer
 
@@ -113,9 +113,12 @@ def caller(fn: str) -> Callable[..., Any]:
 
 @cache
 def powers(dtype: str) -> Callable[[Any, Any], Any]:
-    a, b = Var("a", dtype, weak=False), Var("b", dtype, weak=False)
-    power = Binary("**", a, b, dtype)
-    return lambda x, y: evaluate(power, {a: x, b: y})
+    """Return the power of scalars of ``dtype``."""
+    return rounded_power if dtype == "bfloat16" else power
+
+
+def rounded_power(a: Any, b: Any) -> Any:
+    return rounded(power(a, b))
 
 
 HELPERS: dict[str, Any] = {"index_div": index_div, "index_mod": index_mod}

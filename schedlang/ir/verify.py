@@ -15,11 +15,12 @@ from schedlang.errors import OutOfBoundsError, VerifyError, explain
 from schedlang.expr.choices import in_parts
 from schedlang.expr.dtypes import LARGEST_BYTES
 from schedlang.expr.lazy import regions_of
-from schedlang.expr.nodes import Axis, Expr, Select, Unary, Var
+from schedlang.expr.nodes import Axis, Const, Expr, Select, Unary, Var
 from schedlang.expr.visit import postorder
 from schedlang.index.conditions import facts_of, occupied
 from schedlang.index.intervals import of_expression
 from schedlang.index.linear import Lin, Opaque
+from schedlang.index.positive import at_least_one, divisors
 from schedlang.index.quotients import within
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
@@ -52,7 +53,8 @@ class Unproven:
     """An index that was not proven to lie in ``0..extent``.
 
     ``exact`` is false if the index or a condition around it depends on data, which only a run
-    knows. ``sized`` is true if it depends on sizes.
+    knows. ``sized`` is true if it depends on sizes. ``loops`` and ``tests`` are the loops and the
+    conditions around it, and ``stores`` is true if an element is written.
     """
 
     buffer: Buffer
@@ -61,6 +63,9 @@ class Unproven:
     stage: str
     exact: bool = True
     sized: bool = False
+    loops: tuple[For, ...] = ()
+    tests: tuple[Expr, ...] = ()
+    stores: bool = False
 
     @property
     def needs_sizes(self) -> bool:
@@ -279,9 +284,13 @@ class _Walker:
             if high < extent:
                 return True
         lin = to_lin(index, ranges=self.ranges)
-        if any(isinstance(leaf, Opaque) and _gathers(leaf.expr) for leaf in lin.leaves()):
-            return True
-        return within(lin, to_lin(extent), self.ranges.assuming(facts))
+        ranges = self.ranges.assuming(facts)
+        if by_data(lin):
+            # which element it is depends on data, but not that there is one
+            return at_least_one(to_lin(extent), ranges)
+        # a remainder is less than its divisor, unless that is 0
+        proven = within(lin, to_lin(extent), ranges)
+        return proven and all(at_least_one(size, ranges) for size in divisors(lin))
 
     def check_by_enumeration(
         self, buffer: Buffer, position: int, index: Expr, extent: int | Expr, exact: bool,
@@ -292,18 +301,26 @@ class _Walker:
         Fail if the index leaves its bounds; record it as unproven if that cannot decide.
         """
         tests = [*(g.cond for g in self.around if isinstance(g, If)), *conds]
-        found = leaves_bounds(index, extent, self.loops, tests) if exact else None
+        runs = [x.extent for x in self.loops if isinstance(x.extent, Expr)]
+        known_late = by_data(to_lin(index, ranges=self.ranges))
+        # of an index that depends on data, any value is outside of an empty dimension
+        nothing = known_late and isinstance(extent, int) and extent == 0
+        tried = Const(0, "int64") if nothing else index
+        found = leaves_bounds(tried, extent, self.loops, tests) if exact else None
         if found is None:
             # no check before the run can decide a condition on data
-            exact = exact and not any(_gathers(test) for test in tests)
-            extents = [e for e in (extent, *(x.extent for x in self.loops)) if isinstance(e, Expr)]
+            exact = exact and not any(map(_gathers, (*tests, *runs)))
+            extents = [*runs, *([extent] if isinstance(extent, Expr) else [])]
             sized = any(isinstance(n, Var) for n in postorder([index, *tests, *extents]))
-            self.unproven.append(Unproven(buffer, position, index, self.stage, exact, sized))
-        elif found:
-            text = (
-                f"index {position} of {buffer.name}, {self.text(index)}, is {found[0]}"
-                f"{found[1]}, outside 0..{extent}"
+            around = tuple(self.loops), tuple(tests), stores
+            self.unproven.append(
+                Unproven(buffer, position, index, self.stage, exact, sized, *around)
             )
+        elif found:
+            value = f"is {found[0]}{found[1]}, outside 0..{extent}"
+            if nothing:
+                value = f"cannot lie in 0..0{found[1]}"
+            text = f"index {position} of {buffer.name}, {self.text(index)}, {value}"
             if stores:
                 self.fail(text)
             self.fail(text, OutOfBoundsError, "Guard the read with sl.if_then_else(cond, ..., 0).")
@@ -392,6 +409,11 @@ def _starts_with(conds: tuple[Expr, ...], weaker: tuple[Expr, ...]) -> bool:
     return len(conds) >= len(weaker) and all(a is b for a, b in zip(conds, weaker))
 
 
+def by_data(lin: Lin) -> bool:
+    """Return whether an index depends on data, which only a run knows."""
+    return any(isinstance(leaf, Opaque) and _gathers(leaf.expr) for leaf in lin.leaves())
+
+
 def _gathers(root: Expr) -> bool:
     """Return whether ``root`` depends on data: loaded elements or scalar arguments."""
     return any(
@@ -399,4 +421,4 @@ def _gathers(root: Expr) -> bool:
     )
 
 
-__all__ = ["Report", "Unproven", "report", "verify"]
+__all__ = ["Report", "Unproven", "by_data", "report", "verify"]

@@ -55,6 +55,12 @@ def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:
         return Call(fn, args, "bool")
     if spec.rule == "common":
         given = args
+        if all(isinstance(a, Const) and a.value == 0 for a in args):
+            # LLVM would fold it by the order of IEEE 754
+            return convert(args[0], dtype) if not weak else args[0]
+        if dtypes.is_float(dtype) and _never_nan(args[0]) and not _never_nan(args[1]):
+            # of two zeros, min and max give the first, which is free if the second is never NaN
+            args = args[::-1]
         if not weak:
             args = tuple(convert(a, dtype) for a in args)
         elif dtypes.is_float(dtype):
@@ -67,6 +73,14 @@ def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:
     if fn == "abs" and (dtype == "bool" or dtype.startswith("uint")):
         return args[0]
     return Call(fn, args, dtype, weak)
+
+
+def _never_nan(value: Expr) -> bool:
+    """Return whether ``value`` is a constant or an integer, which is never NaN."""
+    if isinstance(value, Const):
+        return not dtypes.is_complex(value.dtype) and value.value == value.value
+    inner = value.a if isinstance(value, Cast) else value
+    return not dtypes.is_float(inner.dtype)
 
 
 # the functions of complex numbers

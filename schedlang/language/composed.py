@@ -16,11 +16,14 @@ from schedlang.language.construct import as_expr, binary, cast, const, select, u
 def _floats(*values: Any) -> list[Expr]:
     """Return ``values`` as floats of the dtype in which NumPy computes with them."""
     given = [as_expr(v) for v in values]
-    dtype, weak = dtypes.float_of(given[0].dtype, given[0].weak), given[0].weak
-    for value in given[1:]:
-        own = dtypes.float_of(value.dtype, value.weak)
-        dtype, weak = dtypes.promote(dtype, weak, own, value.weak)
-    return [v if weak else cast(v, dtype) for v in given]
+    weak = any(v.weak for v in given)
+    # two tensors are converted one by one, so that int8 and uint8 make float16
+    known = [(v.dtype if weak else dtypes.float_of(v.dtype, False), v.weak) for v in given]
+    dtype, still_weak = known[0]
+    for other in known[1:]:
+        dtype, still_weak = dtypes.promote(dtype, still_weak, *other)
+    dtype = dtypes.float_of(dtype, still_weak)
+    return [v if still_weak else cast(v, dtype) for v in given]
 
 
 def _sign(x: Any) -> Expr:
@@ -33,6 +36,11 @@ def _sign(x: Any) -> Expr:
     # the last case keeps a NaN
     rest = select(binary("==", value, zero), zero, value)
     return select(value > zero, one, select(value < zero, const(-1, value.dtype), rest))
+
+
+def _conjugate(z: Any) -> Expr:
+    value = as_expr(z)
+    return call("conj", cast(value, "int8") if value.dtype == "bool" else value)
 
 
 def _reciprocal(x: Any) -> Expr:
@@ -70,37 +78,64 @@ def fmod(x: Any, y: Any) -> Expr:
         # the least integer has no magnitude of its dtype, so that of the floats does not do
         apart = binary("^", binary("<", x, 0), binary("<", rest, 0))
         return select(binary("&", binary("!=", rest, 0), apart), binary("-", rest, y), rest)
-    rest = binary("%", call("abs", x), call("abs", y))
-    return select(binary("<", x, 0), unary("-", rest), rest)
+    # the derivative by x is 1 at 0, too, where a magnitude has the derivative 0, and a remainder
+    # of 0 has the sign of x
+    value = as_expr(x) if as_expr(x).weak else cast(x, rest.dtype)
+    below = _signbit(value)
+    rest = binary("%", select(below, unary("-", value), value), call("abs", y))
+    return select(below, unary("-", rest), rest)
+
+
+def norm_of(total: Expr, order: float = 2.0) -> Expr:
+    """Return the norm of elements, given the sum of their magnitudes to the power ``order``.
+
+    Where all elements are 0, the norm has the derivative 0, as in PyTorch.
+    """
+    root = call("sqrt", total) if order == 2 else binary("**", total, 1.0 / order)
+    if order < 0:
+        return root
+    return select(binary("==", total, 0), const(0.0, root.dtype), root)
+
+
+def soft_maximum(x: Expr) -> Expr:
+    """Return ``log(1 + exp(x))``, in a form that does not overflow; in float16, exp would."""
+    # choices in place of max and abs, whose derivatives at 0 are those of kinks
+    above = x > 0
+    return select(above, x, 0.0) + call("log1p", call("exp", select(above, -x, x)))
 
 
 def _hypot(x: Any, y: Any) -> Expr:
-    a, b = (call("abs", v) for v in _floats(x, y))
+    a, b = _floats(x, y)
     # an infinite side is the length, even beside a NaN
     infinite = call("isinf", a) | call("isinf", b)
     wider = {"float16": "float32", "float32": "float64"}.get(a.dtype)
     if wider is not None:
         # squares of the next wider dtype do not overflow
         squares = (binary("*", v, v) for v in (cast(a, wider), cast(b, wider)))
-        length = cast(call("sqrt", binary("+", *squares)), a.dtype)
+        length = cast(norm_of(binary("+", *squares)), a.dtype)
         return select(infinite, math.inf, length)
-    high, low = call("max", a, b), call("min", a, b)
+    larger = call("abs", a) > call("abs", b)
+    high, low = select(larger, a, b), select(larger, b, a)
     ratio = binary("/", low, high)
-    length = high * call("sqrt", binary("+", 1.0, ratio * ratio))
-    return select(infinite, math.inf, select(binary("==", high, 0), high, length))
+    length = call("abs", high) * call("sqrt", binary("+", 1.0, ratio * ratio))
+    zero = binary("==", a, 0) & binary("==", b, 0)
+    return select(infinite, math.inf, select(zero, const(0.0, a.dtype), length))
 
 
-def _logaddexp(x: Any, y: Any) -> Expr:
-    a, b = _floats(x, y)
-    more = call("log1p", call("exp", -call("abs", a - b)))
-    # equal infinities have no difference
-    return select(binary("==", a, b), a + math.log(2), call("max", a, b) + more)
+def _log_of_sum(power: str, unit: float) -> Callable[..., Expr]:
+    """Return the logarithm of the sum of two powers, whose base has the logarithm ``unit``."""
 
+    def function(x: Any, y: Any) -> Expr:
+        a, b = _floats(x, y)
+        # choices in place of max, so that equal operands have the derivatives of the formula
+        larger = a > b
+        high, low = select(larger, a, b), select(larger, b, a)
+        more = call("log1p", call(power, low - high))
+        total = high + (more if unit == 1 else more * (1 / unit))
+        # equal infinities have no difference
+        return select(binary("==", a, b) & call("isinf", a), a, total)
 
-def _logaddexp2(x: Any, y: Any) -> Expr:
-    a, b = _floats(x, y)
-    more = call("log1p", call("exp2", -call("abs", a - b))) * (1 / math.log(2))
-    return select(binary("==", a, b), a + 1.0, call("max", a, b) + more)
+    return function
 
 
 def _signbit(x: Any) -> Expr:
@@ -142,11 +177,12 @@ def _rint(x: Any) -> Expr:
 
 
 COMPOSED: dict[str, Callable[..., Expr]] = {
-    "rint": _rint, "conjugate": lambda z: call("conj", z), "positive": as_expr,
+    "rint": _rint, "conjugate": _conjugate, "positive": as_expr,
     "fabs": _fabs,
     "sign": _sign, "reciprocal": _reciprocal, "fmax": _first_number("max"),
-    "fmin": _first_number("min"), "fmod": fmod, "hypot": _hypot, "logaddexp": _logaddexp,
-    "logaddexp2": _logaddexp2, "signbit": _signbit, "copysign": _copysign,
+    "fmin": _first_number("min"), "fmod": fmod, "hypot": _hypot,
+    "logaddexp": _log_of_sum("exp", 1.0), "logaddexp2": _log_of_sum("exp2", math.log(2)),
+    "signbit": _signbit, "copysign": _copysign,
     "heaviside": _heaviside, "deg2rad": _scaled(math.pi / 180), "radians": _scaled(math.pi / 180),
     "rad2deg": _scaled(180 / math.pi), "degrees": _scaled(180 / math.pi),
     "float_power": _float_power,

@@ -11,7 +11,7 @@ import numpy as np
 
 from schedlang.errors import ComputeTypeError, explain, shown
 from schedlang.expr import dtypes
-from schedlang.expr.bfloat import as_float32
+from schedlang.expr.bfloat import as_float32, converted
 from schedlang.expr.nodes import (
     COMPARISONS,
     Binary,
@@ -376,6 +376,11 @@ def cast(value: ExprLike, dtype: object) -> Expr:
         return Const(complex(a.value), name)
     if isinstance(a, Const) and dtypes.is_float(name):
         return Const(float(a.value), name)
+    if isinstance(a, Const) and dtypes.is_float(a.dtype) and dtypes.is_integer(name):
+        low, high = dtypes.limits(name)
+        if not low <= a.value <= high:
+            # compilers fold it otherwise than the machine's instructions do
+            return Const(int(converted(converted(a.value, a.dtype), name)), name)
     return Cast(a, name)
 
 

@@ -27,6 +27,13 @@ def refuse_compiled(value: Any) -> NoReturn:
     raise _compiled_for_values(function, shown(value))
 
 
+def refuse_if_compiled(value: Any) -> None:
+    """Raise if a function of numba asks for an attribute of ``value``."""
+    function = _compiled_by_numba(sys._getframe(2))
+    if function is not None:
+        raise _compiled_for_values(function, shown(value))
+
+
 @contextmanager
 def functions_of_user() -> Iterator[None]:
     """Raise :class:`~schedlang.errors.ComputeTypeError` for functions that take no expressions.
@@ -109,4 +116,6 @@ def _compiled_for_values(function: Any, what: str) -> ComputeTypeError:
 
 NUMBA_TYPE = property(refuse_compiled, doc="Raises: numba computes with values.")
 
-__all__ = ["NUMBA_TYPE", "check_ufunc", "functions_of_user", "refuse_compiled"]
+__all__ = [
+    "NUMBA_TYPE", "check_ufunc", "functions_of_user", "refuse_compiled", "refuse_if_compiled",
+]  # fmt: skip

@@ -14,23 +14,11 @@ from schedlang.errors import VerifyError
 from schedlang.ir.nodes import changed
 from schedlang.machine.names import Names
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import (
-    Array,
-    Body,
-    Function,
-    Load,
-    Reg,
-    Run,
-    Stmt,
-    Value,
-    View,
-    children,
-    mapped,
-    with_bodies,
-)
+from schedlang.machine.nodes import Array, Body, Function, Load, Reg, Run, Stmt, Value, View
 from schedlang.machine.passes.equal import shape_of
 from schedlang.machine.rewrite import with_children
 from schedlang.machine.verify import verify_machine
+from schedlang.machine.walks import children, mapped, with_bodies
 
 Parameter = Union[Array, Reg]
 

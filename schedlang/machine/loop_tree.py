@@ -7,19 +7,8 @@ from dataclasses import dataclass
 
 from schedlang.machine.evaluate import Evaluator
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import (
-    INDEX,
-    Body,
-    For,
-    If,
-    Let,
-    Load,
-    Reg,
-    Run,
-    Stmt,
-    Value,
-    parts,
-)
+from schedlang.machine.nodes import INDEX, Body, For, If, Let, Load, Reg, Run, Stmt, Value
+from schedlang.machine.walks import parts
 
 # the iterations of a loop whose end depends on data
 UNKNOWN = 8

@@ -8,9 +8,10 @@ from typing import Any
 
 from schedlang.expr.nodes import Axis, Var
 from schedlang.ir.nodes import Buffer
-from schedlang.machine.nodes import Alloc, For, Function, If, Let, Thread, View, walk
+from schedlang.machine.nodes import Alloc, For, Function, If, Let, Thread, View
 from schedlang.machine.printer import machine_text
 from schedlang.machine.text import Texts
+from schedlang.machine.walks import walk
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,11 +21,8 @@ from schedlang.machine.nodes import (
     Stmt,
     Type,
     Value,
-    children,
-    parts,
-    values,
-    walk,
 )
+from schedlang.machine.walks import children, parts, values, walk
 from schedlang.target import Target
 
 FUSED = ("float32", "float64")

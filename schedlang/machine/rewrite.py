@@ -8,15 +8,8 @@ from functools import cache
 from operator import is_
 from typing import Any, TypeVar
 
-from schedlang.machine.nodes import (
-    Array,
-    Operation,
-    Statement,
-    Stmt,
-    Value,
-    children,
-    values,
-)
+from schedlang.machine.nodes import Array, Operation, Statement, Stmt, Value
+from schedlang.machine.walks import children, values
 
 Node = TypeVar("Node")
 

@@ -33,8 +33,8 @@ from schedlang.machine.nodes import (
     Run,
     Stmt,
     View,
-    walk,
 )
+from schedlang.machine.walks import walk
 
 
 @dataclass(frozen=True)

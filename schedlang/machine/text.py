@@ -24,8 +24,8 @@ from schedlang.machine.nodes import (
     Splat,
     Store,
     Value,
-    operations,
 )
+from schedlang.machine.walks import operations
 
 # operators that numba defines otherwise than NumPy, and those for which it assumes no overflow
 CALLED = {"//": "floordiv", "%": "mod", "**": "power", "<<": "left_shift", ">>": "right_shift"}

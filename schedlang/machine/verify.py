@@ -39,11 +39,9 @@ from schedlang.machine.nodes import (
     Type,
     Value,
     View,
-    children,
-    operations,
-    values,
 )
 from schedlang.machine.text import Printer
+from schedlang.machine.walks import children, operations, values
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 SHIFTS = ("<<", ">>")

@@ -38,6 +38,7 @@ from schedlang.networks.program import (
     stored_at,
 )
 from schedlang.networks.roles import Given, KernelCall, Roles, bytes_of
+from schedlang.networks.size_checks import refusals
 from schedlang.networks.sized_memory import SizedMemory
 from schedlang.runtime.parameters import signature_of
 from schedlang.target import Target
@@ -85,6 +86,7 @@ def device_module_data(
         public, tuple(e.source for e in emitted.values()), views.parameters, tuple(views.found),
         tuple(views.calls),
         tuple(roles.between(memory)) if isinstance(memory, SizedMemory) else None,
+        refusals(public, roles.checks),
     )  # fmt: skip
     functions = [f for e in emitted.values() for f in e.functions]
     about = about_lines(roles, sum(len(s.kernels) for s in source.kernels), storage, memory)

@@ -15,10 +15,10 @@ from schedlang.markup.text import printable
 from schedlang.networks.origins import GIVEN, Origin
 from schedlang.networks.partition import Part, equal_parts
 from schedlang.networks.surroundings import Surroundings, surroundings
-from schedlang.runtime.build import unwritten
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
+from schedlang.targets.build import unwritten
 
 _PHRASES = {MODEL: "by the cost model", PLAIN: "plain, each stage in loops of its own"}
 Source = Union[Database, str, "os.PathLike[str]", None]

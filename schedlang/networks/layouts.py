@@ -54,7 +54,7 @@ def blocked_layouts(
     """Return a network with the channels of its intermediate tensors in blocks of a vector.
 
     ``outputs`` is a tensor or a list of them, ``params`` are the placeholders that are weights, and
-    ``target`` is as :func:`~schedlang.runtime.build.build` takes it: its vectors make the blocks.
+    ``target`` is as :func:`~schedlang.targets.build.build` takes it: its vectors make the blocks.
 
     *Channels* are the data axis of a reduction that only weights depend on, if other data axes come
     after it: the output channels of a convolution. They are in blocks if their number

@@ -63,7 +63,7 @@ class Naming:
             return [node]
         found = [
             node for node in self.flow.nodes
-            if any(_is_in(self.layers.get(stage, ""), name) for stage in self._stages(node))
+            if any(is_in(self.layers.get(stage, ""), name) for stage in self._stages(node))
         ]  # fmt: skip
         if not found:
             raise NetworkError(f"{option}=[{name!r}]: {self._missing(name)}")
@@ -78,7 +78,7 @@ class Naming:
 
     def _missing(self, name: str) -> str:
         """Return why a name means no stage, with what to name instead."""
-        if any(_is_in(layer, name) for layer in self.layers.values()):
+        if any(is_in(layer, name) for layer in self.layers.values()):
             return (
                 f"layer {name} has no stage in a call: all of it is folded into other layers or "
                 "computed ahead; name a layer that is left, as print(partition) shows them"
@@ -92,7 +92,7 @@ class Naming:
         return f"there is no {one} {name!r}{hint}"
 
 
-def _is_in(layer: str, name: str) -> bool:
+def is_in(layer: str, name: str) -> bool:
     """Return whether a layer is that of a name, or inside of it."""
     return bool(name) and (layer == name or layer.startswith((f"{name}.", f"{name}/")))
 
@@ -104,4 +104,4 @@ def _around(layer: str) -> Iterator[str]:
         layer = layer[: max(layer.rfind("."), layer.rfind("/"), 0)]
 
 
-__all__ = ["Naming"]
+__all__ = ["Naming", "is_in"]

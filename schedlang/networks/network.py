@@ -33,7 +33,7 @@ from schedlang.networks.modules import module_of
 from schedlang.networks.origins import Origin, origins_of
 from schedlang.networks.saving import check_destination, save
 from schedlang.networks.sources import Found, OfGraph, Source
-from schedlang.networks.structure import filled, with_outputs
+from schedlang.networks.structure import filled
 from schedlang.target import Target
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from schedlang.networks.dividing import Divided
     from schedlang.networks.kernels import PartKernel
     from schedlang.networks.kernels import Source as Trials
+    from schedlang.networks.named_kernels import Kernels
     from schedlang.networks.partition import Partition
     from schedlang.networks.prepare import Prepared
     from schedlang.networks.present import Present
@@ -61,7 +62,7 @@ class Network:
     launches the kernels in order, on the stream of its arrays.
 
     * ``partition``: the parts, as a table.
-    * ``kernels``: the kernels, each of one or several parts, with their schedules.
+    * ``kernels``: the kernels, each of one or several parts, in order and by name.
     * ``memory``: the plan of the arena.
     * ``module``: the generated module, with ``source``, ``path`` and ``machine_nest``.
     * ``prepared``: what is computed ahead, and what was folded.
@@ -126,8 +127,10 @@ class Network:
             return self._parts
 
     @property
-    def kernels(self) -> tuple[PartKernel, ...]:
-        """The kernels in the order of their first parts, scheduled but not yet compiled."""
+    def kernels(self) -> Kernels:
+        """The kernels, also by what they compute (``net.kernels["conv1"]``), not yet compiled."""
+        from schedlang.networks.named_kernels import Kernels
+
         with self._lock:
             if self._kernels is None:
                 from schedlang.networks.kernels import part_kernels
@@ -136,7 +139,7 @@ class Network:
                     self.partition.parts, self.target, self.database,
                     {**(self._steps or {}), **self._set}, self._origins,
                 )
-            return self._kernels
+            return Kernels(self._kernels, self.partition.parts)
 
     @property
     def memory(self) -> MemoryPlan:
@@ -240,8 +243,6 @@ class Network:
         return self._linked().text
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
-        if "out" in named:
-            named = with_outputs(self.module.signature, named)
         found = self.module(*args, **named)
         return filled(self._source.structure, found if isinstance(found, tuple) else (found,))
 

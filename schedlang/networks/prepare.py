@@ -21,9 +21,9 @@ from schedlang.networks.ahead import in_order, in_scans, known_tensors
 from schedlang.networks.dataflow import COPY, kind_of
 from schedlang.networks.folding import Folded, folded
 from schedlang.networks.weights import contiguous, weight_array
-from schedlang.runtime.build import build
 from schedlang.state.initial import stage_names
 from schedlang.target import Target
+from schedlang.targets.build import build
 
 # beyond so many operations a kernel, which takes seconds to compile, is faster than NumPy
 MOST_FLOPS = 2**28

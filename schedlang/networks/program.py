@@ -22,6 +22,7 @@ from schedlang.codegen.network_file import (
 )
 from schedlang.codegen.network_storage import ParamPlace, Storage
 from schedlang.codegen.numba_cpu import source_of
+from schedlang.codegen.refused_sizes import Refusals
 from schedlang.compute.tensor import Tensor, check_name
 from schedlang.errors import BuildError, explain
 from schedlang.expr.dtypes import computed, itemsize
@@ -41,6 +42,7 @@ from schedlang.machine.scratch import Scratch, byte_array, with_scratch
 from schedlang.networks.data import CallData, ModuleData
 from schedlang.networks.memory import MemoryPlan, plan_memory
 from schedlang.networks.roles import Given, KernelCall, Roles, bytes_of, shape_of
+from schedlang.networks.size_checks import refusals
 from schedlang.networks.sized_memory import SizedMemory
 from schedlang.networks.weights import weight_facts
 from schedlang.runtime.parameters import signature_of
@@ -249,15 +251,16 @@ def _with_text(
     comments = _comments(roles, linked)
 
     between = None if isinstance(memory, MemoryPlan) else roles.between(memory)
+    refused = refusals(public, roles.checks)
     listing, functions = _printed(
-        machine, nest, about, comments, storage, target, fastmath, between
+        machine, nest, about, comments, storage, target, fastmath, between, refused
     )
     serial_text = ""
     if any(f.parallel for f in machine.functions):
         made = serial(linked.nest)
         made = with_flushed_denormals(made) if flush else made
         serial_text = _printed(
-            made, nest, about, comments, storage, target, fastmath, between
+            made, nest, about, comments, storage, target, fastmath, between, refused
         )[0].text
     lines = dict(zip(names, spans(listing, functions)))
     first = {kernel[-1]: lines[kernel[0]][0] for kernel in linked.kernels}
@@ -277,6 +280,7 @@ def _with_text(
 def _printed(
     machine: MachineNest, nest: Nest, about: Sequence[str], comments: Mapping[str, Sequence[str]],
     storage: Storage, target: Target, fastmath: bool, between: Sequence[Between] | None,
+    refused: Sequence[Refusals],
 ) -> tuple[Listing, list[list[Line]]]:  # fmt: skip
     """Return the file of a linked nest, and the lines of each of its functions."""
     names = [f.name for f in machine.functions]
@@ -287,7 +291,8 @@ def _printed(
     source = source_of(machine, nest.name)
     functions = with_comments(source.functions, names, comments)
     compiled = target.kind != "python"
-    made = render_network(nest, source, functions, about, storage, fastmath, compiled, between)
+    made = render_network(nest, source, functions, about, storage, fastmath, compiled, between,
+                          refused)  # fmt: skip
     return made, functions
 
 

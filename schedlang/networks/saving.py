@@ -125,17 +125,18 @@ def save(
 def _standalone(data: ModuleData) -> str:
     """Return the text of a module that runs without schedlang, which says how to call it."""
     # a process that loads a folder imports no printer
-    from schedlang.networks.size_checks import may_read_outside
+    from schedlang.networks.size_checks import conditions
     from schedlang.networks.usage import usage
 
     for check in data.checks:
-        if may_read_outside(check):
+        if conditions(check) is None:
             raise BuildError(
                 explain(
                     f"{check.title} of network {data.public}",
-                    "it checks its reads against the sizes of each call, which a saved file cannot",
-                    "Use constant sizes, guard the reads with sl.if_then_else, or pickle the "
-                    "network, which keeps the check.",
+                    "it checks its reads against the sizes of each call, and which sizes are right "
+                    "is no condition that a file can hold",
+                    "Use constant sizes, indices that are linear in loops, guard the reads with "
+                    "sl.if_then_else, or pickle the network, which keeps the check.",
                 )
             )
     if data.device is None:

@@ -7,12 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from schedlang.compute.data import dumps, loads
-from schedlang.compute.tensor import Tensor
 from schedlang.errors import BuildError, SchedlangError, first_line
 from schedlang.ir.nest import Nest
-from schedlang.runtime.size_checks import SizedStorage, check_accesses, sized_storage
+from schedlang.ir.size_conditions import SizeCondition
+from schedlang.runtime.size_checks import (
+    SizedStorage,
+    check_accesses,
+    conditions_of,
+    refuse,
+    sized_storage,
+)
 
 if TYPE_CHECKING:
+    from schedlang.codegen.refused_sizes import Refusals
     from schedlang.runtime.kernel import Kernel
 
 
@@ -56,9 +63,7 @@ def size_check(part: str, kernel: Kernel, layers: Sequence[str] = ()) -> SizeChe
     >>> found.sizes, found.of_accesses
     (('n',), True)
     """
-    signature, storage = kernel.signature, sized_storage(kernel.loop_nest)
-    passed = tuple(p.name for p in signature.parameters if p.is_size)
-    sizes = tuple(dict.fromkeys((*passed, *signature.sizes)))
+    sizes, storage = kernel.signature.given_sizes, sized_storage(kernel.loop_nest)
     if kernel.checked_by_size:
         graph, steps = dumps(kernel.schedule.outputs), kernel.schedule.to_json()
         return SizeCheck(part, tuple(layers), sizes, storage, graph, steps)
@@ -69,19 +74,28 @@ def size_check(part: str, kernel: Kernel, layers: Sequence[str] = ()) -> SizeChe
 MOST_SIZES = 4096
 
 
-def may_read_outside(check: SizeCheck) -> bool:
-    """Return whether the computation of a part is not proven to read inside at all sizes.
+def conditions(check: SizeCheck) -> tuple[SizeCondition, ...] | None:
+    """Return the sizes that a check refuses, ``None`` if these are no conditions of a file.
 
-    The loops of its schedule are taken as lowering makes them: a proof may fail for these alone, as
-    for tails of fused loops on a GPU.
+    The computation of the part counts. The loops of its schedule are taken as lowering makes them:
+    a proof may fail for these alone, as for tails of fused loops on a GPU.
     """
-    from schedlang.ir.verify import verify
-    from schedlang.lowering.lower import lower_state
-    from schedlang.state.initial import initial_state
-
+    stored = check.storage.conditions
     if not check.of_accesses:
-        return False
-    return bool(verify(lower_state(initial_state(loads(check.graph)))))
+        return stored
+    of_accesses = conditions_of(loads(check.graph))
+    return None if of_accesses is None else (*stored, *of_accesses)
+
+
+def refusals(network: str, checks: Sequence[SizeCheck]) -> tuple[Refusals, ...]:
+    """Return the sizes that the file of a network refuses, of each check that a file can hold."""
+    from schedlang.codegen.refused_sizes import Refusals
+
+    found = ((check, conditions(check)) for check in checks)
+    return tuple(
+        Refusals(f"network {network}: {check.title}", check.sizes, of)
+        for check, of in found if of
+    )  # fmt: skip
 
 
 class SizeChecks:
@@ -89,7 +103,7 @@ class SizeChecks:
 
     def __init__(self, network: str, checks: Sequence[SizeCheck]) -> None:
         self._network, self._checks = network, checks
-        self._nests: dict[int, tuple[Nest, tuple[Tensor, ...]]] = {}
+        self._nests: dict[int, tuple[Nest, tuple[SizeCondition, ...]]] = {}
         # a call finds sizes in the order of its arguments, which may be given in several ways
         self._names = tuple(sorted({name for check in checks for name in check.sizes}))
         # sizes of calls, and sizes of kernels with the position of the check
@@ -117,26 +131,27 @@ class SizeChecks:
     def _check(self, position: int, sizes: Mapping[str, int]) -> None:
         check = self._checks[position]
         what = f"network {self._network}: {check.title}"
-        check.storage.check(what, sizes)
+        refuse(what, check.storage.conditions, sizes)
         if check.of_accesses:
             if position not in self._nests:
                 self._nests[position] = _nest(what, check)
             check_accesses(what, *self._nests[position], sizes)
 
 
-def _nest(what: str, check: SizeCheck) -> tuple[Nest, tuple[Tensor, ...]]:
-    """Return the loop nest of a kernel, and what it computes."""
+def _nest(what: str, check: SizeCheck) -> tuple[Nest, tuple[SizeCondition, ...]]:
+    """Return the loop nest of a kernel, and the conditions that its computation refuses."""
     # a process whose kernels are proven imports no schedules
     from schedlang.lowering.lower import lower_state
     from schedlang.schedule.schedule import Schedule
 
     try:
         outputs = loads(check.graph)
-        return lower_state(Schedule.from_json(check.steps, list(outputs)).state), outputs
+        nest = lower_state(Schedule.from_json(check.steps, list(outputs)).state)
+        return nest, conditions_of(outputs) or ()
     except SchedlangError as error:
         raise BuildError(
             f"{what}: its data are damaged ({first_line(error)}): build the network again"
         ) from None
 
 
-__all__ = ["SizeCheck", "SizeChecks", "may_read_outside", "size_check"]
+__all__ = ["SizeCheck", "SizeChecks", "conditions", "refusals", "size_check"]

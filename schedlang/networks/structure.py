@@ -1,12 +1,11 @@
-"""The outputs of a call: the form in which they are returned, and the arrays that it writes."""
+"""The form in which a network returns its outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from schedlang.errors import CallTypeError, NetworkError
-from schedlang.runtime.parameters import Signature
+from schedlang.errors import NetworkError
 
 
 def filled(structure: Any, values: Sequence[Any]) -> Any:
@@ -20,30 +19,6 @@ def filled(structure: Any, values: Sequence[Any]) -> Any:
     if isinstance(structure, (tuple, list)):
         return type(structure)(filled(value, values) for value in structure)
     return None if structure is None else values[structure]
-
-
-def with_outputs(signature: Signature, named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the named arguments of a call, with the arrays of ``out`` by the outputs' names.
-
-    Raises :class:`~schedlang.errors.CallTypeError` if their number is another one, or if one is
-    given twice. An argument of a network that is called ``out`` is that.
-    """
-    if any(p.name == "out" for p in signature.parameters):
-        return dict(named)
-    out, others = named["out"], {key: value for key, value in named.items() if key != "out"}
-    names = [p.name for p in signature.outputs]
-    arrays = out if isinstance(out, (tuple, list)) and len(names) > 1 else [out]
-    if len(arrays) != len(names):
-        raise CallTypeError(
-            f"network {signature.name}: out= has {len(arrays)} of its outputs; give an array for "
-            f"each: {', '.join(names)}"
-        )
-    twice = next((name for name in names if name in others), None)
-    if twice is not None:
-        raise CallTypeError(
-            f"network {signature.name}: {twice} is given twice, by out= and by name"
-        )
-    return {**others, **dict(zip(names, arrays))}
 
 
 def to_json(structure: Any) -> Any:
@@ -84,4 +59,4 @@ def from_json(data: Any, outputs: int, depth: int = 0) -> Any:
     raise NetworkError(f"{str(data)[:60]!r} is not the form of what a network returns")
 
 
-__all__ = ["filled", "from_json", "to_json", "with_outputs"]
+__all__ = ["filled", "from_json", "to_json"]

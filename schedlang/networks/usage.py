@@ -9,7 +9,7 @@ from textwrap import indent
 from schedlang.codegen.network_file import printable
 from schedlang.machine.names import Names
 from schedlang.networks.data import ModuleData
-from schedlang.runtime.parameters import Parameter
+from schedlang.runtime.parameters import Parameter, Signature
 
 _COMPILES = (
     "The first call compiles all kernels, which may take minutes. numba keeps the machine code in\n"
@@ -35,7 +35,7 @@ def usage(data: ModuleData, weights: str) -> str:
         f"It takes, in this order, {takes}{f'; {found}' if found else ''}:\n\n"
         f"{_listed(signature.inputs)}",
         f"It returns new arrays{_tuple(signature.outputs)}, or writes those that are given behind "
-        f"the inputs:\n\n{_listed(signature.outputs)}",
+        f"the inputs{_or_by_out(signature)}:\n\n{_listed(signature.outputs)}",
         _COMPILES_FOR_GPU if on_gpu else _COMPILES,
         "schedlang.load(folder) makes a network of this folder again.",
     ]
@@ -64,6 +64,13 @@ def _example(data: ModuleData, weights: str) -> str:
 
 def _listed(parameters: Sequence[Parameter]) -> str:
     return "\n".join(f"    {printable(str(p))}" for p in parameters) or "    nothing"
+
+
+def _or_by_out(signature: Signature) -> str:
+    """Return that outputs may be given by ``out=``, unless that is the name of an argument."""
+    if any(p.name == "out" for p in signature.parameters):
+        return ""
+    return f", or as out={', a tuple' * (len(signature.outputs) > 1)}"
 
 
 def _tuple(outputs: Sequence[Parameter]) -> str:

@@ -7,11 +7,14 @@ from numbers import Integral, Real
 from typing import Any
 
 from schedlang.compute.argument_order import fit_in_another_order
-from schedlang.compute.chunks import extent_of
-from schedlang.compute.graph import operations, variables
+from schedlang.compute.graph import operations
 from schedlang.compute.tensor import ScanOp, Tensor
 from schedlang.errors import CallError, CallTypeError, SchedlangError
 from schedlang.expr.nodes import Var
+from schedlang.index.linear import Lin
+from schedlang.index.simplify import to_lin
+from schedlang.index.terms import terms_of
+from schedlang.ir.size_conditions import SizeCondition
 from schedlang.runtime.parameters import Binder, Signature, scalar
 
 # what a network is given, so that its calls take any batch
@@ -128,19 +131,22 @@ def _fits(binder: Binder, slots: Sequence[int], given: Sequence[tuple[Any, Any]]
     return True
 
 
-def short_scan(outputs: Sequence[Tensor], sizes: Mapping[str, int]) -> str:
-    """Return that a scan behind ``outputs`` has too few rows, with advice; ``""`` if none has."""
-    values = {v: sizes[v.name] for v in variables(outputs) if v.name in sizes}
+def short_scans(outputs: Sequence[Tensor]) -> list[SizeCondition]:
+    """Return the sizes at which a scan behind ``outputs`` has too few rows, with advice."""
+    found = []
     for op in operations(outputs):
-        if isinstance(op, ScanOp) and extent_of(op.scan_axis.extent, values) < 0:
-            init, length = op.init[0], op.state[0].shape[0]
-            rows = extent_of(length, values)
-            return (
-                f"scan {op.name} would have {rows} row{'s' * (rows != 1)}, but its init "
-                f"{init.name} has {init.shape[0]}\n  Choose sizes for which {length} is at least "
-                f"{init.shape[0]}."
-            )
-    return ""
+        steps = to_lin(op.scan_axis.extent) if isinstance(op, ScanOp) else Lin.of(0)
+        if not isinstance(op, ScanOp) or steps.const is not None:
+            continue
+        init, length = op.init[0], op.state[0].shape[0]
+        advised = f"\n  Choose sizes for which {length} is at least {init.shape[0]}."
+        rows = terms_of(to_lin(length))
+        for one in (True, False):
+            why = (f"scan {op.name} would have ", rows, f" row{'s' * (not one)}, but its init "
+                   f"{init.name} has {init.shape[0]}{advised}")  # fmt: skip
+            only = (rows, terms_of(-to_lin(length) + 2)) if one else ()
+            found.append(SizeCondition((terms_of(-steps), *only), why))
+    return found
 
 
-__all__ = ["advice", "short_scan"]
+__all__ = ["advice", "short_scans"]

@@ -16,9 +16,9 @@ from schedlang.machine.loop_tree import Place, around, loop_tree
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import For as Loop
 from schedlang.machine.nodes import Function, Num, Reg
-from schedlang.machine.nodes import walk as walk_machine
 from schedlang.machine.passes.stamps import WHOLE, Slots, slots_of, stamped
 from schedlang.machine.verify import verify_machine
+from schedlang.machine.walks import walk as walk_machine
 from schedlang.runtime.profile import Part, Profile
 
 Start = Callable[..., None]

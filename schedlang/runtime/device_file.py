@@ -11,6 +11,7 @@ from typing import Any
 from schedlang.codegen.listing import Listing
 from schedlang.codegen.numba_cuda import GpuSource, emit_program
 from schedlang.codegen.numba_cuda_file import render_program
+from schedlang.codegen.refused_sizes import Refusals
 from schedlang.errors import BuildError
 from schedlang.gpu_lowering.program import Program
 from schedlang.runtime import files, nvidia
@@ -24,7 +25,7 @@ class DeviceFile:
     """The forms of a program for ``target="cuda"``, each made when it is first needed.
 
     ``steps`` is the schedule as Python, for the header of the file. With ``lineinfo`` the machine
-    code names the lines of the file.
+    code names the lines of the file. ``refused`` are sizes that the launcher refuses.
     """
 
     program: Program
@@ -33,6 +34,7 @@ class DeviceFile:
     steps: str
     fastmath: bool
     lineinfo: bool = False
+    refused: tuple[Refusals, ...] = ()
 
     @cached_property
     def source(self) -> GpuSource:
@@ -47,7 +49,9 @@ class DeviceFile:
     @cached_property
     def listing(self) -> Listing:
         """The whole file, with the statements of the nest that its lines come from."""
-        return render_program(self.program, self.source, self.steps, self.fastmath)
+        return render_program(
+            self.program, self.source, self.steps, self.fastmath, self.refused
+        )
 
     @cached_property
     def path(self) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
@@ -12,8 +13,9 @@ import numpy as np
 from schedlang.codegen.numba_cpu import source_of
 from schedlang.codegen.numba_file import render_functions
 from schedlang.compute.arrays import as_numpy
-from schedlang.errors import BuildError, CallError, CallTypeError, MissingNameError
+from schedlang.errors import BuildError, CallError, CallTypeError, MissingNameError, explain
 from schedlang.ir.nest import Nest
+from schedlang.ir.size_conditions import SizeCondition
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.passes.serial import serial
 from schedlang.markup.bundle import mime_bundle
@@ -31,7 +33,7 @@ from schedlang.runtime.levels import Levels
 from schedlang.runtime.missing_attributes import no_attribute
 from schedlang.runtime.parameters import Binder, Signature
 from schedlang.runtime.profile import Profile
-from schedlang.runtime.size_checks import check_accesses, sized_storage
+from schedlang.runtime.size_checks import check_accesses, refuse, refused_sizes, sized_storage
 from schedlang.runtime.starts import interpreted, one_at_a_time
 from schedlang.runtime.te_module import TeModule
 from schedlang.schedule.schedule import Schedule
@@ -42,8 +44,9 @@ class Kernel(Levels, TeModule, Countable):
     """A compiled schedule: call it with arrays.
 
     ``f(a, b)`` returns a new output, or a tuple of them, in the library of the first array.
-    ``f(a, b, out)`` writes ``out`` and returns it. Arguments may be named. A call first checks
-    shapes, dtypes, contiguity and overlap. It raises :class:`~schedlang.errors.CallError` or
+    ``f(a, b, out)`` writes ``out`` and returns it, and so does ``f(a, b, out=y)``, which takes a
+    tuple for several outputs. Arguments may be named. A call first checks shapes, dtypes,
+    contiguity and overlap. It raises :class:`~schedlang.errors.CallError` or
     :class:`~schedlang.errors.CallTypeError`.
     """
 
@@ -237,10 +240,16 @@ class Kernel(Levels, TeModule, Countable):
         if key in self._checked_sizes:
             return
         what = f"kernel {self.name}"
-        sized_storage(self._nest).check(what, sizes)
+        given = {name: sizes[name] for name in self.signature.given_sizes}
+        refuse(what, sized_storage(self._nest).conditions, given)
         if self.checked_by_size:
-            check_accesses(what, self._nest, self.schedule.outputs, sizes)
+            check_accesses(what, self._nest, self._conditions or (), given)
         self._checked_sizes.add(key)
+
+    @cached_property
+    def _conditions(self) -> tuple[SizeCondition, ...] | None:
+        """The sizes that the file of this kernel refuses, ``None`` if it cannot hold them all."""
+        return refused_sizes(self._nest, self.schedule.outputs)
 
     def _launch(self, arrays: Sequence[Any], sizes: Mapping[str, int]) -> None:
         (self._start or self._starter())(*self._flat(arrays, sizes))
@@ -336,16 +345,23 @@ class Kernel(Levels, TeModule, Countable):
         The file has the intrinsics that it uses; it needs only NumPy and numba, or numba-cuda. For
         the CPU it has one public function, named after the output. For a GPU its function
         ``launch`` takes flat arrays of the GPU, then the sizes, and checks nothing: arrays must
-        start at a multiple of 16 bytes, as newly allocated ones do.
+        start at a multiple of 16 bytes, as newly allocated ones do. Sizes at which a read would be
+        out of bounds are refused as by a call.
 
         Raises :class:`~schedlang.errors.BuildError` for a path that does not end in ``.py``, for
-        ``target="python"``, for a kernel that checks its reads against the sizes of each call, and
-        for a kernel that needs more shared memory than a launch by numba may have.
+        ``target="python"``, for a kernel that needs more shared memory than a launch by numba may
+        have, and for one that checks its reads against the sizes of each call, if the file cannot
+        do that: it can for indices that are linear in loops, clamped, or read from tensors.
         """
-        if self.checked_by_size:
+        if self.checked_by_size and self._conditions is None:
             raise BuildError(
-                f"save: kernel {self.name} checks its reads against the sizes of each call, which "
-                "a saved file cannot; use constant sizes, or guard the reads with sl.if_then_else"
+                explain(
+                    f"save: kernel {self.name}",
+                    "it checks its reads against the sizes of each call, and which sizes are right "
+                    "is no condition that a file can hold",
+                    "Use constant sizes, indices that are linear in loops, or guard the reads with "
+                    "sl.if_then_else.",
+                )
             )
         target = Path(path)
         if target.suffix != ".py":

@@ -11,7 +11,8 @@ from schedlang.ir.html import Row, Scope, nest_html, nest_rows, top_scope
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import If, Let, Reg, Thread, walk
+from schedlang.machine.nodes import If, Let, Reg, Thread
+from schedlang.machine.walks import walk
 from schedlang.markup.code import marked
 from schedlang.markup.elements import folded
 from schedlang.markup.fragment import fragment

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Optional, Union
@@ -17,17 +16,13 @@ from schedlang.expr import dtypes
 from schedlang.expr.bfloat import as_float32, rounded
 from schedlang.expr.dtypes import array_dtype
 from schedlang.expr.nodes import Expr, Var
-from schedlang.index.linear import Atom, Div, Extreme, Lin, Mod
 from schedlang.index.simplify import to_lin
 from schedlang.index.solving import determined_by, solve
+from schedlang.index.terms import Sum, terms_of, value_of
 from schedlang.ir.nest import Nest
 from schedlang.ir.specialize import size_equations
 
 Extent = Union[int, str]
-# a factor of a term: the name of a size, or an operator with its operands
-Factor = Union[str, tuple[str, tuple[Any, ...]]]
-# terms: each a coefficient and the factors that it multiplies
-Sum = tuple[tuple[int, tuple[Factor, ...]], ...]
 
 
 @dataclass(frozen=True)
@@ -86,6 +81,12 @@ class Signature:
     def outputs(self) -> tuple[Parameter, ...]:
         return tuple(p for p in self.parameters if p.is_output)
 
+    @property
+    def given_sizes(self) -> tuple[str, ...]:
+        """The names of all sizes of a call: those passed as arguments, then those of shapes."""
+        passed = [p.name for p in self.parameters if p.is_size]
+        return tuple(dict.fromkeys((*passed, *self.sizes)))
+
 
 def signature_of(nest: Nest, in_place: frozenset[tuple[int, int]]) -> Signature:
     """Return the signature of the kernel of a nest."""
@@ -122,40 +123,6 @@ def signature_of(nest: Nest, in_place: frozenset[tuple[int, int]]) -> Signature:
 
 def _named(end: int | Expr) -> Extent:
     return end if isinstance(end, int) else str(end)
-
-
-def terms_of(lin: Lin) -> Sum:
-    """Return the terms of an extent over sizes, as data."""
-    return tuple((coef, tuple(map(_factor, product))) for product, coef in lin.terms.items())
-
-
-def _factor(atom: Atom) -> Factor:
-    if isinstance(atom, Var):
-        return atom.name
-    if isinstance(atom, (Div, Mod)):
-        return "//" if isinstance(atom, Div) else "%", (terms_of(atom.num), terms_of(atom.den))
-    if isinstance(atom, Extreme):
-        return atom.op, tuple(map(terms_of, atom.args))
-    raise CallError(f"the extent {Lin.of(atom)} is not an expression over sizes")
-
-
-_OPERATORS: dict[str, Callable[..., int]] = {
-    "//": operator.floordiv, "%": operator.mod, "min": min, "max": max,
-}  # fmt: skip
-
-
-def value_of(terms: Sum, sizes: Mapping[str, int]) -> int:
-    """Return the value of an extent for known sizes."""
-    total = 0
-    for coef, product in terms:
-        for factor in product:
-            if isinstance(factor, str):
-                coef *= sizes[factor]
-            else:
-                op, args = factor
-                coef *= _OPERATORS[op](*(value_of(arg, sizes) for arg in args))
-        total += coef
-    return total
 
 
 class Binder:
@@ -205,7 +172,7 @@ class Binder:
         for slot, value in zip(slots, args):
             values[slot] = value
         names = {p.name: k for k, p in enumerate(parameters)}
-        for name, value in named.items():
+        for name, value in self._by_name(named).items():
             if name not in names:
                 raise CallTypeError(
                     f"{self.title} has no argument {name!r}; it takes {self.listing}"
@@ -217,6 +184,27 @@ class Binder:
             if values[k] is None:
                 self._refuse_count(len(args) + len(named), parameters[k].name)
         return values
+
+    def _by_name(self, named: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return named arguments with the arrays of ``out`` under the names of the outputs.
+
+        ``out`` is an array, or a tuple with one for each of several outputs. It has no such meaning
+        if an argument is called ``out``.
+        """
+        if "out" not in named or any(p.name == "out" for p in self.signature.parameters):
+            return named
+        others = {name: value for name, value in named.items() if name != "out"}
+        out, names = named["out"], [p.name for p in self.signature.outputs]
+        arrays = out if isinstance(out, (tuple, list)) and len(names) > 1 else [out]
+        if len(arrays) != len(names):
+            raise CallTypeError(
+                f"{self.title}: out= has {len(arrays)} of its outputs; give an array for each: "
+                f"{', '.join(names)}"
+            )
+        twice = next((name for name in names if name in others), None)
+        if twice is not None:
+            raise CallTypeError(f"{self.title}: {twice} is given twice, by out= and by name")
+        return {**others, **dict(zip(names, arrays))}
 
     @property
     def title(self) -> str:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from functools import reduce
 
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import CallError, VerifyError
 from schedlang.expr.dtypes import LARGEST_BYTES, itemsize
 from schedlang.expr.nodes import Expr, Var
 from schedlang.index.simplify import to_lin
+from schedlang.index.terms import Sum, multiplied, terms_of
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Alloc, walk
+from schedlang.ir.nodes import Alloc, Buffer, walk
+from schedlang.ir.size_conditions import SizeCondition, size_conditions
 from schedlang.ir.specialize import at_sizes
 from schedlang.ir.verify import verify
-from schedlang.runtime.advice import short_scan
-from schedlang.runtime.parameters import Extent, Sum, terms_of, value_of
+from schedlang.runtime.advice import short_scans
+from schedlang.runtime.parameters import Extent
 
 
 @dataclass(frozen=True)
@@ -29,21 +31,20 @@ class SizedStorage:
     arrays: tuple[tuple[str, str, tuple[Extent, ...]], ...]
     extents: Mapping[str, Sum]
 
-    def check(self, what: str, sizes: Mapping[str, int]) -> None:
-        """Raise :class:`~schedlang.errors.CallError` if an address does not reach all of an array.
+    @property
+    def conditions(self) -> tuple[SizeCondition, ...]:
+        """The sizes at which an address does not reach all of an array."""
+        return tuple(
+            SizeCondition(
+                ((*(whole := self._bytes(dtype, shape)), (1 - LARGEST_BYTES, ())),),
+                (f"{name} would take ", whole, " bytes, more than an address can reach"), "",
+            )
+            for name, dtype, shape in self.arrays
+        )  # fmt: skip
 
-        ``what`` allocates the arrays at ``sizes``.
-        """
-        for name, dtype, shape in self.arrays:
-            whole = itemsize(dtype) * prod(self._value(extent, sizes) for extent in shape)
-            if whole >= LARGEST_BYTES:
-                raise CallError(
-                    f"{what} where {given_text(sizes)}: {name} would take {whole} bytes, more than "
-                    "an address can reach"
-                )
-
-    def _value(self, extent: Extent, sizes: Mapping[str, int]) -> int:
-        return extent if isinstance(extent, int) else value_of(self.extents[extent], sizes)
+    def _bytes(self, dtype: str, shape: Sequence[Extent]) -> Sum:
+        extents = (((e, ()),) if isinstance(e, int) else self.extents[e] for e in shape)
+        return reduce(multiplied, extents, ((itemsize(dtype), ()),))
 
 
 def sized_storage(nest: Nest) -> SizedStorage:
@@ -72,19 +73,64 @@ def sized_storage(nest: Nest) -> SizedStorage:
     return SizedStorage(tuple(arrays), extents)
 
 
+def conditions_of(outputs: Sequence[Tensor]) -> tuple[SizeCondition, ...] | None:
+    """Return the sizes at which the computation of ``outputs`` reads what is not there.
+
+    A scan may have too few rows, too. Return ``None`` if these sizes are no conditions that can be
+    written down. The computation counts, not a schedule of it: lowering adds no reads outside.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((sl.var("n"),), name="A")
+    >>> last = sl.compute((1,), lambda i: A[A.shape[0] - 1], name="last")
+    >>> [condition.where for condition in conditions_of([last])]
+    [(((-1, ('n',)), (1, ())),)]
+    """
+    # a process whose kernels are proven does not import these
+    from schedlang.lowering.lower import lower_state
+    from schedlang.state.initial import initial_state
+
+    of_reads = size_conditions(lower_state(initial_state(outputs)))
+    return None if of_reads is None else (*short_scans(outputs), *of_reads)
+
+
+def refused_sizes(
+    nest: Nest, outputs: Sequence[Tensor]
+) -> tuple[SizeCondition, ...] | None:
+    """Return the sizes that a file of ``nest``, which computes ``outputs``, refuses.
+
+    Return ``None`` if it cannot refuse all: the sizes are no conditions, or accesses of what the
+    nest stores between stages are not proven.
+    """
+    given = {arg for arg in nest.args if isinstance(arg, Buffer)}
+    if any(access.needs_sizes and access.buffer not in given for access in verify(nest)):
+        return None
+    return conditions_of(outputs)
+
+
+def refuse(
+    what: str, conditions: Sequence[SizeCondition], sizes: Mapping[str, int]
+) -> None:
+    """Raise :class:`~schedlang.errors.CallError` if a condition refuses ``sizes``."""
+    for condition in conditions:
+        if condition.refuses(sizes):
+            why = condition.reason(sizes)
+            raise CallError(f"{what}{condition.verb} where {given_text(sizes)}: {why}")
+
+
 def check_accesses(
-    what: str, nest: Nest, outputs: Sequence[Tensor], sizes: Mapping[str, int]
+    what: str, nest: Nest, conditions: Sequence[SizeCondition], sizes: Mapping[str, int]
 ) -> None:
     """Raise :class:`~schedlang.errors.CallError` if an access of ``nest`` may leave its array.
 
-    ``what`` computes ``outputs`` by ``nest``, now at ``sizes``.
+    ``what`` runs ``nest``, now at ``sizes``. ``conditions`` are those of its computation, by which
+    a file refuses sizes.
     """
+    refuse(what, conditions, sizes)
     given = given_text(sizes)
     try:
         left = [u for u in verify(at_sizes(nest, sizes)) if u.exact]
     except VerifyError as error:
         why = str(error).removeprefix(f"{nest.name}: ")
-        why = short_scan(outputs, sizes) or why
         raise CallError(f"{what} cannot run where {given}: {why}") from None
     if left:
         raise CallError(left[0].refusal(f"{what} where {given},"))
@@ -99,4 +145,11 @@ def given_text(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{name}={size}" for name, size in sizes.items())
 
 
-__all__ = ["SizedStorage", "check_accesses", "given_text", "sized_storage"]
+__all__ = [
+    "SizedStorage",
+    "check_accesses",
+    "conditions_of",
+    "given_text",
+    "refuse",
+    "sized_storage",
+]

@@ -19,6 +19,7 @@ from schedlang.compute.torch_tensors import is_tensor
 from schedlang.errors import CallTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr
+from schedlang.tracing.items import has_other_operators
 from schedlang.tracing.leaves import Form, flattened
 
 
@@ -129,6 +130,16 @@ def _leaf(title: str, name: str, value: Any) -> tuple[Any, Leaf | None]:
     if isinstance(value, (bool, int, str, bytes, type, np.dtype)) or not _is_array(value):
         return value, None
     array = as_numpy(value, f"{title}: argument {name}")
+    if has_other_operators(value):
+        kind = type(value).__name__
+        raise CallTypeError(
+            explain(
+                f"{title}({name}={kind})",
+                f"the operators of {kind} are other than those of arrays, and a traced function "
+                "sees an array",
+                f"Pass np.asarray({name}); x @ y is the product of matrices.",
+            )
+        )
     return array, Leaf(name, dtypes.canonical(array.dtype), array.shape)
 
 
@@ -141,8 +152,10 @@ def _fixed(title: str, name: str, value: Any, static: frozenset[str]) -> Fixed:
     try:
         hash(value)
     except TypeError:
-        how = "static arguments are compared" if name in static else (
-            "it is neither an array nor a number, so that each value is traced on its own"
+        how = (
+            "static arguments are compared"
+            if name in static
+            else ("it is neither an array nor a number, so that each value is traced on its own")
         )
         raise CallTypeError(
             explain(

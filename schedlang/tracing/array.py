@@ -6,27 +6,40 @@ replace the value of the storage, and every view sees the new one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn, Optional
 
 import numpy as np
 
+from schedlang.arrays.functions import ELEMENTWISE
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.errors import ComputeTypeError
 from schedlang.expr.dtypes import is_complex
 from schedlang.expr.nodes import Expr
 from schedlang.language.construct import as_expr
-from schedlang.language.foreign import NUMBA_TYPE, check_ufunc
+from schedlang.language.foreign import NUMBA_TYPE, check_ufunc, refuse_if_compiled
+from schedlang.language.numpy_functions import name_of
 from schedlang.language.torch_functions import refuse_torch
 from schedlang.tracing.calls import computed, key_of
 from schedlang.tracing.creation import CREATED, LIKE, created
 from schedlang.tracing.forms import check_form, check_known
 from schedlang.tracing.indexing import assigned, assigned_under, masked, selected
-from schedlang.tracing.items import copies, has_ellipsis, index_of, listed, plain, refuse_axes
+from schedlang.tracing.items import (
+    copies,
+    has_ellipsis,
+    in_order,
+    index_of,
+    listed,
+    plain,
+    refuse_axes,
+)
+from schedlang.tracing.leaves import flattened
 from schedlang.tracing.masked import MaskedElements
+from schedlang.tracing.outputs import copied, into, updated_in_place
+from schedlang.tracing.powers import check_power
 from schedlang.tracing.trace import Storage, Value, current
 from schedlang.tracing.unknown import UNKNOWN, missing, refuse_element, refuse_outside
-from schedlang.tracing.updates import updated_at
+from schedlang.tracing.views import refuse_assignment, refuse_imaginary, shared
 
 # NumPy's functions on tensors, of which its types know nothing
 numpy: Any = np
@@ -39,19 +52,24 @@ Write = Callable[[Value, Any], Value]
 class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     """An array of a traced function, of known shape and dtype, whose elements are unknown.
 
-    A ``scalar`` stands for a NumPy scalar or a Python number: unlike a 0-d array, it never changes.
+    Its ``kind`` is the class of what it stands for, which ``isinstance`` sees: NumPy's array, or
+    that of a scalar, which never changes, unlike a 0-d array.
     """
 
-    __slots__ = ("_storage", "_base", "_read", "_write", "_seen", "_item", "_scalar")
+    __slots__ = (
+        "_storage", "_base", "_read", "_write", "_seen", "_item", "_kind", "_ordered", "_why",
+    )  # fmt: skip
 
-    def __init__(self, storage: Storage, scalar: bool = False) -> None:
+    def __init__(self, storage: Storage, kind: type = np.ndarray) -> None:
         self._storage = storage
-        self._scalar = scalar
+        self._kind = kind
         self._base: Optional[TracedArray] = None
         self._read: Optional[Read] = None
         self._write: Optional[Write] = None
         self._seen: Optional[tuple[Value, Value]] = None
         self._item: Any = None
+        self._ordered = False
+        self._why = ""
 
     @property
     def storage(self) -> Storage:
@@ -63,7 +81,11 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def is_scalar(self) -> bool:
-        return self._scalar
+        return self._kind is not np.ndarray
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return self._kind
 
     @property
     def value(self) -> Value:
@@ -82,20 +104,28 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             current().write(self._storage, value)
             return
         if self._write is None:
-            raise ComputeError(
-                explain(
-                    "an assignment to elements of a reshaped or broadcast array",
-                    "it may be a view of another array, which a trace does not follow",
-                    "Assign to the array itself, or to a copy: np.copy(x).",
-                )
-            )
+            refuse_assignment(self._why)
         self._base.assign(self._write(self._base.value, value))
 
-    def view(self, read: Read, write: Write | None = None) -> TracedArray:
-        """Return a view of this array."""
+    def view_by(
+        self, read: Read, write: Write | None = None, *, ordered: bool = False, why: str = ""
+    ) -> TracedArray:
+        """Return a view of this array.
+
+        It is ``ordered`` if later elements lie behind earlier ones in memory where those of this
+        array do. Without ``write``, ``why`` says why it is not assigned to.
+        """
         made = TracedArray(self._storage)
         made._base, made._read, made._write = self, read, write
+        made._ordered, made._why = ordered, why
         return made
+
+    @property
+    def in_order(self) -> bool:
+        """Whether NumPy puts the elements of a result in the order of this array row by row."""
+        if self._base is None:
+            return self._storage.rows
+        return self._ordered and self._base.in_order
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -127,6 +157,11 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return self.transpose()
 
     @property
+    def mT(self) -> TracedArray:  # noqa: N802
+        made: TracedArray = numpy.matrix_transpose(self)
+        return made
+
+    @property
     def real(self) -> TracedArray:
         """The real parts, a view; of real numbers, the array itself."""
         if not is_complex(self.value.dtype):
@@ -141,7 +176,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def imag(self) -> TracedArray:
         """The imaginary parts, a view; those of real numbers are 0 and never change."""
         if not is_complex(self.value.dtype):
-            return self._part("imag", _refuse_imaginary)
+            return self._part("imag", refuse_imaginary)
         return self._part("imag", lambda base, value: numpy.real(base) + 1j * value)
 
     @imag.setter
@@ -150,9 +185,9 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def _part(self, name: str, write: Write) -> Any:
         function = getattr(np, name)
-        if self._scalar:
+        if self.is_scalar:
             return wrapped(function(self.value))
-        made = self.view(lambda base: computed(function, (base,), {}), write)
+        made = self.view_by(lambda base: computed(function, (base,), {}), write)
         made._item = name
         return made
 
@@ -171,23 +206,20 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def transpose(self, *axes: Any) -> TracedArray:
         """Return a view with permuted axes, all of them reversed by default."""
         given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
-        order = [int(k) for k in (range(self.ndim)[::-1] if given is None else given)]
-        back = [int(k) for k in np.argsort([k % max(self.ndim, 1) for k in order])]
-        return self.view(
-            lambda base: computed(np.transpose, (base, order), {}),
-            lambda base, value: numpy.transpose(value, back),
-        )
+        made: TracedArray = numpy.transpose(self, given)
+        return made
 
     def __getitem__(self, item: Any) -> Any:
         refuse_axes(self, item)
         picked = index_of(item)
         if not self.shape and picked is Ellipsis:
-            return self.view(lambda base: base, lambda _, value: value)
+            return self.view_by(lambda base: base, lambda _, value: value, ordered=True)
         if isinstance(picked, Tensor) and picked.dtype == "bool":
             return MaskedElements(masked(self.value, picked), picked, wrapped)
-        made = self.view(
+        made = self.view_by(
             lambda base: computed(selected, (base, picked), {}),
             lambda base, value: assigned(base, picked, value),
+            ordered=in_order(picked),
         )
         made._item = key_of(picked)
         if copies(item) or (not made.shape and not has_ellipsis(picked)):
@@ -200,7 +232,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             if value._item == key_of(index_of(item)):
                 # x[i] += y assigns to the view x[i], then that view to x[i]
                 return
-        self._check_written()
+        self.check_written()
         picked = index_of(item)
         if isinstance(value, MaskedElements):
             if picked is not value.mask:
@@ -209,8 +241,9 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             return
         self.assign(assigned(self.value, picked, listed(value)))
 
-    def _check_written(self) -> None:
-        if self._scalar:
+    def check_written(self) -> None:
+        """Raise for a scalar, which is not assigned to."""
+        if self.is_scalar:
             raise ComputeTypeError(
                 "an assignment into a scalar: it is a number, not an array, and never changes; "
                 "write s = ..."
@@ -227,11 +260,14 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         check_ufunc(ufunc, f"an array of {current().title}")
         if method == "at":
-            return _at(ufunc, *inputs)
+            return updated_in_place(ufunc, *inputs)
         out = kwargs.pop("out", None)
         check_form(ufunc, method)
+        check_power(ufunc, inputs, kwargs)
         made = computed(getattr(ufunc, method), tuple(map(plain, inputs)), plain(kwargs))
-        return _into(out, made)
+        if out is not None:
+            return into(out, made)
+        return wrapped(made, method == "__call__" and _rows(inputs))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function in CREATED:
@@ -239,17 +275,23 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             check_known(function, args, given)
             if current().closed:
                 args, given = plain(tuple(args)), plain(given)
-            return array_of(created(function, *args, **given))
+            return array_of(created(function, *args, **given), rows=True)
         check_known(function, args, kwargs)
         if function in _ATTRIBUTES:
             return _ATTRIBUTES[function](*args, **kwargs)
-        if function in _VIEWS and not isinstance(args[0], np.ndarray):
-            return _view_by(function, args, kwargs)
         check_form(function)
         given = dict(kwargs)
+        made = shared(function, args, given)
+        if made is not NotImplemented:
+            return made
         out = given.pop("out", None)
         made = computed(function, plain(tuple(args)), plain(given))
-        return array_of(made) if function in LIKE else _into(out, made)
+        if out is not None:
+            return into(out, made)
+        if function in LIKE:
+            return array_of(made, _rows(args[:1]))
+        rows = name_of(function) in ELEMENTWISE and _rows(flattened(args)[0])
+        return array_of(made, rows) if function in _ARRAYS else wrapped(made, rows)
 
     @classmethod
     def __torch_function__(
@@ -269,21 +311,44 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def copy(self, order: str = "C") -> TracedArray:
         """Return an array of its own with this value."""
-        return wrapped(self.value) if self._scalar else array_of(self.value)
+        if self.is_scalar:
+            made: TracedArray = wrapped(self.value)
+            return made
+        return array_of(self.value, order == "C" or (order in "KA" and self.in_order))
 
-    def astype(self, dtype: Any, *, copy: bool = True, **_: Any) -> TracedArray:
-        """Return the elements converted to ``dtype``; without ``copy``, this array if it may."""
-        if not copy and self.dtype == np.dtype(dtype):
+    def __copy__(self) -> TracedArray:
+        return self.copy("K")
+
+    def __deepcopy__(self, memo: Any) -> TracedArray:
+        return self.copy("K")
+
+    def astype(
+        self, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True,
+        copy: bool = True,
+    ) -> TracedArray:  # fmt: skip
+        """Return the elements converted to ``dtype``; without ``copy``, this array if it may.
+
+        Raises ``ComputeTypeError`` for a conversion that ``casting`` excludes.
+        """
+        kind = np.dtype(dtype)
+        if not np.can_cast(self.dtype, kind, casting):
+            raise ComputeTypeError(
+                f".astype({str(kind)!r}, casting={casting!r}) of an array of {self.dtype}: this "
+                "rule excludes the conversion; leave casting= out"
+            )
+        if not copy and self.dtype == kind:
             return self
-        return wrapped(self.value.astype(dtype))
+        made = self.value.astype(dtype)
+        return wrapped(made) if self.is_scalar else array_of(made, self.in_order)
 
     def flatten(self) -> TracedArray:
         """Return a 1-d copy."""
         return wrapped(numpy.ravel(self.value))
 
-    def reshape(self, *shape: Any, order: str = "C") -> Any:
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
         """Return the elements in row-major order in another shape."""
-        return numpy.reshape(self, shape[0] if len(shape) == 1 else shape, order=order)
+        given = shape[0] if len(shape) == 1 else shape
+        return numpy.reshape(self, given, order=order, copy=copy)
 
     def fill(self, value: Any) -> None:
         """Assign ``value`` to every element."""
@@ -293,36 +358,44 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return f"TracedArray(shape={self.shape}, dtype={self.dtype})"
 
     def __getattr__(self, name: str) -> Any:
+        # numba takes it for an array of NumPy
+        refuse_if_compiled(self)
         raise missing(type(self), name)
 
 
-def wrapped(value: Any) -> Any:
+def wrapped(value: Any, rows: bool = False) -> Any:
     """Return values as new arrays of the trace, those without dimensions as scalars.
 
-    Containers are taken element by element.
+    Containers are taken element by element. ``rows`` says that arrays lie row by row in memory.
     """
     if isinstance(value, (Tensor, Expr)):
-        scalar = isinstance(value, Expr) or not value.ndim
-        return TracedArray(current().new(value), scalar)
+        return TracedArray(current().new(value, rows), _kind(value))
     if isinstance(value, (tuple, list)):
-        return type(value)(wrapped(v) for v in value)
+        return type(value)(wrapped(v, rows) for v in value)
     return value
 
 
-def array_of(value: Value) -> TracedArray:
+def _kind(value: Value) -> type:
+    """Return the class of the array, of NumPy's scalar or of Python's number with this value."""
+    if isinstance(value, Tensor) and value.ndim:
+        return np.ndarray
+    kind = np.dtype(value.dtype).type
+    weak = isinstance(value, Expr) and value.weak
+    return {"i": int, "u": int, "f": float}.get(np.dtype(kind).kind, kind) if weak else kind
+
+
+def array_of(value: Value, rows: bool = False) -> TracedArray:
     """Return a new array of the trace, a 0-d one if ``value`` has no dimensions."""
-    return TracedArray(current().new(value))
+    return TracedArray(current().new(value, rows))
 
 
-def _at(ufunc: Any, target: Any, item: Any, *values: Any) -> None:
-    """Compute ``ufunc.at(target, item, value)``, which changes ``target``."""
-    if not isinstance(target, TracedArray):
-        raise ComputeTypeError(
-            f"np.{ufunc.__name__}.at({type(target).__name__}, ...): in a traced function, it "
-            "changes an array of the trace, such as np.zeros_like(x)"
-        )
-    target._check_written()
-    target.assign(updated_at(ufunc, target.value, index_of(item), *map(listed, values)))
+def _rows(values: Sequence[Any]) -> bool:
+    """Return whether NumPy puts a result of operands element by element row by row in memory."""
+    return all(
+        v.in_order if isinstance(v, TracedArray)
+        else v.flags.c_contiguous if isinstance(v, np.ndarray) else True
+        for v in values
+    )  # fmt: skip
 
 
 def value_of(leaf: Any, title: str) -> Value:
@@ -341,102 +414,18 @@ def value_of(leaf: Any, title: str) -> Value:
         ) from None
 
 
-def _into(out: Any, made: Any) -> Any:
-    """Return ``made`` as an array of the trace, or write it into ``out=`` and return that."""
-    if out is None:
-        return wrapped(made)
-    target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
-    if not isinstance(target, TracedArray):
-        raise ComputeTypeError(
-            f"out={type(target).__name__}: in a traced function, a result goes into an array of "
-            "the trace, such as np.empty_like(x)"
-        )
-    target._check_written()
-    kind = target.dtype
-    if not np.can_cast(np.dtype(made.dtype), kind, "same_kind"):
-        name = _assigned_name()
-        raise ComputeTypeError(
-            f"a result of {made.dtype} into {name or 'an array'} of {kind}: NumPy does not convert "
-            f"it in place; write {name or 'x'} = ..., or convert it with .astype({str(kind)!r})"
-        )
-    shape = made.shape if isinstance(made, Tensor) else ()
-    if len(shape) > target.ndim:
-        raise ComputeError(
-            f"a result of shape {shape} into an array of shape {target.shape}: it has more "
-            "dimensions; write x = ..."
-        )
-    target[...] = made
-    return target
-
-
-def _assigned_name() -> str:
-    """Return the variable that the user's statement assigns to, or ``""``."""
-    place = current().place()
-    return "" if place is None else place.target
-
-
-def _view_by(function: Any, args: Any, kwargs: Any) -> Any:
-    """Return a view by a function whose result NumPy may or may not copy; it is not written."""
-    first, *rest = args
-    if not isinstance(first, TracedArray):
-        return wrapped(function(*plain(args), **plain(kwargs)))
-    others, named = plain(tuple(rest)), plain(dict(kwargs))
-    parts = function(first.value, *others, **named)
-    if isinstance(parts, (tuple, list)):
-
-        def part(k: int) -> TracedArray:
-            return first.view(lambda base: function(base, *others, **named)[k])
-
-        return type(parts)(map(part, range(len(parts))))
-    if function in (np.reshape, np.ravel) and first.is_view:
-
-        made_in, storage = current(), first.storage
-        whole = made_in.read(storage)
-
-        def read(base: Value) -> Value:
-            if made_in.read(storage) is not whole or current().changes(storage, made_in):
-                _refuse_stale(function.__name__)
-            return function(base, *others, **named)
-
-        return first.view(read)
-    made = first.view(lambda base: function(base, *others, **named))
-    # a wrong shape is an error of this call
-    made.value  # noqa: B018
-    return made
-
-
-def _refuse_imaginary(base: Value, value: Any) -> NoReturn:
-    raise ComputeTypeError(
-        f"an assignment to the imaginary part of an array of {base.dtype}: it holds real numbers; "
-        "make it complex first, x.astype('complex128')"
-    )
-
-
-def _refuse_stale(name: str) -> NoReturn:
-    raise ComputeError(
-        explain(
-            f"reading what np.{name} of a view returned, after an assignment to the array",
-            "whether NumPy copies there depends on the strides, so it may have the old elements or "
-            "the new ones",
-            f"Call np.{name} again after the assignment, or copy before it: np.copy(x).",
-        )
-    )
-
-
-_VIEWS = (
-    np.reshape, np.ravel, np.squeeze, np.expand_dims, np.swapaxes, np.moveaxis, np.broadcast_to,
-    np.diagonal, np.flip, np.fliplr, np.flipud, np.rot90, np.split, np.array_split, np.hsplit,
-    np.vsplit, np.dsplit,
+# the results of other functions without dimensions are scalars
+_ARRAYS = (
+    np.where, np.select, np.pad, np.roll, np.tile, np.tensordot, np.linalg.tensordot,
 )  # fmt: skip
 _ATTRIBUTES: dict[Any, Callable[..., Any]] = {
     np.shape: lambda a: a.shape,
     np.ndim: lambda a: a.ndim,
     np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
-    np.copy: lambda a, order="K", subok=False: array_of(a.value),
-    np.transpose: lambda a, axes=None: a.transpose() if axes is None else a.transpose(axes),
+    np.copy: lambda a, order="K", subok=False: array_of(a.copy(order).value, _rows([a])),
     np.real: lambda val: val.real,
     np.imag: lambda val: val.imag,
-    np.copyto: lambda a, src: a.__setitem__(Ellipsis, src),
+    np.copyto: copied,
 }
 
 _METHODS = (
@@ -469,7 +458,7 @@ def _in_place(name: str) -> Callable[..., Any]:
 
     def operator(self: TracedArray, other: Any) -> Any:
         # Python then takes the operator that makes a new value
-        return NotImplemented if self._scalar else function(self, other)
+        return NotImplemented if self.is_scalar else function(self, other)
 
     operator.__name__ = name
     return operator

@@ -51,11 +51,11 @@ def plain_key(args: Sequence[Any]) -> Hashable | None:
 def direct(key: Hashable, made: Specialization, count: int) -> Direct | None:
     """Return the short way of a specialization for calls with ``count`` arrays, if it has one.
 
-    It writes no argument, returns none, and is a single kernel, which reads these arrays alone, and
-    all of whose results are returned once.
+    It writes no argument, returns none, checks no exponents, and is a single kernel, which reads
+    these arrays alone, and all of whose results are returned once.
     """
     program = made.program
-    if made.written or any(argument is not None for argument in made.returns):
+    if made.written or made.exponents or any(argument is not None for argument in made.returns):
         return None
     if program.constants or len(program.steps) != 1:
         return None

@@ -10,10 +10,11 @@ import numpy as np
 from schedlang.arrays.operands import axis_in
 from schedlang.arrays.taking import MOST_CHOICES
 from schedlang.compute.tensor import Tensor
+from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr.nodes import Expr
-from schedlang.tracing.leaves import flattened
+from schedlang.tracing.leaves import container_of, flattened
 from schedlang.tracing.trace import current
-from schedlang.tracing.unknown import refuse_element
+from schedlang.tracing.unknown import line_text, refuse_element
 
 
 def is_traced(value: Any) -> bool:
@@ -26,12 +27,31 @@ def plain(value: Any) -> Any:
     if is_traced(value):
         return value.value
     if isinstance(value, np.ndarray):
+        if has_other_operators(value):
+            name = type(value).__name__
+            raise ComputeTypeError(
+                explain(
+                    f"a {name} in {line_text()}",
+                    f"the operators of {name} are other than those of arrays, which a trace has",
+                    "Use arrays: np.asarray(m) for a matrix, where x @ y is the product; "
+                    "m.filled(v) for a masked array, with its mask as an array.",
+                )
+            )
         return current().constant(value) if value.ndim else value[()]
-    if type(value) in (tuple, list):
-        return type(value)(plain(v) for v in value)
-    if type(value) is dict:
+    kind = container_of(value)
+    if kind is dict:
         return {key: plain(v) for key, v in value.items()}
+    if kind is not None:
+        return kind(plain(v) for v in value)
     return value
+
+
+def has_other_operators(value: Any) -> bool:
+    """Return whether an array is of a class that computes otherwise, such as ``np.matrix``."""
+    names = ("__mul__", "__array_ufunc__", "__array_function__")
+    return isinstance(value, np.ndarray) and any(
+        getattr(type(value), name) is not getattr(np.ndarray, name) for name in names
+    )
 
 
 def listed(value: Any) -> Any:
@@ -49,7 +69,8 @@ def index_of(item: Any) -> Any:
                 # raises, since it is unknown
                 operator.index(end)
         return item
-    if isinstance(item, list) or (isinstance(item, np.ndarray) and item.ndim):
+    known = isinstance(item, np.ndarray) and not is_traced(item) and item.ndim
+    if isinstance(item, list) or known:
         return _known_index(item)
     found = plain(item)
     if is_traced(item) and item.is_scalar and isinstance(found, Tensor):
@@ -92,4 +113,13 @@ def has_ellipsis(picked: Any) -> bool:
     return any(i is Ellipsis for i in (picked if isinstance(picked, tuple) else (picked,)))
 
 
-__all__ = ["copies", "has_ellipsis", "index_of", "is_traced", "listed", "plain", "refuse_axes"]
+def in_order(picked: Any) -> bool:
+    """Return whether an index of slices and numbers keeps the order of elements in memory."""
+    items = picked if isinstance(picked, tuple) else (picked,)
+    return all(not isinstance(i, slice) or i.step is None or i.step > 0 for i in items)
+
+
+__all__ = [
+    "copies", "has_ellipsis", "has_other_operators", "in_order", "index_of", "is_traced", "listed",
+    "plain", "refuse_axes",
+]  # fmt: skip

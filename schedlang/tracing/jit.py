@@ -179,7 +179,8 @@ def jit(
     traces are kept, the latest ones.
 
     As in NumPy, slices are views, and assignments to elements of an argument change the caller's
-    array. An ``if`` or ``while`` on the elements of an array is refused, at its line. Loops over
+    array. An ``if`` or ``while`` on the elements of an array is refused, at its line, and so are
+    changes of a list or dict of the caller, and random numbers that are drawn inside. Loops over
     Python's ``range`` are unrolled; :func:`~schedlang.fori_loop` keeps a loop.
 
     Raises :class:`~schedlang.errors.ComputeTypeError` for a function that is none, or static

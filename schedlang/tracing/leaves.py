@@ -30,6 +30,14 @@ class Form:
 LEAF = Form("leaf")
 
 
+def container_of(value: Any) -> type | None:
+    """Return tuple, list or dict if ``value`` is one, or stands for one; else ``None``."""
+    kind = type(value)
+    if kind in (tuple, list, dict):
+        return kind
+    return getattr(kind, "stands_for", None)
+
+
 def flattened(value: Any) -> tuple[list[Any], Form]:
     """Return the leaves of nested tuples, lists and dicts, and their form.
 
@@ -44,10 +52,11 @@ def flattened(value: Any) -> tuple[list[Any], Form]:
 def _form(value: Any, leaves: list[Any]) -> Form:
     if value is None:
         return Form(None)
-    if type(value) in (tuple, list):
-        return Form(type(value), tuple(_form(v, leaves) for v in value))
-    if type(value) is dict:
+    kind = container_of(value)
+    if kind is dict:
         return Form(dict, tuple(_form(v, leaves) for v in value.values()), tuple(value))
+    if kind is not None:
+        return Form(kind, tuple(_form(v, leaves) for v in value))
     leaves.append(value)
     return LEAF
 
@@ -66,4 +75,4 @@ def _built(form: Form, leaves: Iterator[Any]) -> Any:
     return dict(zip(form.keys, parts)) if form.kind is dict else form.kind(parts)
 
 
-__all__ = ["LEAF", "Form", "flattened", "rebuilt"]
+__all__ = ["LEAF", "Form", "container_of", "flattened", "rebuilt"]

@@ -29,6 +29,10 @@ class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
         self.mask = mask
         self.wrapped = wrapped
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return np.ndarray
+
     @property
     def dtype(self) -> np.dtype:
         return np.dtype(self.whole.dtype)

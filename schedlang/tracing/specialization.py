@@ -14,17 +14,20 @@ from schedlang.errors import CallError, CopyWarning, explain, warn_user
 from schedlang.expr.nodes import Cast, Var
 from schedlang.language.construct import cast
 from schedlang.runtime.arrays import like_library
-from schedlang.runtime.build import build
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
+from schedlang.targets.build import build
 from schedlang.tracing.arguments import Fixed, Given, Leaf
 from schedlang.tracing.array import TracedArray, array_of, value_of, wrapped
+from schedlang.tracing.containers import Containers
 from schedlang.tracing.leaves import Form, flattened, rebuilt
 from schedlang.tracing.naming import name_stages
+from schedlang.tracing.powers import HINT, REASON
 from schedlang.tracing.program import Key, Program, plan
+from schedlang.tracing.run import run
 from schedlang.tracing.scheduling import scheduled
-from schedlang.tracing.trace import LoopRule, Storage, Trace, called, entered
+from schedlang.tracing.trace import LoopRule, Storage, Trace, entered
 
 # the bytes from which on a copy of an argument is worth a warning
 LARGE_COPY = 2**20
@@ -37,7 +40,9 @@ class Specialization:
     ``written`` pairs results of the program with the arguments that they replace, and says whether
     the kernel may write there itself. The results before them are the leaves of what the function
     returns, in ``form``. ``returns`` says for each of those which argument it is, if it is one.
-    ``loops`` are lines of text, which say for each ``sl.fori_loop`` how it runs.
+    ``loops`` are lines of text, which say for each ``sl.fori_loop`` how it runs. ``assumed`` names
+    the call for which arguments must lie row by row in memory, if there is one. ``exponents`` are
+    the arguments that are powers of integers, with the lines where.
     """
 
     name: str
@@ -46,8 +51,12 @@ class Specialization:
     returns: tuple[Optional[int], ...]
     written: tuple[tuple[int, int, bool], ...]
     loops: tuple[str, ...] = ()
+    assumed: str = ""
+    exponents: tuple[tuple[int, str], ...] = ()
 
     def __call__(self, given: Given) -> Any:
+        self._check_rows(given)
+        self._check_exponents(given)
         outputs: list[Any] = [None] * len(self.program.returned)
         for k, argument, direct in self.written:
             self._check_apart(given, argument)
@@ -62,6 +71,30 @@ class Specialization:
             for k, argument in enumerate(self.returns)
         ]
         return rebuilt(self.form, leaves)
+
+    def _check_rows(self, given: Given) -> None:
+        """Raise for a strided argument, if the function reads a view that NumPy has of others."""
+        for value, leaf in zip(given.arrays, given.leaves):
+            strided = isinstance(value, np.ndarray) and not value.flags.c_contiguous
+            if self.assumed and strided:
+                raise CallError(
+                    explain(
+                        f"{self.name}({leaf.name}=...), an array with strides {value.strides}",
+                        f"{self.name} reads or writes what {self.assumed} returned after an "
+                        "assignment, and NumPy copies there or not depending on the strides",
+                        f"Pass np.ascontiguousarray({leaf.name}), or copy in {self.name}: "
+                        "np.copy(x).",
+                    )
+                )
+
+    def _check_exponents(self, given: Given) -> None:
+        """Raise for a negative integer that is a power of integers."""
+        for k, where in self.exponents:
+            leaf = given.leaves[k]
+            if leaf.negative or (np.asarray(given.arrays[k]) < 0).any():
+                raise CallError(
+                    explain(f"{self.name}({leaf.name}=...), the exponent in {where}", REASON, HINT)
+                )
 
     def _rows(self, given: Given) -> list[Any]:
         """Return the arguments as kernels take them: row by row, copies of strided arrays."""
@@ -151,9 +184,12 @@ def specialize(
     rule = LoopRule(limited=not target.is_gpu)
     trace = Trace(name, getattr(function, "__code__", None), rule=rule)
     with entered(trace):
-        keys, storages, args, named = _arguments(signature, given, trace)
+        containers = Containers()
+        keys, arrays, args, named = _arguments(signature, given, trace, containers)
+        storages = [a.storage if leaf.shape is not None else None
+                    for a, leaf in zip(arrays, given.leaves)]  # fmt: skip
         before = [None if s is None else trace.values[s] for s in storages]
-        returned = called(function, args, named)
+        returned = run(trace, function, args, named, containers)
         leaves, form = flattened(returned)
         values = [value_of(leaf, name) for leaf in leaves]
     after = [None if s is None else trace.values[s] for s in storages]
@@ -169,7 +205,11 @@ def specialize(
         (k, argument, (p := program.returned[k]) not in own and program.may_write(argument, p))
         for k, (argument, _) in enumerate(written, len(values))
     )
-    return Specialization(name, program, form, tuple(returns), replaced, tuple(trace.forms))
+    return Specialization(
+        name, program, form, tuple(returns), replaced, tuple(trace.forms), trace.assumed,
+        tuple((k, trace.exponents[a.storage]) for k, a in enumerate(arrays)
+              if a.storage in trace.exponents),
+    )  # fmt: skip
 
 
 def _argument(leaf: Any, storages: Sequence[Storage | None]) -> int | None:
@@ -188,11 +228,11 @@ def _builder(target: Target) -> Callable[[Sequence[Key], Sequence[Tensor], str],
 
 
 def _arguments(
-    signature: Signature, given: Given, trace: Trace
-) -> tuple[list[Key], list[Storage | None], list[Any], dict[str, Any]]:
-    """Return the inputs, the storages of those that are arrays, and the arguments of the trace."""
+    signature: Signature, given: Given, trace: Trace, containers: Containers
+) -> tuple[list[Key], list[TracedArray], list[Any], dict[str, Any]]:
+    """Return the inputs, what stands for them, and the arguments of the trace."""
     keys: list[Key] = []
-    storages: list[Storage | None] = []
+    arrays: list[TracedArray] = []
     args: list[Any] = []
     named: dict[str, Any] = {}
     for parameter, part in zip(signature.parameters.values(), given.key):  # type: ignore[call-overload]
@@ -207,9 +247,10 @@ def _arguments(
                     continue
                 key, array = _stands_for(leaf, trace)
                 keys.append(key)
-                storages.append(array.storage if leaf.shape is not None else None)
+                trace.given[array.storage] = trace.values[array.storage]
+                arrays.append(array)
                 made.append(array)
-            value = rebuilt(form, made)
+            value = containers.built(form, made, parameter.name)
         if parameter.kind is Parameter.VAR_POSITIONAL:
             args += value
         elif parameter.kind is Parameter.VAR_KEYWORD:
@@ -218,7 +259,7 @@ def _arguments(
             named[parameter.name] = value
         else:
             args.append(value)
-    return keys, storages, args, named
+    return keys, arrays, args, named
 
 
 def _stands_for(leaf: Leaf, trace: Trace) -> tuple[Key, TracedArray]:
@@ -229,7 +270,7 @@ def _stands_for(leaf: Leaf, trace: Trace) -> tuple[Key, TracedArray]:
         scalar = Var(leaf.name, leaf.dtype, weak=False)
         return scalar, wrapped(Cast(scalar, leaf.dtype, weak=True) if leaf.weak else scalar)
     made = placeholder(leaf.shape, leaf.dtype, name=leaf.name)
-    return made, array_of(made if leaf.shape else made[()])
+    return made, array_of(made if leaf.shape else made[()], rows=True)
 
 
 __all__ = ["Specialization", "specialize"]

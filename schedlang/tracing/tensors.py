@@ -12,9 +12,11 @@ from schedlang.errors import ComputeTypeError
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr
 from schedlang.tracing.array import value_of, wrapped
+from schedlang.tracing.containers import Containers
 from schedlang.tracing.leaves import flattened, rebuilt
 from schedlang.tracing.naming import name_stages
-from schedlang.tracing.trace import LoopRule, Storage, Trace, Value, called, entered
+from schedlang.tracing.run import run
+from schedlang.tracing.trace import LoopRule, Storage, Trace, Value, entered
 
 # loops are scans, however large
 TENSORS = LoopRule(host=False, limited=False)
@@ -54,10 +56,12 @@ def trace(function: Callable[..., Any], *specs: Any, **named: Any) -> Any:
     with entered(running):
         storages: list[Storage] = []
         names = list(inspect.signature(given).parameters)
-        args = [_stand_in(spec, name, storages) for spec, name in zip(specs, [*names, *specs])]
-        others = {name: _stand_in(spec, name, storages) for name, spec in named.items()}
+        containers = Containers()
+        args = [_stand_in(spec, name, storages, containers)
+                for spec, name in zip(specs, [*names, *specs])]  # fmt: skip
+        others = {k: _stand_in(spec, k, storages, containers) for k, spec in named.items()}
         before = [running.values[s] for s in storages]
-        leaves, form = flattened(called(given, args, others))
+        leaves, form = flattened(run(running, given, args, others, containers))
         values = [value_of(leaf, title) for leaf in leaves]
     name_stages(running)
     if form.kind is not None:
@@ -68,7 +72,7 @@ def trace(function: Callable[..., Any], *specs: Any, **named: Any) -> Any:
     return written[0] if len(written) == 1 else written or None
 
 
-def _stand_in(spec: Any, name: str, storages: list[Storage]) -> Any:
+def _stand_in(spec: Any, name: str, storages: list[Storage], containers: Containers) -> Any:
     leaves, form = flattened(spec)
     made = []
     for k, leaf in enumerate(leaves):
@@ -83,7 +87,7 @@ def _stand_in(spec: Any, name: str, storages: list[Storage]) -> Any:
             made.append(array)
         else:
             made.append(leaf)
-    return rebuilt(form, made)
+    return containers.built(form, made, name)
 
 
 __all__ = ["trace"]

@@ -38,14 +38,16 @@ _CURRENT: ContextVar[Trace | None] = ContextVar("trace", default=None)
 class Storage:
     """The memory of an array in a traced function; the traces hold its values.
 
-    ``home`` is the trace that made it. ``line`` is where: text for messages.
+    ``home`` is the trace that made it. ``line`` is where: text for messages. ``rows`` says that
+    NumPy puts the elements row by row in memory, if those of the arguments lie so.
     """
 
-    __slots__ = ("home", "line")
+    __slots__ = ("home", "line", "rows")
 
-    def __init__(self, home: Trace, line: str) -> None:
+    def __init__(self, home: Trace, line: str, rows: bool = False) -> None:
         self.home = home
         self.line = line
+        self.rows = rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +105,10 @@ class Trace:
       and ``counts`` how many stages each line made, also in functions that it calls.
     * ``computed`` has the results of calls so far, which equal calls share.
     * ``rule`` says which loops become scans, and ``forms`` what each became, for users.
+    * ``assumed`` is the call that copies arguments which do not lie row by row in memory, if the
+      trace holds for others alone.
+    * ``given`` are the arguments with the values that they enter with, and ``exponents`` those that
+      are powers of integers, with the lines where.
     * ``closed`` says that there are no inputs but the arguments, so that arrays with known elements
       are stages or refused.
     """
@@ -123,11 +129,16 @@ class Trace:
     rule: LoopRule = LoopRule()
     closed: bool = False
     forms: list[str] = field(default_factory=list)
+    assumed: str = ""
+    given: dict[Storage, Value] = field(default_factory=dict)
+    exponents: dict[Storage, str] = field(default_factory=dict)
 
-    def new(self, value: Value) -> Storage:
-        """Return a storage with ``value``."""
+    def new(self, value: Value, rows: bool = False) -> Storage:
+        """Return a storage with ``value``, which lies row by row in memory if ``rows``."""
         place = self.place()
-        made = Storage(self, "" if place is None else f"line {place.line}")
+        # a new vector does in any case
+        rows = rows or not isinstance(value, Tensor) or value.ndim < 2
+        made = Storage(self, "" if place is None else f"line {place.line}", rows)
         self.values[made] = value
         self._note(value, place)
         return made
@@ -211,6 +222,23 @@ class Trace:
         self.constants.append((made, array))
         return made
 
+    def assume_rows(self, asked: str) -> None:
+        """Note that the trace holds for arguments that lie row by row in memory.
+
+        ``asked`` is the call of NumPy's function that would copy others.
+        """
+        trace = self
+        while trace.around is not None:
+            trace = trace.around
+        trace.assumed = trace.assumed or asked
+
+    def note_exponent(self, storage: Storage) -> None:
+        """Note that integers are raised to the power ``storage``, an argument if unchanged."""
+        value = self.given.get(storage)
+        if value is not None and self.values[storage] is value:
+            place = self.place()
+            self.exponents[storage] = "" if place is None else f"line {place.line}, `{place.text}`"
+
     def _refuse_constant(self, array: np.ndarray) -> NoReturn:
         place = self.place()
         where = "" if place is None else f" at line {place.line}, `{place.text}`"
@@ -226,7 +254,10 @@ class Trace:
 
     def place(self) -> Statement | None:
         """Return the user's statement that runs, innermost; ``None`` outside of the function."""
-        for frame in self._frames():
+        frames = list(self._frames())
+        if self.code is not None and frames[-1].f_code is not self.code:
+            return None
+        for frame in frames:
             if str(frame.f_globals.get("__name__")).partition(".")[0] not in ("schedlang", "numpy"):
                 return self.statements.at(frame.f_code, frame.f_lineno)
         return None

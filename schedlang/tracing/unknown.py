@@ -12,13 +12,14 @@ import numpy as np
 from schedlang.compute.tensor import NUMPY_METHODS, shape_text
 from schedlang.errors import ComputeTypeError, MissingNameError, explain, nearest
 from schedlang.expr.number_refusals import number_function
-from schedlang.tracing.trace import KNOWN, current
+from schedlang.tracing.trace import KNOWN, current, running
 
 # what to write, or a function of the user's line that says so
 Hint = Union[str, Callable[[str], str]]
 
 _STACKED = "A list of arrays becomes an array by np.stack([a, b])"
 _CALLED = re.compile(r"\b(?:np|numpy)\.([\w.]+)\(")
+_TO_ARRAYS = {"array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "require"}
 _BY_NUMBERS = {"arange", "linspace", "zeros", "ones", "empty", "full", "eye", "identity", "tri"}
 
 
@@ -29,6 +30,11 @@ def _line() -> tuple[str, str]:
     if place is None:
         return trace.title, ""
     return f"{trace.title} at line {place.line}, `{place.text}`", place.text
+
+
+def line_text() -> str:
+    """Return the function that is traced with the line that runs."""
+    return _line()[0]
 
 
 def _refusing(what: str, hint: Hint, of_number: bool = False) -> Callable[..., NoReturn]:
@@ -75,6 +81,8 @@ def _instead_of_array(text: str) -> str:
     names = _CALLED.findall(text)
     if names and names[0] in _BY_NUMBERS:
         return KNOWN
+    if names and names[0] in _TO_ARRAYS and not re.search(r"[(\[]\s*[\[(]", text):
+        return f"It is an array already: leave np.{names[0]} out; np.copy(x) makes a new one."
     if names and names[0] in ("array", "asarray"):
         return f"{_STACKED}."
     if names and re.search(r"[(\[]\s*\[", text):
@@ -132,11 +140,25 @@ def refuse_outside(array: Any, asked: str) -> NoReturn:
     )
 
 
-def missing(kind: type, name: str) -> MissingNameError:
-    """Return the error for an attribute that arrays of a traced function lack."""
+def missing(kind: type, name: str) -> ComputeTypeError | MissingNameError:
+    """Return the error for an attribute that arrays of a traced function lack.
+
+    One that NumPy's arrays have is no ``AttributeError``, so that ``hasattr`` does not deny it.
+    """
     asked = f"an array of a traced function has no attribute {name!r}"
-    if name in _METHODS:
-        return MissingNameError(f"{asked}, unlike NumPy's arrays: {_METHODS[name]}")
+    if running() is not None and name in dir(np.ndarray) and not name.startswith("_"):
+        where, text = _line()
+        asked = f"an array of a traced function has no attribute {name!r} (in {where})"
+        if name == "view" and re.search(r"\b(as)?matrix\(|\bbmat\(", text):
+            raise ComputeTypeError(
+                explain(
+                    f"a matrix of a traced array in {where}",
+                    "the operators of np.matrix are other than those of arrays, which a trace has",
+                    "Use the array: x @ y is the product of matrices.",
+                )
+            )
+        hint = _METHODS.get(name, "write it with the functions that docs/from-numpy.md lists")
+        return ComputeTypeError(f"{asked}, unlike NumPy's arrays: {hint}")
     close = nearest(name, (n for n in dir(kind) if not n.startswith("_")))
     return MissingNameError(
         f"{asked}{close}; the functions that take one are those of NumPy that docs/from-numpy.md "
@@ -169,4 +191,4 @@ UNKNOWN = {
 }  # fmt: skip
 
 
-__all__ = ["UNKNOWN", "missing", "refuse_element", "refuse_outside"]
+__all__ = ["UNKNOWN", "line_text", "missing", "refuse_element", "refuse_outside"]

@@ -1,7 +1,7 @@
 """``python -m tests.fuzz.arrays --cases N``: random array expressions, beside NumPy.
 
 Each is compared as an expression by the oracle, and as a function under ``sl.jit``; every tenth
-also as a kernel.
+also as a kernel. Each case also has a random program that writes through views (``memory.py``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 import schedlang as sl
-from tests.test_array_properties import Pair, check, expression, replayed
+from tests.fuzz.memory import check_memory
+from tests.test_array_properties import Pair, assert_same, check, expression, replayed
 
 
 def check_traced(inputs: list[Pair], found: Pair) -> None:
@@ -26,7 +27,7 @@ def check_traced(inputs: list[Pair], found: Pair) -> None:
         warnings.simplefilter("ignore")
         got = np.asarray(sl.jit(lambda *a: replayed(found, inputs, a), target="python")(*arrays))
     assert got.dtype == np.asarray(found.array).dtype
-    np.testing.assert_allclose(got, found.array, rtol=1e-4, atol=1e-4)
+    assert_same(got, found)
 
 
 def main() -> int:
@@ -34,27 +35,29 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    done = 0
+    done = steps = refused = 0
 
     @seed(options.seed)
     @settings(max_examples=options.cases, deadline=None, database=None,
               suppress_health_check=list(HealthCheck))  # fmt: skip
     @given(st.data())
     def case(data: st.DataObject) -> None:
-        nonlocal done
+        nonlocal done, steps, refused
         done += 1
         inputs, found = expression(data.draw)
         check(inputs, found, None)
         check_traced(inputs, found)
         if done % 10 == 0:
             check(inputs, found, "python")
+        taken, left_out = check_memory(data.draw)
+        steps, refused = steps + taken, refused + left_out
 
     try:
         case()
     except Exception:
         traceback.print_exc()
         return 1
-    print(f"{done} cases are right")
+    print(f"{done} cases are right; of {steps} steps on views, {refused} were refused")
     return 0
 
 

@@ -20,6 +20,7 @@ EXPECTED = (
     "init= of a scatter", "dropped updates",
     "symbolic size", "several sizes", "size 0", "size 1", "size 0 at the call",
     "size 1 at the call", "NaN and infinities", "integer limits", "scalar argument",
+    "special operation",
     "several outputs", "guard", "cut tail", "sliding window", "masked lanes", "attached stage",
     "unfit on the way", "intermediate argument", "attached argument", "attached in another order",
     *LOOPS, *sorted({*DTYPES, *COMPLEX}),

@@ -3,7 +3,9 @@
     python -m tests.fuzz.gradients --cases 1000 --seed 1
 
 Every fifth case adds a random index map, whose gradient is compared with the sum over all
-iterations. If PyTorch is installed, its gradients are compared, too.
+iterations. Each case adds a random function at points where its formula changes, whose first and
+second derivatives are compared with limits by mpmath. If PyTorch is installed, its gradients are
+compared, too.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import schedlang as sl
 from schedlang.errors import BoundsError
 from schedlang.expr.evaluate import evaluate
 from tests.fuzz.gradient_checks import check_graph
+from tests.fuzz.gradient_seams import check_seams
 
 
 class RandomMap:
@@ -175,7 +178,7 @@ def main() -> int:
     started = time.monotonic()
     for seed in range(options.seed, options.seed + options.cases):
         try:
-            wrong = check_graph(seed, counts, torch)
+            wrong = check_graph(seed, counts, torch) or check_seams(seed, counts)
         except Exception:
             print(f"case {seed} raised an error")
             raise

@@ -8,6 +8,8 @@ from random import Random
 
 import numpy as np
 
+from tests.fuzz.specials import special_pair
+
 EXTENTS = (1, 2, 3, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17)
 SMALL = (0, 0, 1, 1, 1, 2, 3)
 INTEGERS = (
@@ -228,8 +230,8 @@ def cast(g: Graph, text: str, t: Made, dtype: str) -> str:
         if not t.exact:
             return f'sl.cast({text} == {text}, "{dtype}")'
         if g.special:
-            # the conversion of a NaN to an integer is undefined
-            text = f'sl.select(sl.isnan({text}), sl.const(1, "{t.dtype}"), {text})'
+            # NaN and infinities, and negative numbers as unsigned ones
+            return f'sl.cast({text}, "{dtype}")'
         return f'sl.cast(sl.max(sl.min({text}, 50), 0), "{dtype}")'
     return f'sl.cast({text}, "{dtype}")'
 
@@ -256,6 +258,9 @@ def combine(
     if dtype == "bool":
         return rng.choice((f"({a} & {b})", f"({a} | {b})", f"({a} ^ {b})", f"({a} == {b})"))
     ordered = not dtype.startswith("complex")
+    if g.special and ordered and g.chance(0.3):
+        g.kinds.add("special operation")
+        return special_pair(rng, a, b, dtype, exact)
     common = [f"({a} + {b})"] * 4 + [f"({a} - {b})"] * 2
     common += [f"sl.max({a}, {b})", f"sl.min({a}, {b})"] if ordered else [f"sl.conj({a}) * {b}"]
     if g.special:

@@ -35,7 +35,6 @@ from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
 from schedlang.expr.dtypes import array_dtype, is_complex, is_integer
 from schedlang.runtime import nvidia
-from schedlang.runtime.build import build
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.runtime.gpu import CudaKernel
 from schedlang.runtime.gpu_clock import GpuClock
@@ -43,6 +42,7 @@ from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.timing import lost_cores
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
+from schedlang.targets.build import build
 
 # seconds that a timing lasts, and at most lasts while other work disturbs it; seconds of a call
 # that is timed only once; times the best time after which a candidate gets only a few calls

@@ -5,6 +5,7 @@ from __future__ import annotations
 from schedlang import topi
 from schedlang.arrays.shaping import expand_dims, reshape, swapaxes
 from schedlang.compute.tensor import Tensor
+from schedlang.frontend.masks import zero_unseen
 from schedlang.frontend.torch.calls import Call, Operator, of_dtype
 
 
@@ -33,9 +34,7 @@ def scaled_dot_product_attention(
     made = topi.nn.attention(q, k, v, bias, scale, "TopLeft" if is_causal else None, online=False)
     heads = swapaxes(made, 1, 2)
     if bias is not None:
-        # a row that sees nothing is 0 in PyTorch, and NaN in topi
-        seen = topi.any(topi.not_equal(bias, float("-inf")), -1, True)
-        heads = topi.where(seen, heads, 0.0)
+        heads = zero_unseen(heads, bias)
     return heads if len(lead) == 2 else reshape(heads, (*lead, *heads.shape[-2:]))
 
 

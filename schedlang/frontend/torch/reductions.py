@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from schedlang import topi
+from schedlang.arrays.elementwise import array
 from schedlang.arrays.moments import var as variance
 from schedlang.arrays.reductions import index_of
 from schedlang.compute.tensor import Tensor
 from schedlang.frontend.torch.calls import Call, Operator, combined, of_dtype
+from schedlang.language.composed import norm_of
 from schedlang.tvm.topi.stages import wide_dtype
 
 
@@ -111,7 +113,7 @@ def vector_norm(call: Call, x: Tensor, ord: Any, dim: Any, keepdim: bool) -> Ten
 def _norm(values: Tensor, ord: Any, axes: Any, keepdim: bool) -> Tensor:  # noqa: A002
     if ord == 2:
         squares = topi.sum(combined("multiply", values, values), axes, keepdim)
-        return topi.sqrt(squares)
+        return array("norm", norm_of, squares)
     if ord == 1:
         return topi.sum(topi.abs(values), axes, keepdim)
     if ord == 0:
@@ -120,7 +122,7 @@ def _norm(values: Tensor, ord: Any, axes: Any, keepdim: bool) -> Tensor:  # noqa
         fold = topi.max if ord > 0 else topi.min
         return fold(topi.abs(values), axes, keepdim)
     powers = combined("power", topi.abs(values), float(ord))
-    return combined("power", topi.sum(powers, axes, keepdim), 1 / ord)
+    return array("norm", lambda total: norm_of(total, ord), topi.sum(powers, axes, keepdim))
 
 
 def logsumexp(call: Call, x: Tensor, dim: Any, keepdim: bool) -> Tensor:

@@ -51,8 +51,9 @@ not overflow.  For `//`, `%`, `<<` and `>>` of values write `floordiv`, `mod`, `
 `right_shift`: numba's own differ from NumPy's for zero divisors, signs of zero and large counts.
 
 **Functions** take scalars or vectors of one dtype: `select(cond, a, b)`, `minimum`, `maximum` (NaN
-if an operand is), `fma`, `absolute`, `copysign`, `sqrt`, `rsqrt`, `floor`, `ceil`, `trunc`,
-`round_even`, `isnan`, `isinf`, `isfinite`, `power`, `atan2`, and the usual functions of one float.
+if an operand is, and the first of two zeros), `fma`, `absolute`, `copysign`, `sqrt`, `rsqrt`,
+`floor`, `ceil`, `trunc`, `round_even`, `isnan`, `isinf`, `isfinite`, `power`, `atan2`, and the
+usual functions of one float.
 Of these `exp`, `log`, `tanh`, `sigmoid` and `erf` are fast in float32; the others call the C
 library.  `bits_int32`, `bits_int64`, `bits_float32` and `bits_float64` reinterpret the bits of a
 number of the same size.  `saturated_int8(x)`, ..., `saturated_uint64(x)` limit a number to the

@@ -173,7 +173,7 @@ def atan2(typingctx: Any, y: Any, x: Any) -> Any:
 
 @intrinsic(prefer_literal=True)
 def power(typingctx: Any, x: Any, y: Any) -> Any:
-    """Return x**y of one dtype; integers wrap, and need y >= 0."""
+    """Return x**y of one dtype; integers wrap, and are truncated toward zero for y < 0."""
     ty = common_type(x, y)
     if ty is None or not is_integer(ty):
         return libm(math.pow, x, y)

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.expr import special_values
 from schedlang.expr.bfloat import from_bits, to_bits
 from schedlang.expr.bfloat import rounded as rounded_bfloat
-from schedlang.expr.evaluate import saturated
+from schedlang.expr.special_values import saturated
 
 Array = np.ndarray
 Value = Any
@@ -20,8 +21,8 @@ quiet = np.errstate(all="ignore")
 
 @quiet
 def cast(x: Value, dtype: Any) -> Value:
-    """Return ``x`` cast as by NumPy's ``astype``; ``x`` may be a Python number."""
-    return (x if isinstance(x, np.generic | np.ndarray) else np.asarray(x)).astype(dtype)[()]
+    """Return ``x`` cast by the rules of the language; ``x`` may be a Python number."""
+    return special_values.converted(x, np.dtype(dtype).name)
 
 
 def float32(x: Value) -> Value:
@@ -120,12 +121,12 @@ def select(cond: Value, a: Value, b: Value) -> Value:
 
 @quiet
 def minimum(a: Value, b: Value) -> Value:
-    return np.minimum(a, b)
+    return special_values.minimum(a, b)
 
 
 @quiet
 def maximum(a: Value, b: Value) -> Value:
-    return np.maximum(a, b)
+    return special_values.maximum(a, b)
 
 
 @quiet

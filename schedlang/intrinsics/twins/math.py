@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.expr.evaluate import float_power
+from schedlang.expr import special_values
 from schedlang.intrinsics.twins.arithmetic import Value, cast, quiet
 
 
@@ -60,5 +60,5 @@ def erf(x: Value) -> Value:
 def power(x: Value, y: Value) -> Value:
     dtype = np.result_type(x, y)
     if dtype.kind != "f":
-        return cast(np.power(x, y, dtype=dtype), dtype)
-    return cast(float_power(np.float64(x), np.float64(y)), dtype)
+        return cast(special_values.power(cast(x, dtype), cast(y, dtype)), dtype)
+    return cast(special_values.float_power(np.float64(x), np.float64(y)), dtype)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container
 
-from schedlang.machine.nodes import Body, Let, Load, Reg, Value, children, operations, walk
+from schedlang.machine.nodes import Body, Let, Load, Reg, Value
+from schedlang.machine.walks import children, operations, walk
 
 
 def changing(body: Body) -> frozenset[str]:

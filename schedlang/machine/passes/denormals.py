@@ -12,21 +12,8 @@ from dataclasses import dataclass, replace
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.machine.names import Names
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import (
-    INDEX,
-    Alloc,
-    Body,
-    Fn,
-    For,
-    Hint,
-    Let,
-    Reg,
-    Run,
-    Stmt,
-    View,
-    walk,
-    with_bodies,
-)
+from schedlang.machine.nodes import INDEX, Alloc, Body, Fn, For, Hint, Let, Reg, Run, Stmt, View
+from schedlang.machine.walks import walk, with_bodies
 
 
 def with_flushed_denormals(nest: MachineNest) -> MachineNest:

@@ -30,15 +30,12 @@ from schedlang.machine.nodes import (
     Stmt,
     Store,
     Value,
-    children,
-    operations,
-    values,
-    with_bodies,
 )
 from schedlang.machine.passes.changing import changing, is_lasting
 from schedlang.machine.passes.job import Job
 from schedlang.machine.rewrite import with_children, with_values
 from schedlang.machine.text import Printer
+from schedlang.machine.walks import children, operations, values, with_bodies
 
 # the characters of an operand, and of both operands of an operation
 LONGEST = 72

@@ -9,24 +9,11 @@ from operator import is_
 
 from schedlang.ir.nodes import changed
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import (
-    Body,
-    For,
-    If,
-    Let,
-    Load,
-    Num,
-    Reg,
-    Stmt,
-    Value,
-    children,
-    mapped,
-    values,
-    with_bodies,
-)
+from schedlang.machine.nodes import Body, For, If, Let, Load, Num, Reg, Stmt, Value
 from schedlang.machine.passes.job import Job
 from schedlang.machine.rewrite import with_children, with_values
 from schedlang.machine.text import Printer
+from schedlang.machine.walks import children, mapped, values, with_bodies
 
 _TEMPORARY = re.compile(r"t(_\d+)?")
 _USED = re.compile(r"\bt(?:_\d+)?\b")

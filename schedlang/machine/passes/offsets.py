@@ -31,16 +31,12 @@ from schedlang.machine.nodes import (
     Stmt,
     Store,
     Value,
-    bodies,
-    children,
-    operations,
-    values,
-    with_bodies,
 )
 from schedlang.machine.passes.changing import changing, is_lasting
 from schedlang.machine.passes.job import Job
 from schedlang.machine.rewrite import with_children, with_values
 from schedlang.machine.text import Printer, is_short
+from schedlang.machine.walks import bodies, children, operations, values, with_bodies
 
 
 def name_offsets(nest: MachineNest, job: Job) -> MachineNest:

@@ -27,17 +27,10 @@ from schedlang.machine.nodes import (
     Reg,
     Run,
     Stmt,
-    arrays,
-    bodies,
-    bound,
-    defined,
-    parts,
-    values,
-    walk,
-    with_bodies,
 )
 from schedlang.machine.passes.equal import repeated
 from schedlang.machine.passes.job import Job
+from schedlang.machine.walks import arrays, bodies, bound, defined, parts, values, walk, with_bodies
 
 MOST_NESTS = 25
 

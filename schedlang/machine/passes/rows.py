@@ -12,17 +12,11 @@ from collections.abc import Iterator
 
 from schedlang.ir.nodes import changed
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import (
-    Body,
-    For,
-    Function,
-    Let,
-    Load,
-    Num,
-    Op,
-    Reg,
-    Stmt,
-    Value,
+from schedlang.machine.nodes import Body, For, Function, Let, Load, Num, Op, Reg, Stmt, Value
+from schedlang.machine.passes.job import Job
+from schedlang.machine.rewrite import swapped
+from schedlang.machine.text import Printer
+from schedlang.machine.walks import (
     bound,
     defined,
     mapped,
@@ -32,9 +26,6 @@ from schedlang.machine.nodes import (
     walk,
     with_bodies,
 )
-from schedlang.machine.passes.job import Job
-from schedlang.machine.rewrite import swapped
-from schedlang.machine.text import Printer
 
 
 def name_rows(nest: MachineNest, job: Job) -> MachineNest:

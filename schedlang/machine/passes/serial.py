@@ -6,19 +6,9 @@ from dataclasses import replace
 
 from schedlang.ir.nodes import changed
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import (
-    INDEX,
-    Body,
-    Fn,
-    For,
-    Num,
-    Stmt,
-    Value,
-    View,
-    mapped,
-    with_bodies,
-)
+from schedlang.machine.nodes import INDEX, Body, Fn, For, Num, Stmt, Value, View
 from schedlang.machine.rewrite import swapped
+from schedlang.machine.walks import mapped, with_bodies
 
 # a thread's number is known only where parallel loops run
 _NUMBER: dict[Value, Value] = {Fn("thread_number", (), INDEX): Num(0)}

@@ -31,9 +31,8 @@ from schedlang.machine.nodes import (
     Stmt,
     Store,
     Value,
-    walk,
-    with_bodies,
 )
+from schedlang.machine.walks import walk, with_bodies
 
 # elements of two cache lines: processors fetch lines in pairs
 PADDING = 16

@@ -7,8 +7,9 @@ from collections import Counter
 from schedlang.expr.dtypes import itemsize
 from schedlang.ir.nodes import Buffer, changed
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import Alloc, Array, Body, Function, Stmt, mapped, walk, with_bodies
+from schedlang.machine.nodes import Alloc, Array, Body, Function, Stmt
 from schedlang.machine.passes.job import Job
+from schedlang.machine.walks import mapped, walk, with_bodies
 
 STACK_BYTES = 64 * 1024
 STACK_TOTAL = 512 * 1024

@@ -40,13 +40,13 @@ from schedlang.machine.nodes import (
     Stmt,
     Type,
     Value,
-    wide,
 )
 from schedlang.machine.select.context import Context
 from schedlang.machine.select.loads import load
 from schedlang.machine.select.transposes import column
 from schedlang.machine.select.values import Values
 from schedlang.machine.text import CALLED
+from schedlang.machine.walks import wide
 
 # the function whose arguments are expressions to compute together; it is never emitted
 TOGETHER = "values"

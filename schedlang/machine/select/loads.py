@@ -7,9 +7,10 @@ from dataclasses import replace
 from schedlang.index.linear import Lin, to_expr
 from schedlang.ir.nodes import Load as LoadExpr
 from schedlang.ir.offsets import CLOSE, gathers, is_uniform, lane_step
-from schedlang.machine.nodes import Load, Type, Value, wide
+from schedlang.machine.nodes import Load, Type, Value
 from schedlang.machine.select.context import Context
 from schedlang.machine.select.values import Values
+from schedlang.machine.walks import wide
 
 # the most lanes whose order fits on a line
 MOST_SHUFFLED = 16

@@ -36,22 +36,12 @@ from schedlang.machine.loops.functions import becomes_function
 from schedlang.machine.loops.plain_loops import ROLLED
 from schedlang.machine.loops.serpentine import turns_with
 from schedlang.machine.names import Names, short_name
-from schedlang.machine.nodes import (
-    Array,
-    Function,
-    Load,
-    Num,
-    Op,
-    Prefetch,
-    Reg,
-    Value,
-    operations,
-    wide,
-)
+from schedlang.machine.nodes import Array, Function, Load, Num, Op, Prefetch, Reg, Value
 from schedlang.machine.select.context import Context, Group
 from schedlang.machine.select.evaluator import Evaluator
 from schedlang.machine.select.stores import Stores
 from schedlang.machine.select.sums import Sums, starts_of
+from schedlang.machine.walks import operations, wide
 from schedlang.target import Target
 
 

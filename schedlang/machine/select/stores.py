@@ -12,23 +12,12 @@ from schedlang.ir.nodes import Buffer, Load
 from schedlang.ir.nodes import Store as StoreNode
 from schedlang.ir.offsets import lane_step
 from schedlang.ir.updates import combined
-from schedlang.machine.nodes import (
-    INDEX,
-    Fn,
-    Iota,
-    Let,
-    Num,
-    Op,
-    Reg,
-    Store,
-    Type,
-    Value,
-    wide,
-)
+from schedlang.machine.nodes import INDEX, Fn, Iota, Let, Num, Op, Reg, Store, Type, Value
 from schedlang.machine.nodes import Load as LoadValue
 from schedlang.machine.select.context import Context
 from schedlang.machine.select.evaluator import Evaluator
 from schedlang.machine.select.sums import Spot, Sums
+from schedlang.machine.walks import wide
 from schedlang.state.atomics import operation
 
 

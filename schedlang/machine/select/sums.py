@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 
 from schedlang.index.linear import Lin
 from schedlang.ir.nodes import Buffer
-from schedlang.machine.nodes import Let, Reg, Value, parts
+from schedlang.machine.nodes import Let, Reg, Value
 from schedlang.machine.nodes import Load as MachineLoad
 from schedlang.machine.nodes import Stmt as MachineStmt
 from schedlang.machine.nodes import Store as MachineStore
+from schedlang.machine.walks import parts
 
 # the place of a sum in memory: its buffer, the offset of its first lane, its lanes (0 for one
 # element) and the distance between lanes, in elements

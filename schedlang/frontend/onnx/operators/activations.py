@@ -15,6 +15,7 @@ from schedlang.frontend.onnx.operators.elementwise import check_dtypes, check_fl
 from schedlang.frontend.onnx.operators.table import Function, Table, since
 from schedlang.frontend.onnx.values import Value
 from schedlang.language.calls import call as math
+from schedlang.language.composed import soft_maximum
 from schedlang.language.construct import const, select
 
 
@@ -82,10 +83,7 @@ def gelu(call: Call, x: Tensor, *, approximate: str = "none") -> Tensor:
 
 
 def softplus(x: Tensor) -> Tensor:
-    return array(
-        "softplus",
-        lambda v: math("max", v, 0.0) + math("log1p", math("exp", -math("abs", v))), x,
-    )  # fmt: skip
+    return array("softplus", soft_maximum, x)
 
 
 def softsign(x: Tensor) -> Tensor:

@@ -6,13 +6,18 @@ from typing import Any
 
 from schedlang import topi
 from schedlang.arrays.elementwise import array
+from schedlang.arrays.shapes import is_one
 from schedlang.arrays.shaping import expand_dims, reshape, transpose
 from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.frontend.masks import zero_unseen
 from schedlang.frontend.onnx.call import Call
 from schedlang.frontend.onnx.operators.elementwise import check_dtypes
 from schedlang.frontend.onnx.operators.table import Table, since
+from schedlang.language.calls import call as call_of
 from schedlang.language.construct import const, select
 from schedlang.tvm.tir import infinity
+from schedlang.tvm.topi.stages import compute
 
 
 def attention(
@@ -25,7 +30,8 @@ def attention(
 ) -> Tensor:  # fmt: skip
     """``softmax(q @ k.T * scale + mask) @ v`` of each head; scores of short floats are in float32.
 
-    Inputs are ``[batch, heads, rows, width]`` or ``[batch, rows, heads * width]``.
+    A row of which the mask leaves no key is 0. Inputs are ``[batch, heads, rows, width]`` or
+    ``[batch, rows, heads * width]``.
     """
     call.only_outputs(1, "present_key, present_value and qk_matmul_output")
     for given, what in ((past_key, "past_key"), (past_value, "past_value"),
@@ -40,14 +46,18 @@ def attention(
     flat = q.ndim == 3
     query = _heads(call, q, q_num_heads, "q_num_heads")
     key, value = (_heads(call, x, kv_num_heads, "kv_num_heads") for x in (k, v))
-    bias = None if attn_mask is None else _bias(call, attn_mask, query.dtype)
-    mask = "TopLeft" if is_causal else None
-    made = topi.nn.attention(query, key, value, bias, scale, mask, online=False)
-    call.main(made)
-    if flat:
-        batch, rows, heads, columns = made.shape
-        return reshape(made, (batch, rows, heads * columns))
-    return transpose(made, (0, 2, 1, 3))
+    if attn_mask is None:
+        causal = "TopLeft" if is_causal else None
+        made = topi.nn.attention(query, key, value, None, scale, causal, online=False)
+        by_head = transpose(call.main(made), (0, 2, 1, 3))
+    else:
+        bias = _bias(call, attn_mask, query, key, bool(is_causal))
+        made = topi.nn.attention(query, key, value, bias, scale, online=False)
+        by_head = zero_unseen(transpose(call.main(made), (0, 2, 1, 3)), bias)
+    if not flat:
+        return by_head
+    batch, rows, heads, columns = made.shape
+    return reshape(transpose(by_head, (0, 2, 1, 3)), (batch, rows, heads * columns))
 
 
 def _heads(call: Call, x: Tensor, heads: int | None, what: str) -> Tensor:
@@ -62,15 +72,39 @@ def _heads(call: Call, x: Tensor, heads: int | None, what: str) -> Tensor:
     return reshape(x, (batch, rows, heads, columns // heads))
 
 
-def _bias(call: Call, mask: Tensor, dtype: str) -> Tensor:
-    """Return a mask of bools, true where a score counts, as numbers that are added to scores."""
+def _bias(call: Call, mask: Tensor, query: Tensor, key: Tensor, causal: bool) -> Tensor:
+    """Return what is added to scores: minus infinity where a key does not count.
+
+    A mask of bools is true where a key counts. Since opset 24 keys after the last one of the mask
+    do not.
+    """
     if mask.ndim < 2 or mask.ndim > 4:
         raise call.refused(f"its mask has {mask.ndim} dimensions, and must have 2 to 4")
     wide = mask if mask.ndim == 4 else expand_dims(mask, tuple(range(4 - mask.ndim)))
-    if wide.dtype != "bool":
+    never: Any = -infinity(query.dtype)
+    if wide.dtype == "bool":
+        kept: Any = const(0, query.dtype)
+        wide = array("mask", lambda m: select(m, kept, never), wide)
+    *lead, rows, own = wide.shape
+    keys = key.shape[1]
+    short = call.version >= 24 and isinstance(own, int) and isinstance(keys, int) and own < keys
+    if not (causal or short):
         return wide
-    kept: Any = const(0, dtype)
-    return array("mask", lambda m: select(m, kept, -infinity(dtype)), wide)
+    rows = query.shape[1] if causal else rows
+
+    def element(b: Axis, h: Axis, i: Axis, j: Axis) -> Expr:
+        row: Any = 0 if is_one(wide.shape[2]) else i
+        column: Any = 0 if is_one(own) else j
+        if short:
+            column = call_of("min", j, own - 1)
+        bias = wide.element((b, h, row, column))
+        counts = [j <= i] * causal + [j < own] * short
+        for condition in counts:
+            bias = select(condition, bias, never)
+        return bias
+
+    made: Tensor = compute("mask", (*lead, rows, keys), element, ["b", "h", "i", "j"])
+    return made
 
 
 OPERATORS: Table = {"Attention": since(attention, 23, 24, 25)}

@@ -14,6 +14,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.frontend.onnx.call import Call
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.onnx.values import Known, Value
+from schedlang.language.composed import norm_of
 from schedlang.language.construct import select
 
 
@@ -68,7 +69,7 @@ def normalizer(call: Call, x: Tensor, *, norm: str = "MAX") -> Tensor:
         norms = topi.sum(topi.abs(data), along, True)
     elif norm == "L2":
         squares = topi.sum(array("squares", lambda v: v * v, data), along, True)
-        norms = topi.sqrt(squares)
+        norms = array("norms", norm_of, squares)
     else:
         raise call.refused(f"its attribute 'norm' is {norm!r:.40}, not MAX, L1 or L2")
     return array("normalized", lambda v, n: select(n.equal(0), v, v / n), data, norms)

@@ -47,15 +47,36 @@ def resize(
 
 
 def resize_by_scales(call: Call, x: Tensor, scales: Known, *, mode: str = "nearest") -> Tensor:
-    """In opset 10, coordinates are divided by the factors, and rounded down."""
+    """In opset 10, coordinates are divided by the factors.
+
+    The nearest pixel is the one before, or the one after where the image becomes smaller.
+    """
     dims = tuple(range(x.ndim))
     factors, wanted = _targets(call, x, dims, scales, None)
-    return _resized(call, x, dims, factors, wanted, mode, "asymmetric", "floor", -0.75, 0)
+    if mode != "nearest":
+        return _resized(call, x, dims, factors, wanted, mode, "asymmetric", "floor", -0.75, 0)
+    by = scales.array.ravel().tolist()
+    for smaller, rounding in ((True, "ceil"), (False, "floor")):
+        some = [k for k in dims if (by[k] < 1) == smaller]
+        x = _resized(call, x, some, [factors[k] for k in some], [wanted[k] for k in some], mode,
+                     "asymmetric", rounding, -0.75, 0)  # fmt: skip
+    return x
+
+
+def upsample(call: Call, x: Tensor, scales: Known, *, mode: str = "nearest") -> Tensor:
+    return _upsampled(call, x, scales.array.ravel().tolist(), mode)
 
 
 def upsample_by_attribute(
     call: Call, x: Tensor, *, scales: list[float], mode: str = "nearest"
 ) -> Tensor:
+    return _upsampled(call, x, scales, mode)
+
+
+def _upsampled(call: Call, x: Tensor, scales: Sequence[float], mode: str) -> Tensor:
+    if min(scales, default=1) < 1:
+        raise call.refused(f"one of its scales is {min(scales)}, and must be 1 or more",
+                           "Resize makes images smaller.")  # fmt: skip
     dims = tuple(range(x.ndim))
     factors, wanted = _scaled(call, x, dims, scales)
     return _resized(call, x, dims, factors, wanted, mode, "asymmetric", "floor", -0.75, 0)
@@ -157,5 +178,5 @@ def _is(extent: Any, new: Any) -> bool:
 
 OPERATORS: Table = {
     "Resize": {10: resize_by_scales, **since(resize, 11, 13, 18, 19)},
-    "Upsample": {7: upsample_by_attribute, 9: resize_by_scales, 10: upsample_ended},
+    "Upsample": {7: upsample_by_attribute, 9: upsample, 10: upsample_ended},
 }

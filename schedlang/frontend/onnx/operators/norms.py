@@ -13,6 +13,7 @@ from schedlang.frontend.onnx.call import Call
 from schedlang.frontend.onnx.operators.elementwise import check_float
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.language.calls import call as math
+from schedlang.language.composed import norm_of
 from schedlang.language.construct import select
 
 _SMALL = 9.999999747378752e-06
@@ -119,7 +120,7 @@ def lp_normalization(call: Call, input: Tensor, *, axis: int = -1, p: int = 2) -
     sums = topi.sum(powers, axis_number(axis, input.ndim, str(call.node)), True)
 
     def value(v: Any, total: Any) -> Any:
-        norm = total if p == 1 else math("sqrt", total)
+        norm = total if p == 1 else norm_of(total)
         return select(norm > 0, v / norm, v * 0.0)
 
     return array("lp_normalization", value, input, sums)
@@ -131,7 +132,7 @@ def mean_variance(call: Call, x: Tensor, *, axes: list[int] | None = None) -> Te
     over = tuple([0, 2, 3] if axes is None else axes)
     means = topi.mean(x, over, True)
     squares = topi.mean(array("squares", lambda v, m: (v - m) * (v - m), x, means), over, True)
-    return array("normalized", lambda v, m, s: (v - m) / (math("sqrt", s) + 1e-9), x, means,
+    return array("normalized", lambda v, m, s: (v - m) / (norm_of(s) + 1e-9), x, means,
                  squares)  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from schedlang.frontend.onnx.operators.elementwise import check_float
 from schedlang.frontend.onnx.operators.table import Function, Table, since
 from schedlang.frontend.onnx.operators.windows import windows
 from schedlang.language.calls import call as math
+from schedlang.language.composed import norm_of
 from schedlang.language.construct import binary
 
 POOLS = {1: topi.nn.pool1d, 2: topi.nn.pool2d, 3: topi.nn.pool3d}
@@ -98,7 +99,7 @@ def _power(value: Any, p: int) -> Any:
 
 
 def _root(value: Any, p: int) -> Any:
-    return value if p == 1 else math("sqrt", value) if p == 2 else binary("**", value, 1 / p)
+    return value if p == 1 else norm_of(value, p)
 
 
 OPERATORS: Table = {

@@ -14,6 +14,7 @@ from schedlang.frontend.onnx.call import Call
 from schedlang.frontend.onnx.operators.table import Function, Table, since
 from schedlang.frontend.onnx.values import Known
 from schedlang.language.calls import call as math
+from schedlang.language.composed import norm_of
 from schedlang.tvm.tir import max_value, min_value
 
 # (tensor, dimensions, keepdims) to the reduction
@@ -92,7 +93,7 @@ def _square(data: Tensor, axes: Any, keep: bool) -> Tensor:
 
 
 def _l2(data: Tensor, axes: Any, keep: bool) -> Tensor:
-    return _of_floats(topi.sqrt, _square(data, axes, keep))
+    return _of_floats(lambda x: array("norm", norm_of, x), _square(data, axes, keep))
 
 
 def _log_sum(data: Tensor, axes: Any, keep: bool) -> Tensor:

@@ -112,7 +112,7 @@ def resize2d(
     stage each. The result has ``out_dtype``, by default that of ``data``, to which it is cast.
     ``roi``, for ``"tf_crop_and_resize"``, is refused; ``extrapolation_value`` and ``output_shape``
     have no effect. ``scales`` has a number, or a :class:`~fractions.Fraction`, for each dimension:
-    with these, ``n / out`` above is ``1 / scale``, as ONNX and PyTorch sample by given factors.
+    with these, ``out`` above is ``n * scale``, which may be no integer, as in ONNX's Resize.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((1, 3, 10, 12), name="A")
@@ -217,13 +217,18 @@ def _sampling(
     size = check_whole(asked, given, what)
     if not size:
         raise ComputeError(f"{asked}: {what} is 0, so there is no pixel to sample")
+    # the extent of the result before it is rounded down
+    wide = Fraction(out) if scale is None else size * scale
     if mode == "align_corners":
-        return Sampling(size, size - 1, 0, out - 1) if out > 1 else Sampling(size, 0, 0, 1)
+        if out <= 1 or wide <= 1:
+            return Sampling(size, 0, 0, 1)
+        step = (size - 1) / (wide - 1)
+        return Sampling(size, step.numerator, 0, step.denominator)
     # an output is down / up of the input's pixels wide
     up, down = (out, size) if scale is None else (scale.numerator, scale.denominator)
     if mode == "asymmetric":
         return Sampling(size, down, 0, up)
-    if mode == "pytorch_half_pixel" and out == 1:
+    if mode == "pytorch_half_pixel" and wide <= 1:
         return Sampling(size, 0, 0, 1)
     start = down if mode == "tf_half_pixel_for_nn" else down - up
     return Sampling(size, 2 * down, start, 2 * up)

@@ -10,6 +10,7 @@ from schedlang.arrays.shapes import axis_number
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.calls import call
+from schedlang.language.composed import soft_maximum
 from schedlang.language.construct import cast, select
 from schedlang.tvm.topi.checks import check_float, check_same, check_scalar, check_tensor
 from schedlang.tvm.topi.stages import compute, wide_dtype
@@ -132,7 +133,7 @@ def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
 
     def value(v: Expr) -> Expr:
         scaled = cast(v, wide) * beta
-        soft = _soft_maximum(scaled) * (1 / beta)
+        soft = soft_maximum(scaled) * (1 / beta)
         return select(scaled > threshold, v, cast(soft, x.dtype))
 
     return array("softplus", value, x)
@@ -147,10 +148,7 @@ def log_sigmoid(x: Any) -> Tensor:
     array([  -0.6931472, -100.       ], dtype=float32)
     """
     _check("log_sigmoid", x)
-    return array(
-        "log_sigmoid",
-        lambda v: call("min", v, 0) - call("log1p", call("exp", -call("abs", v))), x,
-    )  # fmt: skip
+    return array("log_sigmoid", lambda v: -soft_maximum(-v), x)
 
 
 def mish(x: Any) -> Tensor:
@@ -162,7 +160,7 @@ def mish(x: Any) -> Tensor:
     """
     _check("mish", x)
 
-    return array("mish", lambda v: v * call("tanh", _soft_maximum(v)), x)
+    return array("mish", lambda v: v * call("tanh", soft_maximum(v)), x)
 
 
 def hard_sigmoid(x: Any) -> Tensor:
@@ -189,11 +187,6 @@ def hard_swish(x: Any) -> Tensor:
 
 def _hard_sigmoid(value: Expr) -> Expr:
     return call("min", call("max", value + 3, 0), 6) * (1 / 6)
-
-
-def _soft_maximum(value: Expr) -> Expr:
-    """Return ``log(1 + exp(value))``, in a form that does not overflow; in float16, exp would."""
-    return call("max", value, 0) + call("log1p", call("exp", -call("abs", value)))
 
 
 def _check(name: str, x: Any) -> None:

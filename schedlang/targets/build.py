@@ -6,48 +6,29 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedlang.codegen.c_source import c_source, reserved
-from schedlang.codegen.listing import Listing
-from schedlang.codegen.numba_cpu import source_of
-from schedlang.codegen.numba_file import HELPERS, header_lines, render
+from schedlang.codegen.refused_sizes import Refusals
 from schedlang.compute.tensor import Tensor, check_name
-from schedlang.diagnostics.order_hint import order_hints
-from schedlang.diagnostics.spills import gpu_spills, guarded, spills
-from schedlang.diagnostics.strides import strided
 from schedlang.errors import (
     BuildError,
     ComputeTypeError,
-    SpillWarning,
-    StrideWarning,
     UnprovenWarning,
-    explain,
 )
 from schedlang.expr.nodes import Var
-from schedlang.gpu_lowering.emulation import as_loops
-from schedlang.gpu_lowering.lower import device_program
-from schedlang.gpu_lowering.printer import program_text
-from schedlang.gpu_lowering.program import Program
-from schedlang.gpu_lowering.without_barriers import without_barriers
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
 from schedlang.ir.numbers import numbered
 from schedlang.ir.verify import report
 from schedlang.lowering.lower import lower_state
-from schedlang.machine.lower import machine_nest
 from schedlang.machine.names import RESERVED, SAVED, identifier
-from schedlang.machine.nest import MachineNest
-from schedlang.machine.passes.serial import serial
-from schedlang.runtime.c_kernel import CKernel
-from schedlang.runtime.device_file import DeviceFile
-from schedlang.runtime.emulated import GpuKernel
-from schedlang.runtime.gpu import CudaKernel
-from schedlang.runtime.kernel import Built, Kernel
+from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.parameters import signature_of
+from schedlang.runtime.size_checks import refused_sizes, sized_storage
 from schedlang.schedule.schedule import Schedule
-from schedlang.state.state import NONTEMPORAL
 from schedlang.target import Target, or_emulator
 from schedlang.target_options import check_host
+from schedlang.targets import backend_of
+from schedlang.targets.backend import Options, Request
 
 
 def lower(
@@ -72,14 +53,6 @@ def lower(
     if args is not None and not any(a is t for a in args for t in outputs):
         args = [*args, *outputs]
     return lower_state(checked.state, args, name=name)
-
-
-def _spilled(nest: Nest, program: Program | None, target: Target) -> list[str]:
-    """Return a warning for each tile of accumulators that does not stay in registers."""
-    if program is not None:
-        return gpu_spills(program, target) if target.kind == "cuda" else []
-    on_cpu = target.kind in ("cpu", "c")
-    return [*spills(nest, target), *guarded(nest, target)] if on_cpu else []
 
 
 _TE_OPTIONS = frozenset({"simple_mode", "binds", "target_host", "runtime"})
@@ -168,89 +141,42 @@ def unwritten(
             f"fastmath={fastmath!r} is neither True nor False: True lets the compiler reassociate "
             "operations and assume that there are no NaNs and infinities"
         )
-    if lineinfo and not where.is_gpu:
-        raise BuildError(
-            explain(
-                f'lineinfo={lineinfo!r} for target="{where.kind}"',
-                "this option is for the machine code of GPU kernels",
-                "Leave it out: .llvm and .asm of a CPU kernel show the lines without it. "
-                "docs/profiling.md says how profilers and debuggers see them.",
-            )
-        )
-    if barriers is not True and where.kind != "cuda-emulator":
-        raise BuildError(
-            explain(
-                f"sl.build(..., target={where.kind!r}, barriers={barriers!r})",
-                "only the emulator runs a kernel without its barriers, to show its races",
-                'Leave out barriers=, or build for target="cuda-emulator".',
-            )
-        )  # fmt: skip
+    backend, options = backend_of(where), Options(fastmath, barriers, bool(lineinfo))
+    backend.check_options(where, options)
     nest = numbered(lower_state(schedule.state, args, name=name))
-    if where.kind == "c" and any(n == NONTEMPORAL for loop in nest.loops for n, _ in loop.pragmas):
-        raise BuildError(
-            f"building {nest.name} for C: a loop has the pragma {NONTEMPORAL!r}, and C has no "
-            'store that bypasses the cache; leave it out, or build for target="cpu"'
-        )
+    if refusal := backend.refusal(nest):
+        raise BuildError(refusal)
     public = identifier(check_name(name, "a kernel") if name is not None else nest.name)
     if public in RESERVED or public in NAMES or public in SAVED:
         # the file imports something under that name
         public = f"{public}_"
     # before the verifier: its messages name the bound axes, the verifier's only loops
-    program = device_program(nest, where) if where.is_gpu else None
-    if program is not None and not barriers:
-        program = without_barriers(program)
+    program = backend.program(nest, where, options)
     found = report(nest)
     for access in found.accesses:
         if access.exact and not access.needs_sizes:
             raise BuildError(access.refusal(f"sl.build of {nest.name},"))
     checked = any(u.needs_sizes for u in found.accesses)
     signature = signature_of(nest, in_place_pairs(nest))
+    conditions = sized_storage(nest).conditions
+    if checked:
+        conditions = (*conditions, *(refused_sizes(nest, schedule.outputs) or ()))
+    refused = (Refusals(f"kernel {public}", signature.given_sizes, conditions),) * bool(conditions)
     steps = schedule.as_python()
-    for warning in _spilled(nest, program, where):
-        warnings.warn(warning, SpillWarning, stacklevel=3)
-    if where.kind in ("cpu", "c"):
-        for warning in strided(nest, where):
-            warnings.warn(warning, StrideWarning, stacklevel=3)
-    loops, open_ = nest, found.open
-    if program is not None:
-        loops = as_loops(program)
-        open_ = tuple(dict.fromkeys((*open_, *report(loops).open)))
-    for sentence in open_:
+    for text, category in backend.warnings(nest, program, where):
+        warnings.warn(text, category, stacklevel=3)
+    loops, unproven = backend.loops(nest, program), found.open
+    if loops is not nest:
+        unproven = tuple(dict.fromkeys((*unproven, *report(loops).open)))
+    for sentence in unproven:
         text = f"sl.build of {nest.name}: {sentence}; compare its result with sl.reference"
         warnings.warn(text, UnprovenWarning, stacklevel=3)
-    file = None
-    if program is not None:
-        file = DeviceFile(program, where.arch, public, steps, fastmath, bool(lineinfo))
-    if file is not None and where.kind == "cuda":
-        kernels = file.source.machine
-        built = Built(
-            signature, where, "launch", public, file.text, kernels, "", checked, open_,
-            file.listing.numbers, fastmath,
-        )  # fmt: skip
-        return CudaKernel(built, schedule.copy(), nest, file)
-    host = Target("cpu") if where.is_gpu else where
-    taken = [*NAMES, *HELPERS]
-    if where.kind == "c":
-        things = (*loops.args, *loops.sizes, *loops.buffers)
-        taken += reserved(identifier(n) for n in (*loops.names.values(), *(t.name for t in things)))
-    machine = machine_nest(loops, host, public, taken, fastmath)
-    shown = str(nest) if program is None else program_text(program)
+    return backend.kernel(
+        Request(
+            schedule, nest, loops, where, public, options, signature, steps, program, checked,
+            unproven, refused,
+        )
+    )
 
-    def printed(made: MachineNest) -> Listing:
-        if where.kind == "c":
-            return c_source(made, header_lines(nest, steps, str(nest), order_hints(nest), "//"))
-        source = source_of(made, public)
-        return render(loops, source, steps, fastmath, where.kind != "python", shown)
 
-    parallel = any(f.parallel for f in machine.functions)
-    serial_text = printed(serial(machine)).text if parallel else ""
-    listing = printed(machine)
-    built = Built(
-        signature, where, machine.entry.name, public, listing.text, machine, serial_text,
-        checked, open_, listing.numbers, fastmath,
-    )  # fmt: skip
-    if where.kind == "c":
-        return CKernel(built, schedule.copy(), nest, fastmath)
-    if file is not None:
-        return GpuKernel(built, schedule.copy(), nest, file)
-    return Kernel(built, schedule.copy(), nest)
+__all__ = ["build", "lower", "unwritten"]

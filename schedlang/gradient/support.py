@@ -1,0 +1,157 @@
+"""Where an adjoint may differ from 0: for elements of sides of choices that are chosen.
+
+An adjoint of 0 times a derivative that is infinite is NaN: the root on the side of
+``np.where(x > 0, np.sqrt(x), 0)`` that is not chosen has an infinite derivative at 0. Inside of one
+stage, the condition of a choice stays around all that flows back through a side of it
+(:mod:`schedlang.gradient.algebra`). Where the side is a stage of its own, its adjoint carries the
+condition, and the stage tests it before it multiplies with a derivative that may not be finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from schedlang.compute.define import defined
+from schedlang.compute.read import Read, reads
+from schedlang.compute.reduce import truth
+from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.expr import dtypes
+from schedlang.expr.lazy import both
+from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Unary
+from schedlang.expr.visit import postorder
+from schedlang.gradient.algebra import same
+from schedlang.gradient.simplify import scope, substituted
+from schedlang.index.simplify import to_lin
+
+if TYPE_CHECKING:
+    from schedlang.gradient.drafts import Draft
+
+# the most nodes of a condition that is tested where it is needed, and not stored
+_LONGEST = 24
+# functions whose derivatives are finite wherever they are, besides those of no derivative
+_TAME = ("min", "max", "abs", "tanh", "sigmoid", "erf", "sin", "cos", "atan", "floor", "ceil",
+         "trunc", "round")  # fmt: skip
+
+
+@dataclass(eq=False)
+class Support:
+    """The condition ``cond`` over ``axes`` without which an adjoint is 0.
+
+    It may hold where the adjoint is 0. ``costly`` says that a stage goes over more elements than
+    the adjoint has to compute it.
+    """
+
+    name: str
+    axes: tuple[Axis, ...]
+    cond: Expr
+    costly: bool = False
+    _stored: Tensor | None = field(default=None, init=False)
+
+    def at(self, indices: Sequence[Expr]) -> Expr:
+        """Return the condition for the element at ``indices``; a long one is stored once."""
+        if sum(1 for _ in postorder([self.cond])) > _LONGEST:
+            if self._stored is None:
+                self._stored = defined(f"{self.name}.chosen", self.axes, self.cond)
+            return self._stored[tuple(indices)]
+        lins = {axis: to_lin(index) for axis, index in zip(self.axes, indices)}
+        return substituted(self.cond, lins, scope(()))
+
+
+def support_of(drafts: Iterable[Draft], name: str, axes: Sequence[Axis]) -> Support | None:
+    """Return where the sum of ``drafts`` may differ from 0; ``None`` if that is not known.
+
+    ``axes`` are those of the adjoint ``name``.
+    """
+    parts: list[Expr] = []
+    costly = False
+    for number, draft in enumerate(drafts):
+        if not draft.chosen or not draft.piece.is_whole:
+            return None
+        at = {own: to_lin(axis) for own, axis in zip(draft.piece.axes, axes)}
+        cond = reduce(both, draft.chosen)
+        free = [a for a in draft.free if any(node is a for node in postorder([cond]))]
+        costly = costly or draft.site.costly or bool(free)
+        if free:
+            suffix = f"chosen{number + 1 if number else ''}"
+            some = truth("any", cond, free, None)
+            cond = defined(f"{name}.{suffix}", draft.piece.axes, some)[tuple(axes)]
+        else:
+            cond = substituted(cond, at, scope(axes))
+        parts.append(cond)
+    if not parts:
+        return None
+    return Support(name, tuple(axes), reduce(_either, parts), costly)
+
+
+def on_data(conditions: Iterable[Expr]) -> tuple[Expr, ...]:
+    """Return the conditions that depend on elements of tensors."""
+    return tuple(cond for cond in conditions if any(True for _ in reads([cond])))
+
+
+def joined(
+    supports: Sequence[Support | None], indices: Sequence[Expr]
+) -> tuple[Expr | None, bool]:
+    """Return the condition that any of ``supports`` has at ``indices``, and whether it is costly.
+
+    Without one, nothing is known.
+    """
+    known = [support for support in supports if support is not None]
+    if not known or len(known) < len(supports):
+        return None, False
+    parts = [support.at(indices) for support in known]
+    return reduce(_either, parts), any(support.costly for support in known)
+
+
+def _either(a: Expr, b: Expr) -> Expr:
+    return a if same(a, b) else Binary("|", a, b, "bool")
+
+
+def may_be_infinite(
+    op: ComputeOp, value: Expr, heads: Collection[Tensor], costly: bool
+) -> bool:
+    """Return whether what flows back through ``op``, if ``heads`` are 0, may not be 0.
+
+    ``value`` is what flows back through a read. In a stage with a reducer, and where a test is
+    costly, only the functions of the stage count, and the elements that it reads are finite.
+    """
+    if is_sum_of(value, heads):
+        return False
+    if any(_is_wild(root) for root in op.body):
+        return True
+    if op.reducer is not None or costly:
+        return False
+    return any(read.tensor not in heads for read in reads([value]))
+
+
+def is_sum_of(value: Expr, heads: Collection[Tensor]) -> bool:
+    """Return whether ``value`` only adds elements of ``heads``, times constants."""
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Binary) and node.op in ("*", "/") and isinstance(node.b, Const):
+            stack.append(node.a)
+        elif isinstance(node, Binary) and node.op in ("+", "-"):
+            stack += node.children
+        elif isinstance(node, Cast) or (isinstance(node, Unary) and node.op == "-"):
+            stack += node.children
+        elif not isinstance(node, Const) and not (isinstance(node, Read) and node.tensor in heads):
+            return False
+    return True
+
+
+def _is_wild(root: Expr) -> bool:
+    """Return whether ``root`` computes with a function that may be infinite, or its derivative."""
+    return any(
+        (isinstance(node, Call) and node.fn not in _TAME)
+        or (isinstance(node, Binary) and node.op in ("/", "**", "%", "//")
+            and not isinstance(node.b, Const))
+        or (isinstance(node, Binary) and node.op == "**" and _is_root(node.b))
+        for node in postorder([root]) if dtypes.is_float(node.dtype)
+    )  # fmt: skip
+
+
+def _is_root(power: Expr) -> bool:
+    return isinstance(power, Const) and power.value < 1

@@ -1,0 +1,177 @@
+"""Walks over the statements and the values of a machine nest, by what their classes declare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from operator import attrgetter, is_
+from typing import Any, Optional, Union
+
+from schedlang.ir.nodes import changed
+from schedlang.machine.nodes import Array, Body, Num, Operation, Reg, Splat, Stmt, Type, Value
+
+
+def wide(value: Value, lanes: int) -> Value:
+    """Return ``value`` as a vector of ``lanes``, if there are any."""
+    if value.type.lanes or not lanes:
+        return value
+    return Splat(value, Type(value.type.dtype, lanes))
+
+
+def children(value: Value) -> tuple[Value, ...]:
+    """Return the operands of ``value``."""
+    operands = _OPERANDS.get(type(value))
+    return () if operands is None else operands(value)
+
+
+def _reader(kind: type[Operation]) -> Callable[[Any], tuple[Value, ...]]:
+    """Return the function that reads the operands of a kind of value."""
+    types = {f.name: str(f.type) for f in fields(kind)}  # type: ignore[arg-type]
+    first, *rest = kind.OPERANDS
+    read: Callable[[Any], Any] = attrgetter(*kind.OPERANDS)
+    if types[first].startswith("tuple"):
+        return read
+    if not rest:
+        return lambda value: (read(value),)
+    if not any(types[name].startswith("Optional") for name in rest):
+        return read
+    return lambda value: tuple([v for v in read(value) if v is not None])
+
+
+# the function that reads the operands, for each kind of value that has any
+_OPERANDS: dict[type, Callable[[Any], tuple[Value, ...]]] = {
+    kind: _reader(kind) for kind in Operation.__subclasses__()
+}
+
+
+def values(stmt: Stmt) -> tuple[Value, ...]:
+    """Return the values that ``stmt`` evaluates itself, without those of its body."""
+    found: list[Value] = []
+    for name in stmt.VALUES:
+        field = getattr(stmt, name)
+        if type(field) is tuple:
+            found += [value for value in field if type(value) is not Array]
+        elif field is not None:
+            found.append(field)
+    return tuple(found)
+
+
+def arrays(stmt: Stmt) -> tuple[Array, ...]:
+    """Return the arrays that ``stmt`` names, without those that its values read."""
+    found: list[Array] = []
+    for name in stmt.ARRAYS:
+        field = getattr(stmt, name)
+        found += [a for a in field if type(a) is Array] if type(field) is tuple else [field]
+    return tuple(found)
+
+
+def defined(stmt: Stmt) -> tuple[Union[Array, Reg], ...]:
+    """Return the registers and arrays that ``stmt`` defines for the statements after it."""
+    return tuple([v for name in stmt.DEFINES if (v := getattr(stmt, name)) is not None])
+
+
+def bound(stmt: Stmt) -> tuple[Reg, ...]:
+    """Return the registers that ``stmt`` defines for the statements in it."""
+    return tuple([getattr(stmt, name) for name in stmt.BINDS])
+
+
+def bodies(stmt: Stmt) -> tuple[Body, ...]:
+    """Return the blocks that ``stmt`` directly holds."""
+    return tuple([getattr(stmt, name) for name in stmt.BODIES])
+
+
+def with_bodies(stmt: Stmt, change: Callable[[Body], Body]) -> Stmt:
+    """Return ``stmt`` with ``change`` applied to the blocks that it directly holds.
+
+    The result is ``stmt`` itself if ``change`` returns each of them as it is.
+    """
+    new: dict[str, Body] = {}
+    for name in stmt.BODIES:
+        old = getattr(stmt, name)
+        body = change(old)
+        if body is not old:
+            new[name] = body
+    return changed(stmt, **new) if new else stmt
+
+
+def mapped(body: Body, change: Callable[[Stmt], Stmt]) -> Body:
+    """Return ``body`` with ``change`` applied to each statement; itself if none changes."""
+    found = tuple([change(stmt) for stmt in body])
+    return body if all(map(is_, found, body)) else found
+
+
+# operations of a value that is walked as if none of them were repeated
+MOST_AT_ONCE = 32
+
+
+def operations(value: Value) -> Sequence[Value]:
+    """Return the operations in ``value``, from left to right, operands first, each object once.
+
+    They are no registers and no constants, and ``value`` is at the end. Those before it are kept
+    with ``value``, which never changes, since several passes ask for them.
+    """
+    if isinstance(value, (Reg, Num)):
+        return ()
+    known: Optional[tuple[Value, ...]] = getattr(value, "_inside", None)
+    if known is not None:
+        return (*known, value)
+    found: list[Value] = []
+    stack: list[Value] = [value]
+    while stack and len(found) <= MOST_AT_ONCE:
+        node = stack.pop()
+        operands = _OPERANDS.get(type(node))
+        if operands is not None:
+            found.append(node)
+            stack += operands(node)
+        elif not isinstance(node, (Reg, Num)):
+            found.append(node)
+    if stack or (len(found) > 2 and len(set(map(id, found))) < len(found)):
+        found = _each_once(value)
+    else:
+        found.reverse()
+    # an assignment in __dict__ would make a dict of each value
+    object.__setattr__(value, "_inside", tuple(found[:-1]))
+    return found
+
+
+def _each_once(root: Value) -> list[Value]:
+    """Return the operations in ``root``, where many or repeated ones are."""
+    found: list[Value] = []
+    seen: set[int] = set()
+    stack: list[tuple[Value, bool]] = [(root, False)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            found.append(node)
+        elif not isinstance(node, (Reg, Num)) and id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack += [(c, False) for c in reversed(children(node))]
+    return found
+
+
+def parts(value: Value) -> list[Value]:
+    """Return ``value`` and all values in it."""
+    if isinstance(value, (Reg, Num)):
+        return [value]
+    found: list[Value] = []
+    stack: list[Value] = [value]
+    while stack:
+        node = stack.pop()
+        found.append(node)
+        if not isinstance(node, (Reg, Num)):
+            stack += children(node)[::-1]
+    return found
+
+
+def walk(body: Body) -> list[tuple[Stmt, int]]:
+    """Return every statement with its depth in loops and branches, in program order."""
+    found: list[tuple[Stmt, int]] = []
+    stack: list[tuple[Stmt, int]] = [(stmt, 0) for stmt in reversed(body)]
+    while stack:
+        entry = stack.pop()
+        stmt, depth = entry
+        found.append(entry)
+        for name in reversed(stmt.BODIES):
+            stack += [(s, depth + 1) for s in reversed(getattr(stmt, name))]
+    return found

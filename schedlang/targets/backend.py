@@ -1,0 +1,102 @@
+"""The interface of a target's folder: what it takes, what it refuses, and the kernel it makes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Optional
+
+from schedlang.codegen.refused_sizes import Refusals
+from schedlang.errors import BuildError, explain
+from schedlang.gpu_lowering.program import Program
+from schedlang.ir.nest import Nest
+from schedlang.runtime.kernel import Kernel
+from schedlang.runtime.parameters import Signature
+from schedlang.schedule.schedule import Schedule
+from schedlang.target import Target
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of :func:`~schedlang.build` for how a kernel is compiled."""
+
+    fastmath: bool = False
+    barriers: bool = True
+    lineinfo: bool = False
+
+
+@dataclass(frozen=True)
+class Request:
+    """A scheduled nest that was verified, and what its kernel needs to know.
+
+    ``public`` is the name of the kernel's function, and ``steps`` the schedule as Python.
+    ``loops`` run on the CPU: the nest, or the threads of a GPU's ``program`` one after the other.
+    ``checked_by_size`` and ``unproven`` are those of the kernel, and ``refused`` the sizes that its
+    file refuses.
+    """
+
+    schedule: Schedule
+    nest: Nest
+    loops: Nest
+    target: Target
+    public: str
+    options: Options
+    signature: Signature
+    steps: str
+    program: Optional[Program] = None
+    checked_by_size: bool = False
+    unproven: tuple[str, ...] = ()
+    refused: tuple[Refusals, ...] = ()
+
+
+class Backend(ABC):
+    """What builds the kernels of one kind of target."""
+
+    takes_barriers: ClassVar[bool] = False
+    takes_lineinfo: ClassVar[bool] = False
+
+    def check_options(self, target: Target, options: Options) -> None:
+        """Raise :class:`~schedlang.errors.BuildError` for an option that means nothing here."""
+        if options.lineinfo and not self.takes_lineinfo:
+            raise BuildError(
+                explain(
+                    f'lineinfo={options.lineinfo!r} for target="{target.kind}"',
+                    "this option is for the machine code of GPU kernels",
+                    "Leave it out: .llvm and .asm of a CPU kernel show the lines without it. "
+                    "docs/profiling.md says how profilers and debuggers see them.",
+                )
+            )
+        if options.barriers is not True and not self.takes_barriers:
+            raise BuildError(
+                explain(
+                    f"sl.build(..., target={target.kind!r}, barriers={options.barriers!r})",
+                    "only the emulator runs a kernel without its barriers, to show its races",
+                    'Leave out barriers=, or build for target="cuda-emulator".',
+                )
+            )
+
+    def refusal(self, nest: Nest) -> str:
+        """Return what the target has no form of, as a message, or an empty text."""
+        return ""
+
+    def program(self, nest: Nest, target: Target, options: Options) -> Program | None:
+        """Return the launches of a GPU; ``None`` for a target that runs the loops of the nest."""
+        return None
+
+    def loops(self, nest: Nest, program: Program | None) -> Nest:
+        """Return the loops that run on the CPU in place of the nest, for the verifier."""
+        return nest
+
+    def warnings(
+        self, nest: Nest, program: Program | None, target: Target
+    ) -> Iterator[tuple[str, type[Warning]]]:
+        """Yield what a user should know of the nest's speed on this target."""
+        yield from ()
+
+    @abstractmethod
+    def kernel(self, request: Request) -> Kernel:
+        """Return the kernel, which is not compiled yet, and whose source is not written."""
+
+
+__all__ = ["Backend", "Options", "Request"]

@@ -1,0 +1,1 @@
+"""The target of C, compiled by the system's compiler."""

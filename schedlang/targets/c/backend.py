@@ -1,0 +1,54 @@
+"""``target="c"``: the machine nest as C, compiled by the system's compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from schedlang.codegen.c_source import c_source, reserved
+from schedlang.codegen.listing import Listing
+from schedlang.codegen.numba_file import header_lines
+from schedlang.diagnostics.order_hint import order_hints
+from schedlang.gpu_lowering.program import Program
+from schedlang.ir.nest import Nest
+from schedlang.machine.names import identifier
+from schedlang.machine.nest import MachineNest
+from schedlang.runtime.built import Built
+from schedlang.runtime.c_kernel import CKernel
+from schedlang.state.state import NONTEMPORAL
+from schedlang.target import Target
+from schedlang.targets.backend import Request
+from schedlang.targets.loops import LoopBackend
+from schedlang.targets.speed_warnings import speed_warnings
+
+
+class CBackend(LoopBackend):
+    """C with vector extensions and OpenMP."""
+
+    def refusal(self, nest: Nest) -> str:
+        if all(name != NONTEMPORAL for loop in nest.loops for name, _ in loop.pragmas):
+            return ""
+        return (
+            f"building {nest.name} for C: a loop has the pragma {NONTEMPORAL!r}, and C has no "
+            'store that bypasses the cache; leave it out, or build for target="cpu"'
+        )
+
+    def warnings(
+        self, nest: Nest, program: Program | None, target: Target
+    ) -> Iterator[tuple[str, type[Warning]]]:
+        yield from speed_warnings(nest, target)
+
+    def taken(self, loops: Nest) -> list[str]:
+        things = (*loops.args, *loops.sizes, *loops.buffers)
+        names = (*loops.names.values(), *(t.name for t in things))
+        return [*super().taken(loops), *reserved(identifier(name) for name in names)]
+
+    def printed(self, request: Request, machine: MachineNest) -> Listing:
+        nest = request.nest
+        header = header_lines(nest, request.steps, str(nest), order_hints(nest), "//")
+        return c_source(machine, header)
+
+    def wrapped(self, request: Request, built: Built) -> CKernel:
+        return CKernel(built, request.schedule.copy(), request.nest, request.options.fastmath)
+
+
+__all__ = ["CBackend"]

@@ -1,0 +1,1 @@
+"""The target of NVIDIA GPUs, by numba.cuda."""

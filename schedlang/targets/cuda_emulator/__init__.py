@@ -1,0 +1,1 @@
+"""The target of kernels of a GPU on the CPU."""

@@ -1,0 +1,75 @@
+"""Kernels whose loops run on the CPU: what all targets of this kind do in the same way."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from schedlang.codegen.listing import Listing
+from schedlang.codegen.numba_cpu import source_of
+from schedlang.codegen.numba_file import HELPERS, render
+from schedlang.intrinsics.dialect import NAMES
+from schedlang.ir.nest import Nest
+from schedlang.machine.lower import machine_nest
+from schedlang.machine.nest import MachineNest
+from schedlang.machine.passes.serial import serial
+from schedlang.runtime.built import Built
+from schedlang.runtime.kernel import Kernel
+from schedlang.target import Target
+from schedlang.targets.backend import Backend, Request
+
+
+class LoopBackend(Backend):
+    """A target that makes one machine nest of the loops, and prints it as a file."""
+
+    def host(self, target: Target) -> Target:
+        """Return the CPU whose vectors and registers the machine nest has."""
+        return target
+
+    def taken(self, loops: Nest) -> list[str]:
+        """Return names that the file needs itself."""
+        return [*NAMES, *HELPERS]
+
+    @abstractmethod
+    def printed(self, request: Request, machine: MachineNest) -> Listing:
+        """Return the file of a machine nest."""
+
+    @abstractmethod
+    def wrapped(self, request: Request, built: Built) -> Kernel:
+        """Return the kernel of what was built."""
+
+    def kernel(self, request: Request) -> Kernel:
+        loops, options = request.loops, request.options
+        host, public = self.host(request.target), request.public
+        machine = machine_nest(loops, host, public, self.taken(loops), options.fastmath)
+        parallel = any(f.parallel for f in machine.functions)
+        serial_text = self.printed(request, serial(machine)).text if parallel else ""
+        listing = self.printed(request, machine)
+        built = Built(
+            request.signature, request.target, machine.entry.name, public, listing.text, machine,
+            serial_text, request.checked_by_size, request.unproven, listing.numbers,
+            options.fastmath,
+        )  # fmt: skip
+        return self.wrapped(request, built)
+
+
+class NumbaBackend(LoopBackend):
+    """A target whose file is Python, which numba compiles, or which runs as it is."""
+
+    compiled = True
+
+    def shown(self, request: Request) -> str:
+        """Return what the header of the file shows."""
+        return str(request.nest)
+
+    def printed(self, request: Request, machine: MachineNest) -> Listing:
+        source = source_of(machine, request.public)
+        return render(
+            request.loops, source, request.steps, request.options.fastmath, self.compiled,
+            self.shown(request), request.refused,
+        )  # fmt: skip
+
+    def wrapped(self, request: Request, built: Built) -> Kernel:
+        return Kernel(built, request.schedule.copy(), request.nest)
+
+
+__all__ = ["LoopBackend", "NumbaBackend"]

@@ -1,0 +1,1 @@
+"""The target of the CPU's file, uncompiled: for debuggers."""

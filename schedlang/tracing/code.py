@@ -1,0 +1,126 @@
+"""What the code of a traced function names: global values, closures, and their attributes."""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from inspect import getattr_static
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+# the packages whose functions are no user's
+LIBRARIES = ("schedlang", "numpy", "random", "secrets")
+# the most functions whose code is read
+_MOST_FUNCTIONS = 200
+
+
+@dataclass(frozen=True)
+class Use:
+    """A line of a function that names ``value``; ``bare`` if it calls that without arguments."""
+
+    code: CodeType
+    line: int
+    value: Any
+    bare: bool
+
+
+def uses_of(values: Iterable[Any]) -> list[Use]:
+    """Return what the code of functions names, also of those that it names in turn."""
+    found: list[Use] = []
+    seen: set[CodeType] = set()
+    waiting = [f for value in values for f in _functions(value)]
+    while waiting and len(seen) < _MOST_FUNCTIONS:
+        function = waiting.pop(0)
+        if function.__code__ in seen or _is_library(function):
+            continue
+        cells = zip(function.__code__.co_freevars, function.__closure__ or ())
+        names = {**vars(builtins), **function.__globals__, **_contents(cells)}
+        for use in _named(function.__code__, names, seen):
+            found.append(use)
+            waiting += _functions(use.value)
+    return found
+
+
+def _is_library(function: FunctionType) -> bool:
+    return str(function.__module__).partition(".")[0] in LIBRARIES
+
+
+def _contents(cells: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found = {}
+    for name, cell in cells:
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:
+            # a name that the function around has not assigned yet
+            continue
+    return found
+
+
+def _functions(value: Any) -> list[FunctionType]:
+    """Return the functions of Python that a call of ``value`` runs."""
+    if isinstance(value, partial):
+        return [f for v in (value.func, *value.args) for f in _functions(v)]
+    if isinstance(value, (staticmethod, classmethod, MethodType)):
+        return _functions(value.__func__)
+    if isinstance(value, FunctionType):
+        return [value]
+    inner = attributes(value).get("__wrapped__")
+    return _functions(inner) if isinstance(inner, FunctionType) else []
+
+
+def _named(code: CodeType, names: dict[str, Any], seen: set[CodeType]) -> Iterator[Use]:
+    """Return what ``code`` reads by name, and attributes of that, as in ``np.random.rand``."""
+    seen.add(code)
+    value: Any = None
+    line = code.co_firstlineno
+    steps = [s for s in dis.get_instructions(code) if s.opname not in ("PRECALL", "PUSH_NULL")]
+    for step, following in zip(steps, [*steps[1:], None]):
+        line = _line_of(step) or line
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"):
+            value = names.get(step.argval)
+        elif step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            value = _attribute(value, step.argval)
+        elif step.opname == "IMPORT_NAME":
+            value = sys.modules.get(step.argval)
+        else:
+            value = None
+        after = "" if following is None else following.opname
+        goes_on = after in ("LOAD_ATTR", "LOAD_METHOD")
+        if value is not None and not (goes_on and isinstance(value, ModuleType)):
+            bare = after.startswith("CALL") and following is not None and following.argval == 0
+            yield Use(code, line, value, bare)
+    local = {*code.co_varnames, *code.co_cellvars}
+    inner = {name: v for name, v in names.items() if name not in local}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _named(constant, inner, seen)
+
+
+def _line_of(step: dis.Instruction) -> int | None:
+    positions = getattr(step, "positions", None)
+    if positions is not None and positions.lineno is not None:
+        return int(positions.lineno)
+    starts = step.starts_line
+    return starts if isinstance(starts, int) and not isinstance(starts, bool) else None
+
+
+def _attribute(value: Any, name: str) -> Any:
+    """Return an attribute without running code of an object."""
+    if isinstance(value, ModuleType):
+        return vars(value).get(name)
+    return None if value is None else getattr_static(value, name, None)
+
+
+def attributes(value: Any) -> dict[str, Any]:
+    """Return the attributes of an object itself."""
+    try:
+        return dict(vars(value))
+    except TypeError:
+        return {}
+
+
+__all__ = ["LIBRARIES", "Use", "attributes", "uses_of"]

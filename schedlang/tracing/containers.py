@@ -1,0 +1,130 @@
+"""Lists and dicts that are arguments of a traced function, which it does not change.
+
+The function runs once, on stand-ins for the containers: what it adds to one of the caller, or
+replaces there, would be missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from schedlang.errors import ComputeTypeError, explain
+from schedlang.tracing.leaves import Form
+from schedlang.tracing.unknown import line_text
+
+
+class GivenList(list[Any]):
+    """A list among the arguments, which refuses to change."""
+
+    stands_for = list
+    name: str
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        # d[k] += y assigns the same array again
+        if isinstance(at, slice) or not -len(self) <= at < len(self) or self[at] is not value:
+            _refuse(self, f"{self.name}[{at!r}] = ...")
+
+    def __copy__(self) -> list[Any]:
+        return list(self)
+
+    def __deepcopy__(self, memo: Any) -> list[Any]:
+        return deepcopy(list(self), memo)
+
+
+class GivenDict(dict[Any, Any]):
+    """A dict among the arguments, which refuses to change."""
+
+    stands_for = dict
+    name: str
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if key not in self or self[key] is not value:
+            _refuse(self, f"{self.name}[{key!r}] = ...")
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        """Return the value of a key that is there."""
+        return self[key] if key in self else _refuse(self, f"{self.name}.setdefault({key!r})")
+
+    def __copy__(self) -> dict[Any, Any]:
+        return dict(self)
+
+    def __deepcopy__(self, memo: Any) -> dict[Any, Any]:
+        return deepcopy(dict(self), memo)
+
+
+def _refuse(container: Any, asked: str, where: str | None = None) -> NoReturn:
+    kind = container.stands_for.__name__
+    raise ComputeTypeError(
+        explain(
+            f"{asked} in {line_text() if where is None else where}",
+            f"{container.name} is a {kind} of the caller, and a call runs kernels, which change "
+            "elements of arrays alone",
+            "Return what is new, and let the caller store it; to work on a copy, write "
+            f"{kind}({container.name}).",
+        )
+    )
+
+
+def _refused(method: str) -> Callable[..., NoReturn]:
+    written = {
+        "__delitem__": "del {}[...]", "__iadd__": "{} += ...", "__imul__": "{} *= ...",
+        "__ior__": "{} |= ...",
+    }.get(method, "{}." + method + "(...)")  # fmt: skip
+
+    def refuse(self: Any, *_: Any, **__: Any) -> NoReturn:
+        _refuse(self, written.format(self.name))
+
+    return refuse
+
+
+for _name in ("__delitem__", "__iadd__", "__imul__", "append", "extend", "insert", "pop", "remove",
+              "clear", "sort", "reverse"):  # fmt: skip
+    setattr(GivenList, _name, _refused(_name))
+for _name in ("__delitem__", "__ior__", "update", "pop", "popitem", "clear"):
+    setattr(GivenDict, _name, _refused(_name))
+
+
+@dataclass(frozen=True)
+class Containers:
+    """The containers among the arguments of a trace, with what they hold."""
+
+    known: list[tuple[Any, list[Any]]] = field(default_factory=list)
+
+    def built(self, form: Form, leaves: Sequence[Any], name: str) -> Any:
+        """Return nested containers of a ``form`` with these leaves, for the argument ``name``."""
+        return self._built(form, iter(leaves), name)
+
+    def _built(self, form: Form, leaves: Iterator[Any], name: str) -> Any:
+        if form.kind is None:
+            return None
+        if form.kind == "leaf":
+            return next(leaves)
+        keys = form.keys if form.kind is dict else range(len(form.parts))
+        parts = [
+            self._built(part, leaves, f"{name}[{key!r}]") for key, part in zip(keys, form.parts)
+        ]
+        if form.kind is tuple:
+            return tuple(parts)
+        made: Any = GivenDict(zip(keys, parts)) if form.kind is dict else GivenList(parts)
+        made.name = name
+        self.known.append((made, _held(made)))
+        return made
+
+    def check(self, title: str) -> None:
+        """Raise if a container changed by a way that it did not see, such as ``list.append(l)``."""
+        for container, before in self.known:
+            after = _held(container)
+            if len(after) != len(before) or any(a is not b for a, b in zip(after, before)):
+                _refuse(container, f"a change of {container.name}", title)
+
+
+def _held(container: Any) -> list[Any]:
+    if isinstance(container, dict):
+        return [*container, *container.values()]
+    return list(container)
+
+
+__all__ = ["Containers"]

@@ -1,0 +1,77 @@
+"""Results that go into an array that a traced function names: ``out=``, ``np.copyto``, ``at``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import ComputeError, ComputeTypeError
+from schedlang.tracing.items import index_of, is_traced, listed
+from schedlang.tracing.trace import current
+from schedlang.tracing.updates import updated_at
+
+
+def into(out: Any, made: Any) -> Any:
+    """Write ``made`` into the array that ``out=`` gives, and return that.
+
+    Raises ``ComputeTypeError`` for an array that is none of the trace, and ``ComputeError`` for a
+    result that does not fit.
+    """
+    target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
+    if not is_traced(target):
+        raise ComputeTypeError(
+            f"out={type(target).__name__}: in a traced function, a result goes into an array of "
+            "the trace, such as np.empty_like(x)"
+        )
+    target.check_written()
+    kind = target.dtype
+    if not np.can_cast(np.dtype(made.dtype), kind, "same_kind"):
+        name = _assigned_name()
+        raise ComputeTypeError(
+            f"a result of {made.dtype} into {name or 'an array'} of {kind}: NumPy does not convert "
+            f"it in place; write {name or 'x'} = ..., or convert it with .astype({str(kind)!r})"
+        )
+    shape = made.shape if isinstance(made, Tensor) else ()
+    if len(shape) > target.ndim:
+        raise ComputeError(
+            f"a result of shape {shape} into an array of shape {target.shape}: it has more "
+            "dimensions; write x = ..."
+        )
+    target[...] = made
+    return target
+
+
+def copied(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+    """Compute ``np.copyto(dst, src)``, which changes ``dst``.
+
+    Raises ``ComputeTypeError`` for a conversion that ``casting`` excludes.
+    """
+    kind = getattr(src, "dtype", None)
+    if kind is not None and not np.can_cast(kind, dst.dtype, casting):
+        raise ComputeTypeError(
+            f"np.copyto of {kind} into an array of {dst.dtype}: NumPy does not convert it; write "
+            f"x[...] = values, or convert it with .astype({str(dst.dtype)!r})"
+        )
+    dst[...] = src if where is True else np.where(where, src, dst)
+
+
+def updated_in_place(ufunc: Any, target: Any, item: Any, *values: Any) -> None:
+    """Compute ``ufunc.at(target, item, value)``, which changes ``target``."""
+    if not is_traced(target):
+        raise ComputeTypeError(
+            f"np.{ufunc.__name__}.at({type(target).__name__}, ...): in a traced function, it "
+            "changes an array of the trace, such as np.zeros_like(x)"
+        )
+    target.check_written()
+    target.assign(updated_at(ufunc, target.value, index_of(item), *map(listed, values)))
+
+
+def _assigned_name() -> str:
+    """Return the variable that the user's statement assigns to, or ``""``."""
+    place = current().place()
+    return "" if place is None else place.target
+
+
+__all__ = ["copied", "into", "updated_in_place"]

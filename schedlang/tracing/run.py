@@ -1,0 +1,51 @@
+"""A run of the user's function in a trace, with what it would do once and in no later call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from schedlang.errors import ComputeTypeError, explain
+from schedlang.tracing.code import Use, uses_of
+from schedlang.tracing.containers import Containers
+from schedlang.tracing.trace import Trace, called
+from schedlang.tracing.varying import draws_refused
+
+
+def run(
+    trace: Trace, function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any],
+    containers: Containers,
+) -> Any:  # fmt: skip
+    """Return what ``function`` returns; ``containers`` are those among its arguments.
+
+    Raises :class:`~schedlang.errors.ComputeTypeError` if it changes one of them, draws random
+    numbers, or compares the type of an array.
+    """
+    values = [*args, *named.values()]
+    uses = uses_of([function, *values])
+    _refuse_type_tests(trace, uses)
+    with draws_refused(trace, uses, values):
+        returned = called(function, args, named)
+    containers.check(trace.title)
+    return returned
+
+
+def _refuse_type_tests(trace: Trace, uses: Sequence[Use]) -> None:
+    """Raise for a line such as ``type(x) is np.ndarray``, which is false for traced arrays."""
+    asked = {(use.code, use.line) for use in uses if use.value is type}
+    for use in uses:
+        if use.value is np.ndarray and (use.code, use.line) in asked:
+            place = trace.statements.at(use.code, use.line)
+            raise ComputeTypeError(
+                explain(
+                    f"type(...) and np.ndarray in {trace.title} at line {place.line}, "
+                    f"`{place.text}`",
+                    "the arrays of a traced function are of another type",
+                    "Write isinstance(x, np.ndarray).",
+                )
+            )
+
+
+__all__ = ["run"]
