@@ -13,8 +13,9 @@ from schedlang.compute.work import of_step, operations_of
 from schedlang.expr.nodes import Expr
 from schedlang.index.conjunctions import Held
 from schedlang.index.simplify import to_lin
+from schedlang.ir.accesses import contexts
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Load, Stmt, Store
+from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Load, Stmt, Store, expressions
 from schedlang.ir.trimmed import trimmed
 
 
@@ -37,10 +38,11 @@ class _Context:
     loops: Loops = ()
     held: tuple[Held, ...] = ()
 
-    def within(self, stmt: For | If) -> _Context:
+    def within(self, stmt: Stmt) -> _Context:
         """Return the context of the body of ``stmt``."""
         if isinstance(stmt, For):
             return replace(self, loops=(*self.loops, (stmt.axis, to_lin(stmt.extent))))
+        assert isinstance(stmt, If)
         return replace(self, held=(*self.held, (stmt.cond, True)))
 
 
@@ -52,25 +54,17 @@ def traffic(nest: Nest) -> Traffic:
     """
     found = Traffic(buffers={b.name: b for b in nest.buffers})
     counter = Counter(names=nest.names)
-    stack: list[tuple[Stmt, _Context]] = [(nest.body, _Context())]
-    while stack:
-        stmt, context = stack.pop()
-        if isinstance(stmt, Block):
-            stack.extend((s, context) for s in reversed(stmt.stmts))
-        elif isinstance(stmt, For):
+    ends: set[Stmt] = set()
+    for stmt, context in contexts(nest.body, _Context(), lambda s, c: c.within(s)):
+        if isinstance(stmt, For):
             # the ends of the range are evaluated once for all iterations
-            inside, trim = context.within(stmt), trimmed(stmt)
-            for test in trim.tests:
-                _evaluate(found, counter, context, [test.cond])
-                inside = inside.within(test)
-            stack.append((trim.body, inside))
-        elif isinstance(stmt, If):
-            _evaluate(found, counter, context, [stmt.cond])
-            stack.append((stmt.body, context.within(stmt)))
+            tests = trimmed(stmt).tests
+            ends.update(tests)
+            _evaluate(found, counter, context, [test.cond for test in tests])
         elif isinstance(stmt, Store):
             _store(found, counter, context, stmt)
-        elif isinstance(stmt, Fetch):
-            _evaluate(found, counter, context, stmt.indices)
+        elif stmt not in ends:
+            _evaluate(found, counter, context, expressions(stmt))
     found.allocated = _peak(nest.body, counter)
     found.bounds = tuple(counter.bounds)
     return found
@@ -78,8 +72,7 @@ def traffic(nest: Nest) -> Traffic:
 
 def _store(found: Traffic, counter: Counter, context: _Context, store: Store) -> None:
     times = counter.count(context.loops, context.held)
-    _evaluate(found, counter, context, store.indices)
-    _evaluate(found, counter, context, store.values)
+    _evaluate(found, counter, context, expressions(store))
     for buffer in store.buffers:
         _add(found.stores, buffer.name, times)
         if store.reducer is not None:

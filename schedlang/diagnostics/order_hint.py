@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedlang.diagnostics.sites import Site, accesses, extent_of, name_of, sites
+from schedlang.diagnostics.sites import extent_of, in_memory, iterations, name_of
 from schedlang.diagnostics.strides import LEAST
 from schedlang.index.linear import Lin
+from schedlang.ir.accesses import Site, stores
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import For, walk
 from schedlang.ir.offsets import CLOSE, flat, lane_step
@@ -19,7 +20,7 @@ from schedlang.ir.printer import expr_text
 
 def order_hints(nest: Nest) -> list[str]:
     """Return a sentence for each plain innermost loop that another loop should replace."""
-    found = (_hint(site, nest) for site in sites(nest.body) if _is_plain(site))
+    found = (_hint(site, nest) for site in stores(nest.body) if _is_plain(site))
     return list(dict.fromkeys(text for text in found if text))
 
 
@@ -29,14 +30,14 @@ def _is_plain(site: Site) -> bool:
         len(site.loops) > 1
         and site.loops[-1].kind == "serial"
         and all(f.kind in ("serial", "parallel") for f in site.loops)
-        and site.iterations >= LEAST
+        and iterations(site) >= LEAST
     )
 
 
 def _hint(site: Site, nest: Nest) -> str:
-    inner, stage = site.loops[-1], site.store.stage
+    inner, stage = site.loops[-1], site.stmt.stage
     own = [f for f in site.loops if f.stage == stage]
-    found = [(buffer, at, flat(buffer, at)) for buffer, at in accesses(site)]
+    found = [(a.buffer, a.indices, flat(a.buffer, a.indices)) for a in in_memory(site)]
     far = [
         (b, at, step) for b, at, offset in found
         if (step := lane_step(offset, inner.axis)) is not None and abs(step) > CLOSE

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import gcd, prod
 
-from schedlang.diagnostics.sites import Site, extent_of, name_of, sites
+from schedlang.diagnostics.sites import extent_of, in_memory, iterations, name_of
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Div, Extreme, Lin, Mod
 from schedlang.index.simplify import has_mod, merge_div_mod, to_lin
+from schedlang.ir.accesses import Site, stores
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Buffer, For, Load
+from schedlang.ir.nodes import Buffer, For
 from schedlang.ir.offsets import CLOSE, flat, gathers, lane_step
 from schedlang.ir.printer import expr_text
 from schedlang.machine.loops.job import LoopJob
@@ -45,8 +46,8 @@ def strided(nest: Nest, target: Target) -> list[str]:
     in registers, for blocks that unrolled loops transpose in registers, for storage that
     ``storage_align`` laid out, and for a copy that is small compared with its use.
     """
-    found_at = list(sites(keep_sums(nest.body, LoopJob(nest, target))))
-    total = sum(site.iterations for site in found_at)
+    found_at = stores(keep_sums(nest.body, LoopJob(nest, target)))
+    total = sum(map(iterations, found_at))
     found = [
         a for site in found_at for a in _far(site, nest, target)
         if (count := _count(a)) >= LEAST and count >= SHARE * total
@@ -59,12 +60,9 @@ def _far(site: Site, nest: Nest, target: Target) -> Iterator[Access]:
     loop = next((f for f in site.loops if f.kind == "vectorize" and extent_of(f) > 1), None)
     if loop is None:
         return
-    store = site.store
-    loads = [n for n in postorder((*store.values, *store.indices)) if isinstance(n, Load)]
-    made = [(n.buffer, n.indices, False) for n in loads]
-    if store.reducer is None or not site.kept.issuperset(store.buffers):
-        made += [(b, store.indices, True) for b in store.buffers]
-    for buffer, indices, written in made:
+    # loads first
+    for access in sorted(in_memory(site), key=lambda a: a.stores):
+        buffer, indices, written = access.buffer, access.indices, access.stores
         offset = flat(buffer, indices)
         if has_mod(offset):
             offset = merge_div_mod(offset)
@@ -99,7 +97,7 @@ def _sentence(access: Access, nest: Nest) -> str:
     verb, kind = ("writes", "store") if access.written else ("reads", "load")
     apart = "scattered" if access.step is None else f"{abs(access.step)} elements apart"
     return (
-        f"stage {access.site.store.stage}: vectorized {name_of(loop, nest)} {verb} "
+        f"stage {access.site.stmt.stage}: vectorized {name_of(loop, nest)} {verb} "
         f"{buffer.name}[{at}] with lanes {apart}, so each lane is a separate {kind}. "
         f"{_advice(access, nest)}"
     )
@@ -144,7 +142,7 @@ def _layout(access: Access) -> str:
 
 def _neighbours(access: Access, nest: Nest) -> str | None:
     """Return advice to vectorize or unroll another loop along which elements are adjacent."""
-    store = access.site.store
+    store = access.site.stmt
     for loop in reversed(access.site.loops):
         if loop is access.loop or lane_step(access.offset, loop.axis) != 1:
             continue

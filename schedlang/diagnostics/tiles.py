@@ -9,8 +9,8 @@ from math import prod
 from typing import Any, NamedTuple
 
 from schedlang.expr.nodes import Axis
-from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin
+from schedlang.ir.accesses import loads, stores
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     Block,
@@ -21,7 +21,6 @@ from schedlang.ir.nodes import (
     If,
     Kept,
     Lanes,
-    Load,
     Stmt,
     Store,
     held,
@@ -59,18 +58,13 @@ def updates(nest: Nest) -> Iterator[Update]:
 
 
 def _updates_in(loop: For, steps: set[Axis]) -> Iterator[Update]:
-    stack: list[tuple[Stmt, tuple[For, ...], If | None]] = [(loop.body, (), None)]
-    while stack:
-        stmt, inside, tail = stack.pop()
-        if isinstance(stmt, Block):
-            stack.extend((s, inside, tail) for s in stmt.stmts)
-        elif isinstance(stmt, If):
-            kept = not stmt.tail or skips_iterations(stmt, steps, (loop, *inside))
-            stack.append((stmt.body, inside, tail if kept else stmt))
-        elif isinstance(stmt, For) and not (stmt.kind == "serial" and stmt.axis.is_reduce):
-            stack.append((stmt.body, (*inside, stmt), tail))
-        elif isinstance(stmt, Store) and stmt.reducer is not None:
-            yield Update(stmt, loop, inside, tail)
+    for site in reversed(stores(loop.body)):
+        steps_inside = any(f.kind == "serial" and f.axis.is_reduce for f in site.loops)
+        if site.stmt.reducer is None or steps_inside:
+            continue
+        around = (loop, *site.loops)
+        tails = [g for g in site.guards if g.tail and not skips_iterations(g, steps, around)]
+        yield Update(site.stmt, loop, site.loops, tails[-1] if tails else None)
 
 
 @dataclass(frozen=True)
@@ -116,8 +110,7 @@ def need(update: Update, job: LoopJob) -> Need:
     loops = (update.step, *update.inside)
     if prod(size(f) for f in loops if f.kind == "unroll") > MOST_COPIES:
         return Need(vectors_of(store, loops, target.vector_width, registers) or 0, 0, 1)
-    loads = [node for node in postorder(store.values) if isinstance(node, Load)]
-    read = [(load.buffer, flat(load.buffer, load.indices)) for load in loads]
+    read = [(load.buffer, flat(load.buffer, load.indices)) for load in loads(store.values)]
     written = [(buffer, flat(buffer, store.indices)) for buffer in store.buffers]
     width = min(target.vector_width(buffer.dtype) for buffer in store.buffers)
     sums: dict[Any, int] = {}

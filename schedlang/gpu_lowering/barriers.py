@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 
 from schedlang.errors import BuildError, explain
 from schedlang.expr.nodes import Expr
-from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.collisions import Access, Between, collide
 from schedlang.gpu_lowering.program import Launch
 from schedlang.gpu_lowering.threads import uniform
-from schedlang.ir.accessed_buffers import stored
-from schedlang.ir.nodes import Barrier, Block, For, If, Load, Stmt, Store, expressions, walk
+from schedlang.ir.accesses import accesses, sites, stored
+from schedlang.ir.nodes import Barrier, Block, For, If, Stmt, Store, walk
 from schedlang.ir.trimmed import Trimmed, trimmed, within
 
 
@@ -142,15 +141,9 @@ class _Placer:
         self, body: Stmt, loops: tuple[For, ...], tests: tuple[Expr, ...]
     ) -> tuple[Access, ...]:
         found: list[Access] = []
-        if isinstance(body, Block):
-            for stmt in body.stmts:
-                found += self.inner_accesses(stmt, loops, tests)
-            return tuple(found)
-        found += self.accesses([body], loops, tests)
-        if isinstance(body, For):
-            found += self.inner_accesses(body.body, (*loops, body), tests)
-        elif isinstance(body, If):
-            found += self.inner_accesses(body.body, loops, (*tests, body.cond))
+        for site in sites(body):
+            conds = (guard.cond for guard in site.guards)
+            found += self.accesses([site.stmt], (*loops, *site.loops), (*tests, *conds))
         return tuple(found)
 
     def accesses(
@@ -159,19 +152,12 @@ class _Placer:
         """Return the accesses of the statements to shared storage, without their bodies'."""
         found: list[Access] = []
         for stmt in stmts:
-            stage = getattr(stmt, "stage", "")
-            for node in postorder(expressions(stmt)):
-                if isinstance(node, Load) and node.buffer in self.shared:
-                    found.append(Access(node.buffer, node.indices, False, stage, loops, tests))
-            if isinstance(stmt, Store):
-                for buffer in stmt.buffers:
-                    if buffer not in self.shared:
-                        continue
-                    if stmt.reducer is not None and not stmt.atomic:
-                        found.append(Access(buffer, stmt.indices, False, stage, loops, tests))
-                    found.append(
-                        Access(buffer, stmt.indices, True, stage, loops, tests, stmt.atomic)
-                    )
+            stage, atomic = getattr(stmt, "stage", ""), isinstance(stmt, Store) and stmt.atomic
+            for a in accesses(stmt):
+                # an atomic update is one access
+                if a.buffer in self.shared and (a.stores or not (a.updates and atomic)):
+                    alone = a.stores and atomic
+                    found.append(Access(a.buffer, a.indices, a.stores, stage, loops, tests, alone))
         return tuple(found)
 
     def conflict(self, first: Sequence[Access], second: Sequence[Access], between: Between) -> bool:

@@ -12,21 +12,18 @@ from dataclasses import replace
 
 from schedlang.errors import BuildError, explain
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
-from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.register_staging import staged_fills
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
-from schedlang.ir.accessed_buffers import loaded, stored
+from schedlang.ir.accesses import accesses, loaded, stored
 from schedlang.ir.nodes import (
     Alloc,
     Block,
     Buffer,
     For,
     If,
-    Load,
     Stmt,
     Store,
-    expressions,
     walk,
 )
 from schedlang.ir.rewrite import deep, relocated, substituted, with_buffers, with_rows
@@ -107,10 +104,10 @@ def _uses(stmt: Stmt) -> dict[Buffer, int]:
     """Count the reads and writes of each buffer in ``stmt``."""
     found: dict[Buffer, int] = {}
     for inside, _ in walk(stmt):
-        buffers = list(inside.buffers) if isinstance(inside, Store) else []
-        nodes = postorder(expressions(inside))
-        for buffer in (*buffers, *(n.buffer for n in nodes if isinstance(n, Load))):
-            found[buffer] = found.get(buffer, 0) + 1
+        for access in accesses(inside):
+            # an update counts once
+            if access.stores or not access.updates:
+                found[access.buffer] = found.get(access.buffer, 0) + 1
     return found
 
 

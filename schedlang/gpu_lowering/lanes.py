@@ -11,6 +11,7 @@ from schedlang.expr.evaluate import value_of
 from schedlang.expr.nodes import Expr, Select
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import ZERO
+from schedlang.ir.accesses import accesses
 from schedlang.ir.nodes import Buffer, For, If, Load, Store, expressions, walk
 from schedlang.ir.offsets import flat, lane_step, most_at_once, one_access
 
@@ -72,10 +73,8 @@ def lanes_differ(loop: For) -> bool:
 
 def strip_lanes(loop: For) -> int:
     """Return how many iterations of a vectorized loop form one vector in a kernel."""
-    stmts = [stmt for stmt, _ in walk(loop.body)]
-    stored = [b.dtype for s in stmts if isinstance(s, Store) for b in s.buffers]
-    read = [n.buffer.dtype for s in stmts for n in postorder(expressions(s)) if isinstance(n, Load)]
-    return min(map(most_at_once, [*stored, *read]), default=1)
+    touched = [a.buffer.dtype for stmt, _ in walk(loop.body) for a in accesses(stmt)]
+    return min(map(most_at_once, touched), default=1)
 
 
 def lanes_at_once(buffer: Buffer, indices: Sequence[Expr], loop: For) -> tuple[int, int]:

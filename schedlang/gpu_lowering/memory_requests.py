@@ -7,22 +7,23 @@ Addresses and conditions must not depend on data; otherwise :func:`counted` rais
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import Program as Evaluation
-from schedlang.expr.evaluate import evaluate, plan
+from schedlang.expr.evaluate import plan
 from schedlang.expr.nodes import Expr, Select
 from schedlang.expr.visit import postorder
-from schedlang.gpu_lowering.lanes import lanes_at_once, lanes_differ
 from schedlang.gpu_lowering.ledger import Ledger
-from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
+from schedlang.gpu_lowering.lockstep import Lockstep, batches, performed
+from schedlang.gpu_lowering.program import Launch, Program
 from schedlang.index.linear import to_expr
-from schedlang.ir.conditional_loads import conditional_loads
+from schedlang.ir.accesses import Access, accesses, sites
 from schedlang.ir.nodes import (
     Barrier,
     Block,
@@ -37,7 +38,6 @@ from schedlang.ir.nodes import (
     walk,
 )
 from schedlang.ir.offsets import flat
-from schedlang.ir.trimmed import trimmed
 from schedlang.ir.updates import combined
 
 # the most lanes whose addresses are computed at once
@@ -69,7 +69,13 @@ def counted(program: Program, scalars: Mapping[Any, Any]) -> dict[str, Ledger]:
     Raise if :func:`decided_by_data` holds.
     """
     ledgers = {launch.name: Ledger(launch.body) for launch in program.launches}
-    _host(program.steps, dict(scalars), ledgers)
+    needed = {launch.name: _Needed(launch) for launch in program.launches}
+    values = dict(scalars)
+    for step in performed(program.steps, values):
+        if isinstance(step, Launch):
+            for numbers, blocks in batches(step, values, MOST_LANES):
+                given, name = {**values, **blocks}, step.name
+                _Walker(needed[name], ledgers[name], given, len(numbers)).run()
     return ledgers
 
 
@@ -99,171 +105,38 @@ def requests_of_block(
     stores to one buffer, and those that a loop repeats. After ``most`` requests, if given, the
     others are left out. Return whether these were all. Addresses must not depend on data.
     """
-    walker = _Walker(launch, Ledger(launch.body), see, stores_to, most)
     values = {i.axis: np.full((1, 1), at) for i, at in zip(launch.grid, block)}
-    walker.run({**scalars, **values}, 1)
+    needed, ledger = _Needed(launch, stores_to), Ledger(launch.body)
+    walker = _Walker(needed, ledger, {**scalars, **values}, 1, see, most)
+    walker.run()
     return not walker.stopped
 
 
-def _host(steps: Sequence[Step], scalars: dict[Any, Any], ledgers: dict[str, Ledger]) -> None:
-    for step in steps:
-        if isinstance(step, Launch):
-            _launch(step, scalars, ledgers[step.name])
-        elif isinstance(step, Repeat):
-            for turn in range(_number(step.extent, scalars)):
-                _host(step.body, {**scalars, step.axis: turn}, ledgers)
-        elif not isinstance(step, Scratch) and evaluate(step.cond, scalars):
-            _host(step.body, scalars, ledgers)
+class _Needed:
+    """The statements of a kernel with something to count, and their accesses with offsets."""
 
-
-def _number(extent: int | Expr, scalars: Mapping[Any, Any]) -> int:
-    return extent if isinstance(extent, int) else int(evaluate(extent, scalars))
-
-
-def _launch(launch: Launch, scalars: Mapping[Any, Any], ledger: Ledger) -> None:
-    grid = [_number(i.extent, scalars) for i in launch.grid]
-    blocks = int(np.prod(grid))
-    walker = _Walker(launch, ledger)
-    at_once = max(1, MOST_LANES // launch.threads)
-    for first in range(0, blocks, at_once):
-        numbers = np.arange(first, min(blocks, first + at_once))
-        place = np.unravel_index(numbers, grid) if grid else ()
-        values = {i.axis: row[:, None] for i, row in zip(launch.grid, place)}
-        walker.run({**scalars, **values}, len(numbers))
-
-
-@dataclass(frozen=True, eq=False)
-class Access:
-    """A load or store of a statement: its offset as a program, and its conditions."""
-
-    buffer: Buffer
-    indices: tuple[Expr, ...]
-    offset: Evaluation
-    tests: tuple[Expr, ...]
-    stores: bool
-
-
-class _Walker:
-    """A pass that runs the loops and conditions of a kernel for many blocks and counts accesses."""
-
-    def __init__(
-        self, launch: Launch, ledger: Ledger, see: Callable[[Request], None] | None = None,
-        stores_to: Buffer | None = None, most: int | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, launch: Launch, stores_to: Buffer | None = None) -> None:
         self.launch = launch
-        # how many more requests are reported, and whether there were others
-        self.left = most
-        self.stopped = False
-        self.ledger = ledger
-        self.see = see
         self.stores_to = stores_to
-        self.accesses: dict[int, list[Access]] = {}
+        self.accesses: dict[int, list[tuple[Access, Evaluation]]] = {}
         self.loud: set[int] = set()
         self.moving: dict[int, bool] = {}
-        self._prepare(launch.body)
-        extents = [int(i.extent) for i in launch.block]
-        lanes = np.arange(launch.threads)
-        # x varies fastest
-        place = np.unravel_index(lanes, extents[::-1])[::-1] if extents else ()
-        self.threads: dict[Any, Any] = {i.axis: r[None, :] for i, r in zip(launch.block, place)}
-        self.values: dict[Any, Any] = {}
-        self.lane: tuple[For, int] | None = None
-        self.shape = (0, launch.threads)
-
-    def _prepare(self, stmt: Stmt) -> bool:
-        """Record the accesses of each statement; return whether ``stmt`` has any to count."""
-        if isinstance(stmt, Block):
-            found = any([self._prepare(s) for s in stmt.stmts])
-        elif isinstance(stmt, (For, If)):
-            self.accesses[id(stmt)] = self._wanted(stmt)
+        for site in sites(launch.body):
+            wanted = self.accesses[id(site.stmt)] = self._wanted(site.stmt)
             # a condition counts, too, unless only some stores are wanted
-            found = self._prepare(stmt.body)
-            found = found or (isinstance(stmt, If) and self.stores_to is None)
-            found = found or bool(self.accesses[id(stmt)])
-        else:
-            self.accesses[id(stmt)] = self._wanted(stmt)
-            waits = isinstance(stmt, (Barrier, Exchange)) and self.stores_to is None
-            found = waits or bool(self.accesses[id(stmt)])
-        if found:
-            self.loud.add(id(stmt))
-        return found
+            waits = isinstance(site.stmt, (If, Barrier, Exchange)) and stores_to is None
+            if wanted or waits:
+                self.loud.update(map(id, (site.stmt, *site.around)))
 
-    def _wanted(self, stmt: Stmt) -> list[Access]:
-        found, only = _accesses(stmt), self.stores_to
-        return found if only is None else [a for a in found if a.stores and a.buffer is only]
-
-    def run(self, values: Mapping[Any, Any], blocks: int) -> None:
-        self.values = {**values, **self.threads}
-        self.shape = (blocks, self.launch.threads)
-        self.ledger.begin(*self.shape)
-        self.block(self.launch.body, None)
-        self.ledger.end()
-
-    def block(self, block: Block, active: np.ndarray | None) -> None:
-        """Count the requests of the statements in ``block``.
-
-        ``active`` is ``None`` if all lanes are active.
-        """
-        for stmt in block.stmts:
-            if id(stmt) in self.loud:
-                self.statement(stmt, active)
-
-    def statement(self, stmt: Stmt, active: np.ndarray | None) -> None:
-        if isinstance(stmt, Block):
-            self.block(stmt, active)
-            return
-        for access in self.accesses[id(stmt)]:
-            self.access(stmt, access, active)
-        if isinstance(stmt, For):
-            self.loop(stmt, active)
-        elif isinstance(stmt, If):
-            mask = self.both(active, stmt.cond)
-            if mask is not active and mask is not None:
-                every = np.ones(self.shape, bool) if active is None else active
-                self.ledger.branch(stmt, mask, every)
-            if mask is None or mask.any():
-                self.block(stmt.body, mask)
-        elif isinstance(stmt, (Barrier, Exchange)):
-            rows = self.shape[0] if active is None else int(active.any(axis=1).sum())
-            if isinstance(stmt, Barrier):
-                self.ledger.wait(stmt, barriers=rows)
-            else:
-                warps = -(-self.shape[1] // 32)
-                self.ledger.wait(stmt, exchanges=warps * rows * len(stmt.into))
-
-    def both(self, active: np.ndarray | None, cond: Expr) -> np.ndarray | None:
-        found = np.broadcast_to(np.asarray(evaluate(cond, self.values)), self.shape)
-        if found.all():
-            return active
-        return found if active is None else active & found
-
-    def loop(self, loop: For, active: np.ndarray | None) -> None:
-        found = trimmed(loop)
-        # each thread counts from the start of its own range
-        start, counts = self.end(found.start), self.end(found.stop)
-        if found.tests:
-            counts = np.maximum(np.broadcast_to(counts - start, self.shape), 0)
-        around = self.lane
-        turns = counts if isinstance(counts, int) else int(counts.max(initial=0))
-        if self.stores_to is not None and not self.moves(loop):
-            turns = min(turns, 1)
-        for turn in range(turns):
-            if self.stopped:
-                break
-            self.values[loop.axis] = start + np.int64(turn)
-            if loop.kind == "vectorize" and not lanes_differ(loop):
-                self.lane = (loop, turn)
-            mask = active
-            if not isinstance(counts, int) and not (turn < counts).all():
-                mask = (turn < counts) if active is None else active & (turn < counts)
-            self.block(found.body, mask)
-        self.lane = around
-
-    def end(self, value: int | Expr) -> Any:
-        """Return an end of a loop's range: a number, or one of each thread."""
-        if isinstance(value, int):
-            return value
-        return np.broadcast_to(np.asarray(evaluate(value, self.values)), self.shape)
+    def _wanted(self, stmt: Stmt) -> list[tuple[Access, Evaluation]]:
+        only = self.stores_to
+        if isinstance(stmt, Store) and stmt.reducer is not None:
+            stmt = combined(stmt)
+        return [
+            (a, plan((to_expr(flat(a.buffer, a.indices)),)))
+            for a in accesses(stmt, tested=True)
+            if a.buffer.scope != "local" and (only is None or (a.stores and a.buffer is only))
+        ]  # fmt: skip
 
     def moves(self, loop: For) -> bool:
         """Return whether what is accessed in a loop depends on its iteration."""
@@ -272,63 +145,63 @@ class _Walker:
             for stmt, _ in walk(loop.body):
                 if isinstance(stmt, (If, For)):
                     roots += expressions(stmt)
-                for access in self.accesses.get(id(stmt), ()):
+                for access, _ in self.accesses[id(stmt)]:
                     roots += [*access.indices, *access.tests]
             self.moving[id(loop)] = any(node is loop.axis for node in postorder(roots))
         return self.moving[id(loop)]
 
-    def access(self, stmt: Stmt, access: Access, active: np.ndarray | None) -> None:
-        size = itemsize(access.buffer.dtype)
-        width, lanes = size, 1
-        if self.lane is not None:
-            loop, turn = self.lane
-            turns, lanes = lanes_at_once(access.buffer, access.indices, loop)
-            if turn % turns:
-                return
-            width *= lanes
+
+class _Walker(Lockstep):
+    """Some blocks of a kernel, without values: their accesses are counted, or reported."""
+
+    def __init__(
+        self, needed: _Needed, ledger: Ledger, values: Mapping[Any, Any], blocks: int,
+        see: Callable[[Request], None] | None = None, most: int | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(needed.launch, ledger, values, blocks)
+        self.needed = needed
+        self.see = see
+        # how many more requests are reported, and whether there were others
+        self.left = most
+        self.stopped = False
+
+    def statement(self, stmt: Stmt) -> None:
+        if id(stmt) not in self.needed.loud and not isinstance(stmt, Block):
+            return
+        self.stmt = stmt
+        for access, offset in self.needed.accesses.get(id(stmt), ()):
+            self.access(access, offset)
+        super().statement(stmt)
+
+    def turns(self, loop: For, most: int) -> Iterator[int]:
+        still = self.needed.stores_to is not None and not self.needed.moves(loop)
+        return takewhile(lambda _: not self.stopped, range(min(most, 1) if still else most))
+
+    def access(self, access: Access, offset: Evaluation) -> None:
+        lanes = self.lanes_of(access.buffer, access.indices)
+        if not lanes:
+            return
+        mask = self.active
         for test in access.tests:
-            active = self.both(active, test)
+            mask = mask & self.known(test)
         if self.left == 0:
             self.stopped = True
             return
-        scope = "shared" if access.buffer.scope == "shared" else "global"
-        bytes_ = np.asarray(access.offset.run(self.values)[0]) * size
+        size = itemsize(access.buffer.dtype)
+        bytes_ = np.asarray(offset.run(self.values)[0]) * size
         if self.see is not None:
             self.left = None if self.left is None else self.left - 1
-            mask = np.ones(self.shape, bool) if active is None else active
             at = np.broadcast_to(bytes_, self.shape)[0]
-            self.see(Request(access.buffer, access.indices, access.stores, at, mask[0], width))
-            return
-        if active is None and (bytes_.ndim < 2 or bytes_.shape[0] == 1):
+            self.see(
+                Request(access.buffer, access.indices, access.stores, at, mask[0], lanes * size)
+            )
+        elif mask.all() and (bytes_.ndim < 2 or bytes_.shape[0] == 1):
             # the offsets are the same in every block
             row = np.broadcast_to(bytes_, (1, self.shape[1]))
-            every = np.ones(row.shape, bool)
-            self.ledger.access(
-                stmt, scope, access.stores, row, every, width, lanes, self.shape[0]
-            )
-            return
-        mask = np.ones(self.shape, bool) if active is None else active
-        at = np.where(mask, np.broadcast_to(bytes_, self.shape), 0)
-        self.ledger.access(stmt, scope, access.stores, at, mask, width, lanes)
-
-
-def _accesses(stmt: Stmt) -> list[Access]:
-    """Return the accesses of a statement to global and shared memory, without its body's."""
-    if isinstance(stmt, Store) and stmt.reducer is not None:
-        stmt = combined(stmt)
-    found: list[Access] = []
-    for root in expressions(stmt):
-        loads = conditional_loads(root)
-        found += [_access(load.buffer, load.indices, tests, False) for load, tests in loads]
-    if isinstance(stmt, Store):
-        found += [_access(b, stmt.indices, (), True) for b in stmt.buffers]
-    return [a for a in found if a.buffer.scope != "local"]
-
-
-def _access(
-    buffer: Buffer, indices: tuple[Expr, ...], tests: tuple[Expr, ...], stores: bool
-) -> Access:
-    return Access(buffer, indices, plan((to_expr(flat(buffer, indices)),)), tests, stores)
+            self.count(access.buffer, lanes, access.stores, row, mask[:1], self.shape[0])
+        else:
+            at = np.where(mask, np.broadcast_to(bytes_, self.shape), 0)
+            self.count(access.buffer, lanes, access.stores, at, mask)
 
 
 __all__ = ["Request", "counted", "decided_by_data", "requests_of_block"]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from schedlang.expr.visit import postorder
-from schedlang.ir.accessed_buffers import loaded, stored
+from schedlang.ir.accesses import loaded, stored
 from schedlang.ir.nodes import Block, Buffer, Fetch, For, If, Load, Stmt, Store, expressions
 
 # the most bytes and elements of the next tiles that a thread keeps in registers

@@ -6,17 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from schedlang.analysis.points import Counter, Loops
+from schedlang.analysis.points import Counter
 from schedlang.compute.tensor import Tensor
-from schedlang.diagnostics.sites import Site, accesses, extent_of, name_of, sites
+from schedlang.diagnostics.sites import extent_of, in_memory, iterations, name_of
 from schedlang.expr.dtypes import itemsize
-from schedlang.expr.visit import postorder
 from schedlang.hints.predicted import waits_for_nothing
 from schedlang.host import LINE
-from schedlang.index.conjunctions import Held
-from schedlang.index.simplify import to_lin
+from schedlang.ir.accesses import Site, loads, stores
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, For, If, Load, Stmt, Store
 from schedlang.ir.offsets import flat, lane_step
 from schedlang.ir.printer import expr_text
 from schedlang.machine.loops.job import LoopJob
@@ -46,9 +43,9 @@ class Finding:
 
 def findings(nest: Nest, target: Target) -> Iterator[Finding]:
     """Yield the findings of a nest."""
-    found = list(sites(keep_sums(nest.body, LoopJob(nest, target))))
-    total = sum(site.iterations for site in found)
-    large = [s for s in found if s.iterations >= SHARE * total and s.loops]
+    found = stores(keep_sums(nest.body, LoopJob(nest, target)))
+    total = sum(map(iterations, found))
+    large = [s for s in found if iterations(s) >= SHARE * total and s.loops]
     yield from _idle_threads(large, target)
     yield from _repeated(nest)
     yield from _large_intermediates(nest, target)
@@ -64,8 +61,8 @@ def _idle_threads(large: Sequence[Site], target: Target) -> Iterator[Finding]:
     count = threads_of(target)
     # a stage inside the loops of another runs on their threads
     idle = dict.fromkeys(
-        s.store.stage for s in large
-        if all(f.kind != "parallel" and f.stage == s.store.stage for f in s.loops)
+        s.stmt.stage for s in large
+        if all(f.kind != "parallel" and f.stage == s.stmt.stage for f in s.loops)
     )  # fmt: skip
     for stage in idle if count > 1 else ():
         yield Finding(
@@ -76,40 +73,27 @@ def _idle_threads(large: Sequence[Site], target: Target) -> Iterator[Finding]:
 
 def _repeated(nest: Nest) -> Iterator[Finding]:
     """Yield the stages whose elements are computed more than once."""
-    stores: dict[Tensor, list[tuple[str, Loops, tuple[Held, ...]]]] = {}
-    for store, loops, held in _guarded(nest.body):
+    written: dict[Tensor, list[Site]] = {}
+    for site in stores(nest.body):
         # the updates of a sum do not compute its elements again
-        for buffer in store.buffers if store.reducer is None else ():
+        for buffer in site.stmt.buffers if site.stmt.reducer is None else ():
             if buffer.tensor is not None and buffer not in nest.args:
-                stores.setdefault(buffer.tensor, []).append((store.stage, loops, held))
-    for tensor, found in stores.items():
+                written.setdefault(buffer.tensor, []).append(site)
+    for tensor, found in written.items():
         if not all(isinstance(extent, int) for extent in tensor.shape):
             continue
         counter = Counter(names=nest.names)
-        times = sum(counter.count(loops, held) for _, loops, held in found)
+        times = sum(
+            counter.count(s.extents, [(guard.cond, True) for guard in s.guards]) for s in found
+        )
         size = prod(int(extent) for extent in tensor.shape)
         if isinstance(times, int) and not counter.bounds and times > 1.05 * size:
-            stage = found[0][0]
+            stage = found[0].stmt.stage
             yield Finding(
                 f"stage {stage} stores {times:,} values, {times / size:.2g} times as many as "
                 f"{tensor.name} has elements: neighbouring iterations compute the same ones",
                 PLACES, stage,
             )  # fmt: skip
-
-
-def _guarded(body: Stmt) -> Iterator[tuple[Store, Loops, tuple[Held, ...]]]:
-    """Yield each store with the loops around it and the conditions under which it runs."""
-    stack: list[tuple[Stmt, Loops, tuple[Held, ...]]] = [(body, (), ())]
-    while stack:
-        stmt, loops, held = stack.pop()
-        if isinstance(stmt, Block):
-            stack += [(inner, loops, held) for inner in reversed(stmt.stmts)]
-        elif isinstance(stmt, For):
-            stack.append((stmt.body, (*loops, (stmt.axis, to_lin(stmt.extent))), held))
-        elif isinstance(stmt, If):
-            stack.append((stmt.body, loops, (*held, (stmt.cond, True))))
-        elif isinstance(stmt, Store):
-            yield stmt, loops, held
 
 
 def _large_intermediates(nest: Nest, target: Target) -> Iterator[Finding]:
@@ -126,7 +110,8 @@ def _large_intermediates(nest: Nest, target: Target) -> Iterator[Finding]:
 
 def _strides(site: Site, nest: Nest) -> Iterator[Finding]:
     inner, seen = site.loops[-1], set[str]()
-    for buffer, indices in accesses(site):
+    for access in in_memory(site):
+        buffer, indices = access.buffer, access.indices
         step = lane_step(flat(buffer, indices), inner.axis)
         far = 0 if step is None else abs(step) * itemsize(buffer.dtype)
         at = f"{buffer.name}[{', '.join(expr_text(i, nest.names) for i in indices)}]"
@@ -135,23 +120,23 @@ def _strides(site: Site, nest: Nest) -> Iterator[Finding]:
             yield Finding(
                 f"the inner loop {name_of(inner, nest)} accesses {at} with a stride of {far:,} B: "
                 "each access is in a cache line of its own",
-                ORDERS, site.store.stage,
+                ORDERS, site.stmt.stage,
             )  # fmt: skip
 
 
 def _scalars(site: Site, target: Target) -> Iterator[Finding]:
-    dtype = site.store.buffers[0].dtype
+    dtype = site.stmt.buffers[0].dtype
     lanes = target.vector_width(dtype)
     if lanes > 1 and not any(f.kind == "vectorize" for f in site.loops):
         yield Finding(
-            f"no loop of stage {site.store.stage} is vectorized, and a register holds {lanes} "
-            f"{dtype}", frozenset({"vectorize"}), site.store.stage,
+            f"no loop of stage {site.stmt.stage} is vectorized, and a register holds {lanes} "
+            f"{dtype}", frozenset({"vectorize"}), site.stmt.stage,
         )  # fmt: skip
 
 
 def _waiting_sums(site: Site, nest: Nest) -> Iterator[Finding]:
     """Yield a finding for a sum of floats in one element, step after step."""
-    inner, store = site.loops[-1], site.store
+    inner, store = site.loops[-1], site.stmt
     if store.reducer is None or inner.kind != "serial" or not inner.axis.is_reduce:
         return
     if waits_for_nothing(store) or any(f.kind == "vectorize" for f in site.loops):
@@ -168,16 +153,16 @@ def _reloaded(site: Site, target: Target) -> Iterator[Finding]:
     """Yield a finding for a vectorized sum that loads operands for each multiply-add."""
     loops = [f for f in site.loops if f.kind in ("vectorize", "unroll")]
     steps = [f for f in site.loops if f.axis.is_reduce]
-    if site.store.reducer is None or not steps or not any(f.kind == "vectorize" for f in loops):
+    if site.stmt.reducer is None or not steps or not any(f.kind == "vectorize" for f in loops):
         return
     rows = [f for f in loops if f.kind == "unroll" and not f.axis.is_reduce]
     copies = prod(extent_of(f) for f in rows)
-    loads = [n for n in postorder(site.store.values) if isinstance(n, Load)]
-    if copies <= 2 and len(loads) > 1:
+    operands = loads(site.stmt.values)
+    if copies <= 2 and len(operands) > 1:
         yield Finding(
-            f"each multiply-add of stage {site.store.stage} loads {len(loads)} operands: with a "
+            f"each multiply-add of stage {site.stmt.stage} loads {len(operands)} operands: with a "
             "tile of several rows in registers, one load serves them all",
-            frozenset({"register tile"}), site.store.stage,
+            frozenset({"register tile"}), site.stmt.stage,
         )  # fmt: skip
 
 
@@ -186,7 +171,7 @@ def _short_loops(site: Site, nest: Nest) -> Iterator[Finding]:
     if inner.kind == "serial" and 1 < extent_of(inner) <= SHORT and isinstance(inner.extent, int):
         yield Finding(
             f"the inner loop {name_of(inner, nest)} has {inner.extent} iterations: counting and "
-            "testing them costs as much as their work", frozenset({"unroll"}), site.store.stage,
+            "testing them costs as much as their work", frozenset({"unroll"}), site.stmt.stage,
         )  # fmt: skip
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from schedlang.expr.visit import postorder
 from schedlang.index.simplify import to_lin
+from schedlang.ir.accesses import loads
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer, Load, Stmt, Store, expressions, walk
 
@@ -28,7 +28,7 @@ def in_place_pairs(nest: Nest) -> frozenset[tuple[int, int]]:
         # the sums of a reduction are read again after the first store: most pairs end here
         updated = _updated(nest)
         pairs = [pair for pair in pairs if pair[0][1] not in updated]
-    reads = _reads(nest) if pairs else []
+    reads = [(s, loads(expressions(s))) for s, _ in walk(nest.body)] if pairs else []
     return frozenset(
         (i, k) for (i, out), (k, given) in pairs if _reads_in_place(reads, out, given)
     )
@@ -70,19 +70,11 @@ def _is_update(stmt: Store) -> bool:
     return len(stmt.buffers) == 1 and stmt.scatters
 
 
-def _reads(nest: Nest) -> list[tuple[Stmt, list[Load]]]:
-    """Return each statement with the elements that it reads."""
-    return [
-        (stmt, [node for node in postorder(expressions(stmt)) if isinstance(node, Load)])
-        for stmt, _ in walk(nest.body)
-    ]
-
-
 def _reads_in_place(reads: Sequence[tuple[Stmt, list[Load]]], out: Buffer, given: Buffer) -> bool:
     """Return whether plain stores to ``out`` alone read ``given``, where they store."""
-    for stmt, loads in reads:
+    for stmt, elements in reads:
         own = isinstance(stmt, Store) and out in stmt.buffers and _is_plain(stmt)
-        for load in loads:
+        for load in elements:
             if load.buffer is out:
                 return False
             if load.buffer is given:

@@ -16,8 +16,9 @@ from schedlang.index.boxes import Piece, covered, piece_of
 from schedlang.index.enumeration import spans_of, table, too_many
 from schedlang.index.linear import ZERO, Lin
 from schedlang.index.simplify import to_lin
+from schedlang.ir.accesses import Site
+from schedlang.ir.dimension_orders import flat, orders
 from schedlang.ir.nodes import Buffer
-from schedlang.ir.sites import Site, flat, orders
 
 
 def check_finalised(buffer: Buffer, sites: Sequence[Site], counting: bool = True) -> bool:
@@ -27,7 +28,7 @@ def check_finalised(buffer: Buffer, sites: Sequence[Site], counting: bool = True
     where no proof applies. A user's store predicate leaves elements unwritten on purpose, so
     nothing is left to prove then.
     """
-    plain = [s for s in sites if s.store.reducer is None]
+    plain = [s for s in sites if s.stmt.reducer is None]
     if any(to_lin(e).const == 0 for e in buffer.shape):
         return True
     if any(g.predicate for s in plain for g in s.guards):
@@ -69,10 +70,10 @@ def _counts(buffer: Buffer, sites: Sequence[Site]) -> np.ndarray | None:
     for site in sites:
         spans = {x.axis: (0, x.extent) for x in site.loops if isinstance(x.extent, int)}
         held = [(g.cond, True) for g in site.guards]
-        roots = [*site.store.indices, *(cond for cond, _ in held)]
+        roots = [*site.stmt.indices, *(cond for cond, _ in held)]
         if len(spans) < len(site.loops) or spans_of(roots, spans) is None:
             return None
-        found = table(site.store.indices, held, spans)
+        found = table(site.stmt.indices, held, spans)
         if found is None:
             return None
         # a store to a 0-dimensional buffer has no index to broadcast: add the count instead

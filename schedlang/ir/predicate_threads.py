@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
+from schedlang.ir.accesses import sites
 from schedlang.ir.nodes import Block, For, If, Stmt, walk
 
 BOUND = ("thread", "vthread")
@@ -26,20 +27,11 @@ def kernel_tags(region: Stmt) -> set[str]:
 
 def unknown_threads(body: Block) -> Iterator[tuple[If, Axis]]:
     """Yield each store predicate over a thread axis that no loop of its kernel is bound to."""
-    stack: list[tuple[Stmt, frozenset[Axis], set[str] | None]] = [(body, frozenset(), None)]
-    while stack:
-        stmt, around, tags = stack.pop()
-        if isinstance(stmt, Block):
-            stack += [(s, around, tags) for s in reversed(stmt.stmts)]
-        elif isinstance(stmt, For):
-            if stmt.kind in BOUND and tags is None:
-                tags = kernel_tags(stmt)
-            stack.append((stmt.body, around | {stmt.axis}, tags))
-        elif isinstance(stmt, If):
-            if stmt.predicate:
-                free = free_threads(stmt.cond, set(around))
-                yield from ((stmt, axis) for axis in free if axis.tag not in (tags or ()))
-            stack.append((stmt.body, around, tags))
+    for site in sites(body):
+        if isinstance(site.stmt, If) and site.stmt.predicate:
+            tags = next((kernel_tags(f) for f in site.loops if f.kind in BOUND), set())
+            free = free_threads(site.stmt.cond, {f.axis for f in site.loops})
+            yield from ((site.stmt, axis) for axis in free if axis.tag not in tags)
 
 
 __all__ = ["free_threads", "kernel_tags", "unknown_threads"]

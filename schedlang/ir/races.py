@@ -17,8 +17,9 @@ from schedlang.index import accesses
 from schedlang.index.iterations import SecondIteration, always_differ
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import merge_div_mod, to_lin
+from schedlang.ir.accesses import Site
+from schedlang.ir.dimension_orders import flat, orders
 from schedlang.ir.nodes import Buffer, For, Load
-from schedlang.ir.sites import Site, flat, orders
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +56,9 @@ def check_races(
     """
     written: dict[Buffer, list[Access]] = {}
     for site in stores:
-        for buffer in site.store.buffers:
+        for buffer in site.stmt.buffers:
             if not _shared_by_threads(loop, buffer):
-                made = Access(buffer, site, site.store.indices, True)
+                made = Access(buffer, site, site.stmt.indices, True)
                 written.setdefault(buffer, []).append(made)
     unproven: dict[str, None] = {}
     for a, b in _pairs(written, loads):
@@ -67,7 +68,7 @@ def check_races(
         if apart is None:
             unproven[
                 f"it is not proven that the iterations of {loop.kind} loop {loop.axis.name} access "
-                f"different elements of {a.buffer.name} (stage {a.site.store.stage})"
+                f"different elements of {a.buffer.name} (stage {a.site.stmt.stage})"
             ] = None
     return list(unproven)
 
@@ -80,7 +81,7 @@ def _pairs(
         for k, store in enumerate(stores):
             for other in stores[k:]:
                 # atomic updates of one element follow each other
-                if not (store.site.store.atomic and other.site.store.atomic):
+                if not (store.site.stmt.atomic and other.site.stmt.atomic):
                     yield store, other
     seen: set[tuple[int, Any]] = set()
     for load, reader in loads:
@@ -97,10 +98,10 @@ def _pairs(
 def _race_message(loop: For, a: Access, b: Access) -> str:
     what = f"{a.buffer.name} is"
     by = f"of {loop.kind} loop {loop.axis.name}"
-    stage = f"(stage {a.site.store.stage})"
+    stage = f"(stage {a.site.stmt.stage})"
     if not b.writes:
         return f"{what} read by one iteration {by} and written by another {stage}"
-    done = "combined into" if a.site.store.reducer is not None else "written"
+    done = "combined into" if a.site.stmt.reducer is not None else "written"
     return f"{what} {done} by several iterations {by} at the same element {stage}"
 
 

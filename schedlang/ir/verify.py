@@ -24,6 +24,7 @@ from schedlang.index.positive import at_least_one, divisors
 from schedlang.index.quotients import within
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
+from schedlang.ir.accesses import Site
 from schedlang.ir.cover import check_finalised
 from schedlang.ir.enumeration import leaves_bounds
 from schedlang.ir.nest import Nest
@@ -43,7 +44,6 @@ from schedlang.ir.nodes import (
 from schedlang.ir.predicate_threads import BOUND, kernel_tags
 from schedlang.ir.printer import expr_text
 from schedlang.ir.races import check_races
-from schedlang.ir.sites import Site
 
 TOGETHER = ("parallel", "vectorize", "vthread", "thread")
 
@@ -117,7 +117,7 @@ def _report(nest: Nest, counting: bool) -> Report:
     walker.walk()
     open_ = dict.fromkeys(walker.open)
     for output in nest.outputs:
-        sites = [s for s in walker.sites if output in s.store.buffers]
+        sites = [s for s in walker.sites if output in s.stmt.buffers]
         if not check_finalised(output, sites, counting):
             open_[
                 f"it is not proven that each element of {output.name} is written exactly once"
@@ -133,7 +133,7 @@ class _Walker:
         self.counting = counting
         self.ranges = Ranges()
         self.loops: list[For] = []
-        self.guards: list[If] = []
+        self.around: list[Stmt] = []
         self.facts: list[tuple[Lin, ...]] = [()]
         self.depth: dict[Buffer, int] = {a: 0 for a in nest.args if isinstance(a, Buffer)}
         self.scalars: set[Expr] = {a for a in nest.args if isinstance(a, Var)} | set(nest.sizes)
@@ -153,7 +153,7 @@ class _Walker:
             elif what == "loop":
                 self.leave_loop(item)
             elif what == "guard":
-                self.guards.pop()
+                self.around.pop()
                 self.facts.pop()
             else:
                 self.forget(item)
@@ -171,7 +171,7 @@ class _Walker:
         elif isinstance(stmt, If):
             if stmt.cond.dtype != "bool":
                 self.fail(f"the condition {self.text(stmt.cond)} is {stmt.cond.dtype}")
-            self.guards.append(stmt)
+            self.around.append(stmt)
             self.facts.append(self.facts[-1] + facts_of(stmt.cond, True, self.ranges))
             stack += [("guard", stmt), ("visit", stmt.body)]
         elif isinstance(stmt, Store):
@@ -208,11 +208,13 @@ class _Walker:
         if loop.kind in TOGETHER and extent.const != 1:
             self.together.append((len(self.loops), [], []))
         self.loops.append(loop)
+        self.around.append(loop)
         self.facts.append(self.facts[-1] + occupied(extent))
         self.stage = loop.stage
 
     def leave_loop(self, loop: For) -> None:
         self.loops.pop()
+        self.around.pop()
         self.facts.pop()
         if self.together and self.together[-1][0] == len(self.loops):
             position, stores, loads = self.together.pop()
@@ -246,7 +248,7 @@ class _Walker:
                 self.fail(f"{self.text(found)} is read as {found.dtype}, not {found.buffer.dtype}")
             self.access(found.buffer, found.indices, True, facts, conds)
         if self.together:
-            here = Site(stmt, tuple(self.loops), tuple(self.guards)) if loads else None
+            here = Site(stmt, tuple(self.around)) if loads else None
             for load in loads:
                 for position, _, seen in self.together:
                     if self.depth[load.buffer] <= position:
@@ -298,7 +300,7 @@ class _Walker:
 
         Fail if the index leaves its bounds; record it as unproven if that cannot decide.
         """
-        tests = [*(g.cond for g in self.guards), *conds]
+        tests = [*(g.cond for g in self.around if isinstance(g, If)), *conds]
         runs = [x.extent for x in self.loops if isinstance(x.extent, Expr)]
         known_late = by_data(to_lin(index, ranges=self.ranges))
         # of an index that depends on data, any value is outside of an empty dimension
@@ -337,7 +339,7 @@ class _Walker:
                     f"{value.dtype} {self.text(value)} is stored to {buffer.dtype} {buffer.name}"
                 )
             self.access(buffer, store.indices, exact=True, stores=True)
-        site = Site(store, tuple(self.loops), tuple(self.guards))
+        site = Site(store, tuple(self.around))
         self.sites.append(site)
         for position, stores, _ in self.together:
             if any(self.depth[b] <= position for b in store.buffers):

@@ -15,6 +15,7 @@ from schedlang.errors import SchedlangError, first_line
 from schedlang.hints.candidate import MEANINGS, Candidate
 from schedlang.hints.next_steps import NextStep, estimated, tried
 from schedlang.hints.refusals import refusals
+from schedlang.ir.accesses import stores
 from schedlang.ir.html import nest_html, nest_lines
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer, For
@@ -25,7 +26,6 @@ from schedlang.plot.borders import LINES, lines_of, runs
 from schedlang.plot.limits import cut_text
 from schedlang.plot.sheet import as_rows
 from schedlang.plot.subject import Subject, subjects
-from schedlang.plot.timeline import stores_of
 from schedlang.plot.touches import Touches, touches
 from schedlang.runtime.counted import Call, known_counts
 from schedlang.runtime.environment import cores
@@ -124,8 +124,8 @@ def counters_part(state: State, target: Target) -> dict[str, Any]:
     try:
         nest = state.schedule.nest()
         copies = sum(
-            prod(_extent(loop) for loop in loops if loop.kind == "unroll")
-            for _, loops in stores_of(nest.body)
+            prod(_extent(loop) for loop in site.loops if loop.kind == "unroll")
+            for site in stores(nest.body)
         )
         if copies > MOST_COPIES:
             return _uncounted(f"The unrolled loops make {copies:,} copies: too many to count here.")

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from schedlang.compute.tensor import ScanOp, Tensor
 from schedlang.errors import VerifyError, explain, subscript
+from schedlang.ir.accesses import stores
 from schedlang.ir.cover import check_finalised
-from schedlang.ir.nodes import Block, Buffer
-from schedlang.ir.sites import sites_of
+from schedlang.ir.nodes import Block, Buffer, If
 from schedlang.state.placement import Placement, Problem
 from schedlang.state.state import At, Inline, Stage, State
 
@@ -83,12 +83,12 @@ def _given_stages(state: State, given: Container[Tensor]) -> list[Stage]:
 def _written_once(buffer: Buffer, body: Block) -> str | None:
     """Return how ``body`` fails to write each element of ``buffer`` once, or ``None``."""
     # a store predicate leaves elements out on purpose, but does not excuse a second write
-    stores = [
-        replace(s, guards=tuple(g for g in s.guards if not g.predicate))
-        for s in sites_of(body, buffer)
-    ]
+    sites = [
+        replace(s, around=tuple(g for g in s.around if not (isinstance(g, If) and g.predicate)))
+        for s in stores(body) if buffer in s.stmt.buffers
+    ]  # fmt: skip
     try:
-        proven = check_finalised(buffer, stores)
+        proven = check_finalised(buffer, sites)
     except VerifyError as error:
         return f"at that loop this does not hold ({error})"
     return None if proven else "at that loop this is not proven"

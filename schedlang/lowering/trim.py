@@ -9,7 +9,7 @@ of an ``RDom`` (``TrimNoOps.cpp``, ``BoundsInference``'s ``simplify_predicates``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from schedlang.compute.facts import span_of
@@ -22,7 +22,8 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.relax import lower, relax, upper
 from schedlang.index.rules import floordiv
 from schedlang.index.simplify import to_lin
-from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Load, Stmt, Store, expressions, walk
+from schedlang.ir.accesses import accesses, loads, stored
+from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Load, Stmt, Store, walk
 
 Facts = frozenset[Lin]
 
@@ -137,16 +138,14 @@ class _Trimmer:
 
     def usable(self, loop: For, facts: Facts | None) -> Facts:
         """Return the facts that can be tested before an iteration of ``loop``."""
-        inside = [s for s, _ in walk(loop.body)]
-        changed = {b for s in inside if isinstance(s, Store) for b in s.buffers}
-        changed |= {s.buffer for s in inside if isinstance(s, Alloc)}
+        changed = stored(loop.body) | _stored_in(loop)
         return frozenset(f for f in facts or () if changed.isdisjoint(self.buffers(f)))
 
     def buffers(self, fact: Lin) -> set[Buffer]:
         """Return the buffers whose elements ``fact`` depends on."""
         reads = self.elements.reads
         roots = [reads[leaf] for leaf in fact.leaves() if leaf in reads]  # type: ignore[index]
-        return {n.buffer for n in postorder(roots) if isinstance(n, Load)}
+        return {load.buffer for load in loads(roots)}
 
     def necessary(self, stmt: Stmt, ranges: Ranges, stored: set[Buffer]) -> Facts | None:
         """Return what holds whenever ``stmt`` has an effect; ``None`` if it never has one.
@@ -249,9 +248,7 @@ def _is_shared(loop: For) -> bool:
         if isinstance(stmt, For) and stmt.kind == "thread":
             if not stmt.axis.is_reduce or stmt.stage != loop.stage:
                 return True
-        buffers: Iterable[Buffer] = stmt.buffers if isinstance(stmt, Store) else ()
-        loads = (n.buffer for n in postorder(expressions(stmt)) if isinstance(n, Load))
-        if any(b.scope == "shared" for b in (*buffers, *loads)):
+        if any(access.buffer.scope == "shared" for access in accesses(stmt)):
             return True
     return False
 

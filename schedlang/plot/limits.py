@@ -9,9 +9,10 @@ from typing import Any
 
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
+from schedlang.ir.accesses import stores
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Buffer, For, Store
-from schedlang.plot.timeline import Access, Timed, points, stores_of
+from schedlang.ir.nodes import Buffer, For
+from schedlang.plot.timeline import points
 
 # the most runs of statements that are followed, and the most elements of a panel
 MOST_POINTS = 2**21
@@ -75,7 +76,7 @@ def cuts(
             break
     shrink()
     # a loop may stand several times in a nest, as in the start and the sum of a reduction
-    seen = {loop.axis: loop for _, loops in stores_of(nest.body) for loop in loops}
+    seen = {loop.axis for site in stores(nest.body) for loop in site.loops}
     cut = tuple(
         Cut(nest.names.get(axis, axis.name), kept, extents[axis])
         for axis, kept in most.items() if axis in seen and kept < extents[axis]
@@ -93,22 +94,19 @@ def _groups(
     dims: list[list[list[For]]] = [[] for _ in buffer.shape]
     every: dict[Axis, For] = {}
     extents: dict[Axis, int] = {}
-    for store, loops in stores_of(nest.body):
-        for loop in loops:
+    for site in stores(nest.body):
+        for loop in site.loops:
             size = loop.extent if isinstance(loop.extent, int) else MOST_ELEMENTS
             extents[loop.axis] = max(size, extents.get(loop.axis, 1))
-        for access in _shown(store, loops, buffer):
+        for access in site.accesses:
+            if access.buffer is not buffer:
+                continue
             for k, index in enumerate(access.indices):
                 axes = _axes(index)
-                dims[k].append([loop for loop in loops if loop.axis in axes])
-        every.update({loop.axis: loop for loop in loops})
+                dims[k].append([loop for loop in site.loops if loop.axis in axes])
+        every.update({loop.axis: loop for loop in site.loops})
     moving = {loop.axis for dim in dims for loops in dim for loop in loops}
     return dims, [loop for axis, loop in every.items() if axis not in moving], extents
-
-
-def _shown(store: Store, loops: tuple[For, ...], buffer: Buffer) -> list[Access]:
-    timed = Timed(store, loops, (), (), (), 0, {})
-    return [access for access in timed.accesses if access.buffer is buffer]
 
 
 def _axes(index: Expr) -> set[Any]:

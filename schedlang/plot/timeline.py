@@ -18,23 +18,13 @@ from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, to_expr
-from schedlang.ir.conditional_loads import conditional_loads
+from schedlang.ir.accesses import Access, accesses, stores
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Load, Stmt, Store, expressions, walk
+from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Load, Stmt, Store, walk
 from schedlang.plot.subject import shape_of
 
 # loops whose iterations run at the same time
 TOGETHER = ("vectorize", "vthread", "thread")
-
-
-@dataclass(frozen=True, eq=False)
-class Access:
-    """A load or store of a statement; a load may have conditions of its own."""
-
-    buffer: Buffer
-    indices: tuple[Expr, ...]
-    stores: bool
-    tests: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,14 +76,7 @@ class Timed:
     @property
     def accesses(self) -> list[Access]:
         """Return the accesses of a step, loads first."""
-        store = self.store
-        found: list[Access] = []
-        for root in expressions(store):
-            loads = conditional_loads(root)
-            found += [Access(load.buffer, load.indices, False, tests) for load, tests in loads]
-        if store.reducer is not None:
-            found += [Access(b, store.indices, False) for b in store.buffers]
-        return found + [Access(b, store.indices, True) for b in store.buffers]
+        return accesses(self.store, tested=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,24 +177,7 @@ def points(nest: Nest, known: Mapping[Any, int], most: Mapping[Axis, int]) -> in
     """Return how many points the statements of :func:`timeline` have."""
     counts: dict[int, int] = {}
     _measure(nest.body, (), dict(known), most, {}, counts)
-    return sum(prod(counts[id(loop)] for loop in loops) for _, loops in stores_of(nest.body))
-
-
-def stores_of(body: Block) -> list[tuple[Store, tuple[For, ...]]]:
-    """Return each store with the loops around it, in program order."""
-    found: list[tuple[Store, tuple[For, ...]]] = []
-    stack: list[tuple[Stmt, tuple[For, ...]]] = [(body, ())]
-    while stack:
-        stmt, loops = stack.pop()
-        if isinstance(stmt, Block):
-            stack += [(inner, loops) for inner in reversed(stmt.stmts)]
-        elif isinstance(stmt, For):
-            stack.append((stmt.body, (*loops, stmt)))
-        elif isinstance(stmt, If):
-            stack.append((stmt.body, loops))
-        elif isinstance(stmt, Store):
-            found.append((stmt, loops))
-    return found
+    return sum(prod(counts[id(loop)] for loop in site.loops) for site in stores(nest.body))
 
 
 def _measure(
@@ -270,4 +236,4 @@ def refuse_gather(access: Access) -> None:
     _refuse_data((*access.indices, *access.tests), f"an index of {access.buffer.name}")
 
 
-__all__ = ["Access", "Timed", "Timeline", "points", "refuse_gather", "stores_of", "timeline"]
+__all__ = ["Timed", "Timeline", "points", "refuse_gather", "timeline"]

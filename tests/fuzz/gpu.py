@@ -28,7 +28,6 @@ from schedlang.gpu_lowering.simt import ORDERS, simulate
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Barrier, Buffer, Exchange, walk
 from schedlang.lowering.lower import lower_state
-from schedlang.machine.interpret_program import interpret_program
 from schedlang.machine.lower import machine_kernels
 from schedlang.machine.select.gpu import kernel_names
 from schedlang.runtime import nvidia
@@ -37,6 +36,7 @@ from tests.fuzz.case import _given, iterations
 from tests.fuzz.compare import compare, expected
 from tests.fuzz.graphs import build, random_graph
 from tests.fuzz.inputs import arrays
+from tests.fuzz.interpret_program import interpret_program
 from tests.fuzz.record import Case
 
 MOST_ITERATIONS = 40_000

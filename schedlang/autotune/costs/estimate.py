@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from schedlang.autotune.costs.arithmetic import instructions, operations
-from schedlang.autotune.costs.footprint import Reach, line_traffic, one_of_each_group
+from schedlang.autotune.costs.footprint import line_traffic, one_of_each_group
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.index.enumeration import count, leaves_of, spans_of
+from schedlang.ir.accesses import Access, accesses, contexts
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, Buffer, For, If, Kept, Load, Stmt, Store
+from schedlang.ir.nodes import Buffer, For, If, Kept, Stmt, Store
 from schedlang.ir.offsets import flat, lane_step
 from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.loops.sums import keep_sums
@@ -64,14 +65,6 @@ class _Around:
 
 
 @dataclass(frozen=True)
-class _Site:
-    """A store, and what is around it."""
-
-    store: Store
-    around: _Around
-
-
-@dataclass(frozen=True)
 class Cost:
     """The cycles of a statement on one core: of its instructions, and of the bytes it moves.
 
@@ -103,8 +96,8 @@ def costs(
     sizes = [b.bytes for b in nest.buffers]
     fits = None not in sizes and sum(n or 0 for n in sizes) <= target.caches[-1].size
     resident = frozenset(b for b in nest.buffers if b.name not in cold) if fits else frozenset()
-    for site in _sites(keep_sums(nest.body, LoopJob(nest, target))):
-        yield _cost(site, target, resident, grouped, jumps)
+    for store, around in _stores(keep_sums(nest.body, LoopJob(nest, target))):
+        yield _cost(store, around, target, resident, grouped, jumps)
 
 
 def estimate(
@@ -157,37 +150,32 @@ def slowest_share(loop: For, threads: int) -> float:
 def work_of(nest: Nest) -> float:
     """Return the arithmetic operations of a call, with repeated work counted each time."""
     total = 0.0
-    for site in _sites(nest.body):
-        times = prod(_extent(f) for f in site.around.loops)
-        total += operations(site.store) * times * site.around.share
+    for store, around in _stores(nest.body):
+        total += operations(store) * prod(_extent(f) for f in around.loops) * around.share
     return total
 
 
-def _sites(body: Stmt) -> Iterator[_Site]:
-    """Yield each store statement with the loops and tests around it."""
-    stack: list[tuple[Stmt, _Around]] = [(body, _Around())]
-    while stack:
-        stmt, around = stack.pop()
-        loops = around.loops
-        if isinstance(stmt, Block):
-            stack.extend((inner, around) for inner in stmt.stmts)
-        elif isinstance(stmt, For):
-            stack.append((stmt.body, replace(around, loops=(*loops, stmt))))
-        elif isinstance(stmt, Kept):
-            stack.append((stmt.body, replace(around, kept=stmt.buffers)))
-        elif isinstance(stmt, If):
-            part = _part(stmt, loops)
-            if part is not None:
-                stack.append((stmt.body, replace(around, loops=part)))
-                continue
-            if stmt.slides:
-                stack.append((stmt.body, replace(around, new=around.new * _new(stmt, loops))))
-                continue
-            inside = any(f.kind in ("unroll", "vectorize") for f in loops)
-            guards, share = around.guards + inside, around.share * _share(stmt, loops)
-            stack.append((stmt.body, replace(around, guards=guards, share=share)))
-        elif isinstance(stmt, Store):
-            yield _Site(stmt, around)
+def _stores(body: Stmt) -> list[tuple[Store, _Around]]:
+    """Return each store with the loops and tests around it, the last one first."""
+    found = contexts(body, _Around(), _inside)
+    return [(stmt, around) for stmt, around in found if isinstance(stmt, Store)][::-1]
+
+
+def _inside(stmt: Stmt, around: _Around) -> _Around:
+    """Return what is around the body of ``stmt``."""
+    loops = around.loops
+    if isinstance(stmt, For):
+        return replace(around, loops=(*loops, stmt))
+    if isinstance(stmt, Kept):
+        return replace(around, kept=stmt.buffers)
+    assert isinstance(stmt, If)
+    part = _part(stmt, loops)
+    if part is not None:
+        return replace(around, loops=part)
+    if stmt.slides:
+        return replace(around, new=around.new * _new(stmt, loops))
+    guards = around.guards + any(f.kind in ("unroll", "vectorize") for f in loops)
+    return replace(around, guards=guards, share=around.share * _share(stmt, loops))
 
 
 def _part(test: If, loops: Sequence[For]) -> tuple[For, ...] | None:
@@ -229,10 +217,11 @@ def _new(test: If, loops: Sequence[For]) -> float:
 
 
 def _cost(
-    site: _Site, target: Target, resident: Collection[Buffer], grouped: bool, jumps: float
+    store: Store, around: _Around, target: Target, resident: Collection[Buffer], grouped: bool,
+    jumps: float,
 ) -> Cost:  # fmt: skip
     """Return the costs of a statement on one core."""
-    store, around, loops = site.store, site.around, site.around.loops
+    loops = around.loops
     lane = next((f for f in reversed(loops) if f.kind == "vectorize"), None)
     lanes = _extent(lane) if lane else 1
     written = [f for f in loops if f.kind == "unroll"]
@@ -243,16 +232,10 @@ def _cost(
     pieces = -(-lanes // width)
     units = instructions(store, _times(store, lane, written, pieces), copies * pieces)
     flops = operations(store)
-    reads = [(n.buffer, n.indices) for n in _loads(store)]
     kept = store.reducer is not None and around.kept.issuperset(store.buffers)
-    if store.reducer is not None and not kept:
-        reads += [(b, store.indices) for b in store.buffers]
-    loads = sum(_load(b, i, lane, written, pieces, copies) for b, i in reads)
-    stores = (
-        0.0
-        if kept
-        else sum(_load(b, store.indices, lane, [], pieces, copies) for b in store.buffers)
-    )
+    found = [a for a in accesses(store) if a.stores or not (kept and a.updates)]
+    loads = sum(_load(a, lane, written, pieces, copies) for a in found if not a.stores)
+    stores = 0.0 if kept else sum(_load(a, lane, [], pieces, copies) for a in found if a.stores)
     # little overlap of units and loads agrees best with measured times; a vector wider than the
     # datapath takes several passes
     each = max((units + loads) / 2, stores) * (target.passes if lane else 1)
@@ -262,10 +245,9 @@ def _cost(
     if around.guards:
         each *= 2.0
     loop_overhead = 1.0 if outside else 0.0
-    reach = [Reach(b, tuple(i)) for b, i in (*reads, *((b, store.indices) for b in store.buffers))]
     if grouped:
-        reach = one_of_each_group(reach)
-    moved = line_traffic(reach, loops, _extent, target.caches, resident, jumps)
+        found = one_of_each_group(found)
+    moved = line_traffic(found, loops, _extent, target.caches, resident, jumps)
     traffic = tuple(bytes_ / rate for bytes_, rate in zip(moved, RATES[-len(moved) :]))
     compute = times * (each + loop_overhead)
     return Cost(loops, compute, traffic, times * copies * lanes * around.share * flops)
@@ -291,16 +273,11 @@ def _times(
     return times
 
 
-def _loads(store: Store) -> list[Load]:
-    return [n for n in postorder((*store.values, *store.indices)) if isinstance(n, Load)]
-
-
 def _load(
-    buffer: Buffer, indices: Sequence[Expr], lane: For | None, written: Sequence[For], pieces: int,
-    copies: int,
+    access: Access, lane: For | None, written: Sequence[For], pieces: int, copies: int
 ) -> float:  # fmt: skip
     """Return the load or store instructions of all copies; equal ones count once."""
-    offset = flat(buffer, indices)
+    offset = flat(access.buffer, access.indices)
     equal = prod(_extent(f) for f in written if lane_step(offset, f.axis) == 0)
     count = copies / max(1, equal)
     if lane is None:

@@ -19,8 +19,7 @@ from schedlang.autotune.costs.warp import Work, size_of, work_of_warp
 from schedlang.diagnostics.spills import registers_of
 from schedlang.gpu_lowering.counters import SECTOR, WARP
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Step, When
-from schedlang.ir.accessed_buffers import loaded, stored
-from schedlang.ir.nodes import Buffer, Stmt, Store, walk
+from schedlang.ir.accesses import loaded, stored, stores
 from schedlang.target import Target
 
 # the bandwidth of caches, as a multiple of that of global memory, and the part of the latter that
@@ -116,12 +115,8 @@ def registers(launch: Launch) -> int:
     Local storage includes the elements on their way into a double buffer. Each element takes at
     least one register, even if its dtype is smaller.
     """
-    local = {b for s, _ in walk(launch.body) for b in _buffers(s) if b.scope == "local"}
+    local = {b for s in stores(launch.body) for b in s.stmt.buffers if b.scope == "local"}
     return 24 + sum((b.size or 0) * registers_of(b.dtype) for b in local)
-
-
-def _buffers(stmt: Stmt) -> Sequence[Buffer]:
-    return stmt.buffers if isinstance(stmt, Store) else ()
 
 
 __all__ = ["estimate_gpu", "registers"]

@@ -8,11 +8,12 @@ from itertools import pairwise
 from math import gcd, prod
 
 from schedlang.expr.dtypes import itemsize
-from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.expr.nodes import Axis, Var
 from schedlang.host import LINE, Cache
 from schedlang.index.linear import ZERO, Lin, Opaque, Product
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
+from schedlang.ir.accesses import Access
 from schedlang.ir.nodes import Buffer, For
 from schedlang.ir.offsets import flat, lane_step, strides
 
@@ -22,14 +23,6 @@ NEAR = 2 * LINE
 STREAMS = 16
 # bytes of a page, inside of which virtual and physical addresses agree
 PAGE = 4096
-
-
-@dataclass(frozen=True)
-class Reach:
-    """An access: a buffer and its indices."""
-
-    buffer: Buffer
-    indices: tuple[Expr, ...]
 
 
 @dataclass(frozen=True)
@@ -66,7 +59,7 @@ class Footprint:
         return self._runs * self.lines / min(sets, used)
 
 
-def one_of_each_group(accesses: Sequence[Reach]) -> list[Reach]:
+def one_of_each_group(accesses: Sequence[Access]) -> list[Access]:
     """Return one access of each group whose indices differ by constants alone.
 
     The others find most of their lines in the cache, as those of a stencil do: this is the group
@@ -74,10 +67,10 @@ def one_of_each_group(accesses: Sequence[Reach]) -> list[Reach]:
 
     >>> from schedlang.expr.nodes import Axis
     >>> B, i, j = Buffer("B", "float32", (8, 8)), Axis("i", 6), Axis("j", 8)
-    >>> len(one_of_each_group([Reach(B, (i + k, j)) for k in range(3)] + [Reach(B, (j, i))]))
+    >>> len(one_of_each_group([Access(B, (i + k, j)) for k in range(3)] + [Access(B, (j, i))]))
     2
     """
-    found: dict[object, Reach] = {}
+    found: dict[object, Access] = {}
     for access in accesses:
         lins = [to_lin(index) for index in access.indices]
         found.setdefault((access.buffer, *(lin - lin.terms.get((), 0) for lin in lins)), access)
@@ -85,7 +78,7 @@ def one_of_each_group(accesses: Sequence[Reach]) -> list[Reach]:
 
 
 def line_traffic(
-    accesses: Sequence[Reach], loops: Sequence[For], extent: Callable[[For], int],
+    accesses: Sequence[Access], loops: Sequence[For], extent: Callable[[For], int],
     caches: Sequence[Cache], resident: Collection[Buffer] = (), jumps: float = 1.0,
 ) -> list[float]:  # fmt: skip
     """Return the bytes that miss each of ``caches`` while ``loops`` run.
@@ -120,7 +113,7 @@ def line_traffic(
     return found
 
 
-def _jumps(access: Reach, loops: Sequence[For]) -> bool:
+def _jumps(access: Access, loops: Sequence[For]) -> bool:
     """Return whether the innermost loop that moves an access skips lines from step to step.
 
     The lanes and the copies of a statement are one step. A few skipping steps inside of a loop that
@@ -146,7 +139,7 @@ def _jumps(access: Reach, loops: Sequence[For]) -> bool:
 
 
 def _footprints(
-    access: Reach, loops: Sequence[For], extent: Callable[[For], int]
+    access: Access, loops: Sequence[For], extent: Callable[[For], int]
 ) -> list[Footprint]:  # fmt: skip
     spans = _spans(access, loops, extent)
     found = [_footprint(access.buffer, spans[0])]
@@ -156,7 +149,7 @@ def _footprints(
     return found
 
 
-def _spans(access: Reach, loops: Sequence[For], extent: Callable[[For], int]) -> list[list[float]]:
+def _spans(access: Access, loops: Sequence[For], extent: Callable[[For], int]) -> list[list[float]]:
     """Return the width of each index's range, holes included, in the loops from each depth on.
 
     Loops further out and sizes count as fixed, and an unknown term adds nothing.
@@ -202,4 +195,4 @@ def _footprint(buffer: Buffer, spans: Sequence[float]) -> Footprint:
     return Footprint(-(-run // LINE), tuple(steps))
 
 
-__all__ = ["Footprint", "Reach", "line_traffic", "one_of_each_group"]
+__all__ = ["Footprint", "line_traffic", "one_of_each_group"]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from schedlang.autotune.costs.warp import size_of
-from schedlang.expr.visit import postorder
-from schedlang.ir.nodes import Barrier, Block, Buffer, For, If, Kept, Load, Stmt, Store, walk
+from schedlang.ir.accesses import loads, stores
+from schedlang.ir.nodes import Barrier, Block, Buffer, For, If, Kept, Stmt, Store
 
 # the cycles of an iteration with barriers, and of a read of global memory that is used at once
 SYNC, LATENCY = 350.0, 500.0
@@ -54,22 +54,16 @@ def _visit(stmt: Stmt, around: Iteration, staged: frozenset[Buffer]) -> None:
     elif isinstance(stmt, Barrier):
         around.barriers = True
     elif isinstance(stmt, Store) and not set(stmt.buffers) <= staged:
-        around.reads = around.reads or "global" in _scopes_read(stmt)
+        around.reads = around.reads or any(n.buffer.scope == "global" for n in loads(stmt.values))
 
 
 def _staged(body: Block) -> frozenset[Buffer]:
     """Return the local buffers in which elements of the next shared tile wait."""
-    stores = [s for s, _ in walk(body) if isinstance(s, Store)]
-    to_shared = [s for s in stores if all(b.scope == "shared" for b in s.buffers)]
-    return frozenset(b for s in to_shared for b in _read(s) if b.scope == "local")
-
-
-def _scopes_read(store: Store) -> set[str]:
-    return {b.scope for b in _read(store)}
-
-
-def _read(store: Store) -> list[Buffer]:
-    return [n.buffer for n in postorder(store.values) if isinstance(n, Load)]
+    to_shared = [
+        s.stmt for s in stores(body) if all(b.scope == "shared" for b in s.stmt.buffers)
+    ]  # fmt: skip
+    read = (n.buffer for store in to_shared for n in loads(store.values))
+    return frozenset(b for b in read if b.scope == "local")
 
 
 __all__ = ["waiting_cycles"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -18,6 +18,7 @@ from schedlang.gpu_lowering.counters import BANKS, SECTOR, WARP, WORD
 from schedlang.gpu_lowering.lanes import lane_step, lanes_at_once
 from schedlang.gpu_lowering.program import Launch
 from schedlang.index.linear import to_expr
+from schedlang.ir.accesses import Access, accesses, stores
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     Barrier,
@@ -135,42 +136,35 @@ def _has_serial_loop(body: Block) -> bool:
 
 def _kept(warp: Warp, kept: Kept, around: Around, work: Work) -> None:
     """Add the work of statements whose sums are in registers: they are stored once, at the end."""
-    for stmt, _ in walk(kept.body):
-        if isinstance(stmt, Store) and kept.buffers & set(stmt.buffers):
-            for buffer in stmt.buffers:
-                _access(warp, buffer, stmt.indices, around, work)
+    for site in stores(kept.body):
+        if kept.buffers & set(site.stmt.buffers):
+            for access in site.accesses:
+                if access.stores:
+                    _access(warp, access, around, work)
     _walk(warp, kept.body, replace(around, kept=kept.buffers), work)
 
 
 def _store(warp: Warp, store: Store, around: Around, work: Work) -> None:
     work.instructions += around.times * instructions(store, lambda _: 1, 1)
-    reads = [n for n in postorder((*store.values, *store.indices)) if isinstance(n, Load)]
-    for node in reads:
-        _access(warp, node.buffer, node.indices, around, work)
-    for buffer in store.buffers:
-        if store.reducer is None:
-            _access(warp, buffer, store.indices, around, work)
-        elif buffer not in around.kept:
-            # a read and a write
-            _access(warp, buffer, store.indices, around, work)
-            _access(warp, buffer, store.indices, around, work)
+    for access in accesses(store):
+        if not access.updates or access.buffer not in around.kept:
+            _access(warp, access, around, work)
 
 
-def _access(
-    warp: Warp, buffer: Buffer, indices: Sequence[Expr], around: Around, work: Work
-) -> None:
+def _access(warp: Warp, access: Access, around: Around, work: Work) -> None:
+    buffer, indices = access.buffer, access.indices
     if buffer.scope == "local":
         return
     wide = around.wide
     together, width = (1, 1) if wide is None else lanes_at_once(buffer, indices, wide)
     each = around.times / together
-    offset = flat(buffer, tuple(indices))
+    offset = flat(buffer, indices)
     for loop in around.unrolled:
         # one access serves all iterations that need the same element
         if lane_step(offset, loop.axis) == 0:
             each /= size_of(loop.extent)
     work.instructions += each
-    sectors, passes = _request(buffer, tuple(indices), warp.lanes, width)
+    sectors, passes = _request(buffer, indices, warp.lanes, width)
     if buffer.scope == "shared":
         work.passes += each * passes
     else:

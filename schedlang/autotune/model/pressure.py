@@ -7,7 +7,7 @@ from itertools import product
 from math import prod
 
 from schedlang.diagnostics.tiles import Update, registers, updates
-from schedlang.expr.visit import postorder
+from schedlang.ir.accesses import loads
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import For, Load
 from schedlang.ir.offsets import flat, lane_step
@@ -41,7 +41,7 @@ def _spills(update: Update, target: Target) -> bool:
     vectors = registers(lanes.extent, target.vector_width(update.store.buffers[0].dtype))
     live = sum(
         _distinct(load, lanes, rows, taps, copies)
-        for load in postorder(update.store.values) if isinstance(load, Load)
+        for load in loads(update.store.values)
     )  # fmt: skip
     return live > 0 and vectors * (prod(map(_size, rows)) + 1) + live > target.vector_registers
 

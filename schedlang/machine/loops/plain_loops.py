@@ -14,15 +14,14 @@ from math import prod
 
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis
-from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin
+from schedlang.ir.accesses import accesses, loads
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     Block,
     Buffer,
     For,
     If,
-    Load,
     Stmt,
     Store,
     block_of,
@@ -78,20 +77,10 @@ def is_short(loop: For) -> bool:
 
 def vectors_at_once(loop: For, target: Target) -> int:
     """Return how many vectors an iteration of a rolled ``loop`` takes so that none is partial."""
-    narrowest = min((b for s, _ in walk(loop.body) for b in _touched(s)), key=_bytes)
-    lanes = target.vector_width(narrowest.dtype)
+    touched = (a.buffer.dtype for s, _ in walk(loop.body) for a in accesses(s))
+    lanes = target.vector_width(min(touched, key=dtypes.itemsize))
     assert isinstance(loop.extent, int)
     return next((n for n in AT_ONCE if loop.extent % (n * lanes) == 0), 1)
-
-
-def _touched(stmt: Stmt) -> list[Buffer]:
-    """Return the buffers that a statement reads or writes itself."""
-    read = [n.buffer for n in postorder(expressions(stmt)) if isinstance(n, Load)]
-    return [*stmt.buffers, *read] if isinstance(stmt, Store) else read
-
-
-def _bytes(buffer: Buffer) -> int:
-    return dtypes.itemsize(buffer.dtype)
 
 
 def could_be_vectorized(loop: For, any_order: bool = False) -> bool:
@@ -132,9 +121,7 @@ def _independent(stmt: Stmt, axis: Axis, written: Mapping[Buffer, Lin]) -> bool:
 
     Its loads must have a constant step, and ``written`` are the offsets of the loop's stores.
     """
-    for node in postorder(expressions(stmt)):
-        if not isinstance(node, Load):
-            continue
+    for node in loads(expressions(stmt)):
         offset = flat(node.buffer, node.indices)
         if lane_step(offset, axis) is None:
             return False

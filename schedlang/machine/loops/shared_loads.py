@@ -10,6 +10,7 @@ from collections.abc import Container
 
 from schedlang.expr.nodes import Axis, Expr, Select
 from schedlang.expr.visit import postorder
+from schedlang.ir.accesses import loads
 from schedlang.ir.nodes import (
     Block,
     Buffer,
@@ -86,7 +87,7 @@ def _is_small(cond: Expr) -> bool:
 
 def _reads(node: Expr, buffers: Container[Buffer]) -> bool:
     """Return whether ``node`` reads one of ``buffers``, in an index or elsewhere."""
-    return any(isinstance(n, Load) and n.buffer in buffers for n in postorder([node]))
+    return any(load.buffer in buffers for load in loads([node]))
 
 
 __all__ = ["share_loads"]

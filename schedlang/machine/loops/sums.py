@@ -7,12 +7,13 @@ the loop and stored after it. LLVM calls this scalar promotion; Exo, ``stage_mem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder, preorder
+from schedlang.ir.accesses import loads, stores
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     Alloc,
@@ -142,32 +143,26 @@ def kept_buffers(
     none: frozenset[Buffer] = frozenset()
     if not _may_keep(loop):
         return none
-    updates = [s for s, _ in walk(loop.body) if isinstance(s, Store) and s.reducer is not None]
+    inside = stores(loop.body)
+    updates = [s.stmt for s in inside if s.stmt.reducer is not None]
     buffers = frozenset(b for s in updates for b in s.buffers)
     if not updates or any(s.atomic or (s.scatters and _may_meet(s)) for s in updates):
         return none
     # a test around computed indices may keep them in bounds, whatever it depends on
     computed = any(s.scatters for s in updates)
+    if any(isinstance(s, Alloc) and s.buffer in buffers for s, _ in walk(loop.body)):
+        return none
     held = 0
-    stack: list[tuple[Stmt, tuple[For, ...]]] = [(loop.body, (*outside, loop))]
-    while stack:
-        stmt, around = stack.pop()
-        if isinstance(stmt, Block):
-            stack.extend((s, around) for s in stmt.stmts)
-        elif isinstance(stmt, If):
-            if not computed and (stmt.where or skips_iterations(stmt, steps, around)):
-                stack.append((stmt.body, around))
-            elif any(isinstance(s, Store) and buffers & set(s.buffers) for s, _ in walk(stmt)):
-                return none
-        elif isinstance(stmt, For):
-            stack.append((stmt.body, (*around, stmt)))
-        elif isinstance(stmt, Alloc) and stmt.buffer in buffers:
+    for site in inside:
+        if not buffers & set(site.stmt.buffers):
+            continue
+        around = (*outside, loop, *site.loops)
+        skips = (g.where or skips_iterations(g, steps, around) for g in site.guards)
+        passes = not site.guards if computed else all(skips)
+        taken = vectors_of(site.stmt, around, widest) if passes else None
+        if taken is None:
             return none
-        elif isinstance(stmt, Store) and buffers & set(stmt.buffers):
-            taken = vectors_of(stmt, around, widest)
-            if taken is None:
-                return none
-            held += taken
+        held += taken
     return none if held > most or _used_otherwise(loop.body, buffers) else buffers
 
 
@@ -211,8 +206,7 @@ def _used_otherwise(body: Block, buffers: frozenset[Buffer]) -> bool:
     for stmt, _ in walk(body):
         if isinstance(stmt, Store) and stmt.reducer is None and buffers & set(stmt.buffers):
             return True
-        roots: Iterable[Expr] = expressions(stmt)
-        if any(isinstance(n, Load) and n.buffer in buffers for n in postorder(roots)):
+        if any(load.buffer in buffers for load in loads(expressions(stmt))):
             return True
     return False
 

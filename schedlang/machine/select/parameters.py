@@ -7,6 +7,7 @@ from collections.abc import Container, Iterator, Mapping
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, to_expr
+from schedlang.ir.accesses import loads
 from schedlang.ir.nodes import Alloc, Block, Buffer, For, Load, Stmt, buffers_of, expressions, walk
 
 Key = Buffer | Axis | Var
@@ -38,7 +39,7 @@ def _mentioned(stmt: Stmt, values: Mapping[Axis | Var, Lin]) -> Iterator[Key]:
     """Yield the buffers, axes and scalars in a statement itself, and in the shapes of buffers."""
     buffers = list(buffers_of(stmt))
     roots = list(expressions(stmt))
-    read = [node.buffer for node in postorder(roots) if isinstance(node, Load)]
+    read = [load.buffer for load in loads(roots)]
     shapes = [e for b in (*buffers, *read) for e in b.shape if isinstance(e, Expr)]
     for node in postorder([*roots, *shapes]):
         if isinstance(node, Load):

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from schedlang.expr.dtypes import stored
-from schedlang.expr.evaluate import evaluate
-from schedlang.expr.nodes import Expr
-from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
+from schedlang.gpu_lowering.lockstep import number, performed
+from schedlang.gpu_lowering.program import Program, Scratch
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
 from schedlang.intrinsics import twins
@@ -29,30 +28,18 @@ def interpret_program(
     An array of short floats is given as uint16. Raises :class:`IndexError` for an access outside of
     an array.
     """
-    work = Work()
-    _run(program.steps, {kernel.launch: kernel for kernel in kernels}, dict(given), work)
+    work, values = Work(), dict(given)
+    of_launch = {kernel.launch: kernel for kernel in kernels}
+    for step in performed(program.steps, values):
+        if isinstance(step, Scratch):
+            values[step.buffer] = _scratch(step.buffer, values)
+        else:
+            _launch(of_launch[step], values, work)
     return work
 
 
-def _run(
-    steps: Sequence[Step], kernels: Mapping[Launch, MachineKernel], values: dict[Any, Any],
-    work: Work,
-) -> None:  # fmt: skip
-    for step in steps:
-        if isinstance(step, Launch):
-            _launch(kernels[step], values, work)
-        elif isinstance(step, Scratch):
-            values[step.buffer] = _scratch(step.buffer, values)
-        elif isinstance(step, Repeat):
-            for iteration in range(_number(step.extent, values)):
-                values[step.axis] = iteration
-                _run(step.body, kernels, values, work)
-        elif evaluate(step.cond, values):
-            _run(step.body, kernels, values, work)
-
-
 def _launch(kernel: MachineKernel, values: Mapping[Any, Any], work: Work) -> None:
-    grid, block = ([_number(e, values) for e in kernel.launch.dims(kind)]
+    grid, block = ([number(e, values) for e in kernel.launch.dims(kind)]
                    for kind in ("grid", "block"))  # fmt: skip
     done = interpret_kernel(kernel.function, [values[p] for p in kernel.parameters], grid, block)
     for total, more in ((work.loads, done.loads), (work.stores, done.stores)):
@@ -64,12 +51,8 @@ def _scratch(buffer: Buffer, values: Mapping[Any, Any]) -> np.ndarray:
     total = Lin.of(1)
     for extent in buffer.shape:
         total = total * to_lin(extent)
-    size = buffer.size if buffer.size is not None else _number(to_expr(total), values)
+    size = buffer.size if buffer.size is not None else number(to_expr(total), values)
     return twins.heap_array(max(0, size), stored(buffer.dtype))
-
-
-def _number(extent: int | Expr, values: Mapping[Any, Any]) -> int:
-    return extent if isinstance(extent, int) else int(evaluate(extent, values))
 
 
 __all__ = ["interpret_program"]
