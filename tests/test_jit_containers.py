@@ -44,7 +44,24 @@ def copies(d):
     return a, b, c, e, f, g, k, m, copy.copy(d["inner"])
 
 
-@pytest.mark.parametrize("function", [unchanged, copies])
+def by_class(d):
+    """Ask for the very class, as functions of nested containers do."""
+    if type(d) is dict:
+        return type(d)((k, by_class(v)) for k, v in d.items())
+    if type(d) in (list, tuple):
+        made = type(d)(by_class(v) for v in d)
+        made.append(len(made))
+        return made
+    return d * 2 if d.__class__ is np.ndarray else d
+
+
+def restored(d):
+    d["y"] = d["x"] * 2
+    d["inner"].append(d["n"])
+    return d.pop("y"), d["inner"].pop()
+
+
+@pytest.mark.parametrize("function", [unchanged, copies, by_class, restored])
 def test_containers_are_read_and_copied(function):
     theirs, ours = arguments(), arguments()
     wanted, got = function(theirs), sl.jit(function, target="python")(ours)
@@ -85,7 +102,7 @@ CHANGES = {
     "d['inner'].pop(...)": lambda d: d["inner"].pop(),
     "d['inner'].remove(...)": lambda d: d["inner"].remove(d["inner"][0]),
     "d['inner'].clear(...)": lambda d: d["inner"].clear(),
-    "d['inner'].sort(...)": lambda d: d["inner"].sort(key=id),
+    "d['inner'].sort(...)": lambda d: d["inner"].sort(key=lambda v: isinstance(v, np.ndarray)),
     "d['inner'].reverse(...)": lambda d: d["inner"].reverse(),
     "d['inner'] += ...": augmented,
     "del d['inner'][...]": deleted,
@@ -118,6 +135,17 @@ def test_changes_are_refused_at_their_line(asked):
 def test_changes_past_the_methods_are_refused(function):
     with pytest.raises(ComputeTypeError, match=r"a change of d(\['inner'\])? in <lambda>: d"):
         sl.jit(function, target="python")(arguments())
+
+
+def test_a_copy_by_class_changes_beside_a_change_that_is_refused():
+    def f(d):
+        made = type(d)(d)
+        made["z"] = type(d["inner"])(d["inner"])
+        made["z"].append(1)
+        d["y"] = made["x"]
+
+    with pytest.raises(ComputeTypeError, match=r"d\['y'\] = ... in f at line \d+, `d\[.y.\] = made"):
+        sl.jit(f, target="python")(arguments())
 
 
 def test_a_mutable_default_is_of_the_caller():

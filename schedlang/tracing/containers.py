@@ -1,12 +1,13 @@
 """Lists and dicts that are arguments of a traced function, which it does not change.
 
-The function runs once, on stand-ins for the containers: what it adds to one of the caller, or
-replaces there, would be missing.
+The function runs once, on copies of the containers: what it adds to one of the caller, or replaces
+there, would be missing. If a copy has changed, a second run gets stand-ins, which refuse to change
+at the user's line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -17,10 +18,16 @@ from schedlang.tracing.unknown import line_text
 
 
 class GivenList(list[Any]):
-    """A list among the arguments, which refuses to change."""
+    """A list among the arguments, which refuses to change.
+
+    ``type(x)(...)`` makes the user's own list.
+    """
 
     stands_for = list
     name: str
+
+    def __new__(cls, *args: Any) -> Any:
+        return list(*args)
 
     def __setitem__(self, at: Any, value: Any) -> None:
         # d[k] += y assigns the same array again
@@ -35,10 +42,16 @@ class GivenList(list[Any]):
 
 
 class GivenDict(dict[Any, Any]):
-    """A dict among the arguments, which refuses to change."""
+    """A dict among the arguments, which refuses to change.
+
+    ``type(x)(...)`` makes the user's own dict.
+    """
 
     stands_for = dict
     name: str
+
+    def __new__(cls, *args: Any, **named: Any) -> Any:
+        return dict(*args, **named)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if key not in self or self[key] is not value:
@@ -88,10 +101,29 @@ for _name in ("__delitem__", "__ior__", "update", "pop", "popitem", "clear"):
 
 
 @dataclass(frozen=True)
-class Containers:
-    """The containers among the arguments of a trace, with what they hold."""
+class Given:
+    """A container that a trace got for the argument ``name``, with what it held then."""
 
-    known: list[tuple[Any, list[Any]]] = field(default_factory=list)
+    container: Any
+    name: str
+    keys: tuple[Any, ...]
+    parts: tuple[Any, ...]
+
+    @property
+    def stands_for(self) -> type:
+        return type(self.container)
+
+    @property
+    def is_changed(self) -> bool:
+        keys, parts = _held(self.container)
+        return keys != self.keys or any(a is not b for a, b in zip(parts, self.parts))
+
+
+@dataclass(frozen=True)
+class Containers:
+    """The containers among the arguments of a trace, by identity."""
+
+    known: dict[int, Given] = field(default_factory=dict)
 
     def built(self, form: Form, leaves: Sequence[Any], name: str) -> Any:
         """Return nested containers of a ``form`` with these leaves, for the argument ``name``."""
@@ -108,23 +140,46 @@ class Containers:
         ]
         if form.kind is tuple:
             return tuple(parts)
-        made: Any = GivenDict(zip(keys, parts)) if form.kind is dict else GivenList(parts)
-        made.name = name
-        self.known.append((made, _held(made)))
+        made: Any = dict(zip(keys, parts)) if form.kind is dict else parts
+        self.known[id(made)] = Given(made, name, *_held(made))
         return made
 
-    def check(self, title: str) -> None:
-        """Raise if a container changed by a way that it did not see, such as ``list.append(l)``."""
-        for container, before in self.known:
-            after = _held(container)
-            if len(after) != len(before) or any(a is not b for a, b in zip(after, before)):
-                _refuse(container, f"a change of {container.name}", title)
+    def check(
+        self, title: str, function: Callable[..., Any], args: Sequence[Any],
+        named: Mapping[str, Any],
+    ) -> None:  # fmt: skip
+        """Raise if a container changed when ``function`` of these arguments ran, at its line."""
+        changed = next((given for given in self.known.values() if given.is_changed), None)
+        if changed is None:
+            return
+        function(*map(self._refusing, args), **{k: self._refusing(v) for k, v in named.items()})
+        # by a way that a stand-in does not see, such as list.append(l)
+        _refuse(changed, f"a change of {changed.name}", title)
+
+    def _refusing(self, value: Any) -> Any:
+        """Return an argument as it was, with containers that refuse to change."""
+        if type(value) is tuple:
+            return tuple(map(self._refusing, value))
+        given = self.known.get(id(value))
+        if given is None:
+            return value
+        parts = map(self._refusing, given.parts)
+        made: Any
+        if given.stands_for is dict:
+            made = dict.__new__(GivenDict)
+            dict.update(made, zip(given.keys, parts))
+        else:
+            made = list.__new__(GivenList)
+            list.extend(made, parts)
+        made.name = given.name
+        return made
 
 
-def _held(container: Any) -> list[Any]:
+def _held(container: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return the keys, or the positions, and what is there."""
     if isinstance(container, dict):
-        return [*container, *container.values()]
-    return list(container)
+        return tuple(container), tuple(container.values())
+    return tuple(range(len(container))), tuple(container)
 
 
 __all__ = ["Containers"]

@@ -28,7 +28,7 @@ def run(
     _refuse_type_tests(trace, uses)
     with draws_refused(trace, uses, values):
         returned = called(function, args, named)
-    containers.check(trace.title)
+    containers.check(trace.title, function, args, named)
     return returned
 
 
