@@ -276,3 +276,58 @@ def test_products_of_matrices_test_no_conditions() -> None:
     made = sl.gradient(H, [X, W], sl.placeholder((4, 6), name="head"))
     assert all(by.op.where is None for by in made)
     assert str(sl.schedule(made)).count(" if ") == 1
+
+
+def _scaled(x: Any, s: Any) -> Any:
+    return np.maximum(x * s, 0.0)
+
+
+def _batch_norm(x: Any, s: Any) -> Any:
+    y = (x - np.mean(x, axis=0)) / np.sqrt(np.var(x, axis=0) + 1e-5) * s
+    return np.where(y > 0, y, 0.0)
+
+
+def _leaky(x: Any, s: Any) -> Any:
+    y = x / np.exp(s)
+    return np.where(y > 0, y, 0.1 * y)
+
+
+@pytest.mark.parametrize("layer", [_scaled, _batch_norm, _leaky])
+def test_stages_of_finite_derivatives_test_no_conditions(layer: Any) -> None:
+    """Only the choice itself tests its condition, where all elements count or all are finite."""
+    X, S = sl.placeholder((4, 5), name="X"), sl.placeholder((5,), name="S")
+    made = sl.gradient(sl.trace(layer, X, S), [X, S], sl.placeholder((4, 5), name="head"))
+    text = str(sl.schedule(made))
+    assert "chosen" not in text and text.count(" if ") == (2 if layer is _leaky else 1)
+
+
+def _norm_of_some(x: Any) -> Any:
+    count = np.sum(x > 0, axis=1)
+    squares = np.sum(np.square(np.maximum(x, 0.0)), axis=1)
+    return np.where(count > 0, np.sqrt(squares / count + 0.25), 0.0)
+
+
+def _of_norm_of_some(x: np.ndarray) -> np.ndarray:
+    count = np.maximum((x > 0).sum(1, keepdims=True), 1)
+    high = np.maximum(x, 0)
+    return high / count / np.sqrt((high * high).sum(1, keepdims=True) / count + 0.25)
+
+
+def _product_of_inverse(x: Any) -> Any:
+    return np.where(x != 0, (1 / x) * (x + 3.0), 0.0)
+
+
+def _of_product(x: np.ndarray) -> np.ndarray:
+    return np.where(x != 0, -3 / np.where(x != 0, x, 1) ** 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [(_norm_of_some, _of_norm_of_some), (_product_of_inverse, _of_product)],
+)
+def test_values_that_may_not_be_finite_keep_the_condition(function: Any, expected: Any) -> None:
+    """An average of no elements is NaN, and so is its root; an inverse of 0 is infinite."""
+    X = sl.placeholder(X0.shape, "float64", name="X")
+    by = sl.gradient(total(sl.trace(function, X), "loss"), X)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(sl.reference(by)(X0), expected(X0), rtol=1e-9, atol=1e-12)

@@ -144,7 +144,8 @@ def test_a_copy_by_class_changes_beside_a_change_that_is_refused():
         made["z"].append(1)
         d["y"] = made["x"]
 
-    with pytest.raises(ComputeTypeError, match=r"d\['y'\] = ... in f at line \d+, `d\[.y.\] = made"):
+    match = r"d\['y'\] = ... in f at line \d+, `d\[.y.\] = made"
+    with pytest.raises(ComputeTypeError, match=match):
         sl.jit(f, target="python")(arguments())
 
 

@@ -12,6 +12,7 @@ from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.gradient.adjoint import Adjoint
 from schedlang.gradient.algebra import unguarded
 from schedlang.gradient.derivative import TRACED, Flow, Traced, pullback
+from schedlang.gradient.finite import Finite
 from schedlang.gradient.ragged import Rows
 from schedlang.gradient.site import Site
 from schedlang.gradient.support import is_sum_of, joined, may_be_infinite, on_data
@@ -29,7 +30,7 @@ class Walk:
     computed row by row in the step of a scan: their first dimension is not cut, and there are no
     zeros around them in place of conditions. ``rows`` are the stages that number ragged ranges.
     ``stored`` maps the first rows of scans, which no other stage may read, to the results that
-    store them.
+    store them. ``finite`` are tensors of finite elements.
     """
 
     active: Callable[[Tensor], bool]
@@ -37,6 +38,7 @@ class Walk:
     by_row: bool = False
     rows: Rows = field(default_factory=Rows)
     stored: Mapping[Tensor, Tensor] = field(default_factory=dict)
+    finite: Finite = field(default_factory=Finite)
 
     def flow(self, head: Head, op: ComputeOp) -> Flow | None:
         """Return the adjoint of an output at the axes of its operation."""
@@ -91,7 +93,7 @@ def sites(
         chosen = on_data((*held, *conditions))
         if outside is not None:
             chosen = (outside, *chosen)
-            if may_be_infinite(op, value, tensors, costly):
+            if may_be_infinite(op, value, tensors, outside, costly, walk.finite):
                 conditions = (outside, *conditions)
         if op.reducer is not None and not is_sum_of(value, tensors):
             # which products of a reduction count takes as long to tell as to compute them

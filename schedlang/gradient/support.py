@@ -18,11 +18,11 @@ from schedlang.compute.define import defined
 from schedlang.compute.read import Read, reads
 from schedlang.compute.reduce import truth
 from schedlang.compute.tensor import ComputeOp, Tensor
-from schedlang.expr import dtypes
 from schedlang.expr.lazy import both
-from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Unary
+from schedlang.expr.nodes import Axis, Binary, Cast, Const, Expr, Unary
 from schedlang.expr.visit import postorder
 from schedlang.gradient.algebra import same
+from schedlang.gradient.finite import Finite, asks_if_finite
 from schedlang.gradient.simplify import scope, substituted
 from schedlang.index.simplify import to_lin
 
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 # the most nodes of a condition that is tested where it is needed, and not stored
 _LONGEST = 24
-# functions whose derivatives are finite wherever they are, besides those of no derivative
-_TAME = ("min", "max", "abs", "tanh", "sigmoid", "erf", "sin", "cos", "atan", "floor", "ceil",
-         "trunc", "round")  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -76,14 +73,13 @@ def support_of(drafts: Iterable[Draft], name: str, axes: Sequence[Axis]) -> Supp
         costly = costly or draft.site.costly or bool(free)
         if free:
             suffix = f"chosen{number + 1 if number else ''}"
-            some = truth("any", cond, free, None)
-            cond = defined(f"{name}.{suffix}", draft.piece.axes, some)[tuple(axes)]
+            at_all = truth("any", cond, free, None)
+            cond = defined(f"{name}.{suffix}", draft.piece.axes, at_all)[tuple(axes)]
         else:
             cond = substituted(cond, at, scope(axes))
         parts.append(cond)
-    if not parts:
-        return None
-    return Support(name, tuple(axes), reduce(_either, parts), costly)
+    some = _any_of(parts)
+    return None if some is None else Support(name, tuple(axes), some, costly)
 
 
 def on_data(conditions: Iterable[Expr]) -> tuple[Expr, ...]:
@@ -101,29 +97,46 @@ def joined(
     known = [support for support in supports if support is not None]
     if not known or len(known) < len(supports):
         return None, False
-    parts = [support.at(indices) for support in known]
-    return reduce(_either, parts), any(support.costly for support in known)
+    some = _any_of([support.at(indices) for support in known])
+    return some, any(support.costly for support in known)
 
 
-def _either(a: Expr, b: Expr) -> Expr:
-    return a if same(a, b) else Binary("|", a, b, "bool")
+def _any_of(conditions: Sequence[Expr]) -> Expr | None:
+    """Return the condition that any of ``conditions`` holds; ``None`` if one always does."""
+    apart: list[Expr] = []
+    for cond in conditions:
+        if any(_are_opposite(cond, other) for other in apart):
+            return None
+        if not any(same(cond, other) for other in apart):
+            apart.append(cond)
+    return reduce(lambda a, b: Binary("|", a, b, "bool"), apart) if apart else None
+
+
+def _are_opposite(a: Expr, b: Expr) -> bool:
+    return any(
+        isinstance(one, Unary) and one.op == "~" and same(one.a, other)
+        for one, other in ((a, b), (b, a))
+    )
 
 
 def may_be_infinite(
-    op: ComputeOp, value: Expr, heads: Collection[Tensor], costly: bool
-) -> bool:
+    op: ComputeOp, value: Expr, heads: Collection[Tensor], outside: Expr, costly: bool,
+    finite: Finite,
+) -> bool:  # fmt: skip
     """Return whether what flows back through ``op``, if ``heads`` are 0, may not be 0.
 
-    ``value`` is what flows back through a read. In a stage with a reducer, and where a test is
-    costly, only the functions of the stage count, and the elements that it reads are finite.
+    ``value`` is what flows back through a read, and ``outside`` is the condition of ``heads``. In a
+    stage with a reducer, and where a test is costly, only the functions of the stage count, and the
+    elements that it reads are finite.
     """
     if is_sum_of(value, heads):
         return False
-    if any(_is_wild(root) for root in op.body):
+    if any(map(finite.is_wild, op.body)):
         return True
     if op.reducer is not None or costly:
         return False
-    return any(read.tensor not in heads for read in reads([value]))
+    others = (read.tensor for read in reads([value]) if read.tensor not in heads)
+    return asks_if_finite(outside) or not all(map(finite.holds, others))
 
 
 def is_sum_of(value: Expr, heads: Collection[Tensor]) -> bool:
@@ -140,18 +153,3 @@ def is_sum_of(value: Expr, heads: Collection[Tensor]) -> bool:
         elif not isinstance(node, Const) and not (isinstance(node, Read) and node.tensor in heads):
             return False
     return True
-
-
-def _is_wild(root: Expr) -> bool:
-    """Return whether ``root`` computes with a function that may be infinite, or its derivative."""
-    return any(
-        (isinstance(node, Call) and node.fn not in _TAME)
-        or (isinstance(node, Binary) and node.op in ("/", "**", "%", "//")
-            and not isinstance(node.b, Const))
-        or (isinstance(node, Binary) and node.op == "**" and _is_root(node.b))
-        for node in postorder([root]) if dtypes.is_float(node.dtype)
-    )  # fmt: skip
-
-
-def _is_root(power: Expr) -> bool:
-    return isinstance(power, Const) and power.value < 1
