@@ -131,7 +131,8 @@ def _log_of_sum(power: str, unit: float) -> Callable[..., Expr]:
         larger = a > b
         high, low = select(larger, a, b), select(larger, b, a)
         more = call("log1p", call(power, low - high))
-        total = high + (more if unit == 1 else more * (1 / unit))
+        # a quotient, since a product may become one operation with the sum, which 1 - 1 shows
+        total = high + (more if unit == 1 else more / unit)
         # equal infinities have no difference
         return select(binary("==", a, b) & call("isinf", a), a, total)
 
