@@ -259,7 +259,7 @@ SL_POPCOUNT(u8) SL_POPCOUNT(u16) SL_POPCOUNT(u32) SL_POPCOUNT(u64)
     return q - f > (sl_##T)0.5 ? f + 1 : f;                                                       \
   }                                                                                               \
   SL sl_##T sl_power_##T(sl_##T a, sl_##T b) { return pow##F(a, b); }                             \
-  SL sl_##T sl_power_half_##T(sl_##T a) { return a == -INFINITY ? -a : fabs##F(sqrt##F(a)); }     \
+  SL sl_##T sl_power_half_##T(sl_##T a) { return fabs##F(sqrt##F(a == -INFINITY ? -a : a)); }     \
   SL sl_##T sl_atan2_##T(sl_##T a, sl_##T b) { return atan2##F(a, b); }                           \
   SL sl_##T sl_copysign_##T(sl_##T a, sl_##T b) { return copysign##F(a, b); }                     \
   SL sl_##T sl_fma_##T(sl_##T a, sl_##T b, sl_##T c) { return fma##F(a, b, c); }                  \
