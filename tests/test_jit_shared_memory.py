@@ -285,6 +285,23 @@ def test_a_reshaped_result_that_is_written_or_read_later():
         sl.jit(g, target="python")(MATRIX.copy())
 
 
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [("ravel", "A"), ("ravel", "K"), ("flatten", "A"), ("flatten", "K"), ("reshape", "A")],
+)
+def test_orders_of_elements_that_depend_on_strides(name, order):
+    def f(x):
+        return x.reshape(-1, order=order) if name == "reshape" else getattr(x, name)(order)
+
+    ours = sl.jit(f, target="python")
+    np.testing.assert_array_equal(ours(MATRIX), f(MATRIX))
+    np.testing.assert_array_equal(ours(MATRIX[0]), f(MATRIX[0]))
+    with pytest.raises(CallError, match=rf"strides .*order='{order}'.* in f at line(.|\n)*ascont"):
+        ours(MATRIX.copy(order="F"))
+    with pytest.raises(ComputeError, match=rf"order='{order}'.*the order of the elements depends"):
+        sl.jit(lambda x: f(x.T), target="python")(MATRIX)
+
+
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())

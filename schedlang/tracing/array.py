@@ -341,9 +341,10 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         made = self.value.astype(dtype)
         return wrapped(made) if self.is_scalar else array_of(made, self.in_order)
 
-    def flatten(self) -> TracedArray:
+    def flatten(self, order: str = "C") -> TracedArray:
         """Return a 1-d copy."""
-        return wrapped(numpy.ravel(self.value))
+        made: TracedArray = numpy.ravel(self, order=order).copy()
+        return made
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
         """Return the elements in row-major order in another shape."""

@@ -80,10 +80,9 @@ class Specialization:
                 raise CallError(
                     explain(
                         f"{self.name}({leaf.name}=...), an array with strides {value.strides}",
-                        f"{self.name} reads or writes what {self.assumed} returned after an "
-                        "assignment, and NumPy copies there or not depending on the strides",
-                        f"Pass np.ascontiguousarray({leaf.name}), or copy in {self.name}: "
-                        "np.copy(x).",
+                        f"what {self.assumed} returned depends on the strides, and the trace holds "
+                        "for arrays that lie row by row",
+                        f"Pass np.ascontiguousarray({leaf.name}).",
                     )
                 )
 

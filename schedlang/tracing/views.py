@@ -145,8 +145,12 @@ def _reshaped(function: Any, first: Any, others: Any, named: Any) -> Any:
     whole = made_in.read(storage)
     # an array that lies row by row has views of every shape
     certain = storage.rows and not first.is_view
-
     name, where = f"np.{function.__name__}", line_text()
+    order = _option(function, others, named, "order", "C")
+    if order in ("A", "K") and first.ndim > 1:
+        if not certain:
+            _refuse_order(f"{name}(order={order!r}) in {where}")
+        current().assume_rows(f"{name}(order={order!r}) in {where}")
 
     def read(base: Value) -> Value:
         if made_in.read(storage) is not whole or current().changes(storage, made_in):
@@ -163,6 +167,16 @@ def _reshaped(function: Any, first: Any, others: Any, named: Any) -> Any:
 
     why = f"whether {name} copies there depends on the strides"
     return first.view_by(read, write if certain else None, ordered=True, why=why)
+
+
+def _refuse_order(asked: str) -> NoReturn:
+    raise ComputeError(
+        explain(
+            asked,
+            "the order of the elements depends on the strides, which a trace does not know",
+            "Leave order= out, for elements row by row.",
+        )
+    )
 
 
 def _refuse_stale(name: str, where: str) -> NoReturn:
