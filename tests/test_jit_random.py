@@ -144,6 +144,34 @@ def test_the_same_numbers_in_each_call(case):
         np.testing.assert_array_equal(sl.jit(f, target="python")(X), f(X))
 
 
+class Slotted:
+    __slots__ = ("rng", "unset")
+
+    def __init__(self):
+        self.rng = np.random.default_rng(8)
+
+
+class Network:
+    shared = np.random.default_rng(9)
+
+    def __init__(self):
+        self.noise, self.layers, self.slotted = Noise(), [{"first": Noise()}], Slotted()
+
+
+NETWORK = Network()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: NETWORK.noise.added(x), lambda x: NETWORK.layers[0]["first"].added(x),
+     lambda x: x + NETWORK.slotted.rng.random(3), lambda x: x + NETWORK.shared.random(3)],
+    ids=["attribute", "in containers", "slot", "class"],
+)  # fmt: skip
+def test_generators_of_objects_are_found(function):
+    with pytest.raises(ComputeTypeError, match=r"random numbers in <lambda> at line \d+, `.*NETW"):
+        sl.jit(function, target="python")(X)
+
+
 def test_a_container_in_itself_is_searched():
     circle = [RNG]
     circle.append(circle)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from types import FrameType, MethodType, ModuleType
+from types import CodeType, FrameType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -31,7 +31,9 @@ _MAKERS = (
 # the functions of Python that run where a seed comes from the system
 _SEEDING = (random.SystemRandom.getrandbits.__code__, random.SystemRandom.random.__code__)
 _SEEDED = random.Random.seed.__code__
-_MOST_PARTS = 1000
+# how far from what code names generators are searched
+_MOST_PARTS, _DEEPEST = 5000, 6
+_LEAVES = (str, bytes, int, float, complex, np.ndarray, np.generic, CodeType, type(None))
 # methods of Python and of C
 _METHODS = (MethodType, type(len))
 # the generators of the functions of a module
@@ -80,31 +82,53 @@ def _refuse(trace: Trace, place: Statement | None, what: str, hint: str) -> NoRe
 
 def _reached(uses: Sequence[Use], values: Sequence[Any]) -> list[tuple[Any, Use | None]]:
     """Return the generators among what code names and the values given, each with its first use."""
-    found: dict[int, tuple[Any, Use | None]] = {}
-    for use in uses:
-        for generator in _generators(use.value):
-            found.setdefault(id(generator), (generator, use))
-    for value in values:
-        for generator in _generators(value):
-            found.setdefault(id(generator), (generator, None))
-    return list(found.values())
+    seen: dict[int, Any] = {}
+    found = [(g, use) for use in uses for g in _generators(use.value, seen)]
+    return [*found, *((g, None) for value in values for g in _generators(value, seen))]
 
 
-def _generators(value: Any, depth: int = 3) -> Iterator[Any]:
-    """Return the generators that a value is, holds, or is a method of.
+def _generators(value: Any, seen: dict[int, Any]) -> Iterator[Any]:
+    """Return the generators that a value is, holds, or is a method of, unless they are ``seen``.
 
-    Of nested containers, ``depth`` levels are searched, and the first parts of each.
+    Containers and the attributes of objects are searched, at most some levels and parts of them.
     """
-    if isinstance(value, (tuple, list, dict)):
-        parts = value.values() if isinstance(value, dict) else value
-        for part in islice(parts, _MOST_PARTS) if depth else ():
-            yield from _generators(part, depth - 1)
-        return
-    if isinstance(value, ModuleType):
-        value = _OF_MODULES.get(value.__name__)
-    bound = getattr(value, "__self__", None) if isinstance(value, _METHODS) else None
-    held = () if isinstance(value, type) else attributes(value).values()
-    yield from (g for g in (value, bound, *held) if isinstance(g, _GENERATORS))
+    waiting = [(value, 0)]
+    while waiting and len(seen) < _MOST_PARTS:
+        part, depth = waiting.pop()
+        if id(part) in seen or isinstance(part, _LEAVES):
+            continue
+        seen[id(part)] = part
+        if isinstance(part, _GENERATORS):
+            yield part
+        elif depth < _DEEPEST:
+            waiting += [(inner, depth + 1) for inner in islice(_parts(part), _MOST_PARTS)]
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """Return what a container or an object holds, and what a method is of."""
+    if isinstance(value, (tuple, list)):
+        yield from value
+    elif isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, ModuleType):
+        yield _OF_MODULES.get(value.__name__)
+    elif isinstance(value, _METHODS):
+        yield getattr(value, "__self__", None)
+    elif not isinstance(value, type):
+        yield from attributes(value).values()
+        for kind in type(value).__mro__:
+            if kind.__module__.partition(".")[0] not in (*LIBRARIES, "builtins"):
+                for held in vars(kind).values():
+                    slot = isinstance(held, MemberDescriptorType)
+                    yield _slot(held, value) if slot else held
+
+
+def _slot(slot: Any, value: Any) -> Any:
+    """Return what an object holds in one of its ``__slots__``, if anything."""
+    try:
+        return slot.__get__(value)
+    except AttributeError:
+        return None
 
 
 def _state(generator: Any) -> Any:
