@@ -374,8 +374,12 @@ def walk(root: Stmt) -> list[tuple[Stmt, int]]:
             stack += [(s, depth) for s in reversed(stmt.stmts)]
             continue
         found.append(entry)
-        if stmt.HELD:
-            stack += [(s, depth + 1) for s in reversed(held(stmt))]
+        for name in reversed(stmt.HELD):
+            inner = getattr(stmt, name)
+            if type(inner) is tuple:
+                stack += [(s, depth + 1) for s in reversed(inner)]
+            else:
+                stack.append((inner, depth + 1))
     return found
 
 
