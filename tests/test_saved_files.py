@@ -79,6 +79,8 @@ def test_a_kernel_and_its_file_write_the_arrays_of_out(tmp_path: Path) -> None:
             assert found[0] is b and found[1] is c
         assert b.tolist() == [0, 2, 4] and c.tolist() == [1, 2, 3]
         assert run(X, out=(None, c))[1] is c
+        assert [y.tolist() for y in run(X, out=None)] == [[0, 2, 4], [1, 2, 3]]
+        assert run(X, b, out=None)[0] is b
         for wrong, count in (((b,), 1), (b, 1), ((b, c, c), 3)):
             message = f"out= has {count} of .* outputs; give an array for each: B, C"
             with pytest.raises(TypeError, match=message):

@@ -178,6 +178,18 @@ def test_a_scheduled_kernel_and_its_file_refuse_the_same_sizes(tmp_path: Path) -
             run(a, w[:12])
 
 
+def test_a_stage_without_loops_is_named(tmp_path: Path) -> None:
+    A = sl.placeholder((N,), name="A")
+    whole = sl.compute((N,), lambda i: A[i] + 1, name="whole")
+    last = sl.compute((1,), lambda i: A[N - 1], name="last")
+    f = sl.build(sl.schedule([whole, last]), name="run")
+    file = module_of(f.save(tmp_path / "k.py"))
+    message = r"n=0: index 0 of A, n - 1, cannot lie in 0\.\.0 \(in stage last\)\n"
+    for run in (f, file.run):
+        with pytest.raises(ValueError, match=message):
+            run(np.zeros(0, "float32"))
+
+
 def test_the_file_of_a_gpu_kernel_refuses_sizes(tmp_path: Path) -> None:
     s = sl.schedule(CASES["ahead"]())
     blocks, threads = s["C"].split(s["C"].op.axis[0], factor=4)

@@ -163,6 +163,9 @@ class _Walker:
             stack.append(("block", stmt))
             stack.extend(("visit", s) for s in reversed(stmt.stmts))
             return
+        if isinstance(stmt, Store):
+            # it may stand in no loop of its stage
+            self.stage = stmt.stage or self.stage
         for value in expressions(stmt):
             self.expression(value, stmt)
         if isinstance(stmt, For):

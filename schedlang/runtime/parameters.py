@@ -188,13 +188,15 @@ class Binder:
     def _by_name(self, named: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return named arguments with the arrays of ``out`` under the names of the outputs.
 
-        ``out`` is an array, or a tuple with one for each of several outputs. It has no such meaning
-        if an argument is called ``out``.
+        ``out`` is an array, a tuple with one for each of several outputs, or ``None``, as if it
+        were not given. It has no such meaning if an argument is called ``out``.
         """
         if "out" not in named or any(p.name == "out" for p in self.signature.parameters):
             return named
         others = {name: value for name, value in named.items() if name != "out"}
         out, names = named["out"], [p.name for p in self.signature.outputs]
+        if out is None:
+            return others
         arrays = out if isinstance(out, (tuple, list)) and len(names) > 1 else [out]
         if len(arrays) != len(names):
             raise CallTypeError(
