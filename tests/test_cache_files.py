@@ -285,3 +285,20 @@ def test_a_new_process_survives_flipped_machine_code(folder: Path) -> None:
             path.write_bytes(whole[:at] + changed + whole[at + 64 :])
             ran = subprocess.run(run, capture_output=True, text=True)
             assert ran.returncode == 0 and f"{path.name} is damaged" in ran.stderr, ran.stderr
+
+
+@compiles
+def test_numba_needs_no_folder_of_its_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from numba.core.caching import CacheImpl
+
+    def nowhere(*of: Any) -> None:
+        return None
+
+    run = product("cpu")
+    run()
+    for locator in CacheImpl._locator_classes:
+        monkeypatch.setattr(locator, "from_function", nowhere)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CacheWarning)
+        np.testing.assert_allclose(as_in_a_new_process(run), X @ W.T, rtol=1e-5)
+    assert not any(path.name == "__pycache__" for path in folder.rglob("*"))

@@ -20,6 +20,7 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.printer import argument_text, header
 from schedlang.ir.specialize import size_equations
+from schedlang.machine.names import KEPT_BY_NUMBA
 
 _WIDTH = 98
 
@@ -125,7 +126,7 @@ def options(fastmath: bool, compiled: bool) -> str:
     if not compiled:
         return "OPTIONS = {}"
     flags = "True" if fastmath else '{"contract"}'
-    return f'OPTIONS = dict(cache=True, nogil=True, error_model="numpy", fastmath={flags})'
+    return f'OPTIONS = dict({KEPT_BY_NUMBA}nogil=True, error_model="numpy", fastmath={flags})'
 
 
 def header_lines(

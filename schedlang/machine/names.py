@@ -27,6 +27,8 @@ SAVED = frozenset({
 })  # fmt: skip
 
 
+# the option in an emitted file by which numba itself keeps machine code
+KEPT_BY_NUMBA = "cache=True, "
 # the most characters of a function's name and of the name that begins a file's
 LONGEST = 64
 

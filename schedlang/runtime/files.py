@@ -15,7 +15,7 @@ from typing import Any
 
 from schedlang import intrinsics
 from schedlang.errors import BuildError
-from schedlang.machine.names import short_name
+from schedlang.machine.names import KEPT_BY_NUMBA, short_name
 from schedlang.runtime.cache_files import (
     BYTECODE,
     cache_folder,
@@ -126,12 +126,16 @@ def _compiles(module: ModuleType) -> bool:
 
 
 class _EmittedLoader(SourceFileLoader):
-    """Python's loader of source files, whose bytecode is checked as all files of the folder are."""
+    """Python's loader of source files, for those of the cache folder.
+
+    Their bytecode is checked as all files of the folder are. numba's own cache is off: it refuses
+    functions for which it finds no folder to write to, and these have another cache.
+    """
 
     def get_data(self, path: str) -> bytes:
         """Return the bytes of the source, or of its bytecode; raise ``OSError`` without one."""
         if path == self.path:
-            return super().get_data(path)
+            return super().get_data(path).replace(KEPT_BY_NUMBA.encode(), b"", 1)
         content = contents(BYTECODE, self._bytecode(path))
         if content is None:
             raise FileNotFoundError(path)
