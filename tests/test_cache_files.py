@@ -207,7 +207,7 @@ def test_a_full_disk_costs_only_the_time(target: str, monkeypatch: pytest.Monkey
     write = cache_files.write_whole
 
     def full(path: Path, *parts: Any) -> None:
-        if path.suffix in (".nbc", ".so"):
+        if path.suffix in (".pyc", ".nbc", ".so"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         write(path, *parts)
 

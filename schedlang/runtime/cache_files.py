@@ -42,7 +42,8 @@ class Kind:
     """A kind of file in the cache folder.
 
     ``what`` names it in warnings, and ``folder`` and ``suffix`` say where it is. Where there is a
-    limit ``most_bytes``, the files that were used last are kept. ``digest`` returns a line.
+    limit ``most_bytes``, the files that were used last are kept. ``digest`` returns a line. A
+    ``cheap`` file takes milliseconds to make: nobody is told that the folder takes none.
     """
 
     what: str
@@ -50,6 +51,7 @@ class Kind:
     suffix: str
     most_bytes: Optional[int] = None
     digest: Callable[[Any], bytes] = _sha256
+    cheap: bool = False
 
     def path(self, name: str) -> Path:
         """Return the path of the file ``name`` of this kind.
@@ -66,7 +68,7 @@ class Verified(NamedTuple):
     digest: str
 
 
-BYTECODE = Kind("Python bytecode", "kernels", ".pyc")
+BYTECODE = Kind("Python bytecode", "kernels", ".pyc", cheap=True)
 COMPILED = Kind("compiled kernel", "kernels", ".nbc")
 LIBRARY = Kind("shared library", "kernels", ".so")
 MACHINE_CODE = Kind("machine code of a GPU kernel", "machine_code", ".json")
@@ -148,6 +150,8 @@ def store(kind: Kind, path: Path, content: Any) -> str | None:
     try:
         write_whole(path, view, b"\n", digest, b"\n")
     except OSError as error:
+        if kind.cheap:
+            return None
         warnings.warn(
             f"the cache folder {path.parent} takes no {kind.what} ({error.strerror}), so that "
             "later processes make it again: free some space, or set SCHEDLANG_CACHE to a folder "
