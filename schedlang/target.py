@@ -304,10 +304,10 @@ _TARGETS = (
     "kernels are built for this machine's CPU or for NVIDIA GPUs",
     'Use tvm.target.Target("llvm") or Target("cuda"), on the machine that runs the program.',
 )
-REFUSED = dict.fromkeys(
-    ("create", "rocm", "opencl", "metal", "vulkan", "arm_cpu", "mali", "hexagon"),
-    _TARGETS,
-)
+REFUSED = {
+    "create": ("a target is given by its name", 'Use tvm.target.Target("llvm") or Target("cuda").'),
+    **dict.fromkeys(("rocm", "opencl", "metal", "vulkan", "arm_cpu", "mali", "hexagon"), _TARGETS),
+}
 
 if not TYPE_CHECKING:
 

@@ -350,6 +350,7 @@ def test_assert_allclose() -> None:
         (lambda: tvm.relay, "models"),
         (lambda: tvm.runtime.load_module("x.so"), r"load_module: .*\n.*f\.save\('k\.py'\)"),
         (lambda: tvm.runtime.Module, r"runtime\.Module: .*\n.*tvm\.build"),
+        (lambda: tvm.target.create("llvm"), r"create: a target is given by its name\n.*\"llvm\""),
         (lambda: tvm.target.rocm(), r"tvm\.target\.rocm: .*\n.*Target\(\"cuda\"\)"),
         (lambda: tvm.transform.Sequential([]), r"transform\.Sequential: .*\n.*tvm\.lower"),
         (lambda: tvm.autotvm.template, "sl.autotune"),
