@@ -302,3 +302,18 @@ def test_numba_needs_no_folder_of_its_own(folder: Path, monkeypatch: pytest.Monk
         warnings.simplefilter("error", CacheWarning)
         np.testing.assert_allclose(as_in_a_new_process(run), X @ W.T, rtol=1e-5)
     assert not any(path.name == "__pycache__" for path in folder.rglob("*"))
+
+
+@compiles
+@pytest.mark.parametrize("name, value", [("LOOP_VECTORIZE", 0), ("DEBUGINFO_DEFAULT", 1)])
+def test_settings_of_numba_have_machine_code_of_their_own(
+    name: str, value: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from numba.core import config
+
+    run = product("cpu")
+    run()
+    assert len(list(folder.glob("kernels/*.nbc"))) == 1
+    monkeypatch.setattr(config, name, value)
+    np.testing.assert_allclose(as_in_a_new_process(run), X @ W.T, rtol=1e-5)
+    assert len(list(folder.glob("kernels/*.nbc"))) == 2

@@ -20,6 +20,7 @@ from typing import Any
 import llvmlite
 import numba
 from llvmlite import binding as llvm
+from numba.core import config
 from numba.core.caching import _Cache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompileResult, compile_result
@@ -30,6 +31,8 @@ from numba.core.serialize import dumps
 from schedlang.errors import CacheWarning
 from schedlang.runtime.cache_files import COMPILED, contents, store
 
+# numba's settings that change machine code: it reads them from the environment
+SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT", "BOUNDSCHECK")
 # what the names of the functions of numba's runtime, which counts references, begin with
 RUNTIME = b"NRT_"
 
@@ -115,7 +118,8 @@ class KernelCache(_Cache):
     def _path(self, sig: Any, codegen: Any) -> Path:
         code = self._python.__code__
         about = [
-            repr(sig), codegen.magic_tuple(), numba.__version__, llvmlite.__version__, sys.version,
+            repr(sig), codegen.magic_tuple(), [getattr(config, name, None) for name in SETTINGS],
+            numba.__version__, llvmlite.__version__, sys.version,
             code.co_qualname if hasattr(code, "co_qualname") else code.co_name,
             code.co_firstlineno, hashlib.sha256(self._source.read_bytes()).hexdigest(),
         ]  # fmt: skip
