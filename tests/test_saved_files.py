@@ -96,6 +96,15 @@ def test_an_argument_that_is_called_out_is_that(tmp_path: Path) -> None:
         assert found[0] is y and found[1].tolist() == [1, 2, 3]
 
 
+def test_a_size_that_is_called_out_leaves_the_option(tmp_path: Path) -> None:
+    A = sl.placeholder((sl.var("out"),), name="A")
+    double = sl.compute(A.shape, lambda i: A[i] * 2, name="double")
+    for run in saved_kernel([double], tmp_path):
+        y = np.empty(3, "float32")
+        assert run(X, out=y) is y and y.tolist() == [0, 2, 4]
+        assert run(X).tolist() == [0, 2, 4]
+
+
 @pytest.mark.parametrize("target", ["python", "c", "cuda-emulator"])
 def test_out_of_kernels_for_other_targets(target: str) -> None:
     s = sl.schedule(halves()[0])

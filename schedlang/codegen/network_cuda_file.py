@@ -293,7 +293,7 @@ def _public(nest: Nest, source: NetworkSource) -> str:
     inputs = [a for a in nest.args if a not in nest.outputs]
     parameters = [names[a] for a in inputs] + [f"{names[b]}=None" for b in nest.outputs]
     first = next((names[a] for a in inputs if isinstance(a, Buffer)), "None")
-    keywords, by_out = out_argument([names[b] for b in nest.outputs], source.parameters)
+    keywords, by_out = out_argument([names[b] for b in nest.outputs], [names[a] for a in nest.args])
     listed = ", ".join([*parameters, "*", *keywords, "memory", "stream=0"])
     lines = [
         *wrapped_call(f"def {source.public}(", listed, "):"),

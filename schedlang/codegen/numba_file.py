@@ -241,7 +241,7 @@ def argument_checks(
     sizes: dict[Expr, str] = {a: n for a, n in names.items() if isinstance(a, Var)}
     for size, name in size_names.items():
         sizes[size] = name
-    keywords, lines = out_argument([names[b] for b in nest.outputs], listed)
+    keywords, lines = out_argument([names[b] for b in nest.outputs], [*names.values()])
     lines += size_lines(nest, names, sizes)
     for output in nest.outputs:
         made = f"np.empty({shape_source(output, sizes)}, {_dtype(output)})"
@@ -275,7 +275,8 @@ def argument_checks(
 def out_argument(outputs: Sequence[str], taken: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the parameter ``out``, and the lines that make its arrays those of ``outputs``.
 
-    There is none if ``taken``, the names of arguments and sizes, has an ``out`` of its own.
+    There is none if ``taken``, the names of the arguments, has an ``out`` of its own. A size of
+    that name is computed behind these lines.
 
     >>> out_argument(["C"], ["A", "C"])
     (['out=None'], ['    if out is not None:', "        (C,) = _given(out, {'C': C})"])
