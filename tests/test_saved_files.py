@@ -96,6 +96,13 @@ def test_an_argument_that_is_called_out_is_that(tmp_path: Path) -> None:
         assert found[0] is y and found[1].tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("name", ["_array", "_apart", "_given", "_holds", "_root"])
+def test_a_kernel_with_the_name_of_a_helper(name: str, tmp_path: Path) -> None:
+    f = sl.build(sl.schedule(halves()[0]), name=name)
+    run, y = getattr(module_of(f.save(tmp_path / "k.py")), f"{name}_"), np.empty(3, "float32")
+    assert run(X, out=y) is y and y.tolist() == [0, 2, 4]
+
+
 def test_a_size_that_is_called_out_leaves_the_option(tmp_path: Path) -> None:
     A = sl.placeholder((sl.var("out"),), name="A")
     double = sl.compute(A.shape, lambda i: A[i] * 2, name="double")

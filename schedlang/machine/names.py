@@ -23,7 +23,7 @@ SAVED = frozenset({
     "TypingError", "UnsupportedError", "annotations", "binding", "cgutils", "compiler",
     "cpu_target", "get_num_threads", "infer_global", "intrinsic", "ir", "lower_builtin",
     "lower_cast", "models", "operator", "populate_array", "register_model", "signature", "types",
-    "_array", "_apart",
+    "_array", "_apart", "_given", "_holds", "_root",
 })  # fmt: skip
 
 
