@@ -1,4 +1,4 @@
-"""Where an adjoint may differ from 0: for elements of sides of choices that are chosen.
+"""The elements whose adjoint may differ from 0: those on the sides of choices that are chosen.
 
 An adjoint of 0 times a derivative that is infinite is NaN: the root on the side of
 ``np.where(x > 0, np.sqrt(x), 0)`` that is not chosen has an infinite derivative at 0. Inside of one

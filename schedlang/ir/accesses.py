@@ -64,7 +64,7 @@ class Site:
 
     @cached_property
     def kept(self) -> bool:
-        """Whether the elements that the statement updates stay in registers."""
+        """True if the elements that the statement updates stay in registers."""
         around = [s.buffers for s in self.around if isinstance(s, Kept)]
         return bool(around) and around[-1].issuperset(written_by(self.stmt))
 

@@ -83,7 +83,7 @@ class Load(ArrayRead):
 
 
 class Statement:
-    """What the fields of a statement hold; see the beginning of this module."""
+    """The base of statements, whose class says what its fields hold."""
 
     HELD: ClassVar[tuple[str, ...]] = ()
     EXPRESSIONS: ClassVar[tuple[str, ...]] = ()

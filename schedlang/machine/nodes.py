@@ -212,7 +212,7 @@ Value = Union[Reg, Num, Order, Op, Neg, Cast, Splat, Iota, Fn, Both, Choice, Loa
 
 
 class Statement:
-    """What the fields of a statement hold; see the beginning of this module."""
+    """The base of statements, whose class says what its fields hold."""
 
     BODIES: ClassVar[tuple[str, ...]] = ()
     VALUES: ClassVar[tuple[str, ...]] = ()

@@ -51,7 +51,7 @@ class Request:
 
 
 class Backend(ABC):
-    """What builds the kernels of one kind of target."""
+    """The builder of kernels for one kind of target."""
 
     takes_barriers: ClassVar[bool] = False
     takes_lineinfo: ClassVar[bool] = False

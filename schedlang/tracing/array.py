@@ -122,7 +122,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def in_order(self) -> bool:
-        """Whether NumPy puts the elements of a result in the order of this array row by row."""
+        """True if NumPy puts the elements of a result in the order of this array row by row."""
         if self._base is None:
             return self._storage.rows
         return self._ordered and self._base.in_order

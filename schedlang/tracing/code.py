@@ -1,4 +1,4 @@
-"""What the code of a traced function names: global values, closures, and their attributes."""
+"""The names in the code of a traced function: global values, closures, and their attributes."""
 
 from __future__ import annotations
 

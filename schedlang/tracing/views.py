@@ -1,4 +1,4 @@
-"""What NumPy's functions return as a view of their argument, or as the argument itself.
+"""NumPy's functions that return a view of their argument, or the argument itself.
 
 Such a result is a view of the traced array, or that array. Every other result is a new array.
 """

@@ -64,7 +64,7 @@ class Measured:
 
     @property
     def other_work(self) -> str:
-        """What other work on the machine did to the time, for the detail of its trial."""
+        """A sentence on other work that disturbed the time, for the detail of its trial."""
         if not self.quiet:
             return DISTURBED
         return PROCESSOR_TIME if self.processor else ""
