@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 import numpy as np
@@ -203,3 +204,23 @@ def test_sizes_of_a_trace_may_be_symbolic():
                  sl.placeholder((n,), name="x"))
     found = sl.build(sl.schedule(y), target="python")(np.ones(3, "float32"))
     np.testing.assert_array_equal(found, [7, 8, 9])
+
+
+def test_numbers_are_not_formatted_while_a_function_is_traced() -> None:
+    x = np.ones((2, 2))
+    with pytest.raises(ComputeTypeError, match="(?s)the text of .*format what the function"):
+        sl.jit(lambda x: f"{x[0, 0]:.2f}")(x)
+    shown: list[str] = []
+
+    def printed(x):
+        shown.append(f"{x}")
+        return x * 2
+
+    np.testing.assert_array_equal(sl.jit(printed, target="python")(x), x * 2)
+    assert "shape=(2, 2)" in shown[0]
+
+
+@pytest.mark.parametrize("function", [np.exp, np.add, functools.partial(np.sum, axis=0)])
+def test_what_has_no_python_code_is_refused(function) -> None:
+    with pytest.raises(ComputeTypeError, match="no code of Python to trace; write a function"):
+        sl.jit(function)

@@ -6,6 +6,7 @@ import pickle
 import platform
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -717,3 +718,18 @@ def test_partial_results_of_a_whole_reduction_are_a_part_of_it(step: str, extent
     getattr(s[made], step)(parts)
     a = np.random.default_rng(0).random((4, extent), "float32")
     np.testing.assert_array_equal(sl.build(s, target="python")(a), a.max(1))
+
+
+def test_a_record_of_a_schedule_is_no_schedule(tmp_path: Path) -> None:
+    A = sl.placeholder((8,), name="A")
+    B = sl.compute((8,), lambda i: A[i] + 1, name="B")
+    best = sl.autotune(B, "python", trials=1, progress=False, database=tmp_path / "t.jsonl")
+    with pytest.raises(ComputeTypeError, match="must be a schedule, its .schedule$"):
+        sl.build(best)
+
+
+def test_an_operator_that_is_misspelt() -> None:
+    from schedlang import topi
+
+    with pytest.raises(AttributeError, match="'rleu'; did you mean 'relu'"):
+        topi.nn.rleu(1)

@@ -64,9 +64,10 @@ def _checked(schedule: Any, what: str, options: Mapping[str, Any]) -> Schedule:
         raise ComputeTypeError(f"sl.{what} has no option {unknown[0]!r}")
     check_host(options.get("target_host"))
     if not isinstance(schedule, Schedule):
+        kept = isinstance(getattr(schedule, "schedule", None), Schedule)
+        example = "its .schedule" if kept else "e.g. sl.schedule(C)"
         raise ComputeTypeError(
-            f"sl.{what}({type(schedule).__name__}): the argument must be a schedule, e.g. "
-            "sl.schedule(C)"
+            f"sl.{what}({type(schedule).__name__}): the argument must be a schedule, {example}"
         )
     return schedule
 

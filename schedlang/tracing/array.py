@@ -38,7 +38,13 @@ from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.outputs import copied, into, updated_in_place
 from schedlang.tracing.powers import check_power
 from schedlang.tracing.trace import Storage, Value, current
-from schedlang.tracing.unknown import UNKNOWN, missing, refuse_element, refuse_outside
+from schedlang.tracing.unknown import (
+    UNKNOWN,
+    missing,
+    refuse_element,
+    refuse_format,
+    refuse_outside,
+)
 from schedlang.tracing.views import refuse_assignment, refuse_imaginary, shared
 
 # NumPy's functions on tensors, of which its types know nothing
@@ -357,6 +363,11 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __repr__(self) -> str:
         return f"TracedArray(shape={self.shape}, dtype={self.dtype})"
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            refuse_format(self)
+        return str(self)
 
     def __getattr__(self, name: str) -> Any:
         # numba takes it for an array of NumPy

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from threading import RLock
 from typing import Any, overload
+
+import numpy as np
 
 from schedlang.errors import CallError, ComputeTypeError
 from schedlang.runtime.kernel import Kernel
@@ -203,6 +205,13 @@ def jit(
     if not callable(function):
         raise ComputeTypeError(
             f"sl.jit({function!r}): the argument must be a function, as in @sl.jit above a def"
+        )
+    if isinstance(function, (np.ufunc, partial)):
+        name = getattr(function, "__name__", "a partial function")
+        call = f"np.{name}" if isinstance(function, np.ufunc) else "f"
+        raise ComputeTypeError(
+            f"sl.jit({name}): it has no code of Python to trace; write a function that calls it, "
+            f"such as sl.jit(lambda x: {call}(x))"
         )
     if isinstance(cache_size, bool) or not isinstance(cache_size, int) or cache_size < 1:
         raise ComputeTypeError(

@@ -189,6 +189,11 @@ UNKNOWN = {
         ".tolist()", "Return the array, and convert what the function returned."),
     "__array__": _refusing("a NumPy array", _instead_of_array),
 }  # fmt: skip
+refuse_format = _refusing(
+    "the text", "Return the value, and format what the function returned."
+)
 
 
-__all__ = ["UNKNOWN", "line_text", "missing", "refuse_element", "refuse_outside"]
+__all__ = [
+    "UNKNOWN", "line_text", "missing", "refuse_element", "refuse_format", "refuse_outside",
+]  # fmt: skip

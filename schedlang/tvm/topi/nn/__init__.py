@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from schedlang.errors import missing_name
 from schedlang.tvm.topi.nn.activations import (
     elu,
     gelu,
@@ -80,6 +83,12 @@ from schedlang.tvm.topi.nn.winograd import (
     conv2d_winograd_weight_transform,
 )
 from schedlang.tvm.topi.sparse.csr import sparse_dense
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        raise missing_name(__name__, name, {})
+
 
 __all__ = [
     "adaptive_pool", "adaptive_pool1d", "adaptive_pool3d", "attention", "batch_matmul",
