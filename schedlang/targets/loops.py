@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 
 from schedlang.codegen.listing import Listing
 from schedlang.codegen.numba_cpu import source_of
 from schedlang.codegen.numba_file import HELPERS, render
+from schedlang.diagnostics.spills import guarded, spills
+from schedlang.diagnostics.strides import strided
+from schedlang.errors import SpillWarning, StrideWarning
+from schedlang.gpu_lowering.program import Program
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.nest import Nest
 from schedlang.machine.lower import machine_nest
@@ -20,6 +25,15 @@ from schedlang.targets.backend import Backend, Request
 
 class LoopBackend(Backend):
     """A target that makes one machine nest of the loops, and prints it as a file."""
+
+    def warnings(
+        self, nest: Nest, program: Program | None, target: Target
+    ) -> Iterator[tuple[str, type[Warning]]]:
+        """Yield tiles that leave the registers, and lanes that are far apart in memory."""
+        for text in (*spills(nest, target), *guarded(nest, target)):
+            yield text, SpillWarning
+        for text in strided(nest, target):
+            yield text, StrideWarning
 
     def host(self, target: Target) -> Target:
         """Return the CPU whose vectors and registers the machine nest has."""

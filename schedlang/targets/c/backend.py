@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from schedlang.codegen.c_source import c_source, reserved
 from schedlang.codegen.listing import Listing
 from schedlang.codegen.numba_file import header_lines
 from schedlang.diagnostics.order_hint import order_hints
-from schedlang.gpu_lowering.program import Program
 from schedlang.ir.nest import Nest
 from schedlang.machine.names import identifier
 from schedlang.machine.nest import MachineNest
 from schedlang.runtime.built import Built
 from schedlang.runtime.c_kernel import CKernel
 from schedlang.state.state import NONTEMPORAL
-from schedlang.target import Target
 from schedlang.targets.backend import Request
 from schedlang.targets.loops import LoopBackend
-from schedlang.targets.speed_warnings import speed_warnings
 
 
 class CBackend(LoopBackend):
@@ -31,11 +26,6 @@ class CBackend(LoopBackend):
             f"building {nest.name} for C: a loop has the pragma {NONTEMPORAL!r}, and C has no "
             'store that bypasses the cache; leave it out, or build for target="cpu"'
         )
-
-    def warnings(
-        self, nest: Nest, program: Program | None, target: Target
-    ) -> Iterator[tuple[str, type[Warning]]]:
-        yield from speed_warnings(nest, target)
 
     def taken(self, loops: Nest) -> list[str]:
         things = (*loops.args, *loops.sizes, *loops.buffers)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from schedlang.gpu_lowering.emulation import as_loops
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.printer import program_text
@@ -29,6 +31,12 @@ class EmulatorBackend(NumbaBackend):
     def loops(self, nest: Nest, program: Program | None) -> Nest:
         assert program is not None
         return as_loops(program)
+
+    def warnings(
+        self, nest: Nest, program: Program | None, target: Target
+    ) -> Iterator[tuple[str, type[Warning]]]:
+        """Yield nothing: how fast the emulator is says nothing of a GPU."""
+        yield from ()
 
     def host(self, target: Target) -> Target:
         return Target("cpu")
