@@ -107,7 +107,7 @@ def test_it_takes_any_batch() -> None:
 def test_a_network_of_any_batch(tmp_path: Path) -> None:
     net, w = symbolic()
     text = (net.save(tmp_path / "net") / "network.py").read_text()
-    assert f"def {net.name}(x, shares=None, *, memory, stream=0):" in text
+    assert f"def {net.name}(x, shares=None, *, out=None, memory, stream=0):" in text
     file = File(net.module.path)
     memory = file.names["memory_of"](dict.fromkeys(file.names["PARAMS"], w))
     for size in (1, 4, 7):

@@ -174,6 +174,9 @@ def test_whole_arrays(dtype: str) -> None:
         f = sl.build(sl.schedule([t for t, _ in own]), target="python")
         for got, (_, case) in zip(f(*arrays), own):
             assert_same(got, case, arrays, "tensors")
+        if dtypes.is_integer(dtype):
+            # a call refuses an exponent that is an argument and has negative elements
+            asked = [case for case in asked if case[0].name not in ("a ** b", "np.power")]
         ours = [o.ours for o, _ in asked]
         traced = sl.jit(lambda *given, ours=ours: tuple(f(*given) for f in ours), target="python")
         for got, case in zip(traced(*arrays), asked):
@@ -261,7 +264,9 @@ def test_reductions_of_special_values(dtype: str, target: str) -> None:
             want = getattr(np, name)(rows, axis=1)
             if name in ("sum", "prod"):
                 f = np.add if name == "sum" else np.multiply
-                want = f(f(rows[:, 0], rows[:, 1]), rows[:, 2])
+                # bools count in int64
+                terms = rows.astype("int64") if dtype == "bool" else rows
+                want = f(f(terms[:, 0], terms[:, 1]), terms[:, 2])
         got = sl.reference(C)(rows) if target == "reference" else sl.build(
             sl.schedule(C), target=target)(rows)  # fmt: skip
         if name in ("min", "max", "sum") and want.dtype.kind == "f":
