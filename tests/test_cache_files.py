@@ -137,6 +137,7 @@ CASES = {
     "compiled network": (network("cpu"), "kernels/*.nbc"),
     "compiled with counts": (counted, "kernels/B_counted_*.nbc"),
 }
+COMPILED = {"compiled by numba", "library"}
 SLOW = {"compiled network", "compiled with counts", "library of a network"}
 
 
@@ -159,7 +160,9 @@ def test_a_damaged_file_is_made_again(case: str, folder: Path) -> None:
     assert len(paths) == 1, list(folder.rglob("*"))
     (path,) = paths
     whole = path.read_bytes()
-    for damage in damages(whole):
+    listed = list(damages(whole))
+    # each damage of a compiled file takes a compilation
+    for damage in listed[::3] if case in COMPILED else listed:
         # a new file: this process has mapped the library
         path.unlink()
         path.write_bytes(damage)

@@ -130,7 +130,7 @@ def network(target: str, outputs: int) -> Any:
 
 
 @pytest.mark.parametrize("target", ["cpu", "cuda"])
-@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("outputs", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_the_file_of_a_network_writes_out(target: str, outputs: int, tmp_path: Path) -> None:
     net = network(target, outputs)
     path = net.save(tmp_path / "net") / "network.py"
