@@ -15,7 +15,13 @@ import pytest
 from schedlang import intrinsics as intrinsics_folder
 from schedlang.intrinsics import cpu as intrinsics
 from schedlang.intrinsics.dialect import GPU_NAMES
-from schedlang.runtime.bundle import DEVICE_MODULES, DEVICE_PACKAGE, bundle, read_library
+from schedlang.runtime.bundle import (
+    DEVICE_MODULES,
+    DEVICE_PACKAGE,
+    bundle,
+    declaration,
+    read_library,
+)
 
 ROOT = Path(intrinsics.__file__).parents[3]
 
@@ -130,6 +136,21 @@ def test_bundles_need_no_other_module() -> None:
 def test_names_of_definitions_are_unique_over_all_modules() -> None:
     names = [p.name for p in read_library().pieces if p.name]
     assert len(names) == len(set(names))
+
+
+def test_functions_that_are_compiled_like_a_kernel_are_declared() -> None:
+    """Their operators are those of vectors: a bundle without them would fail in numba."""
+    folder = Path(intrinsics.__file__).parent
+    trees = [ast.parse((folder / f"{name}.py").read_text()) for name in ("vmath", "tables")]
+    statements = [s for s in map(declaration, trees) if s is not None]
+    declared = [name for s in statements for name in ast.literal_eval(s.value)]
+    given: set[str] = set()
+    for node in ast.walk(trees[0]):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "single_or_double":
+            choices = [a.body for a in node.args if isinstance(a, ast.IfExp)]
+            choices += [a.orelse if isinstance(a, ast.IfExp) else a for a in node.args[:2]]
+            given |= {choice.id for choice in choices if isinstance(choice, ast.Name)}
+    assert sorted(declared) == sorted(given)
 
 
 def test_bundles_for_a_gpu_have_every_intrinsic() -> None:

@@ -19,6 +19,7 @@ from schedlang.codegen.network_file import (
     Between,
     lives,
     network_head,
+    pack_helpers,
     pack_source,
     printable,
     tables,
@@ -27,13 +28,10 @@ from schedlang.codegen.network_storage import Storage
 from schedlang.codegen.numba_cuda import GpuSource, memory_dtype
 from schedlang.codegen.numba_file import (
     ARRAY,
-    GIVEN,
-    HOLDS,
-    ROOT,
-    called,
     not_negative,
     out_argument,
     shape_source,
+    size_helpers,
     size_lines,
     wrapped,
 )
@@ -183,13 +181,12 @@ def render_device_network(
     texts = [_launch(source), _PART.strip(), _views(source), ARRAY.strip()]
     exported = ["launch", "memory_of", "views", source.public]
     if storage.params:
-        texts += [HOLDS.strip()] if any(p.has_facts for p in storage.params) else []
-        texts += [BYTES.strip(), pack_source(storage)]
+        texts += [*pack_helpers(storage), BYTES.strip(), pack_source(storage)]
         exported += ["PARAMS", "pack"]
-    public = _public(nest, source)
+    public, helpers = _public(nest, source)
     if source.between is not None:
         texts += [PLACES.strip(), _VIEWS_AT.strip()]
-    texts += [_THERE.strip(), *called(public, GIVEN, ROOT)]
+    texts += [_THERE.strip(), *(helper.strip() for helper in helpers)]
     texts += [_memory_of(storage, source.between is not None), public]
     short = any(b.dtype == "bfloat16" for b in (*nest.args, *storage.params))
     head = [network_head(nest, about), _imports(source, short), ""]
@@ -285,8 +282,11 @@ def _docstring(about: str) -> list[str]:
     return [f'{INDENT}"""{first}.', "", f"{INDENT}{rest}", f'{INDENT}"""']
 
 
-def _public(nest: Nest, source: NetworkSource) -> str:
-    """Return the source of the public function, which takes and returns arrays."""
+def _public(nest: Nest, source: NetworkSource) -> tuple[str, list[str]]:
+    """Return the source of the public function, and those of the functions that it calls.
+
+    It takes and returns arrays.
+    """
     names: dict[Buffer | Var, str] = dict(zip((*nest.args, *nest.sizes), source.parameters))
     sizes: dict[Expr, str] = {v: name for v, name in names.items() if isinstance(v, Var)}
     arrays = [a for a in nest.args if isinstance(a, Buffer)]
@@ -336,7 +336,7 @@ def _public(nest: Nest, source: NetworkSource) -> str:
         f"{INDENT * 2}(stream or cuda.default_stream()).synchronize()",
         f"{INDENT}return {', '.join(names[b] for b in nest.outputs)}",
     ]
-    return "\n".join(lines)
+    return "\n".join(lines), size_helpers(nest, keywords)
 
 
 def _given(

@@ -14,7 +14,7 @@ from schedlang.codegen.listing import Line, Listing, apart, plain
 from schedlang.codegen.network_storage import Storage
 from schedlang.codegen.numba_cpu import Source
 from schedlang.codegen.numba_file import HELPERS as KERNEL_HELPERS
-from schedlang.codegen.numba_file import argument_checks, helpers_of, imports, options, shape_source
+from schedlang.codegen.numba_file import HOLDS, argument_checks, imports, options, shape_source
 from schedlang.codegen.refused_sizes import Refusals
 from schedlang.expr.dtypes import is_complex, itemsize, part_of
 from schedlang.expr.nodes import Expr, Var
@@ -60,14 +60,28 @@ def _places(arrays):
     return max([64, *(end for _, end, *_ in placed)]), places
 '''
 
-PACK = '''
+_PACK = '''
 def pack(arrays):
     """The bytes of all parameters, of arrays by their names in PARAMS."""
     params = _bytes(PARAM_BYTES)
     for name, (start, dtype, shape) in PARAMS.items():
         if name not in arrays:
             raise KeyError(f"the arrays given to pack have no weight {name}")
+'''
+_PACK_BFLOAT = '''
+        value = arrays[name]
+        if dtype == "bfloat16" and value.dtype.kind == "V":
+            value = value.view(dtype)  # np.load knows no bfloat16
+        flat = _array(value, name, dtype, shape)
+'''
+_PACK_OTHERS = '''
         flat = _array(arrays[name], name, dtype, shape)
+'''
+_PACK_FACTS = '''
+        if name in FACTS:
+            _holds(flat, name, shape, *FACTS[name])
+'''
+_PACKED = '''
         params[start : start + flat.nbytes] = flat.view("uint8")
     return params
 '''
@@ -130,15 +144,13 @@ def render_network(
     """
     extra = any(arg.dtype == "bfloat16" for arg in nest.args)
     extra = extra or any(p.dtype == "bfloat16" for p in storage.params)
-    given = imports(source, compiled, extra)
-    if compiled and storage.threads:
-        given = given.replace("from numba import njit", "from numba import config, njit", 1)
+    given = imports(source, compiled, extra, compiled and storage.threads > 0)
     head = network_head(nest, about)
     parts = [head, given, "", options(fastmath, compiled), *tables(storage)]
-    public = _public(nest, source, storage, compiled, between, refused)
-    packing = [pack_source(storage)] if storage.params else []
-    helpers = [*helpers_of("\n".join([public, *packing])), BYTES.strip()]
-    helpers += [*([PLACES.strip()] if between is not None else []), *packing]
+    public, helpers = _public(nest, source, storage, compiled, between, refused)
+    helpers = list(dict.fromkeys([*helpers, *pack_helpers(storage), BYTES.strip()]))
+    helpers += [PLACES.strip()] * (between is not None)
+    helpers += [pack_source(storage)] if storage.params else []
     exported = [source.public, *(["PARAMS", "pack"] if storage.params else [])]
     texts = [*helpers, public, f"__all__ = {sorted(exported)}"]
     return Listing(tuple(apart([plain("\n".join(parts)), *functions, *map(plain, texts)], 2)))
@@ -146,19 +158,14 @@ def render_network(
 
 def pack_source(storage: Storage) -> str:
     """Return the function that packs parameters."""
-    text = PACK.strip()
-    if any(p.has_facts for p in storage.params):
-        check = "if name in FACTS:\n            _holds(flat, name, shape, *FACTS[name])\n        "
-        text = text.replace("params[start", f"{check}params[start", 1)
-    if not any(p.dtype == "bfloat16" for p in storage.params):
-        return text
-    value = (
-        "        value = arrays[name]\n"
-        '        if dtype == "bfloat16" and value.dtype.kind == "V":\n'
-        "            value = value.view(dtype)  # np.load knows no bfloat16\n"
-    )
-    given, of_value = "        flat = _array(arrays[name],", "        flat = _array(value,"
-    return text.replace(given, f"{value}{of_value}")
+    flat = _PACK_BFLOAT if any(p.dtype == "bfloat16" for p in storage.params) else _PACK_OTHERS
+    facts = [_PACK_FACTS] * bool(pack_helpers(storage))
+    return "\n".join(part.strip("\n") for part in (_PACK, flat, *facts, _PACKED))
+
+
+def pack_helpers(storage: Storage) -> list[str]:
+    """Return the functions that :func:`pack_source` calls for some parameters alone."""
+    return [HOLDS.strip()] * any(p.has_facts for p in storage.params)
 
 
 def tables(storage: Storage) -> list[str]:
@@ -185,8 +192,11 @@ def tables(storage: Storage) -> list[str]:
 def _public(
     nest: Nest, source: Source, storage: Storage, compiled: bool,
     between: Sequence[Between] | None, refused: Sequence[Refusals],
-) -> str:  # fmt: skip
-    """Return the source of the public function, which takes and returns arrays."""
+) -> tuple[str, list[str]]:  # fmt: skip
+    """Return the source of the public function, and those of the functions that it calls.
+
+    It takes and returns arrays.
+    """
     count = len(nest.args) + len(nest.sizes)
     checks = argument_checks(nest, source.parameters[:count], frozenset(), refused)
     rest = iter(source.parameters[count:])
@@ -218,10 +228,11 @@ def _public(
         lines.append(f"    {arena} = _bytes({arena})")
         given.append(places)
     parameters += ["*", *keywords] if keywords else []
-    return "\n".join([
+    text = "\n".join([
         f"def {source.public}({', '.join(parameters)}):", f'    """{about}"""', *lines,
         *_call(source.entry, given), "    return result",
     ])  # fmt: skip
+    return text, checks.helpers
 
 
 def lives(between: Sequence[Between], sizes: Mapping[Expr, str]) -> list[str]:
@@ -257,6 +268,7 @@ __all__ = [
     "Between",
     "lives",
     "network_head",
+    "pack_helpers",
     "pack_source",
     "printable",
     "render_network",

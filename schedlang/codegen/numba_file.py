@@ -97,22 +97,10 @@ def render(
     head = header_lines(nest, steps, shown, order_hints(nest))
     extra = any(arg.dtype == "bfloat16" for arg in nest.args)
     parts = [head, imports(source, compiled, extra), "", options(fastmath, compiled)]
-    public = _public(nest, source, refused)
-    helpers = helpers_of(public)
+    public, helpers = _public(nest, source, refused)
     last = f"__all__ = [{source.public!r}]"
-    texts = [*map(plain, helpers), plain(public), plain(last)]
+    texts = [plain(text) for text in (*helpers, public, last)]
     return Listing(tuple(apart([plain("\n".join(parts)), *source.functions, *texts], 2)))
-
-
-def helpers_of(public: str) -> list[str]:
-    """Return the functions that the text of a public function calls."""
-    return [ARRAY.strip(), _APART.strip(), *called(public, GIVEN, ROOT, HOLDS)]
-
-
-def called(text: str, *helpers: str) -> list[str]:
-    """Return those of ``helpers``, the sources of functions, that ``text`` calls."""
-    sources = [helper.strip() for helper in helpers]
-    return [s for s in sources if s[len("def ") : s.index("(") + 1] in text]
 
 
 def render_functions(source: Source, head: str, fastmath: bool, compiled: bool) -> str:
@@ -143,14 +131,20 @@ def header_lines(
     return "\n".join(f"{mark} {line}".rstrip() for line in lines) + "\n"
 
 
-def imports(source: Source, compiled: bool, ml_dtypes: bool = False) -> str:
-    """Return the import statements; ``ml_dtypes`` has the bfloat16 of NumPy's arrays."""
+def imports(
+    source: Source, compiled: bool, ml_dtypes: bool = False, config: bool = False
+) -> str:
+    """Return the import statements.
+
+    ``ml_dtypes`` has the bfloat16 of NumPy's arrays, and ``config`` numba's number of threads.
+    """
     lines = [f"from math import {', '.join(source.math)}", ""] if source.math else []
     lines += ["import ml_dtypes  # NumPy's bfloat16"] if ml_dtypes else []
     lines.append("import numpy as np")
     names = list(source.intrinsics)
     if compiled:
-        lines.append(f"from numba import njit{', prange' if source.parallel else ''}")
+        of_numba = [*["config"] * config, "njit", *["prange"] * source.parallel]
+        lines.append(f"from numba import {', '.join(of_numba)}")
     else:
         names = sorted({*names, "njit", *(["prange"] if source.parallel else [])})
     module = f"schedlang.intrinsics.{'cpu' if compiled else 'twins'}"
@@ -187,7 +181,7 @@ def _solved(extent: Lin, size: Var, length: str, sizes: Mapping[Expr, str]) -> s
     """Return source that solves ``extent == length`` for ``size``."""
     coef = extent.terms.get((size,), 0)
     rest = extent - Lin.of(size) * coef
-    if any(leaf is size for leaf in rest.leaves()):
+    if _is_searched(extent, size):
         shown = text(to_expr(extent), lambda v: sizes[v])
         return f"_root(lambda {sizes[size]}: {shown}, {length})"
     if rest.terms:
@@ -198,23 +192,34 @@ def _solved(extent: Lin, size: Var, length: str, sizes: Mapping[Expr, str]) -> s
     return f"({length})//{coef}" if rest.terms else f"{length}//{coef}"
 
 
+def _is_searched(extent: Lin, size: Var) -> bool:
+    """Return whether no division solves for ``size``, such as that of ``n*n``: ``_root`` does."""
+    rest = extent - Lin.of(size) * extent.terms.get((size,), 0)
+    return any(leaf is size for leaf in rest.leaves())
+
+
 @dataclass(frozen=True)
 class Checks:
     """The parameters of a function that takes arrays, its lines, and what it passes on.
 
-    ``keywords`` are the parameters that are only given by name.
+    ``keywords`` are the parameters that are only given by name. ``helpers`` are the sources of the
+    functions that the lines call.
     """
 
     parameters: list[str]
     keywords: list[str]
     lines: list[str]
     given: list[str]
+    helpers: list[str]
 
 
-def _public(nest: Nest, source: Source, refused: Sequence[Refusals]) -> str:
-    """Return the source of the public function, which takes and returns arrays.
+def _public(
+    nest: Nest, source: Source, refused: Sequence[Refusals]
+) -> tuple[str, list[str]]:  # fmt: skip
+    """Return the source of the public function, and those of the functions that it calls.
 
-    It computes sizes from shapes, and allocates the outputs that the caller does not pass.
+    It takes and returns arrays. It computes sizes from shapes, and allocates the outputs that the
+    caller does not pass.
     """
     checks = argument_checks(nest, source.parameters, in_place_pairs(nest), refused)
     results = ", ".join(argument_text(b) for b in nest.outputs)
@@ -222,7 +227,7 @@ def _public(nest: Nest, source: Source, refused: Sequence[Refusals]) -> str:
     lines = [f"def {source.public}({', '.join(listed)}):"]
     lines += [f'    """{results}; made here unless given."""', *checks.lines]
     lines += [f"    {source.entry}({', '.join(checks.given)})", "    return result"]
-    return "\n".join(lines)
+    return "\n".join(lines), checks.helpers
 
 
 def argument_checks(
@@ -267,9 +272,20 @@ def argument_checks(
         given.append(names[arg] + (f'.view("{flat}")' if flat != arg.dtype else ""))
     by_name = {v.name: name for v, name in sizes.items() if isinstance(v, Var)}
     lines += refusal_lines(refused, by_name)
-    lines += [*_fact_checks(nest, names, sizes), *_overlap_checks(nest, names, in_place)]
+    facts = _fact_checks(nest, names, sizes)
+    lines += [*facts, *_overlap_checks(nest, names, in_place)]
     given += [size_names[v] for v in nest.sizes]
-    return Checks(signature, keywords, lines, given)
+    helpers = [ARRAY, _APART, *size_helpers(nest, keywords), *[HOLDS] * bool(facts)]
+    return Checks(signature, keywords, lines, given, [helper.strip() for helper in helpers])
+
+
+def size_helpers(nest: Nest, out: Sequence[str]) -> list[str]:
+    """Return the helpers that the lines of :func:`out_argument` and :func:`size_lines` call.
+
+    ``out`` is the parameter of that name, if there is one.
+    """
+    searched = any(_is_searched(e.extent, e.size) for e in size_equations(nest))
+    return [*[GIVEN] * bool(out), *[ROOT] * searched]
 
 
 def out_argument(outputs: Sequence[str], taken: Sequence[str]) -> tuple[list[str], list[str]]:

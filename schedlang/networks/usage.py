@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from textwrap import indent
 
@@ -22,8 +21,8 @@ def usage(data: ModuleData, weights: str) -> str:
     """Return the docstring of the file of a network, whose weights are in the file ``weights``."""
     signature, on_gpu = data.signature, data.device is not None
     needed = ["numba-cuda"] * on_gpu + ["numba"]
-    # the file has this import if an array of a call or a weight is bfloat16
-    needed += ["ml_dtypes"] if re.search("^import ml_dtypes", data.text, re.MULTILINE) else []
+    dtypes = [*(p.dtype for p in signature.parameters), *(p.dtype for p in data.storage.params)]
+    needed += ["ml_dtypes"] * ("bfloat16" in dtypes)
     needs = f"{', '.join(needed)} and NumPy"
     sizes = ", ".join(signature.sizes)
     found = f"sizes ({sizes}) are those of the arrays of each call" if sizes else ""

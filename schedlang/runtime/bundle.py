@@ -26,8 +26,8 @@ MODULES = (*SHARED, "cpu/clock", "cpu/conditional", "cpu/denormals", "cpu/libm",
            "cpu/tables", "cpu/vmath")  # fmt: skip
 DEVICE_PACKAGE = "schedlang.intrinsics.gpu"
 DEVICE_MODULES = (*SHARED, "gpu/libdevice", "gpu/warp", "gpu/atomics")
-# suffixes of functions that are compiled like a kernel, so their operators count too
-COMPILED = ("_single", "_double")
+# the constant in which a module names functions that are compiled like a kernel
+COMPILED = "COMPILED"
 OPERATORS = {
     ast.Add: "add",
     ast.Sub: "sub",
@@ -104,18 +104,29 @@ def read_library(modules: tuple[str, ...] = MODULES) -> Library:
     library = Library([], {})
     for module in modules:
         text = (Path(intrinsics.__file__).parent / f"{module}.py").read_text(encoding="utf-8")
-        lines = text.splitlines()
-        for node in ast.parse(text).body:
+        lines, tree = text.splitlines(), ast.parse(text)
+        declared = declaration(tree)
+        compiled = ast.literal_eval(declared.value) if declared else ()
+        for node in tree.body:
             if isinstance(node, ast.Import | ast.ImportFrom):
                 if not ast.unparse(node).startswith("from schedlang"):
                     library.imports.update({a.asname or a.name: node for a in node.names})
-            elif not is_docstring(node):
-                library.pieces.append(piece(node, lines))
+            elif not is_docstring(node) and node is not declared:
+                library.pieces.append(piece(node, lines, compiled))
     return library
 
 
-def piece(node: ast.stmt, lines: list[str]) -> Piece:
-    """Return a top-level statement, with the comment above it, as a :class:`Piece`."""
+def declaration(tree: ast.Module) -> ast.Assign | None:
+    """Return the statement in which a module names functions that are compiled like a kernel."""
+    assigned = (node for node in tree.body if isinstance(node, ast.Assign))
+    return next((node for node in assigned if ast.unparse(node.targets[0]) == COMPILED), None)
+
+
+def piece(node: ast.stmt, lines: list[str], compiled: Iterable[str]) -> Piece:
+    """Return a top-level statement, with the comment above it, as a :class:`Piece`.
+
+    The operators of functions that are ``compiled`` count, as those of a kernel do.
+    """
     decorators = getattr(node, "decorator_list", [])
     first = min([node.lineno, *(d.lineno for d in decorators)]) - 1
     while first and lines[first - 1].startswith("#"):
@@ -133,7 +144,7 @@ def piece(node: ast.stmt, lines: list[str]) -> Piece:
             for n in ast.walk(node)
             if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "operator"
         }
-    if isinstance(node, ast.FunctionDef) and name.endswith(COMPILED):
+    if isinstance(node, ast.FunctionDef) and name in compiled:
         found.operators = operators_of(node)
     return found
 

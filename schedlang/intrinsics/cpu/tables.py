@@ -20,6 +20,8 @@ from schedlang.intrinsics.elementary import absolute, copysign, fma, select
 from schedlang.intrinsics.simd import Vec, element, llvm_type, with_element
 from schedlang.intrinsics.transposed import joined, shuffled
 
+# compiled as a kernel is, for scalars and for vectors
+COMPILED = ("erf_table_single", "tanh_table_single")
 # the distance of the centres, its inverse, and where the last piece ends
 ERF_STEP = np.float32(0.265)
 ERF_RATE = np.float32(1 / 0.265)

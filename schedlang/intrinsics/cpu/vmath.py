@@ -32,6 +32,10 @@ from schedlang.intrinsics.simd import (
     with_element,
 )
 
+# compiled as a kernel is, for scalars and for vectors
+COMPILED = (
+    "exp_single", "log_single", "tanh_single", "sigmoid_single", "sigmoid_double", "erf_single",
+)  # fmt: skip
 INF = np.float32(np.inf)
 NAN = np.float32(np.nan)
 ZERO = np.float32(0)
