@@ -160,9 +160,7 @@ def atleast_2d(*arrays: Any) -> Any:
 
 def atleast_3d(*arrays: Any) -> Any:
     """Return ``np.atleast_3d``: a matrix gets a last dimension."""
-    return _each(
-        arrays, lambda a: _at_least(a, 2)[..., None] if a.ndim < 3 else a, "np.atleast_3d"
-    )
+    return _each(arrays, lambda a: _at_least(a, 2)[..., None] if a.ndim < 3 else a, "np.atleast_3d")
 
 
 def _each(arrays: Sequence[Any], function: Any, asked: str) -> Any:
@@ -205,8 +203,7 @@ def _unknown_length(asked: str, source: Tensor, length: Extent) -> ComputeError:
 
 
 def _part(source: Tensor, along: int, start: Any, stop: Any) -> Tensor:
-    found: Tensor = source[(slice(None),) * along + (slice(start, stop),)]
-    return found
+    return source[(slice(None),) * along + (slice(start, stop),)]
 
 
 def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Tensor]:

@@ -49,8 +49,7 @@ def _same(name: str) -> Callable[..., Any]:
 def _reshape(self: Tensor, *shape: Any, **kwargs: Any) -> Tensor:
     """Return ``np.reshape`` of this tensor; the extents may be given one by one."""
     given = shape[0] if len(shape) == 1 else shape
-    found: Tensor = call_form(f"{self.name}.reshape", FORMS["reshape"], (self, given), kwargs)
-    return found
+    return call_form(f"{self.name}.reshape", FORMS["reshape"], (self, given), kwargs)
 
 
 def _transpose(self: Tensor, *axes: Any) -> Tensor:

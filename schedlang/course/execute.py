@@ -37,8 +37,7 @@ def executed(notebook: Notebook, folder: Path) -> Notebook:
         raise BuildError(f"a cell took more than {LIMIT} s") from None
     except DeadKernelError:
         raise BuildError("a cell ended the process that runs the notebook") from None
-    ran: Notebook = dict(found)
-    return ran
+    return dict(found)
 
 
 __all__ = ["executed"]

@@ -60,8 +60,7 @@ def chosen(names: list[str]) -> dict[str, Path]:
 
 def read(path: Path) -> Notebook:
     """Return the notebook in a file."""
-    found: Notebook = json.loads(path.read_text("utf-8"))
-    return found
+    return json.loads(path.read_text("utf-8"))
 
 
 def text_of(notebook: Notebook) -> str:

@@ -13,8 +13,7 @@ def zero_unseen(made: Tensor, bias: Tensor) -> Tensor:
     such a row with minus infinity. ``topi.nn.attention`` makes these rows NaN, as a softmax is.
     """
     seen = topi.any(topi.not_equal(bias, float("-inf")), -1, True)
-    zeroed: Tensor = topi.where(seen, made, 0.0)
-    return zeroed
+    return topi.where(seen, made, 0.0)
 
 
 __all__ = ["zero_unseen"]

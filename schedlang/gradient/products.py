@@ -59,5 +59,4 @@ def _others(op: ComputeOp) -> Expr:
     axes = [at[axis] for axis in op.reduce_axis]
     made = reduce_prod(replaced(op.body[0], at), axis=axes, where=where)
     tensor = defined(f"{op.outputs[0].name}.others", (*data, *left_out), made)
-    value: Expr = tensor(*op.axis, *(axis - low for axis, low in zip(op.reduce_axis, lows)))
-    return value
+    return tensor(*op.axis, *(axis - low for axis, low in zip(op.reduce_axis, lows)))

@@ -58,10 +58,9 @@ def _added(site: Site, shape: Shape, name: str, start: Tensor | None) -> Tensor:
     held = [moved(cond) for cond in conjuncts(site.held)
             if not any(same(cond, known) for known in ranges)]  # fmt: skip
     where = (lambda *_: reduce(both, held)) if held else None
-    made: Tensor = scatter(
+    return scatter(
         shape, axes, lambda *_: (index, value), init=start, where=where, name=name
     )  # fmt: skip
-    return made
 
 
 __all__ = ["scattered"]

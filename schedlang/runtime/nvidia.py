@@ -78,8 +78,7 @@ def on_gpu(number: int | None) -> AbstractContextManager[Any]:
     cuda = driver()
     if number is None or cuda.get_current_device().id == number:
         return nullcontext()
-    found: AbstractContextManager[Any] = cuda.gpus[number]
-    return found
+    return cuda.gpus[number]
 
 
 def gpu_of(address: int) -> int | None:

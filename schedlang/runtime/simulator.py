@@ -25,8 +25,7 @@ BARRIER = "barrier"
 
 def launcher(path: Path) -> Callable[..., None]:
     """Return the function ``launch`` of an emitted file, for NumPy arrays."""
-    launch: Callable[..., None] = simulated(path)["launch"]
-    return launch
+    return simulated(path)["launch"]
 
 
 def simulated(path: Path) -> dict[str, Any]:

@@ -164,8 +164,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def mT(self) -> TracedArray:  # noqa: N802
-        made: TracedArray = numpy.matrix_transpose(self)
-        return made
+        return numpy.matrix_transpose(self)
 
     @property
     def real(self) -> TracedArray:
@@ -212,8 +211,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def transpose(self, *axes: Any) -> TracedArray:
         """Return a view with permuted axes, all of them reversed by default."""
         given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
-        made: TracedArray = numpy.transpose(self, given)
-        return made
+        return numpy.transpose(self, given)
 
     def __getitem__(self, item: Any) -> Any:
         refuse_axes(self, item)
@@ -318,8 +316,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def copy(self, order: str = "C") -> TracedArray:
         """Return an array of its own with this value."""
         if self.is_scalar:
-            made: TracedArray = wrapped(self.value)
-            return made
+            return wrapped(self.value)
         return array_of(self.value, order == "C" or (order in "KA" and self.in_order))
 
     def __copy__(self) -> TracedArray:
@@ -349,8 +346,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def flatten(self, order: str = "C") -> TracedArray:
         """Return a 1-d copy."""
-        made: TracedArray = numpy.ravel(self, order=order).copy()
-        return made
+        return numpy.ravel(self, order=order).copy()
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
         """Return the elements in row-major order in another shape."""

@@ -21,8 +21,7 @@ def created(function: Any, *args: Any, **named: Any) -> Tensor:
     """Return the array that a function of NumPy creates; ``like=`` led here."""
     name = function.__name__
     if current().closed:
-        made: Tensor = call_form(f"np.{name}", FORMS[name], args, named)
-        return made
+        return call_form(f"np.{name}", FORMS[name], args, named)
     elements = function(*args, **named)
     if function is np.empty:
         elements = np.zeros_like(elements)

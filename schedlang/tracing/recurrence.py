@@ -149,8 +149,7 @@ def _first(start: Value, state: Tensor, name: str) -> Tensor:
     """Return the first row of a state."""
     axes = (Axis("t", 1), *data_axes(state.shape[1:]))
     value = read(start, axes[1:]) if isinstance(start, Tensor) else settled(start)
-    made: Tensor = defined(name, axes, value)
-    return made
+    return defined(name, axes, value)
 
 
 def _last(tensor: Tensor, row: int) -> Tensor:

@@ -68,8 +68,7 @@ def _option(
 
 def _result(function: Any, first: Any, others: tuple[Any, ...], named: dict[str, Any]) -> Value:
     """Return the value of a result at present; raise for arguments that do not fit."""
-    made: Value = computed(function, (first.value, *others), named)
-    return made
+    return computed(function, (first.value, *others), named)
 
 
 def _new(first: Any, value: Value) -> Any:
@@ -157,13 +156,11 @@ def _reshaped(function: Any, first: Any, others: Any, named: Any) -> Any:
             if not certain:
                 _refuse_stale(name, where)
             current().assume_rows(f"{name} in {where}")
-        made: Value = computed(function, (base, *others), named)
-        return made
+        return computed(function, (base, *others), named)
 
     def write(base: Value, value: Any) -> Value:
         current().assume_rows(f"{name} in {where}")
-        made: Value = numpy.reshape(value, getattr(base, "shape", ()))
-        return made
+        return numpy.reshape(value, getattr(base, "shape", ()))
 
     why = f"whether {name} copies there depends on the strides"
     return first.view_by(read, write if certain else None, ordered=True, why=why)

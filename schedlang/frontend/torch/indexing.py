@@ -34,8 +34,7 @@ def index(call: Call, x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
             "Keep all elements, and choose: torch.where(mask, x, 0).",
         )
     placed = [slice(None) if i is None else _around(i, n) for i, n in zip(indices, x.shape)]
-    found: Tensor = x[tuple(placed)]
-    return found
+    return x[tuple(placed)]
 
 
 def _around(index: Tensor, size: Any) -> Tensor:
@@ -55,9 +54,7 @@ def gather(call: Call, x: Tensor, dim: int, index: Tensor) -> Tensor:
         if k != along and not same(own, wanted):
             x = slice_(call, x, k, 0, wanted, 1)
     last = as_expr(x.shape[along]) - 1
-    places = array(
-        "index", lambda i: math("max", math("min", cast(i, "int64"), last), 0), index
-    )
+    places = array("index", lambda i: math("max", math("min", cast(i, "int64"), last), 0), index)
     return topi.gather(x, along, places)
 
 

@@ -119,8 +119,7 @@ def nearest(call: Call, input: Tensor, scale_factors: Any) -> Tensor:  # noqa: A
         pixels = (_pixel(at, *size) for at, size in zip(i[2:], sizes))
         return input.element((*i[:2], *pixels))
 
-    rounded: Tensor = compute("resize", made.shape, element)
-    return rounded
+    return compute("resize", made.shape, element)
 
 
 def _rounds(own: int, new: int, factor: Any) -> bool:

@@ -93,8 +93,7 @@ def _state(states: Tensor, number: int) -> Tensor | None:
     """Return the first state of one layer; ``None`` if all elements are 0."""
     if is_zero(states):
         return None
-    found: Tensor = states[number]
-    return found
+    return states[number]
 
 
 def is_zero(tensor: Tensor) -> bool:

@@ -69,8 +69,7 @@ def slice_(call: Call, x: Tensor, dim: int, start: Any, end: Any, step: int) -> 
         return x
     taken = [slice(None)] * x.ndim
     taken[dim] = slice(start, last, step)
-    found: Tensor = x[tuple(taken)]
-    return found
+    return x[tuple(taken)]
 
 
 def select(call: Call, x: Tensor, dim: int, index: Any) -> Tensor:

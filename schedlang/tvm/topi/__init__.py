@@ -136,7 +136,8 @@ _FAST = (
     "approximations are not part of topi here", "Use topi.exp, topi.tanh, topi.erf."
 )  # fmt: skip
 _SORT = (
-    "sorting is not a computation of loops", "Sort with NumPy, and give the indices as an input."
+    "sorting is not a computation of loops",
+    "Sort with NumPy, and give the indices as an input.",
 )
 _SHAPE = (
     "the shape of the result would depend on data",

@@ -19,7 +19,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, binary
 from schedlang.tvm import tir
-from schedlang.tvm.topi.checks import check_tensor
+from schedlang.tvm.topi.rules import operator, tensor
 from schedlang.tvm.topi.stages import names_of_user, stage_of
 
 
@@ -82,6 +82,7 @@ broadcast_mod, broadcast_maximum, broadcast_minimum = mod, maximum, minimum
 broadcast_pow = power
 
 
+@operator(data=tensor())
 def broadcast_to(data: Any, shape: Any) -> Tensor:
     """Return ``data`` broadcast to ``shape``.
 
@@ -89,7 +90,6 @@ def broadcast_to(data: Any, shape: Any) -> Tensor:
     >>> broadcast_to(sl.placeholder((3, 1), name="A"), (2, 3, 4))
     Tensor(broadcast: float32[2, 3, 4])
     """
-    check_tensor("topi.broadcast_to", data, "data")
     with names_of_user("np.broadcast_to", "topi.broadcast_to"):
         return stage_of(broadcasted(data, shape), data)
 

@@ -23,6 +23,7 @@ from schedlang.language.construct import cast as converted
 from schedlang.tvm import tir
 from schedlang.tvm.tir import te_dtype
 from schedlang.tvm.topi.checks import check_scalar, check_tensor
+from schedlang.tvm.topi.rules import operator, tensor
 from schedlang.tvm.topi.stages import compute
 
 
@@ -82,6 +83,7 @@ def _sign(value: Any) -> Any:
     return select(call("isnan", value), value, found) if dtypes.is_float(value.dtype) else found
 
 
+@operator(x=tensor())
 def identity(x: Any) -> Tensor:
     """Return a copy of ``x``, as a stage.
 
@@ -89,10 +91,10 @@ def identity(x: Any) -> Tensor:
     >>> identity(sl.placeholder((3,), name="A"))
     Tensor(identity: float32[3])
     """
-    check_tensor("topi.identity", x, "x")
     return array("identity", lambda v: v, x)
 
 
+@operator(x=tensor())
 def clip(x: Any, a_min: Any, a_max: Any) -> Tensor:
     """Return ``x`` within ``a_min`` and ``a_max``, which are cast to its dtype; NaN stays NaN.
 
@@ -103,7 +105,6 @@ def clip(x: Any, a_min: Any, a_max: Any) -> Tensor:
     >>> sl.reference(clip(A, 0, 6))(np.array([-1, 5, 9], "int32"))
     array([0, 5, 6], dtype=int32)
     """
-    check_tensor("topi.clip", x, "x")
     for bound, what in ((a_min, "a_min"), (a_max, "a_max")):
         if isinstance(bound, Tensor):
             raise ComputeTypeError(
@@ -126,6 +127,7 @@ def _bound(given: Any, x: Tensor, what: str) -> Expr:
     return converted(value, x.dtype)
 
 
+@operator(x=tensor())
 def cast(x: Any, dtype: Any, span: Any = None) -> Tensor:
     """Return ``x`` converted to ``dtype``, as ``x.astype`` does.
 
@@ -134,11 +136,11 @@ def cast(x: Any, dtype: Any, span: Any = None) -> Tensor:
     Tensor(cast: int32[3])
     """
     del span
-    check_tensor("topi.cast", x, "x")
     kind = te_dtype(dtype)
     return array("cast", lambda v: converted(v, kind), x)
 
 
+@operator(x=tensor())
 def reinterpret(x: Any, dtype: Any) -> Tensor:
     """Return the bits of each element of ``x`` as a ``dtype`` of the same size.
 
@@ -146,7 +148,6 @@ def reinterpret(x: Any, dtype: Any) -> Tensor:
     >>> reinterpret(sl.placeholder((3,), name="A"), "int32")
     Tensor(reinterpret: int32[3])
     """
-    check_tensor("topi.reinterpret", x, "x")
     return array("reinterpret", lambda v: tir.reinterpret(dtype, v), x)
 
 
@@ -187,10 +188,10 @@ def full(shape: Any, dtype: Any, fill_value: Any) -> Tensor:
     Tensor(full: int32[2, 3])
     """
     value = converted(_scalar("topi.full", fill_value), te_dtype(dtype))
-    made: Tensor = compute("full", check_shape(shape, "topi.full"), lambda *_: value)
-    return made
+    return compute("full", check_shape(shape, "topi.full"), lambda *_: value)
 
 
+@operator(x=tensor())
 def full_like(x: Any, fill_value: Any) -> Tensor:
     """Return a tensor of the shape and dtype of ``x`` whose elements are all ``fill_value``.
 
@@ -198,7 +199,6 @@ def full_like(x: Any, fill_value: Any) -> Tensor:
     >>> full_like(sl.placeholder((2, 3), name="A"), 1)
     Tensor(full: float32[2, 3])
     """
-    check_tensor("topi.full_like", x, "x")
     return full(x.shape, x.dtype, fill_value)
 
 

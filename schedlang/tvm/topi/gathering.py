@@ -17,17 +17,18 @@ from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, cast, const, select
 from schedlang.tvm.tir import te_dtype
 from schedlang.tvm.topi.checks import (
-    check_choice,
     check_index,
     check_numbers,
     check_same,
     check_tensor,
 )
+from schedlang.tvm.topi.rules import integers, one_of, operator, tensor
 from schedlang.tvm.topi.stages import compute, names_of_user, stage_of
 
 MODES = ("clip", "wrap", "fast")
 
 
+@operator(a=tensor(), indices=integers(), mode=one_of(*MODES))
 def take(
     a: Any, indices: Any, axis: int | None = None, batch_dims: int = 0, mode: str = "clip"
 ) -> Tensor:
@@ -43,10 +44,6 @@ def take(
     array([7., 7.], dtype=float32)
     """
     asked = "topi.take"
-    check_tensor(asked, a, "a")
-    check_tensor(asked, indices, "indices")
-    check_index(asked, indices, "indices")
-    check_choice(asked, mode, "mode", MODES)
     source = a if axis is not None else ravel(a)
     along = axis_number(0 if axis is None else axis, source.ndim, asked)
     (batch,) = check_numbers(asked, batch_dims, "batch_dims", (1,), 0)
@@ -70,11 +67,9 @@ def take(
         at = (*i[:batch], *i[along : along + inner])
         chosen = indices.element(at) if at else indices.as_scalar()
         place = _placed(chosen, source.shape[along], mode)
-        found: Expr = source.element((*i[:along], place, *i[along + inner :]))
-        return found
+        return source.element((*i[:along], place, *i[along + inner :]))
 
-    made: Tensor = compute("take", shape, element)
-    return made
+    return compute("take", shape, element)
 
 
 def _is_empty(size: Extent) -> bool:
@@ -89,6 +84,7 @@ def _placed(index: Expr, size: Extent, mode: str) -> Expr:
     return wide % size if mode == "wrap" else wide
 
 
+@operator(data=tensor(), indices=integers())
 def gather(data: Any, axis: int, indices: Any) -> Tensor:
     """Return the element of ``data`` at ``indices`` along ``axis`` for each of them.
 
@@ -101,9 +97,6 @@ def gather(data: Any, axis: int, indices: Any) -> Tensor:
     Tensor(gather: float32[3, 2])
     """
     asked = "topi.gather"
-    check_tensor(asked, data, "data")
-    check_tensor(asked, indices, "indices")
-    check_index(asked, indices, "indices")
     along = axis_number(axis, data.ndim, asked)
     if indices.ndim != data.ndim:
         raise ComputeError(
@@ -114,13 +107,13 @@ def gather(data: Any, axis: int, indices: Any) -> Tensor:
         if k != along:
             check_same(asked, data.shape[k], f"dimension {k} of {data.name}",
                        indices.shape[k], f"that of indices {indices.name}")  # fmt: skip
-    made: Tensor = compute(
+    return compute(
         "gather", indices.shape,
         lambda *i: data.element((*i[:along], cast(indices[i], "int64"), *i[along + 1 :])),
     )  # fmt: skip
-    return made
 
 
+@operator(a=tensor(), indices=integers())
 def gather_nd(a: Any, indices: Any, batch_dims: int = 0) -> Tensor:
     """Return ``a[indices[0, ...], indices[1, ...], ...]``, of m indices for m dimensions.
 
@@ -134,9 +127,6 @@ def gather_nd(a: Any, indices: Any, batch_dims: int = 0) -> Tensor:
     Tensor(gather_nd: float32[5, 6])
     """
     asked = "topi.gather_nd"
-    check_tensor(asked, a, "a")
-    check_tensor(asked, indices, "indices")
-    check_index(asked, indices, "indices")
     (batch,) = check_numbers(asked, batch_dims, "batch_dims", (1,), 0)
     count = indices.shape[0] if indices.ndim else None
     if not isinstance(count, int) or batch + count > a.ndim or batch > indices.ndim - 1:
@@ -155,13 +145,12 @@ def gather_nd(a: Any, indices: Any, batch_dims: int = 0) -> Tensor:
 
     def element(*i: Axis) -> Expr:
         read = [cast(indices.element((k, *i[:places])), "int64") for k in range(count)]
-        found: Expr = a.element((*i[:batch], *read, *i[places:]))
-        return found
+        return a.element((*i[:batch], *read, *i[places:]))
 
-    made: Tensor = compute("gather_nd", (*indices.shape[1:], *rest), element)
-    return made
+    return compute("gather_nd", (*indices.shape[1:], *rest), element)
 
 
+@operator(data=tensor())
 def adv_index(data: Any, indices: Any) -> Tensor:
     """Return ``data[indices[0], indices[1], ...]`` as NumPy does; index tensors broadcast.
 
@@ -171,7 +160,6 @@ def adv_index(data: Any, indices: Any) -> Tensor:
     Tensor(adv_index: float32[5, 6])
     """
     asked = "topi.adv_index"
-    check_tensor(asked, data, "data")
     if not isinstance(indices, (list, tuple)) or not 0 < len(indices) <= data.ndim:
         raise ComputeError(
             f"{asked}: indices must be a list of at most {data.ndim} tensors, the dimensions of "
@@ -188,13 +176,12 @@ def adv_index(data: Any, indices: Any) -> Tensor:
         for index, size in zip(indices, data.shape):
             value = cast(broadcast_element(index, own, common), "int64")
             read.append(select(value < 0, value + size, value))
-        found: Expr = data.element((*read, *i[len(common) :]))
-        return found
+        return data.element((*read, *i[len(common) :]))
 
-    made: Tensor = compute("adv_index", (*common, *data.shape[len(indices) :]), element)
-    return made
+    return compute("adv_index", (*common, *data.shape[len(indices) :]), element)
 
 
+@operator(indices=integers())
 def one_hot(
     indices: Any, on_value: Any, off_value: Any, depth: int, axis: int, dtype: Any
 ) -> Tensor:
@@ -210,8 +197,6 @@ def one_hot(
            [1, 0, 0]], dtype=int32)
     """
     asked = "topi.one_hot"
-    check_tensor(asked, indices, "indices")
-    check_index(asked, indices, "indices")
     (count,) = check_numbers(asked, depth, "depth", (1,), 1)
     along = axis_number(axis, indices.ndim + 1, asked)
     kind = te_dtype(dtype)
@@ -226,10 +211,10 @@ def one_hot(
         return select(cast(index, "int64").equal(i[along]), on, off)
 
     shape = (*indices.shape[:along], count, *indices.shape[along:])
-    made: Tensor = compute("one_hot", shape, element)
-    return made
+    return compute("one_hot", shape, element)
 
 
+@operator(indices=integers())
 def unravel_index(indices: Any, shape: Any) -> Tensor:
     """Return the coordinates, ``[dimensions, ...]``, of flat ``indices`` into a ``shape``.
 
@@ -242,8 +227,6 @@ def unravel_index(indices: Any, shape: Any) -> Tensor:
            [4, 5, 1]], dtype=int32)
     """
     asked = "topi.unravel_index"
-    check_tensor(asked, indices, "indices")
-    check_index(asked, indices, "indices")
     if not isinstance(shape, (list, tuple)) or not shape:
         raise ComputeTypeError(f"{asked}: shape={shape!r} must be a tuple of one extent or more")
     sizes = extents(shape, asked)
@@ -257,8 +240,7 @@ def unravel_index(indices: Any, shape: Any) -> Tensor:
             rest = rest // sizes[number]
         return cast(found, indices.dtype)
 
-    made: Tensor = compute("unravel_index", (len(sizes), *indices.shape), element)
-    return made
+    return compute("unravel_index", (len(sizes), *indices.shape), element)
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = "float32") -> Tensor:
@@ -318,8 +300,7 @@ def _running(
         before = made.element((*i[:along], i[along] - 1, *i[along + 1 :]))
         return if_then_else(i[along] >= 1, before, start)
 
-    result: Tensor = compute(f"{name}_exclusive", made.shape, element)
-    return result
+    return compute(f"{name}_exclusive", made.shape, element)
 
 
 __all__ = [

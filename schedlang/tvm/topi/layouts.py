@@ -73,11 +73,9 @@ def layout_transform(
                 read.append(place[c.upper()] % block)
             else:
                 read.append(place[c] // inner if inner else place[c])
-        found: Expr = array[tuple(read)]
-        return found
+        return array[tuple(read)]
 
-    made: Tensor = compute("layout_transform", tuple(shape_of(c) for c, _ in result), element)
-    return made
+    return compute("layout_transform", tuple(shape_of(c) for c, _ in result), element)
 
 
 def _parsed(asked: str, layout: Any, what: str) -> list[tuple[str, int]]:

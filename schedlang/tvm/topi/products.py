@@ -7,8 +7,8 @@ from typing import Any
 from schedlang.arrays import products
 from schedlang.arrays.einsum import einsum as contracted
 from schedlang.compute.tensor import Tensor
-from schedlang.tvm.topi.checks import check_tensor
 from schedlang.tvm.topi.nn import matrices
+from schedlang.tvm.topi.rules import operator, tensor
 from schedlang.tvm.topi.stages import names_of_user
 
 
@@ -26,6 +26,7 @@ def matmul(a: Any, b: Any, transp_a: bool = False, transp_b: bool = False) -> Te
         return matrices.matmul(a, b, transpose_a=transp_a, transpose_b=transp_b)
 
 
+@operator(a=tensor(), b=tensor())
 def tensordot(a: Any, b: Any, axes: Any) -> Tensor:
     """Return the sum of products over ``axes``: a number of dimensions, or those of each operand.
 
@@ -34,8 +35,6 @@ def tensordot(a: Any, b: Any, axes: Any) -> Tensor:
     >>> tensordot(A, B, 2)
     Tensor(tensordot: float32[2, 5])
     """
-    check_tensor("topi.tensordot", a, "a")
-    check_tensor("topi.tensordot", b, "b")
     with names_of_user("np.tensordot", "topi.tensordot"):
         return products.tensordot(a, b, axes)
 

@@ -14,6 +14,7 @@ from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.construct import as_expr, cast
 from schedlang.tvm.topi.checks import check_tensor
+from schedlang.tvm.topi.rules import operator, tensor
 from schedlang.tvm.topi.stages import compute, names_of_user
 
 
@@ -47,6 +48,7 @@ def prod(data: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     return fold("prod", [data], axes, lambda k, c, x: reduce.prod(x, k, c), keepdims)
 
 
+@operator(data=tensor())
 def mean(data: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Return the mean over dimensions ``axis``, by NumPy's rules: of integers in float64.
 
@@ -56,7 +58,6 @@ def mean(data: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     >>> mean(sl.placeholder((3, 4), name="A"), 0)
     Tensor(mean: float32[4])
     """
-    check_tensor("topi.mean", data, "data")
     with names_of_user("np.mean", "topi.mean"):
         return moments.mean(data, axis, None, keepdims)
 
@@ -160,13 +161,11 @@ def _index_of(name: str, data: Any, axis: Any, keepdims: bool, last: bool) -> Te
         value = found[own] if own else found.as_scalar()
         return cast(as_expr(length) - 1 - value if last else value, "int32")
 
-    made: Tensor = compute(name, tuple(shape), index)
-    return made
+    return compute(name, tuple(shape), index)
 
 
 def _reversed(source: Tensor, along: int) -> Tensor:
-    found: Tensor = source[(slice(None),) * along + (slice(None, None, -1),)]
-    return found
+    return source[(slice(None),) * along + (slice(None, None, -1),)]
 
 
 __all__ = [

@@ -66,9 +66,7 @@ def _target(kind: str | None) -> Target | None:
     return Target(kind)
 
 
-def names_of(
-    place: str, kind: str | None
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def names_of(place: str, kind: str | None) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` of the module ``topi.<place>``.
 
     Its names are the schedules for the target ``kind``, and the operators of ``topi.nn``.

@@ -17,13 +17,11 @@ from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, cast, const, select
 from schedlang.tvm.tir import te_dtype
 from schedlang.tvm.topi.checks import (
-    check_choice,
-    check_index,
-    check_list,
     check_numbers,
     check_same,
     check_tensor,
 )
+from schedlang.tvm.topi.rules import integers, listed, one_of, operator, tensor
 from schedlang.tvm.topi.stages import compute, names_of_user, stage_of
 
 
@@ -34,6 +32,7 @@ def _of_array(name: str, function: Callable[..., Any], source: Any, *args: Any) 
         return stage_of(function(source, *args), source)
 
 
+@operator(a=tensor())
 def expand_dims(a: Any, axis: int, num_newaxis: int = 1) -> Tensor:
     """Return ``a`` with ``num_newaxis`` dimensions of extent 1 before dimension ``axis``.
 
@@ -41,7 +40,6 @@ def expand_dims(a: Any, axis: int, num_newaxis: int = 1) -> Tensor:
     >>> expand_dims(sl.placeholder((3, 4), name="A"), 1, 2)
     Tensor(expand_dims: float32[3, 1, 1, 4])
     """
-    check_tensor("topi.expand_dims", a, "a")
     (count,) = check_numbers("topi.expand_dims", num_newaxis, "num_newaxis", (1,), 1)
     at = axis_number(axis, a.ndim + 1, "topi.expand_dims")
     return _of_array("expand_dims", shaping.expand_dims, a, tuple(range(at, at + count)))
@@ -57,6 +55,7 @@ def transpose(a: Any, axes: Any = None) -> Tensor:
     return _of_array("transpose", shaping.transpose, a, axes)
 
 
+@operator(a=tensor())
 def flip(a: Any, axis: int = 0) -> Tensor:
     """Return ``a`` with dimension ``axis`` in reverse.
 
@@ -64,15 +63,14 @@ def flip(a: Any, axis: int = 0) -> Tensor:
     >>> flip(sl.placeholder((3, 4), name="A"), 1)
     Tensor(flip: float32[3, 4])
     """
-    check_tensor("topi.flip", a, "a")
     along = axis_number(axis, a.ndim, "topi.flip")
     last = as_expr(a.shape[along]) - 1 if a.ndim else 0
-    made: Tensor = compute(
+    return compute(
         "flip", a.shape, lambda *i: a.element((*i[:along], last - i[along], *i[along + 1 :]))
     )
-    return made
 
 
+@operator(a=tensor(), seq_lengths=integers("batch"))
 def reverse_sequence(a: Any, seq_lengths: Any, seq_axis: int = 1, batch_axis: int = 0) -> Tensor:
     """Return ``a`` with the first ``seq_lengths[b]`` elements along ``seq_axis`` in reverse.
 
@@ -85,9 +83,6 @@ def reverse_sequence(a: Any, seq_lengths: Any, seq_axis: int = 1, batch_axis: in
     Tensor(reverse_sequence: float32[3, 5])
     """
     asked = "topi.reverse_sequence"
-    check_tensor(asked, a, "a")
-    check_tensor(asked, seq_lengths, "seq_lengths", "batch")
-    check_index(asked, seq_lengths, "seq_lengths")
     along = axis_number(seq_axis, a.ndim, asked, "seq_axis")
     batch = axis_number(batch_axis, a.ndim, asked, "batch_axis")
     if along == batch:
@@ -104,11 +99,9 @@ def reverse_sequence(a: Any, seq_lengths: Any, seq_axis: int = 1, batch_axis: in
         place = select(i[along] < length, length - 1 - i[along], i[along])
         # elements of a tensor have no known range: the bounds prove the read
         place = call("max", call("min", place, as_expr(size) - 1), 0)
-        found: Expr = a.element((*i[:along], place, *i[along + 1 :]))
-        return found
+        return a.element((*i[:along], place, *i[along + 1 :]))
 
-    made: Tensor = compute("reverse_sequence", a.shape, element)
-    return made
+    return compute("reverse_sequence", a.shape, element)
 
 
 def reshape(a: Any, newshape: Any) -> Tensor:
@@ -131,6 +124,7 @@ def squeeze(a: Any, axis: Any = None) -> Tensor:
     return _of_array("squeeze", shaping.squeeze, a, axis)
 
 
+@operator(a_tuple=listed)
 def concatenate(a_tuple: Any, axis: int = 0) -> Tensor:
     """Return tensors one after another along dimension ``axis``.
 
@@ -139,11 +133,11 @@ def concatenate(a_tuple: Any, axis: int = 0) -> Tensor:
     >>> concatenate((A, B))
     Tensor(concatenate: float32[5, 4])
     """
-    check_list("topi.concatenate", a_tuple, "a_tuple")
     with names_of_user("np.concatenate", "topi.concatenate"):
         return joining.concatenate(a_tuple, axis)
 
 
+@operator(tensors=listed)
 def stack(tensors: Any, axis: int = 0) -> Tensor:
     """Return tensors of one shape along a new dimension ``axis``.
 
@@ -152,11 +146,11 @@ def stack(tensors: Any, axis: int = 0) -> Tensor:
     >>> stack([A, A], 1)
     Tensor(stack: float32[3, 2, 4])
     """
-    check_list("topi.stack", tensors, "tensors")
     with names_of_user("np.stack", "topi.stack"):
         return joining.stack(tensors, axis)
 
 
+@operator(ary=tensor())
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     """Return equal parts along dimension ``axis``, or the parts between ascending indices.
 
@@ -166,7 +160,6 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     ([(2, 4), (2, 4), (2, 4)], [(1, 4), (3, 4), (2, 4)])
     """
     asked = "topi.split"
-    check_tensor(asked, ary, "ary")
     if isinstance(indices_or_sections, np.ndarray):
         indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, (list, tuple)):
@@ -186,6 +179,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     return [stage_of(part, ary) for part in parts]
 
 
+@operator(a=tensor(), slice_mode=one_of("end", "size"))
 def strided_slice(
     a: Any, begin: Sequence[Any], end: Sequence[Any], strides: Any = None, axes: Any = None,
     slice_mode: str = "end", assume_inbound: bool = True,
@@ -203,8 +197,6 @@ def strided_slice(
     """
     del assume_inbound
     asked = "topi.strided_slice"
-    check_tensor(asked, a, "a")
-    check_choice(asked, slice_mode, "slice_mode", ("end", "size"))
     for given, what in ((begin, "begin"), (end, "end")):
         if not isinstance(given, (list, tuple)):
             raise ComputeTypeError(
@@ -259,6 +251,7 @@ def tile(a: Any, reps: Any) -> Tensor:
     return _of_array("tile", rearranging.tile, a, reps)
 
 
+@operator(a_tuple=listed, indexing=one_of("ij", "xy"))
 def meshgrid(a_tuple: Any, indexing: str) -> list[Tensor]:
     """Return the coordinates of a grid along each dimension, from vectors.
 
@@ -267,14 +260,13 @@ def meshgrid(a_tuple: Any, indexing: str) -> list[Tensor]:
     >>> [grid.shape for grid in meshgrid((x, y), "ij")]
     [(3, 4), (3, 4)]
     """
-    check_list("topi.meshgrid", a_tuple, "a_tuple")
-    check_choice("topi.meshgrid", indexing, "indexing", ("ij", "xy"))
     for k, vector in enumerate(a_tuple):
         check_tensor("topi.meshgrid", vector, f"a_tuple[{k}]")
     found = shaping.meshgrid(*a_tuple, indexing=indexing)
     return [stage_of(grid, *a_tuple) for grid in found]
 
 
+@operator(data=tensor())
 def trilu(data: Any, k: int, upper: bool) -> Tensor:
     """Return the part of matrices above (``upper``) or below diagonal ``k``, zeros elsewhere.
 
@@ -282,11 +274,11 @@ def trilu(data: Any, k: int, upper: bool) -> Tensor:
     >>> trilu(sl.placeholder((4, 4), name="A"), 0, True)
     Tensor(triu: float32[4, 4])
     """
-    check_tensor("topi.trilu", data, "data")
     with names_of_user("np.triu" if upper else "np.tril", "topi.trilu"):
         return rearranging.triangle(data, k, bool(upper))
 
 
+@operator(data=tensor())
 def sliding_window(
     data: Any, axis: int, window_shape: Sequence[int], strides: Sequence[int]
 ) -> Tensor:
@@ -299,7 +291,6 @@ def sliding_window(
     Tensor(sliding_window: float32[2, 3, 6, 3, 4])
     """
     asked = "topi.sliding_window"
-    check_tensor(asked, data, "data")
     first = axis_number(axis, data.ndim, asked)
     count = data.ndim - first
     sizes = check_numbers(asked, list(window_shape), "window_shape", (count,), 1)
@@ -313,15 +304,15 @@ def sliding_window(
                 f"{first + k} of {data.name}"
             )
         counts.append(extent((as_expr(length) - size) // step + 1))
-    made: Tensor = compute(
+    return compute(
         "sliding_window", (*data.shape[:first], *counts, *sizes),
         lambda *i: data.element((*i[:first], *(
             i[first + k] * step + i[data.ndim + k] for k, step in enumerate(steps)
         ))),
     )  # fmt: skip
-    return made
 
 
+@operator(array=tensor())
 def shape(array: Any, dtype: str = "int32") -> Tensor:
     """Return the shape of ``array`` as a vector.
 
@@ -329,7 +320,6 @@ def shape(array: Any, dtype: str = "int32") -> Tensor:
     >>> shape(sl.placeholder((3, sl.var("n")), name="A"))
     Tensor(shape: int32[2])
     """
-    check_tensor("topi.shape", array, "array")
     kind = te_dtype(dtype)
 
     def element(i: Axis) -> Expr:
@@ -338,10 +328,10 @@ def shape(array: Any, dtype: str = "int32") -> Tensor:
             found = select(i.equal(k), cast(size, kind), found)
         return found
 
-    made: Tensor = compute("shape", (array.ndim,), element)
-    return made
+    return compute("shape", (array.ndim,), element)
 
 
+@operator(array=tensor())
 def ndarray_size(array: Any, dtype: str = "int32") -> Tensor:
     """Return the number of elements of ``array`` as a 0-d tensor.
 
@@ -349,11 +339,10 @@ def ndarray_size(array: Any, dtype: str = "int32") -> Tensor:
     >>> ndarray_size(sl.placeholder((3, 4), name="A"))
     Tensor(ndarray_size: int32[])
     """
-    check_tensor("topi.ndarray_size", array, "array")
-    made: Tensor = compute("ndarray_size", (), lambda: cast(array.size, te_dtype(dtype)))
-    return made
+    return compute("ndarray_size", (), lambda: cast(array.size, te_dtype(dtype)))
 
 
+@operator(data=tensor(), valid_length=integers("batch"))
 def sequence_mask(data: Any, valid_length: Any, mask_value: Any = 0, axis: int = 0) -> Tensor:
     """Return ``data`` with ``mask_value`` after the first ``valid_length[b]`` elements of ``axis``.
 
@@ -365,9 +354,6 @@ def sequence_mask(data: Any, valid_length: Any, mask_value: Any = 0, axis: int =
     Tensor(sequence_mask: float32[5, 3])
     """
     asked = "topi.sequence_mask"
-    check_tensor(asked, data, "data")
-    check_tensor(asked, valid_length, "valid_length", "batch")
-    check_index(asked, valid_length, "valid_length")
     if isinstance(axis, bool) or axis not in (0, 1) or data.ndim < 2:
         raise ComputeError(
             f"{asked}: axis={axis} must be 0 or 1 of a tensor of two dimensions or more; "
@@ -376,11 +362,10 @@ def sequence_mask(data: Any, valid_length: Any, mask_value: Any = 0, axis: int =
     check_same(asked, valid_length.shape[0], "the number of valid_length",
                data.shape[1 - axis], f"dimension {1 - axis} of {data.name}")  # fmt: skip
     filler = cast(as_expr(mask_value), data.dtype)
-    made: Tensor = compute(
+    return compute(
         "sequence_mask", data.shape,
         lambda *i: select(i[axis] < valid_length[i[1 - axis]], data[i], filler),
     )  # fmt: skip
-    return made
 
 
 def where(condition: Any, x: Any, y: Any) -> Tensor:

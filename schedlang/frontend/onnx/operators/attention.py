@@ -103,8 +103,7 @@ def _bias(call: Call, mask: Tensor, query: Tensor, key: Tensor, causal: bool) ->
             bias = select(condition, bias, never)
         return bias
 
-    made: Tensor = compute("mask", (*lead, rows, keys), element, ["b", "h", "i", "j"])
-    return made
+    return compute("mask", (*lead, rows, keys), element, ["b", "h", "i", "j"])
 
 
 OPERATORS: Table = {"Attention": since(attention, 23, 24, 25)}

@@ -104,10 +104,9 @@ def range_(
 
 
 def _spaced(first: Any, step: Any, count: Extent, dtype: str) -> Tensor:
-    made: Tensor = compute(
+    return compute(
         "range", (count,), lambda i: cast(i, dtype) * const(step, dtype) + cast(first, dtype)
     )
-    return made
 
 
 def _symbolic_range(call: Call, first: Any, last: Any, step: Any, dtype: str) -> Tensor:
@@ -122,10 +121,7 @@ def eye_like(call: Call, input: Value, *, dtype: int | None = None, k: int = 0) 
     if len(input.shape) != 2:
         raise call.refused(f"its input has {len(input.shape)} dimensions, but must have two")
     one, zero = const(1, kind), const(0, kind)
-    made: Tensor = compute(
-        "eye", tuple(input.shape), lambda i, j: select(j.equal(i + k), one, zero)
-    )
-    return made
+    return compute("eye", tuple(input.shape), lambda i, j: select(j.equal(i + k), one, zero))
 
 
 OPERATORS: Table = {

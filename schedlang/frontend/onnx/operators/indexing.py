@@ -126,8 +126,7 @@ def one_hot(call: Call, indices: Tensor, depth: Known, values: Tensor, *, axis: 
         chosen = places.element(own).equal(cast(at[along], places.dtype))
         return select(chosen, values[1], values[0])
 
-    made: Tensor = compute("one_hot", shape, element)
-    return made
+    return compute("one_hot", shape, element)
 
 
 OPERATORS: Table = {

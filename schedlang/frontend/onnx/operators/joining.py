@@ -24,7 +24,11 @@ def concat(call: Call, *inputs: Tensor, axis: int) -> Tensor:
 
 
 def split_of_attribute(
-    call: Call, input: Tensor, *, axis: int = 0, split: list[int] | None = None  # noqa: A002
+    call: Call,
+    input: Tensor,  # noqa: A002
+    *,
+    axis: int = 0,
+    split: list[int] | None = None,
 ) -> list[Tensor]:
     return _split(call, input, axis, split, None)
 
@@ -68,8 +72,7 @@ def _split(
 
 
 def _taken(x: Tensor, slices: dict[int, slice]) -> Tensor:
-    found: Tensor = x[tuple(slices.get(k, slice(None)) for k in range(x.ndim))]
-    return found
+    return x[tuple(slices.get(k, slice(None)) for k in range(x.ndim))]
 
 
 def slice_of_attribute(

@@ -26,8 +26,7 @@ def batch_norm(
     if training_mode:
         raise call.refused("it is in training mode", "Export the model after model.eval().")
     call.only_outputs(1, "running_mean and running_var")
-    made: Tensor = topi.nn.batch_norm(x, scale, b, input_mean, input_var, 1, epsilon)[0]
-    return made
+    return topi.nn.batch_norm(x, scale, b, input_mean, input_var, 1, epsilon)[0]
 
 
 def batch_norm_of_images(
@@ -75,7 +74,12 @@ def _over(call: Call, given: Tensor | None, x: Tensor, axes: list[int]) -> Any:
 
 
 def instance_norm(
-    call: Call, input: Tensor, scale: Tensor, b: Tensor, *, epsilon: float = _SMALL  # noqa: A002
+    call: Call,
+    input: Tensor,  # noqa: A002
+    scale: Tensor,
+    b: Tensor,
+    *,
+    epsilon: float = _SMALL,
 ) -> Tensor:
     return topi.nn.instance_norm(input, scale, b, 1, list(range(2, input.ndim)), epsilon)
 

@@ -27,11 +27,10 @@ def _pooled(
     slid = windows(call, x.shape[2:], kernel_shape, strides, dilations, pads, auto_pad)
     # of padding to SAME, the windows fit exactly
     up = bool(ceil_mode) and not auto_pad.startswith("SAME")
-    made: Tensor = POOLS[x.ndim - 2](
+    return POOLS[x.ndim - 2](
         x, slid.kernel, slid.strides, slid.dilations, slid.pads, kind, up,
         count_include_pad=bool(count_include_pad),
     )  # fmt: skip
-    return made
 
 
 def max_pool(

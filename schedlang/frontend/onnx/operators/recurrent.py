@@ -219,8 +219,7 @@ def _is_zero(tensor: Tensor) -> bool:
 
 def _part(call: Call, given: Value, k: int) -> Tensor:
     """Return the weights of direction ``k``."""
-    found: Tensor = call.tensor(given)[k]
-    return found
+    return call.tensor(given)[k]
 
 
 def _biases(call: Call, given: Value | None, k: int, rows: int) -> list[Tensor | None]:
@@ -253,8 +252,7 @@ def _results(
 
 
 def _last(states: Tensor) -> Tensor:
-    found: Tensor = states[-1]
-    return found
+    return states[-1]
 
 
 OPERATORS: Table = {

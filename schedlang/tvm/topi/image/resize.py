@@ -39,8 +39,7 @@ class Sampling:
     unit: int
 
     def numerator(self, out: Axis) -> Expr:
-        found: Expr = out * self.step + self.start
-        return found
+        return out * self.step + self.start
 
     def below(self, out: Axis) -> Expr:
         """Return the pixel at or before the coordinate, which may be before the first one."""
@@ -179,8 +178,7 @@ def _resize(
             read = [along[c].nearest(at[c], way) if c in along else at[c] for c in dims]
             return cast(data[tuple(read)], kind)
 
-        near: Tensor = compute(name, shape, pixel, names)
-        return near
+        return compute(name, shape, pixel, names)
     wide = "float64" if data.dtype == "float64" else "float32"
     if dtypes.is_complex(data.dtype):
         raise ComputeError(f"{asked} of {data.name}: it takes no complex numbers")

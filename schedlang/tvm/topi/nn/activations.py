@@ -12,10 +12,12 @@ from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.calls import call
 from schedlang.language.composed import soft_maximum
 from schedlang.language.construct import cast, select
-from schedlang.tvm.topi.checks import check_float, check_same, check_scalar, check_tensor
+from schedlang.tvm.topi.checks import check_same
+from schedlang.tvm.topi.rules import floats, number, operator, tensor
 from schedlang.tvm.topi.stages import compute, wide_dtype
 
 
+@operator(x=tensor())
 def relu(x: Any) -> Tensor:
     """Return ``max(x, 0)``, of the dtype of ``x``; NaN stays NaN.
 
@@ -24,10 +26,10 @@ def relu(x: Any) -> Tensor:
     >>> sl.reference(relu(A))(np.array([-1, 0, 2], "float32"))
     array([0., 0., 2.], dtype=float32)
     """
-    check_tensor("topi.nn.relu", x, "x")
     return array("relu", lambda v: call("max", v, 0), x)
 
 
+@operator(x=floats(), alpha=number)
 def leaky_relu(x: Any, alpha: float) -> Tensor:
     """Return ``x`` where it is positive, else ``x * alpha``.
 
@@ -36,11 +38,10 @@ def leaky_relu(x: Any, alpha: float) -> Tensor:
     >>> sl.reference(leaky_relu(A, 0.5))(np.array([-1, 2], "float32"))
     array([-0.5,  2. ], dtype=float32)
     """
-    _check("leaky_relu", x)
-    check_scalar("topi.nn.leaky_relu", alpha, "alpha")
     return array("leaky_relu", lambda v: select(v > 0, v, v * alpha), x)
 
 
+@operator(x=floats(), slope=tensor("channels"))
 def prelu(x: Any, slope: Any, axis: int = 1) -> Tensor:
     """Return ``x`` where it is positive, else ``x`` times the ``slope`` of its channel.
 
@@ -51,9 +52,7 @@ def prelu(x: Any, slope: Any, axis: int = 1) -> Tensor:
     >>> sl.reference(prelu(A, p))(np.array([[-1, -1]], "float32"), np.array([2, 3], "float32"))
     array([[-2., -3.]], dtype=float32)
     """
-    _check("prelu", x)
     along = axis_number(axis, x.ndim, "topi.nn.prelu")
-    check_tensor("topi.nn.prelu", slope, "slope", "channels")
     check_same("topi.nn.prelu", slope.shape[0], f"the number of elements of slope {slope.name}",
                x.shape[along], f"dimension {along} of {x.name}")  # fmt: skip
 
@@ -61,10 +60,10 @@ def prelu(x: Any, slope: Any, axis: int = 1) -> Tensor:
         value = x[at]
         return select(value > 0, value, value * slope[at[along]])
 
-    made: Tensor = compute("prelu", x.shape, element)
-    return made
+    return compute("prelu", x.shape, element)
 
 
+@operator(x=floats(), alpha=number)
 def elu(x: Any, alpha: float = 1.0) -> Tensor:
     """Return ``x`` where it is positive, else ``alpha * (exp(x) - 1)``.
 
@@ -72,11 +71,10 @@ def elu(x: Any, alpha: float = 1.0) -> Tensor:
     >>> elu(sl.placeholder((2,), name="A"))
     Tensor(elu: float32[2])
     """
-    _check("elu", x)
-    check_scalar("topi.nn.elu", alpha, "alpha")
     return array("elu", lambda v: select(v > 0, v, call("expm1", v) * alpha), x)
 
 
+@operator(x=floats())
 def gelu(x: Any) -> Tensor:
     """Return ``x * (1 + erf(x / sqrt(2))) / 2``, the exact GELU (Hendrycks and Gimpel, 2016).
 
@@ -85,11 +83,11 @@ def gelu(x: Any) -> Tensor:
     >>> sl.reference(gelu(A))(np.array([0, 1], "float32"))
     array([0.       , 0.8413447], dtype=float32)
     """
-    _check("gelu", x)
     root = 1 / math.sqrt(2)
     return array("gelu", lambda v: v * 0.5 * (call("erf", v * root) + 1), x)
 
 
+@operator(x=floats())
 def gelu_tanh(x: Any) -> Tensor:
     """Return the approximation of :func:`gelu` by tanh (Hendrycks and Gimpel, 2016).
 
@@ -97,7 +95,6 @@ def gelu_tanh(x: Any) -> Tensor:
     >>> gelu_tanh(sl.placeholder((2,), name="A"))
     Tensor(gelu_tanh: float32[2])
     """
-    _check("gelu_tanh", x)
     scale = math.sqrt(2 / math.pi)
     return array(
         "gelu_tanh",
@@ -105,6 +102,7 @@ def gelu_tanh(x: Any) -> Tensor:
     )  # fmt: skip
 
 
+@operator(x=floats())
 def silu(x: Any) -> Tensor:
     """Return ``x * sigmoid(x)``, also called swish.
 
@@ -112,10 +110,10 @@ def silu(x: Any) -> Tensor:
     >>> silu(sl.placeholder((2,), name="A"))
     Tensor(silu: float32[2])
     """
-    _check("silu", x)
     return array("silu", lambda v: v * call("sigmoid", v), x)
 
 
+@operator(x=floats(), beta=number, threshold=number)
 def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """Return ``log(1 + exp(beta * x)) / beta``; ``x`` itself where ``beta * x > threshold``.
 
@@ -126,9 +124,6 @@ def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     >>> sl.reference(softplus(A))(np.array([0, 100], "float32"))
     array([  0.6931472, 100.       ], dtype=float32)
     """
-    _check("softplus", x)
-    check_scalar("topi.nn.softplus", beta, "beta")
-    check_scalar("topi.nn.softplus", threshold, "threshold")
     wide = wide_dtype(x.dtype)
 
     def value(v: Expr) -> Expr:
@@ -139,6 +134,7 @@ def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     return array("softplus", value, x)
 
 
+@operator(x=floats())
 def log_sigmoid(x: Any) -> Tensor:
     """Return ``log(sigmoid(x))``, without overflow.
 
@@ -147,10 +143,10 @@ def log_sigmoid(x: Any) -> Tensor:
     >>> sl.reference(log_sigmoid(A))(np.array([0, -100], "float32"))
     array([  -0.6931472, -100.       ], dtype=float32)
     """
-    _check("log_sigmoid", x)
     return array("log_sigmoid", lambda v: -soft_maximum(-v), x)
 
 
+@operator(x=floats())
 def mish(x: Any) -> Tensor:
     """Return ``x * tanh(log(1 + exp(x)))`` (Misra, 2019).
 
@@ -158,11 +154,11 @@ def mish(x: Any) -> Tensor:
     >>> mish(sl.placeholder((2,), name="A"))
     Tensor(mish: float32[2])
     """
-    _check("mish", x)
 
     return array("mish", lambda v: v * call("tanh", soft_maximum(v)), x)
 
 
+@operator(x=floats())
 def hard_sigmoid(x: Any) -> Tensor:
     """Return ``x / 6 + 1 / 2`` within 0 and 1.
 
@@ -170,10 +166,10 @@ def hard_sigmoid(x: Any) -> Tensor:
     >>> hard_sigmoid(sl.placeholder((2,), name="A"))
     Tensor(hard_sigmoid: float32[2])
     """
-    _check("hard_sigmoid", x)
     return array("hard_sigmoid", _hard_sigmoid, x)
 
 
+@operator(x=floats())
 def hard_swish(x: Any) -> Tensor:
     """Return ``x`` times its :func:`hard_sigmoid` (Howard et al., MobileNetV3, 2019).
 
@@ -181,14 +177,8 @@ def hard_swish(x: Any) -> Tensor:
     >>> hard_swish(sl.placeholder((2,), name="A"))
     Tensor(hard_swish: float32[2])
     """
-    _check("hard_swish", x)
     return array("hard_swish", lambda v: v * _hard_sigmoid(v), x)
 
 
 def _hard_sigmoid(value: Expr) -> Expr:
     return call("min", call("max", value + 3, 0), 6) * (1 / 6)
-
-
-def _check(name: str, x: Any) -> None:
-    check_tensor(f"topi.nn.{name}", x, "x")
-    check_float(f"topi.nn.{name}", x)

@@ -17,7 +17,8 @@ from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, binary, cast, const, select
 from schedlang.tvm.tir import infinity
-from schedlang.tvm.topi.checks import check_choice, check_float, check_same, check_tensor
+from schedlang.tvm.topi.checks import check_same, check_tensor
+from schedlang.tvm.topi.rules import floats, one_of, operator
 from schedlang.tvm.topi.stages import compute, result_dtype, wide_dtype
 
 DIMS = ("batch", "sequence", "heads", "width")
@@ -25,6 +26,12 @@ DIMS = ("batch", "sequence", "heads", "width")
 NAMES = ["b", "h", "i", "j"]
 
 
+@operator(
+    query=floats(*DIMS),
+    key=floats(*DIMS),
+    value=floats(*DIMS),
+    causal_mask=one_of(None, "TopLeft", "BottomRight"),
+)
 def attention(
     query: Any, key: Any, value: Any, bias: Any = None, scale: float | None = None,
     causal_mask: str | None = None, online: bool = True,
@@ -55,10 +62,6 @@ def attention(
     Tensor(attention: float32[1, 6, 2, 4])
     """
     asked = "topi.nn.attention"
-    for given, what in ((query, "query"), (key, "key"), (value, "value")):
-        check_tensor(asked, given, what, *DIMS)
-        check_float(asked, given)
-    check_choice(asked, causal_mask, "causal_mask", (None, "TopLeft", "BottomRight"))
     batch, rows, heads, width = query.shape
     length, columns = key.shape[1], value.shape[3]
     group = _check_shapes(asked, query, key, value)
@@ -96,11 +99,10 @@ def attention(
 
     result = (batch, rows, heads, columns)
     out = compute("attention_sum", result, weighted, ["b", "i", "h", "c"])
-    made: Tensor = compute(
+    return compute(
         "attention", result,
         lambda b, i, h, c: cast(out[b, i, h, c] / sums[b, h, i], dtype), ["b", "i", "h", "c"],
     )  # fmt: skip
-    return made
 
 
 def _online(masked: Tensor, wide: str) -> tuple[Callable[..., Expr], Tensor]:
@@ -168,9 +170,7 @@ def _check_shapes(asked: str, query: Tensor, key: Tensor, value: Tensor) -> int:
     return heads // shared
 
 
-def _visible(
-    mask: str | None, rows: Extent, length: Extent
-) -> Callable[[Axis, Axis], Expr] | None:
+def _visible(mask: str | None, rows: Extent, length: Extent) -> Callable[[Axis, Axis], Expr] | None:
     if mask is None:
         return None
     if mask == "TopLeft":
@@ -190,7 +190,6 @@ def _bias(asked: str, bias: Any, shape: tuple[Extent, ...]) -> Callable[..., Exp
     def element(*at: Axis) -> Expr:
         place = [0 if is_one(own) and not is_one(full) else i
                  for i, own, full in zip(at, bias.shape, shape)]  # fmt: skip
-        found: Expr = bias[tuple(place)]
-        return found
+        return bias[tuple(place)]
 
     return element

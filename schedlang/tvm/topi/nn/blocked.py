@@ -50,9 +50,7 @@ def conv2d_NCHWc(
                in_blocks, channels("blocks of input channels", kernel.name))  # fmt: skip
     check_same(asked, block, channels("channels in a block", data.name),
                in_block, channels("input channels in a block", kernel.name))  # fmt: skip
-    slid, counts, source = slide(
-        asked, data, "NCHWc", kernel, "OIHWio", stride, padding, dilation
-    )
+    slid, counts, source = slide(asked, data, "NCHWc", kernel, "OIHWio", stride, padding, dilation)
     dtype = result_dtype(out_dtype, data, kernel)
     rco, rci = reduce_axis(in_blocks, "rco"), reduce_axis(in_block, "rci")
     ry, rx = (reduce_axis(slid[c].kernel, REDUCE_AXES[c]) for c in "HW")
@@ -62,10 +60,7 @@ def conv2d_NCHWc(
         weight = cast(kernel[fo, rco, ry, rx, rci, fi], dtype)
         return total(value * weight, axis=[rco, ry, rx, rci])
 
-    made: Tensor = compute(
-        "conv2d_NCHWc", (n, out_blocks, *counts.values(), out_block), element, OUTPUTS
-    )
-    return made
+    return compute("conv2d_NCHWc", (n, out_blocks, *counts.values(), out_block), element, OUTPUTS)
 
 
 def depthwise_conv2d_NCHWc(
@@ -95,9 +90,7 @@ def depthwise_conv2d_NCHWc(
     ):  # fmt: skip
         what = f"the number of {meaning} of Filter {Filter.name}"
         check_same(asked, Filter.shape[at], what, value, other)
-    slid, counts, source = slide(
-        asked, Input, "NCHWc", Filter, "OIHWio", stride, padding, dilation
-    )
+    slid, counts, source = slide(asked, Input, "NCHWc", Filter, "OIHWio", stride, padding, dilation)
     dtype = result_dtype(out_dtype, Input, Filter)
     ry, rx = (reduce_axis(slid[c].kernel, REDUCE_AXES[c]) for c in "HW")
 
@@ -105,10 +98,7 @@ def depthwise_conv2d_NCHWc(
         value = cast(source[n, fo, slid["H"].at(y, ry), slid["W"].at(x, rx), fi], dtype)
         return total(value * cast(Filter[fo, 0, ry, rx, 0, fi], dtype), axis=[ry, rx])
 
-    made: Tensor = compute(
-        "depthwise_conv2d_NCHWc", (n, blocks, *counts.values(), block), element, OUTPUTS
-    )
-    return made
+    return compute("depthwise_conv2d_NCHWc", (n, blocks, *counts.values(), block), element, OUTPUTS)
 
 
 def check_block(asked: str, layout: Any, what: str, block: Extent, tensor: Tensor) -> None:

@@ -88,10 +88,7 @@ def conv(
         )
         return total(product, axis=list(reduced.values()))
 
-    made: Tensor = compute(
-        name, tuple(shape[c] for c in layout), element, [OUTPUT_AXES[c] for c in layout]
-    )
-    return made
+    return compute(name, tuple(shape[c] for c in layout), element, [OUTPUT_AXES[c] for c in layout])
 
 
 def _check_groups(

@@ -10,8 +10,9 @@ from schedlang.compute.reduce import sum as total
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.language.construct import as_expr, cast
-from schedlang.tvm.topi.checks import check_choice, check_same, laid_out
+from schedlang.tvm.topi.checks import check_same, laid_out
 from schedlang.tvm.topi.nn.convolution import OUTPUT_AXES, REDUCE_AXES
+from schedlang.tvm.topi.rules import one_of, operator
 from schedlang.tvm.topi.stages import compute, result_dtype
 from schedlang.tvm.topi.windows import slide
 
@@ -32,6 +33,7 @@ def depthwise_conv2d_nchw(
     return _depthwise(Input, Filter, stride, padding, dilation, out_dtype, "NCHW", "CMHW")
 
 
+@operator(kernel_layout=one_of("HWOI", "HWIO"))
 def depthwise_conv2d_nhwc(
     Input: Any, Filter: Any, stride: Any, padding: Any, dilation: Any,
     kernel_layout: str = "HWOI", out_dtype: Any = None,
@@ -46,7 +48,6 @@ def depthwise_conv2d_nhwc(
     >>> depthwise_conv2d_nhwc(A, W, 2, 1, 1)
     Tensor(depthwise_conv2d_nhwc: float32[1, 4, 4, 8])
     """
-    check_choice("topi.nn.depthwise_conv2d_nhwc", kernel_layout, "kernel_layout", ("HWOI", "HWIO"))
     filters = "HWCM" if kernel_layout == "HWOI" else "HWMC"
     return _depthwise(Input, Filter, stride, padding, dilation, out_dtype, "NHWC", filters)
 
@@ -79,7 +80,4 @@ def _depthwise(
         )
         return total(product, axis=list(reduced.values()))
 
-    made: Tensor = compute(
-        name, tuple(shape[c] for c in layout), element, [OUTPUT_AXES[c] for c in layout]
-    )
-    return made
+    return compute(name, tuple(shape[c] for c in layout), element, [OUTPUT_AXES[c] for c in layout])

@@ -10,12 +10,14 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.tvm.topi.checks import MEANINGS, check_shape, check_tensor, laid_out
+from schedlang.tvm.topi.rules import operator, tensor
 from schedlang.tvm.topi.stages import compute, stage_of
 
 # names of the axes of each layout
 AXES = {"NCHW": "nchw", "NHWC": "nhwc", "NCHWc": ["n", "c", "h", "w", "ci"]}
 
 
+@operator(data=tensor())
 def flatten(data: Any) -> Tensor:
     """Return ``data`` with all dimensions after the first one in a row.
 
@@ -23,7 +25,6 @@ def flatten(data: Any) -> Tensor:
     >>> flatten(sl.placeholder((2, 3, 4), name="A"))
     Tensor(reshape: float32[2, 12])
     """
-    check_tensor("topi.nn.flatten", data, "data")
     if not data.ndim:
         raise ComputeError(f"topi.nn.flatten of {data.name}: it has no dimension to keep")
     return stage_of(reshape(data, (data.shape[0], size_of(data.shape[1:]))), data)
@@ -75,5 +76,4 @@ def _scale_shift(data: Any, scale: Any, shift: Any, layout: str) -> Tensor:
         channel = tuple(axes[place] for place in channels)
         return data[axes] * scale[channel] + shift[channel]
 
-    made: Tensor = compute(name, data.shape, element, AXES[layout])
-    return made
+    return compute(name, data.shape, element, AXES[layout])

@@ -12,9 +12,13 @@ from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Axis
 from schedlang.language.construct import cast
 from schedlang.tvm.topi.checks import check_same, check_shape, check_tensor
+from schedlang.tvm.topi.rules import operator, tensor
 from schedlang.tvm.topi.stages import compute, result_dtype
 
+MATRICES = ("batch", "rows", "columns")
 
+
+@operator(weight=tensor("outputs", "inputs"))
 def dense(data: Any, weight: Any, bias: Any = None, out_dtype: Any = None) -> Tensor:
     """Return ``sum(data[..., k] * weight[j, k]) + bias[j]``, of shape ``[..., j]``.
 
@@ -27,7 +31,6 @@ def dense(data: Any, weight: Any, bias: Any = None, out_dtype: Any = None) -> Te
     >>> dense(A, W, sl.placeholder((5,), name="b"))
     Tensor(dense_bias: float32[4, 5])
     """
-    check_tensor("topi.nn.dense", weight, "weight", "outputs", "inputs")
     return _product("dense", data, "data", weight, "weight", False, True, bias, out_dtype)
 
 
@@ -49,6 +52,7 @@ def matmul(
                     bias, out_dtype)  # fmt: skip
 
 
+@operator(tensor_a=tensor(*MATRICES), tensor_b=tensor(*MATRICES))
 def batch_matmul(
     tensor_a: Any, tensor_b: Any, oshape: Any = None, out_dtype: Any = None,
     transpose_a: bool = False, transpose_b: bool = True,
@@ -63,8 +67,6 @@ def batch_matmul(
     >>> batch_matmul(A, B)
     Tensor(batch_matmul: float32[3, 4, 5])
     """
-    for given, what in ((tensor_a, "tensor_a"), (tensor_b, "tensor_b")):
-        check_tensor("topi.nn.batch_matmul", given, what, "batch", "rows", "columns")
     made = _product("batch_matmul", tensor_a, "tensor_a", tensor_b, "tensor_b", transpose_a,
                     transpose_b, None, out_dtype)  # fmt: skip
     if oshape is not None:
@@ -111,8 +113,7 @@ def _product(
     check_tensor(asked, bias, "bias", "outputs")
     check_same(asked, bias.shape[0], f"the number of elements of bias {bias.name}",
                columns, "the number of outputs")  # fmt: skip
-    added: Tensor = compute(
+    return compute(
         f"{name}_bias", made.shape, lambda *at: made[at] + cast(bias[at[-1]], dtype),
         [*names, "i", "j"],
     )  # fmt: skip
-    return added

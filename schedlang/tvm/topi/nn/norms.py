@@ -22,9 +22,11 @@ from schedlang.tvm.topi.checks import (
     check_tensor,
     check_whole,
 )
+from schedlang.tvm.topi.rules import floats, number, operator, tensor
 from schedlang.tvm.topi.stages import compute, wide_dtype
 
 
+@operator(data=floats())
 def batch_norm(
     data: Any, gamma: Any, beta: Any, moving_mean: Any, moving_var: Any, axis: int | None = None,
     epsilon: float | None = None, center: bool | None = None, scale: bool | None = None,
@@ -54,8 +56,6 @@ def batch_norm(
             )
         )
     del momentum
-    check_tensor(asked, data, "data")
-    check_float(asked, data)
     along = axis_number(1 if axis is None else axis, data.ndim, asked)
     channels = data.shape[along]
     scaled, centered = scale is None or scale, center is None or center
@@ -86,6 +86,7 @@ def batch_norm(
     return [out, moving_mean, moving_var]
 
 
+@operator(data=tensor())
 def layer_norm(data: Any, gamma: Any, beta: Any, axis: Any, epsilon: float = 1e-5) -> Tensor:
     """Return ``(data - mean) / sqrt(var + epsilon) * gamma + beta``, with moments over ``axis``.
 
@@ -98,11 +99,11 @@ def layer_norm(data: Any, gamma: Any, beta: Any, axis: Any, epsilon: float = 1e-
     Tensor(layer_norm: float32[4, 8])
     """
     asked = "topi.nn.layer_norm"
-    check_tensor(asked, data, "data")
     axes = _sorted(axis, data, asked)
     return _normalized_over("layer_norm", data, axes, gamma, beta, axes, epsilon)
 
 
+@operator(data=tensor())
 def instance_norm(
     data: Any, gamma: Any, beta: Any, channel_axis: int, axis: Any, epsilon: float = 1e-5
 ) -> Tensor:
@@ -117,13 +118,13 @@ def instance_norm(
     Tensor(instance_norm: float32[2, 3, 4, 4])
     """
     asked = "topi.nn.instance_norm"
-    check_tensor(asked, data, "data")
     channel = axis_number(channel_axis, data.ndim, asked, "channel_axis")
     axes = _sorted(axis, data, asked)
     _check_apart(asked, channel, axes)
     return _normalized_over("instance_norm", data, axes, gamma, beta, [channel], epsilon)
 
 
+@operator(data=tensor())
 def group_norm(
     data: Any, gamma: Any, beta: Any, num_groups: int, channel_axis: int, axes: Any,
     epsilon: float = 1e-5,
@@ -139,7 +140,6 @@ def group_norm(
     Tensor(group_norm: float32[2, 6, 4, 4])
     """
     asked = "topi.nn.group_norm"
-    check_tensor(asked, data, "data")
     channel = axis_number(channel_axis, data.ndim, asked, "channel_axis")
     over = _sorted(axes, data, asked)
     _check_apart(asked, channel, over)
@@ -162,6 +162,7 @@ def group_norm(
     )  # fmt: skip
 
 
+@operator(data=floats())
 def rms_norm(data: Any, weight: Any, axis: Any, epsilon: float = 1e-5) -> Tensor:
     """Return ``data / sqrt(mean(data**2) + epsilon) * weight``, with the mean over ``axis``.
 
@@ -174,8 +175,6 @@ def rms_norm(data: Any, weight: Any, axis: Any, epsilon: float = 1e-5) -> Tensor
     Tensor(rms_norm: float32[4, 8])
     """
     asked = "topi.nn.rms_norm"
-    check_tensor(asked, data, "data")
-    check_float(asked, data)
     axes = _sorted(axis, data, asked)
     kept = [k for k in range(data.ndim) if k not in axes]
     squares = _squares("rms_norm", data, axes, kept)
@@ -187,10 +186,10 @@ def rms_norm(data: Any, weight: Any, axis: Any, epsilon: float = 1e-5) -> Tensor
         value = cast(data[i], wide) * roots[tuple(i[k] for k in kept)]
         return cast(value if factor is None else value * factor(i), data.dtype)
 
-    made: Tensor = compute("rms_norm", data.shape, element)
-    return made
+    return compute("rms_norm", data.shape, element)
 
 
+@operator(data=floats(), eps=number)
 def l2_normalize(data: Any, eps: float, axis: Any = None) -> Tensor:
     """Return ``data / sqrt(max(sum(data**2), eps))``, with the sum over ``axis``, or over all.
 
@@ -199,9 +198,6 @@ def l2_normalize(data: Any, eps: float, axis: Any = None) -> Tensor:
     Tensor(l2_normalize: float32[4, 8])
     """
     asked = "topi.nn.l2_normalize"
-    check_tensor(asked, data, "data")
-    check_float(asked, data)
-    check_scalar(asked, eps, "eps")
     axes = _sorted(axis, data, asked)
     kept = [k for k in range(data.ndim) if k not in axes]
     squares = _squares("l2_normalize", data, axes, kept)
@@ -211,10 +207,10 @@ def l2_normalize(data: Any, eps: float, axis: Any = None) -> Tensor:
         total = call("max", squares[tuple(i[k] for k in kept)], eps)
         return cast(cast(data[i], wide) / call("sqrt", total), data.dtype)
 
-    made: Tensor = compute("l2_normalize", data.shape, element)
-    return made
+    return compute("l2_normalize", data.shape, element)
 
 
+@operator(data=floats())
 def lrn(
     data: Any, size: int, axis: int = 1, alpha: float = 0.0001, beta: float = 0.75,
     bias: float = 2,
@@ -229,8 +225,6 @@ def lrn(
     Tensor(lrn: float32[1, 8, 4, 4])
     """
     asked = "topi.nn.lrn"
-    check_tensor(asked, data, "data")
-    check_float(asked, data)
     along = axis_number(axis, data.ndim, asked)
     (count,) = check_numbers(asked, size, "size", (1,), 1)
     if count % 2 == 0:
@@ -249,8 +243,7 @@ def lrn(
         scale = binary("**", squares[i] * (alpha / count) + bias, beta)
         return cast(cast(data[i], wide) / scale, data.dtype)
 
-    made: Tensor = compute("lrn", data.shape, element)
-    return made
+    return compute("lrn", data.shape, element)
 
 
 def _placed(at: dict[int, Any]) -> tuple[Any, ...]:
@@ -292,17 +285,15 @@ def _squares(name: str, data: Tensor, axes: Sequence[int], kept: Sequence[int]) 
         value = cast(data[_placed(dict(zip(kept, own)) | dict(zip(axes, reduced)))], wide)
         return reduce.sum(value * value, axis=reduced)
 
-    found: Tensor = compute(f"{name}_squares", tuple(data.shape[k] for k in kept), square)
-    return found
+    return compute(f"{name}_squares", tuple(data.shape[k] for k in kept), square)
 
 
 def _roots(name: str, squares: Tensor, count: Extent, epsilon: float) -> Tensor:
     check_scalar(f"topi.nn.{name}", epsilon, "epsilon")
     number = cast(count, squares.dtype)
-    found: Tensor = compute(
+    return compute(
         f"{name}_rsqrt", squares.shape, lambda *i: call("rsqrt", squares[i] / number + epsilon)
     )
-    return found
 
 
 def _normalized_over(
@@ -358,5 +349,4 @@ def _normalized(
         value = value if scale is None else value * scale(i)
         return cast(value if shift is None else value + shift(i), data.dtype)
 
-    made: Tensor = compute(name, data.shape, element)
-    return made
+    return compute(name, data.shape, element)

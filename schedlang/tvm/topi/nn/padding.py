@@ -21,9 +21,11 @@ from schedlang.tvm.topi.checks import (
     check_numbers,
     check_tensor,
 )
+from schedlang.tvm.topi.rules import one_of, operator, tensor
 from schedlang.tvm.topi.stages import compute, names_of_user
 
 
+@operator(data=tensor())
 def pad(
     data: Any, pad_before: Any, pad_after: Any = None, pad_value: Any = 0.0,
     name: str = "PadInput", attrs: Any = None,
@@ -38,14 +40,13 @@ def pad(
     Tensor(PadInput: float32[4, 8])
     """
     del attrs
-    asked = "topi.nn.pad"
-    check_tensor(asked, data, "data")
     with names_of_user("pad(", "topi.nn.pad("):
         made = boundary.pad(data, pad_before, pad_after, value=pad_value, name=name)
     mark_automatic(made)
     return made
 
 
+@operator(data=tensor(), mode=one_of("SYMMETRIC", "REFLECT"))
 def mirror_pad(
     data: Any, pad_before: Any, pad_after: Any = None, mode: str = "SYMMETRIC",
     name: str = "MirrorPadInput",
@@ -61,8 +62,6 @@ def mirror_pad(
     array([2, 1, 1, 2, 3, 3], dtype=int32)
     """
     asked = "topi.nn.mirror_pad"
-    check_tensor(asked, data, "data")
-    check_choice(asked, mode, "mode", ("SYMMETRIC", "REFLECT"))
     before = check_numbers(asked, pad_before, "pad_before", (data.ndim,), 0)
     after = check_numbers(
         asked, pad_before if pad_after is None else pad_after, "pad_after", (data.ndim,), 0
@@ -87,13 +86,13 @@ def mirror_pad(
         return call("max", call("min", found, as_expr(size) - 1), 0) if a or b else found
 
     shape = tuple(extent(as_expr(e) + b + a) for b, e, a in zip(before, data.shape, after))
-    result: Tensor = compute(
+    return compute(
         name, shape,
         lambda *i: data[tuple(source(*part) for part in zip(i, before, data.shape, after))],
     )  # fmt: skip
-    return result
 
 
+@operator(data=tensor())
 def dilate(
     data: Any, strides: Any, dilation_value: Any = 0.0, name: str = "DilatedInput"
 ) -> Tensor:
@@ -105,7 +104,6 @@ def dilate(
     array([1, 0, 2, 0, 3], dtype=int32)
     """
     asked = "topi.nn.dilate"
-    check_tensor(asked, data, "data")
     steps = check_numbers(asked, strides, "strides", (data.ndim,), 1)
     filler = const(dilation_value, data.dtype)
     shape = tuple(
@@ -118,8 +116,7 @@ def dilate(
         value = data[tuple(at // s if s > 1 else at for at, s in zip(i, steps))]
         return if_then_else(every(*on), value, filler) if on else value
 
-    made: Tensor = compute(name, shape, element)
-    return made
+    return compute(name, shape, element)
 
 
 def space_to_depth(data: Any, block_size: int, layout: str = "NCHW") -> Tensor:
@@ -146,13 +143,12 @@ def space_to_depth(data: Any, block_size: int, layout: str = "NCHW") -> Tensor:
             "N": at["N"], "C": at["C"] % size["C"], "H": at["H"] * block + place // block,
             "W": at["W"] * block + place % block,
         }  # fmt: skip
-        found: Expr = data[tuple(read[c] for c in layout)]
-        return found
+        return data[tuple(read[c] for c in layout)]
 
-    made: Tensor = compute("space_to_depth", tuple(shape[c] for c in layout), element)
-    return made
+    return compute("space_to_depth", tuple(shape[c] for c in layout), element)
 
 
+@operator(mode=one_of("DCR", "CRD"))
 def depth_to_space(data: Any, block_size: int, layout: str = "NCHW", mode: str = "DCR") -> Tensor:
     """Return channels as blocks of ``block_size`` by ``block_size`` elements.
 
@@ -165,7 +161,6 @@ def depth_to_space(data: Any, block_size: int, layout: str = "NCHW", mode: str =
     """
     asked = "topi.nn.depth_to_space"
     block, size = _blocks(asked, data, block_size, layout)
-    check_choice(asked, mode, "mode", ("DCR", "CRD"))
     check_divides(asked, size["C"], block * block, f"the number of channels of {data.name}",
                   f"blocks of {block} by {block}")  # fmt: skip
     channels = extent(as_expr(size["C"]) // (block * block))
@@ -177,11 +172,9 @@ def depth_to_space(data: Any, block_size: int, layout: str = "NCHW", mode: str =
         place = at["H"] % block * block + at["W"] % block
         c = place * channels + at["C"] if mode == "DCR" else at["C"] * (block * block) + place
         read = {"N": at["N"], "C": c, "H": at["H"] // block, "W": at["W"] // block}
-        found: Expr = data[tuple(read[c] for c in layout)]
-        return found
+        return data[tuple(read[c] for c in layout)]
 
-    made: Tensor = compute("depth_to_space", tuple(shape[c] for c in layout), element)
-    return made
+    return compute("depth_to_space", tuple(shape[c] for c in layout), element)
 
 
 def _blocks(asked: str, data: Any, block_size: Any, layout: Any) -> tuple[int, dict[str, Extent]]:

@@ -104,8 +104,7 @@ def global_pool(data: Any, pool_type: str, layout: str = "NCHW") -> Tensor:
     reduced = {c: reduce_axis(size[c], REDUCE_AXES[c]) for c in "HW"}
 
     def read(at: dict[str, Any]) -> Expr:
-        found: Expr = data[tuple(reduced.get(c, at[c]) for c in dims)]
-        return found
+        return data[tuple(reduced.get(c, at[c]) for c in dims)]
 
     shape = tuple(1 if c in reduced else e for c, e in size.items())
     _check_filled(asked, data, "HW", [size[c] for c in "HW"])
@@ -184,8 +183,7 @@ def _pool(
 
     def read(at: dict[str, Any], taps: dict[str, Axis]) -> Expr:
         place = {c: w.at(at[c], taps[c]) for c, w in slid.items()}
-        found: Expr = source[tuple(place.get(c, at[c]) for c in dims)]
-        return found
+        return source[tuple(place.get(c, at[c]) for c in dims)]
 
     def elements(at: dict[str, Any]) -> list[Any]:
         # at least 1, also in a window of padding alone
@@ -264,13 +262,10 @@ def _adaptive(
 
     def read(at: dict[str, Any], axes: dict[str, Axis]) -> Expr:
         place = {c: at[c] * even[c] + axes[c] if c in even else axes[c] for c in letters}
-        found: Expr = data[tuple(place.get(c, at[c]) for c in dims)]
-        return found
+        return data[tuple(place.get(c, at[c]) for c in dims)]
 
     def elements(at: dict[str, Any]) -> list[Any]:
-        return [
-            even[c] if c in even else ends(c, at[c])[1] - ends(c, at[c])[0] for c in letters
-        ]
+        return [even[c] if c in even else ends(c, at[c])[1] - ends(c, at[c])[0] for c in letters]
 
     shape = tuple(wanted.get(c, size[c]) for c in dims)
     return _pooled(name, pool_type, dims, shape, data.dtype, taps, read, elements)
@@ -306,8 +301,7 @@ def _pooled(
         return reduce.sum(cast(value, wide), list(over.values()))
 
     if pool_type == "max":
-        top: Tensor = compute(f"{name}_max", shape, folded, names)
-        return top
+        return compute(f"{name}_max", shape, folded, names)
     sums = compute(f"{name}_sum", shape, folded, names)
 
     def mean(*axes: Axis) -> Expr:
@@ -320,5 +314,4 @@ def _pooled(
                 known = 0
         return cast(div(sums[axes], number), dtype)
 
-    made: Tensor = compute(f"{name}_avg", shape, mean, names)
-    return made
+    return compute(f"{name}_avg", shape, mean, names)

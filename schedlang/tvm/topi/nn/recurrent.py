@@ -176,8 +176,7 @@ def gru(
 
     def reset(t: Axis, b: Axis, j: Axis) -> Expr:
         by_input, by_state = pair("R", t, b, j)
-        found: Expr = math.sigmoid(by_input + by_state) * h[t - 1, b, j]
-        return found
+        return math.sigmoid(by_input + by_state) * h[t - 1, b, j]
 
     names = ["t", "b", "j"]
     kept = None if reset_after else compute("gru_reset", (rows, batch, hidden), reset, names)
@@ -187,8 +186,7 @@ def gru(
         r, z, n = (pair(gate, t, b, j) for gate in "RZN")
         if new is not None:
             update = math.sigmoid(z[0] + z[1])
-            found: Expr = (1 - update) * math.tanh(n[0] + new[t, b, j]) + update * h[t - 1, b, j]
-            return found
+            return (1 - update) * math.tanh(n[0] + new[t, b, j]) + update * h[t - 1, b, j]
         return _gru_state(r, z, n, h[t - 1, b, j])
 
     next_h = compute("gru_next_h", (rows, batch, hidden), state, names)
@@ -218,16 +216,14 @@ def gru_cell(
         r, z, n = ((left[b, row[g]], right[b, row[g]]) for g in "RZN")
         return _gru_state(r, z, n, h[b, j])
 
-    made: Tensor = compute("gru_cell", (batch, hidden), state, ["b", "j"])
-    return made
+    return compute("gru_cell", (batch, hidden), state, ["b", "j"])
 
 
 def _gru_state(r: Any, z: Any, n: Any, before: Expr) -> Expr:
     """Return the next state from the pairs of products of each gate, by input and by state."""
     update = math.sigmoid(z[0] + z[1])
     new = math.tanh(n[0] + math.sigmoid(r[0] + r[1]) * n[1])
-    found: Expr = (1 - update) * new + update * before
-    return found
+    return (1 - update) * new + update * before
 
 
 def _check_order(asked: str, given: Any, letters: str) -> None:
@@ -282,18 +278,14 @@ def _check_weights(
 def _product(name: str, shape: tuple[Extent, ...], read: Any, inner: Extent, w: Any) -> Tensor:
     k = reduce_axis(inner, "k")
     names = ["t", "b", "j"][-len(shape) :]
-    made: Tensor = compute(
-        name, shape, lambda *at: total(read(*at[:-1], k) * w[at[-1], k], axis=k), names
-    )
-    return made
+    return compute(name, shape, lambda *at: total(read(*at[:-1], k) * w[at[-1], k], axis=k), names)
 
 
 def _biased(name: str, made: Tensor, bias: Any) -> Tensor:
     if bias is None:
         return made
     names = ["t", "b", "j"][-made.ndim :]
-    added: Tensor = compute(name, made.shape, lambda *at: made[at] + bias[at[-1]], names)
-    return added
+    return compute(name, made.shape, lambda *at: made[at] + bias[at[-1]], names)
 
 
 def _inputs(name: str, xs: Tensor, wi: Tensor, bias: Any) -> Tensor:
@@ -303,9 +295,7 @@ def _inputs(name: str, xs: Tensor, wi: Tensor, bias: Any) -> Tensor:
     return _biased(f"{name}_inputs_bias", made, bias)
 
 
-def _recurrent(
-    name: str, h: Tensor, wh: Tensor, bias: Any, rows: Extent, batch: Extent
-) -> Tensor:
+def _recurrent(name: str, h: Tensor, wh: Tensor, bias: Any, rows: Extent, batch: Extent) -> Tensor:
     """Return the products of the state before each step with the weights of the state."""
     made = _product(f"{name}_recurrent", (rows, batch, wh.shape[0]),
                     lambda t, b, k: h[t - 1, b, k], wh.shape[1], wh)  # fmt: skip
@@ -321,10 +311,9 @@ def _new_products(kept: Tensor, wh: Any, bias: Any, first: Extent) -> Tensor:
     )  # fmt: skip
     if bias is None:
         return made
-    added: Tensor = compute(
+    return compute(
         "gru_new_bias", kept.shape, lambda t, b, j: made[t, b, j] + bias[first + j], names
     )
-    return added
 
 
 def _read_step(x: Tensor, t: Axis, reverse: bool, *rest: Any) -> Expr:
@@ -334,24 +323,21 @@ def _read_step(x: Tensor, t: Axis, reverse: bool, *rest: Any) -> Expr:
     """
     step = as_expr(x.shape[0]) - t if reverse else t - 1
     # always true in a scan, which starts at row 1: it proves the read
-    found: Expr = math.if_then_else(t >= 1, x.element((step, *rest)), const(0, x.dtype))
-    return found
+    return math.if_then_else(t >= 1, x.element((step, *rest)), const(0, x.dtype))
 
 
 def _first(name: str, state: Tensor, given: Any) -> Tensor:
     zero = const(0, state.dtype)
-    made: Tensor = compute(
+    return compute(
         name, (1, *state.shape[1:]),
         lambda t, b, j: zero if given is None else given[b, j], ["t", "b", "j"],
     )  # fmt: skip
-    return made
 
 
 def _after_first(name: str, states: Tensor, steps: Extent) -> Tensor:
-    made: Tensor = compute(
+    return compute(
         name, (steps, *states.shape[1:]), lambda t, b, j: states[t + 1, b, j], ["t", "b", "j"]
     )
-    return made
 
 
 def _cell(

@@ -30,15 +30,12 @@ def softmax(x: Any, axis: int = -1) -> Tensor:
     """
     along = _axis("softmax", x, axis)
     top = _largest("softmax", x, along)
-    exps = compute(
-        "softmax_exp", x.shape, lambda *i: call("exp", x[i] - top[_without(i, along)])
-    )
+    exps = compute("softmax_exp", x.shape, lambda *i: call("exp", x[i] - top[_without(i, along)]))
     sums = _summed("softmax", exps, along, lambda *i: exps[i])
-    made: Tensor = compute(
+    return compute(
         "softmax", x.shape,
         lambda *i: cast(cast(exps[i], sums.dtype) / sums[_without(i, along)], x.dtype),
     )  # fmt: skip
-    return made
 
 
 def log_softmax(x: Any, axis: int = -1) -> Tensor:
@@ -51,17 +48,14 @@ def log_softmax(x: Any, axis: int = -1) -> Tensor:
     """
     along = _axis("log_softmax", x, axis)
     top = _largest("log_softmax", x, along)
-    sums = _summed(
-        "log_softmax", x, along, lambda *i: call("exp", x[i] - top[_without(i, along)])
-    )
+    sums = _summed("log_softmax", x, along, lambda *i: call("exp", x[i] - top[_without(i, along)]))
     logs = compute("log_softmax_log", sums.shape, lambda *i: call("log", sums[i]))
-    made: Tensor = compute(
+    return compute(
         "log_softmax", x.shape,
         lambda *i: cast(
             cast(x[i] - top[_without(i, along)], sums.dtype) - logs[_without(i, along)], x.dtype
         ),
     )  # fmt: skip
-    return made
 
 
 def _axis(name: str, x: Any, axis: Any) -> int:
@@ -82,11 +76,10 @@ def _without(at: tuple[Any, ...], along: int) -> tuple[Any, ...]:
 
 def _largest(name: str, x: Tensor, along: int) -> Tensor:
     k = reduce_axis(x.shape[along], "k")
-    found: Tensor = compute(
+    return compute(
         f"{name}_maxelem", _without(x.shape, along),
         lambda *i: reduce.max(x.element((*i[:along], k, *i[along:])), axis=k),
     )  # fmt: skip
-    return found
 
 
 def _summed(name: str, x: Tensor, along: int, value: Any) -> Tensor:
@@ -95,5 +88,4 @@ def _summed(name: str, x: Tensor, along: int, value: Any) -> Tensor:
     def element(*i: Axis) -> Reduction:
         return reduce.sum(cast(value(*i[:along], k, *i[along:]), wide_dtype(x.dtype)), axis=k)
 
-    found: Tensor = compute(f"{name}_expsum", _without(x.shape, along), element)
-    return found
+    return compute(f"{name}_expsum", _without(x.shape, along), element)

@@ -180,5 +180,4 @@ def _transposed(
         product = value * cast(kernel.element((channel, output, *weight)), dtype)
         return total(product, [rc, *taps], every(*conditions) if conditions else None)
 
-    made: Tensor = compute(name, tuple(shape), element, [OUTPUT_AXES[c] for c in layout])
-    return made
+    return compute(name, tuple(shape), element, [OUTPUT_AXES[c] for c in layout])

@@ -22,7 +22,6 @@ from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.construct import as_expr, binary, cast, const, select
 from schedlang.tvm.topi.checks import (
     MEANINGS,
-    check_choice,
     check_float,
     check_layout,
     check_same,
@@ -31,6 +30,7 @@ from schedlang.tvm.topi.checks import (
     check_whole,
     laid_out,
 )
+from schedlang.tvm.topi.rules import one_of, operator
 from schedlang.tvm.topi.stages import compute, result_dtype
 from schedlang.tvm.topi.windows import output_count, padded, windows
 
@@ -80,6 +80,7 @@ def _product_of(points: Sequence[Fraction]) -> list[Fraction]:
     return found
 
 
+@operator(layout=one_of("NHWC", "NCHW"))
 def conv2d_winograd_weight_transform(
     kernel: Any, tile_size: int, layout: str = "NHWC", kernel_layout: str = "OIHW"
 ) -> Tensor:
@@ -96,7 +97,6 @@ def conv2d_winograd_weight_transform(
     """
     asked = "topi.nn.conv2d_winograd_weight_transform"
     check_layout(asked, kernel_layout, "OIHW", "kernel_layout")
-    check_choice(asked, layout, "layout", ("NHWC", "NCHW"))
     m = _check_tile(asked, tile_size)
     laid_out(asked, kernel, "kernel", kernel_layout)
     return _weights(asked, kernel, kernel_layout, m, layout, kernel.dtype)
@@ -223,12 +223,11 @@ def _weights(
 
     names = list(order.lower())
     rows = compute("winograd_weight_rows", (m + 2, 3, *channels), along_rows, ["u", "x", *names])
-    made: Tensor = compute(
+    return compute(
         "winograd_weight", (m + 2, m + 2, *channels),
         lambda u, v, *at: mixed(v, g, lambda rx: rows.element((u, rx, *at)), dtype),
         ["u", "v", *names],
     )  # fmt: skip
-    return made
 
 
 def mixed(index: Axis, rows: Matrix, read: Callable[[int], Expr], dtype: str) -> Expr:
@@ -329,8 +328,7 @@ def _winograd(
 
         def value(k: int) -> Expr:
             read = {"N": p // (th * tw), "C": c, "H": p // tw % th, "W": p % tw * m + k}
-            found: Expr = rows.element((u, *(read[letter] for letter in layout)))
-            return found
+            return rows.element((u, *(read[letter] for letter in layout)))
 
         return mixed(v, b, value, dtype)
 
@@ -361,12 +359,10 @@ def _winograd(
         at = dict(zip(layout, axes))
         y, x = at["H"], at["W"]
         tile = at["N"] * (th * tw) + y // m * tw + x // m
-        found: Expr = tiles.element((y % m, x % m, *ordered(at["C"], tile)))
-        return found
+        return tiles.element((y % m, x % m, *ordered(at["C"], tile)))
 
     shape = {"N": size["N"], "C": channels["O"], "H": height, "W": width}
-    made: Tensor = compute(name, tuple(shape[c] for c in layout), element, _axes(layout, "f"))
-    return made
+    return compute(name, tuple(shape[c] for c in layout), element, _axes(layout, "f"))
 
 
 def _axes(layout: str, channel: str = "c") -> list[str]:

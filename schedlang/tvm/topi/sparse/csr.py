@@ -124,11 +124,10 @@ def _biased(name: str, made: Tensor, bias: Tensor, what: str, single: bool) -> T
         check_same(f"topi.sparse.{name}", bias.shape[0],
                    f"the number of elements of {what} {bias.name}",
                    made.shape[0], "the number of rows of a")  # fmt: skip
-    added: Tensor = compute(
+    return compute(
         f"{name}_bias", made.shape,
         lambda *at: made[at] + cast(bias[0 if single else at[0]], made.dtype),
     )  # fmt: skip
-    return added
 
 
 def sparse_dense(
@@ -158,8 +157,7 @@ def sparse_dense(
         return total(value * cast(dense_data[m, sparse_indices[k]], dtype), axis=k)
 
     shape = (dense_data.shape[0], rows)
-    made: Tensor = compute("sparse_dense", shape[::-1] if sparse_lhs else shape, element)
-    return made
+    return compute("sparse_dense", shape[::-1] if sparse_lhs else shape, element)
 
 
 def _product(name: str, a: CSR, b: Tensor, flat: bool) -> Tensor:
@@ -170,8 +168,7 @@ def _product(name: str, a: CSR, b: Tensor, flat: bool) -> Tensor:
         return total(cast(a.data[k], dtype) * cast(b.element((a.indices[k], *j)), dtype), axis=k)
 
     columns: tuple[Extent, ...] = () if flat else (b.shape[1],)
-    made: Tensor = compute(name, (a.shape[0], *columns), element, ["i", "j"][: 1 + len(columns)])
-    return made
+    return compute(name, (a.shape[0], *columns), element, ["i", "j"][: 1 + len(columns)])
 
 
 def _checked(asked: str, a: Any) -> CSR:
@@ -199,8 +196,7 @@ def _check_parts(asked: str, data: Any, indices: Any, indptr: Any) -> Extent:
         raise ComputeError(
             f"{asked}: {indptr.name} is empty, but must have an end more than there are rows"
         )
-    rows: Extent = extent(as_expr(ends) - 1)
-    return rows
+    return extent(as_expr(ends) - 1)
 
 
 __all__ = ["CSR", "csrmm", "csrmv", "placeholder", "sparse_dense"]
