@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.codegen.listing import Launch
+from schedlang.codegen.numba_launch import PARALLEL_FOR
 from schedlang.runtime.files import load_kernel
 from schedlang.runtime.numba_compiler import PARTS, KernelCompiler, PartCompiler, SharedCompiler
 
@@ -23,11 +25,21 @@ OPTIONS = dict(cache=True, nogil=True, error_model="numpy", fastmath={"contract"
 """
 
 
-def loaded(folder: Path, text: str, entry: str) -> ModuleType:
-    """Return an emitted file with these functions, loaded as a kernel loads it."""
+def loaded(folder: Path, text: str, entry: str, launch: str = "") -> ModuleType:
+    """Return an emitted file with these functions, loaded as a kernel loads it.
+
+    ``launch`` is what numba compiles in place of ``entry``, of the same lines.
+    """
     path = folder / f"{entry}.py"
-    path.write_text(dedent(HEAD) + dedent(text), encoding="utf-8")
-    return load_kernel(path, entry)
+    whole = dedent(HEAD) + dedent(text)
+    path.write_text(whole, encoding="utf-8")
+    launches = [Launch(entry, line_of(entry, whole), dedent(launch).strip())] if launch else []
+    return load_kernel(path, entry, launches=launches)
+
+
+def line_of(function: str, text: str) -> int:
+    """Return the line of a file in which a function begins."""
+    return text[: text.index(f"def {function}(")].count("\n") + 1
 
 
 def test_a_function_of_two_names_is_compiled_once(tmp_path: Path) -> None:
@@ -86,12 +98,21 @@ LOOPS = """
                 for i in prange(0, n, 4):
                     rows(int64(i), A, B, scale, flag)
 """
+LAUNCHED = f"""
+    def loops_kernel(A, B, scale, flag, n):
+        {PARALLEL_FOR}(rows, n, 1, A, B, scale, flag)
+
+        for k in range(2):
+            if n > 5:
+                {PARALLEL_FOR}(rows, n, 4, A, B, scale, flag)
+
+"""
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 8, 1001])
 def test_parallel_loops_run_each_iteration_once(tmp_path_factory, n: int) -> None:
     folder = tmp_path_factory.getbasetemp()
-    kernel = loaded(folder, LOOPS, "loops_kernel").loops_kernel
+    kernel = loaded(folder, LOOPS, "loops_kernel", LAUNCHED).loops_kernel
     assert not kernel.targetoptions["parallel"]
     a = np.arange(n * 3, dtype="float32").reshape(n, 3)
     for flag in (True, False):
@@ -102,6 +123,27 @@ def test_parallel_loops_run_each_iteration_once(tmp_path_factory, n: int) -> Non
         if n > 5:
             expected[::4] += 2 * added[::4]
         np.testing.assert_array_equal(b, expected)
+
+
+def test_launches_stand_in_the_lines_of_their_functions() -> None:
+    """So the lines that numba knows of machine code are those of the file."""
+    A = sl.placeholder((64, 8), name="A")
+    B = sl.compute((64, 8), lambda i, j: A[i, j] * 2, name="B")
+    C = sl.compute((64, 8), lambda i, j: B[63 - i, j] + 1, name="C")
+    s = sl.schedule(C)
+    s[B].parallel(B.op.axis[0])
+    s[C].parallel(C.op.axis[0])
+    f = sl.build(s)
+    (launch,) = f._built.launches
+    shown, printed = f.source.splitlines()[launch.line - 1 :], launch.text.splitlines()
+    assert shown[0] == printed[0] == "def C_kernel(A, C):"
+    pairs = dict(zip(shown, printed))
+    loops = [line for line in shown if "prange(64)" in line]
+    assert len(loops) == 2 and all(PARALLEL_FOR in pairs[line] for line in loops)
+    rest = [(a, b) for a, b in zip(shown, printed) if "prange" not in a and "int64(" not in a]
+    assert rest and all(a == b for a, b in rest)
+    a = np.arange(512, dtype="float32").reshape(64, 8)
+    np.testing.assert_array_equal(f(a), a[::-1] * 2 + 1)
 
 
 def test_a_parallel_loop_of_another_form_is_left_to_numba(tmp_path: Path) -> None:
@@ -180,13 +222,14 @@ from pathlib import Path
 import numpy as np
 import numba
 from numba.core.runtime import rtsys
+from schedlang.codegen.listing import Launch
 from schedlang.runtime.files import load_kernel
 
 a, b = np.arange(24, dtype="float32"), np.zeros(24, "float32")
 path = Path(sys.argv[1])
 
-def kernel(name):
-    found = getattr(load_kernel(path.with_name(f"{name}.py"), name), name)
+def kernel(name, *launches):
+    found = getattr(load_kernel(path.with_name(f"{name}.py"), name, (), launches), name)
     found(a, b)
     assert sum(found.stats.cache_hits.values()) == 1 and not found.stats.cache_misses
     return found
@@ -195,7 +238,7 @@ plain = kernel("plain_kernel")
 assert b[:8].tolist() == (2 * a[:8]).tolist() and not b[8:].any()
 # neither numba's runtime nor what its compiler imports was needed
 assert not rtsys._init and "numba.np.linalg" not in sys.modules, sys.modules
-kernel("heap_kernel")
+kernel("heap_kernel", Launch("heap_kernel", int(sys.argv[2]), sys.argv[3]))
 assert b.tolist() == (a.reshape(3, 8)[:, ::-1] + 1).ravel().tolist() and rtsys._init
 kernel("left_kernel")
 assert b[:8].tolist() == list(range(3, 11)) and not a[:8].any()
@@ -216,10 +259,11 @@ print("done")
 def test_a_process_that_loads_machine_code_prepares_no_compiler(tmp_path: Path) -> None:
     head = "from schedlang.intrinsics.cpu import heap_array\n"
     a, b = np.zeros((2, 24), "float32")
+    launch = f"def heap_kernel(A, B):\n    {PARALLEL_FOR}(row, 3, 1, A, B)"
     for entry in ("plain_kernel", "heap_kernel", "left_kernel"):
-        getattr(loaded(tmp_path, head + dedent(ODD), entry), entry)(a, b)
-    done = subprocess.run(
-        [sys.executable, "-c", AGAIN, tmp_path / "plain_kernel.py"], capture_output=True,
-        text=True, timeout=500,
-    )  # fmt: skip
+        launched = launch if entry == "heap_kernel" else ""
+        getattr(loaded(tmp_path, head + dedent(ODD), entry, launched), entry)(a, b)
+    line = line_of("heap_kernel", (tmp_path / "heap_kernel.py").read_text())
+    command = [sys.executable, "-c", AGAIN, tmp_path / "plain_kernel.py", str(line), launch]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0 and done.stdout.strip() == "done", done.stdout + done.stderr

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.codegen.listing import Launch
+from schedlang.codegen.numba_launch import AS_TEAM, RUN_BY, TEAM_FOR
 from schedlang.runtime.files import load_kernel
-from schedlang.runtime.numba_parallel import RUN_BY
 
 TEXT = """
     from numba import njit, prange
@@ -40,11 +41,26 @@ TEXT = """
 """
 
 
+def launched(name: str, parameters: str, body: str) -> Launch:
+    """Return the launch of a function whose loops a team runs, from line 1 on."""
+    team = f"{RUN_BY}{name}"
+    by_team = f"def {team}(__team, __thread, {parameters}):\n{body}"
+    text = f"def {name}({parameters}):\n    {AS_TEAM}({team}, {parameters})"
+    return Launch(name, 1, text, team, by_team)
+
+
+STEPS = launched("steps_kernel", "A, B, steps, n", f"""
+    for t in range(steps):
+        {TEAM_FOR}(__team, __thread, moved, n, 1, A, B, n)
+        {TEAM_FOR}(__team, __thread, counted, n, 2, A, B)
+""")
+
+
 @pytest.fixture(scope="module")
 def module(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     path = tmp_path_factory.mktemp("team") / "steps_kernel.py"
     path.write_text(dedent(TEXT), encoding="utf-8")
-    return load_kernel(path, "steps_kernel")
+    return load_kernel(path, "steps_kernel", launches=[STEPS])
 
 
 def _expected(a: np.ndarray, steps: int) -> np.ndarray:
@@ -109,7 +125,12 @@ def test_memory_that_there_is_not(tmp_path: Path) -> None:
                 moved(int64(i), A, B, 4)
     """
     path.write_text(dedent(text), encoding="utf-8")
-    kernel = load_kernel(path, "large_kernel").large_kernel
+    launch = launched("large_kernel", "A, steps, n", f"""
+    B = heap_array(n, float32)
+    for t in range(steps):
+        {TEAM_FOR}(__team, __thread, moved, 4, 1, A, B, 4)
+    """)
+    kernel = load_kernel(path, "large_kernel", launches=[launch]).large_kernel
     a = np.ones(4, "float32")
     kernel(a, 3, 4)
     with pytest.raises(MemoryError, match="no memory for the arrays of a kernel"):
@@ -119,7 +140,7 @@ def test_memory_that_there_is_not(tmp_path: Path) -> None:
 def test_machine_code_from_the_disk(module: ModuleType) -> None:
     _check(module, 10, 3)
     del sys.modules[module.__name__]
-    again = load_kernel(Path(module.__file__ or ""), "steps_kernel")
+    again = load_kernel(Path(module.__file__ or ""), "steps_kernel", launches=[STEPS])
     _check(again, 10, 3)
     assert not again.steps_kernel.stats.cache_misses
 

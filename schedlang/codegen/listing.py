@@ -16,14 +16,30 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Launch:
+    """A function with parallel loops as numba compiles it: calls launch these.
+
+    ``text`` stands in place of the function ``name``, from line ``line`` of the file on. If it
+    starts a team of threads, ``by_team`` is the source of the function ``team``, which they run.
+    """
+
+    name: str
+    line: int
+    text: str
+    team: str = ""
+    by_team: str = ""
+
+
+@dataclass(frozen=True)
 class Listing:
-    """The text of a file, as lines.
+    """The text of a file, as lines. ``launches`` are those of its functions with parallel loops.
 
     >>> Listing((Line("for i in range(4):", 0), Line("    pass"))).numbers
     (0, None)
     """
 
     lines: tuple[Line, ...]
+    launches: tuple[Launch, ...] = ()
 
     @cached_property
     def text(self) -> str:
@@ -61,4 +77,4 @@ def apart(parts: Iterable[Sequence[Line]], blank: int) -> list[Line]:
     return found
 
 
-__all__ = ["Line", "Listing", "apart", "plain", "spans"]
+__all__ = ["Launch", "Line", "Listing", "apart", "plain", "spans"]

@@ -14,7 +14,14 @@ from schedlang.codegen.listing import Line, Listing, apart, plain
 from schedlang.codegen.network_storage import Storage
 from schedlang.codegen.numba_cpu import Source
 from schedlang.codegen.numba_file import HELPERS as KERNEL_HELPERS
-from schedlang.codegen.numba_file import HOLDS, argument_checks, imports, options, shape_source
+from schedlang.codegen.numba_file import (
+    HOLDS,
+    argument_checks,
+    imports,
+    listed,
+    options,
+    shape_source,
+)
 from schedlang.codegen.refused_sizes import Refusals
 from schedlang.expr.dtypes import is_complex, itemsize, part_of
 from schedlang.expr.nodes import Expr, Var
@@ -153,7 +160,8 @@ def render_network(
     helpers += [pack_source(storage)] if storage.params else []
     exported = [source.public, *(["PARAMS", "pack"] if storage.params else [])]
     texts = [*helpers, public, f"__all__ = {sorted(exported)}"]
-    return Listing(tuple(apart([plain("\n".join(parts)), *functions, *map(plain, texts)], 2)))
+    lines = apart([plain("\n".join(parts)), *functions, *map(plain, texts)], 2)
+    return listed(source, functions, lines)
 
 
 def pack_source(storage: Storage) -> str:

@@ -6,17 +6,20 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from schedlang.codegen.listing import Line
-from schedlang.codegen.numba_source import StatementPrinter, split_names
-from schedlang.expr.dtypes import stored
+from schedlang.codegen.numba_printer import NumbaPrinter
+from schedlang.codegen.numba_source import split_names
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import Alloc, Array, View
 from schedlang.machine.passes.equal import shape_of
 
 
 @dataclass(frozen=True)
 class Source:
-    """The emitted source: functions (callees first), and the intrinsics that they use."""
+    """The emitted source: functions (callees first), and the intrinsics that they use.
 
+    They are the functions of ``nest``, in its order.
+    """
+
+    nest: MachineNest
     entry: str
     functions: tuple[tuple[Line, ...], ...]
     intrinsics: tuple[str, ...]
@@ -28,7 +31,7 @@ class Source:
 
 def source_of(nest: MachineNest, public: str) -> Source:
     """Return ``nest`` as the functions of a file whose public function is ``public``."""
-    printer = _Printer(nest.texts)
+    printer = NumbaPrinter(nest.texts)
     functions: list[tuple[Line, ...]] = []
     equal = _equal_to(nest)
     for function in nest.functions:
@@ -40,7 +43,7 @@ def source_of(nest: MachineNest, public: str) -> Source:
         functions.append(printer.function(function, f"@njit({options})"))
     intrinsics, math = split_names(printer.used)
     return Source(
-        nest.entry.name, tuple(functions), intrinsics, math,
+        nest, nest.entry.name, tuple(functions), intrinsics, math,
         any(f.parallel for f in nest.functions), public,
         tuple(p.name for p in nest.entry.parameters),
     )  # fmt: skip
@@ -55,21 +58,6 @@ def _equal_to(nest: MachineNest) -> dict[str, str]:
     parts = nest.functions[:-1] if len(nest.functions) > 2 else ()
     found = {part.name: first.setdefault(shape_of(part), part.name) for part in parts}
     return {name: other for name, other in found.items() if other != name}
-
-
-class _Printer(StatementPrinter):
-    """Printer of statements for numba.njit."""
-
-    def allocation(self, stmt: Alloc) -> str:
-        return f"{self.use(f'{stmt.place}_array')}({self(stmt.count)}, {self._dtype(stmt.array)})"
-
-    def view(self, stmt: View) -> str:
-        given = stmt.whole.name, self(stmt.start), self(stmt.count), self._dtype(stmt.array)
-        return f"{self.use('arena_array')}({', '.join(given)})"
-
-    def _dtype(self, array: Array) -> str:
-        dtype = stored(array.dtype)
-        return self.use("boolean" if dtype == "bool" else dtype)
 
 
 __all__ = ["Source", "source_of"]

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
-from schedlang.codegen.listing import Listing, apart, plain
+from schedlang.codegen.listing import Line, Listing, apart, plain
 from schedlang.codegen.numba_cpu import Source
+from schedlang.codegen.numba_launch import launches
 from schedlang.codegen.refused_sizes import Refusals, refusal_lines
 from schedlang.compute.facts import facts_of
 from schedlang.diagnostics.order_hint import order_hints
@@ -100,13 +101,20 @@ def render(
     public, helpers = _public(nest, source, refused)
     last = f"__all__ = [{source.public!r}]"
     texts = [plain(text) for text in (*helpers, public, last)]
-    return Listing(tuple(apart([plain("\n".join(parts)), *source.functions, *texts], 2)))
+    lines = apart([plain("\n".join(parts)), *source.functions, *texts], 2)
+    return listed(source, source.functions, lines)
 
 
-def render_functions(source: Source, head: str, fastmath: bool, compiled: bool) -> str:
-    """Return the text of a file with the functions alone, under ``head``, one line of text."""
+def listed(source: Source, functions: Sequence[Sequence[Line]], lines: Sequence[Line]) -> Listing:
+    """Return the file of these ``lines``; ``functions`` are those of ``source`` in it."""
+    return Listing(tuple(lines), launches(source.nest, functions, lines))
+
+
+def render_functions(source: Source, head: str, fastmath: bool, compiled: bool) -> Listing:
+    """Return a file with the functions alone, under ``head``, one line of text."""
     parts = [f"# {head}", "", imports(source, compiled), "", options(fastmath, compiled)]
-    return Listing(tuple(apart([plain("\n".join(parts)), *source.functions], 2))).text
+    lines = apart([plain("\n".join(parts)), *source.functions], 2)
+    return listed(source, source.functions, lines)
 
 
 def options(fastmath: bool, compiled: bool) -> str:

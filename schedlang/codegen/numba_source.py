@@ -48,9 +48,8 @@ class StatementPrinter(Printer, ABC):
     def statement(self, stmt: Stmt, depth: int) -> list[Line]:
         margin, number = INDENT * depth, stmt.number
         if isinstance(stmt, For):
-            head = f"{margin}for {stmt.index.name} in {self._range(stmt)}:{_comment(stmt.note)}"
-            hints = [Line(margin + hint, number) for hint in self._hints(stmt)]
-            return [Line(head, number), *self.body(stmt.body, depth + 1), *hints]
+            hints = (Line(margin + hint, number) for hint in self._hints(stmt))
+            return [*self.loop(stmt, depth), *hints]
         if isinstance(stmt, If):
             head = f"{margin}if {self(stmt.cond)}:{_comment(stmt.note)}"
             lines = [Line(head, number), *self.body(stmt.body, depth + 1)]
@@ -58,6 +57,12 @@ class StatementPrinter(Printer, ABC):
                 lines += [Line(f"{margin}else:", number), *self.body(stmt.orelse, depth + 1)]
             return lines
         return [Line(margin + self._line(stmt), number)]
+
+    def loop(self, stmt: For, depth: int) -> list[Line]:
+        """Return the lines of a loop with its body."""
+        note = _comment(stmt.note)
+        head = f"{INDENT * depth}for {stmt.index.name} in {self._range(stmt)}:{note}"
+        return [Line(head, stmt.number), *self.body(stmt.body, depth + 1)]
 
     def _hints(self, loop: For) -> list[str]:
         """Return the calls behind a loop by which the compiler knows what to do with it."""

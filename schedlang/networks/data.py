@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Optional
 
+from schedlang.codegen.listing import Launch
 from schedlang.codegen.network_storage import ParamPlace, Storage
 from schedlang.errors import BuildError
 from schedlang.expr.dtypes import itemsize
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from schedlang.codegen.numba_cuda import KernelForm
     from schedlang.machine.nest import MachineNest
 
-FORMAT = 3
+FORMAT = 4
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ class ModuleData:
     ``plan`` says, or, if it depends on the sizes of a call, as ``sized`` does. ``machine`` is the
     linked nest, which only the process that linked it has, and those that it was pickled for.
     ``device`` is there for a GPU, whose ``machine`` has the functions of the kernels alone.
-    ``checks`` are what a call checks of the kernels against its sizes.
+    ``checks`` are what a call checks of the kernels against its sizes. ``launches`` are functions
+    with parallel loops as numba compiles them.
     """
 
     public: str
@@ -72,6 +74,7 @@ class ModuleData:
     machine: Optional[MachineNest] = field(default=None, compare=False)
     device: Optional[DeviceData] = None
     checks: tuple[SizeCheck, ...] = ()
+    launches: tuple[Launch, ...] = ()
 
 
 def to_data(data: ModuleData) -> dict[str, Any]:
@@ -86,6 +89,7 @@ def to_data(data: ModuleData) -> dict[str, Any]:
         "plan": plan, "sized": sized, "calls": [asdict(call) for call in data.calls],
         "fastmath": data.fastmath, "device": None if data.device is None else asdict(data.device),
         "checks": [asdict(check) for check in data.checks],
+        "launches": [asdict(launch) for launch in data.launches],
     }  # fmt: skip
 
 
@@ -113,6 +117,7 @@ def from_data(found: Mapping[str, Any], text: str, serial_text: str = "") -> Mod
             None if sized is None else _sized(sized),
             device=None if found["device"] is None else _device(found["device"]),
             checks=tuple(map(_check, found["checks"])),
+            launches=tuple(Launch(**launch) for launch in found["launches"]),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BuildError(

@@ -13,6 +13,7 @@ from weakref import WeakMethod
 
 import numpy as np
 
+from schedlang.codegen.listing import Launch
 from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BuildError, CallError, CallTypeError, explain
 from schedlang.networks.call import Layouts, Memory, pack, started, usable
@@ -267,10 +268,9 @@ class NetworkModule:
         nest = with_call_stamps(nest)
         source = source_of(nest, self.name)
         head = f"{self._data.entry} with time stamps"
-        text = render_functions(source, head, self._data.fastmath, kind != "python")
-        path = files.write(text, f"{self.name}_times")
-        called = {call.function for call in self._data.calls}
-        function = getattr(files.load_kernel(path, self._data.entry, called), self._data.entry)
+        listing = render_functions(source, head, self._data.fastmath, kind != "python")
+        path = files.write(listing.text, f"{self.name}_times")
+        function = self._numba_function(path, listing.launches)
         _, flat = self.bound(*args)
         return self._with_memory(lambda *given: function(*given, times), str(path)), flat
 
@@ -316,8 +316,13 @@ class NetworkModule:
 
             kinds = [*c_types(self._data.signature), *[ctypes.c_void_p] * len(self._behind())]
             return c_function(getattr(library(path, self._data.fastmath), entry), kinds)
+        return self._numba_function(path, self._data.launches)
+
+    def _numba_function(self, path: Path, launches: Sequence[Launch]) -> Any:
+        """Return the function of a file that numba compiles."""
         called = {call.function for call in self._data.calls}
-        return getattr(files.load_kernel(path, entry, called), entry)
+        module = files.load_kernel(path, self._data.entry, called, launches)
+        return getattr(module, self._data.entry)
 
     def _starter(self) -> Callable[..., None]:
         """Return the callable that a call starts."""

@@ -273,7 +273,7 @@ def _with_text(
     return ModuleData(
         public, target, machine.entry.name, listing.text, serial_text,
         signature_of(nest, frozenset()), storage, plan, calls, fastmath, sized, machine,
-        checks=roles.checks,
+        checks=roles.checks, launches=listing.launches,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from schedlang.codegen.listing import Launch
 from schedlang.expr.dtypes import computed, stored
 from schedlang.machine.nest import MachineNest
 from schedlang.runtime.parameters import Signature
@@ -18,7 +19,8 @@ class Built:
     """The data that a kernel is made from.
 
     ``serial_text`` is the source without parallel loops, for a forked process. It is empty if there
-    are none. ``numbers`` are those of :attr:`Kernel.origins`.
+    are none. ``numbers`` are those of :attr:`Kernel.origins`. ``launches`` are the functions with
+    parallel loops as numba compiles them.
     """
 
     signature: Signature
@@ -32,6 +34,7 @@ class Built:
     unproven: tuple[str, ...] = ()
     numbers: tuple[Optional[int], ...] = ()
     fastmath: bool = False
+    launches: tuple[Launch, ...] = ()
 
 
 def numba_types(signature: Signature) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from schedlang import intrinsics
+from schedlang.codegen.listing import Launch
 from schedlang.errors import BuildError
 from schedlang.machine.names import KEPT_BY_NUMBA, short_name
 from schedlang.runtime.cache_files import (
@@ -69,12 +70,15 @@ def write(text: str, name: str, suffix: str = ".py") -> Path:
     return path
 
 
-def load_kernel(path: Path, entry: str, called: Collection[str] = ()) -> ModuleType:
+def load_kernel(
+    path: Path, entry: str, called: Collection[str] = (), launches: Sequence[Launch] = ()
+) -> ModuleType:
     """Return the module of the CPU kernel at ``path``, whose functions numba compiles quickly.
 
     ``entry`` is the name of the function that the kernel calls, and ``called`` are those that no
-    caller inlines. Versions of numba that are not in
-    ``QUICK`` compile the file as it is, which takes longer and computes the same.
+    caller inlines. ``launches`` are compiled in place of functions with parallel loops. Versions of
+    numba that are not in ``QUICK`` compile the file as it is, which takes longer and computes the
+    same.
     """
 
     def prepare(module: ModuleType) -> None:
@@ -85,7 +89,7 @@ def load_kernel(path: Path, entry: str, called: Collection[str] = ()) -> ModuleT
         if version_info.short in QUICK:
             from schedlang.runtime.numba_compiler import quicken
 
-            quicken(module, entry, called)
+            quicken(module, entry, called, launches)
 
     return load(path, prepare)
 

@@ -143,7 +143,8 @@ class Kernel(Levels, TeModule, Countable):
     def _loaded(self, path: Path) -> Any:
         """Return the function of the file at ``path``."""
         entry = self._built.entry
-        return getattr(files.load_kernel(path, entry), entry)
+        module = files.load_kernel(path, entry, launches=self._built.launches)
+        return getattr(module, entry)
 
     @property
     def unchecked(self) -> Callable[..., None]:
@@ -319,9 +320,9 @@ class Kernel(Levels, TeModule, Countable):
         compiled = self.target.kind != "python"
         head = f"{nest.entry.name} with time stamps"
         source = source_of(nest, nest.entry.name)
-        text = render_functions(source, head, self._built.fastmath, compiled)
-        path = files.write(text, f"{nest.entry.name}_times")
-        module = files.load_kernel(path, nest.entry.name)
+        listing = render_functions(source, head, self._built.fastmath, compiled)
+        path = files.write(listing.text, f"{nest.entry.name}_times")
+        module = files.load_kernel(path, nest.entry.name, launches=listing.launches)
         return self._started(getattr(module, nest.entry.name), str(path))
 
     def forget_function(self) -> None:

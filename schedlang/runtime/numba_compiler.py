@@ -16,7 +16,7 @@ several times. So here
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
@@ -35,9 +35,10 @@ from numba.core.untyped_passes import (
     WithLifting,
 )
 
+from schedlang.codegen.listing import Launch
+from schedlang.codegen.numba_launch import PARALLEL_FOR
 from schedlang.runtime.numba_cache import KernelCache
-from schedlang.runtime.numba_parallel import NAME as PARALLEL
-from schedlang.runtime.numba_parallel import start_threads, without_prange
+from schedlang.runtime.numba_parallel import defined, start_threads
 
 # passes for what no kernel has: with blocks, closures, functions to inline, loops over tuples
 WITHOUT = frozenset(
@@ -97,7 +98,7 @@ class KernelCompiler(CompilerBase):
         give_parts_compilers = func.__globals__.pop(PARTS, None)
         if give_parts_compilers is not None:
             give_parts_compilers()
-        if PARALLEL in func.__globals__:
+        if PARALLEL_FOR in func.__globals__:
             # the file has a parallel loop; this runs when numba loads the machine code
             self.state.reload_init.append(start_threads)
         return super().compile_extra(func)
@@ -198,19 +199,23 @@ class SharedCompiler(PartCompiler):
         return [manager]
 
 
-def quicken(module: ModuleType, entry: str, called: Collection[str] = ()) -> None:
+def quicken(
+    module: ModuleType, entry: str, called: Collection[str] = (), launches: Sequence[Launch] = ()
+) -> None:
     """Give the compiled functions of an emitted file, as loaded, these compilers.
 
     ``entry`` is the name of the function that its kernel calls. No caller inlines the functions
-    ``called``. All but the entry get their compilers when it is compiled: a process that loads its
-    machine code from numba's cache on disk does without them.
+    ``called``, and ``launches`` take the place of functions with parallel loops. All but the entry
+    get their compilers when it is compiled: a process that loads its machine code from numba's
+    cache on disk does without them.
     """
     functions = {
         name: function for name, function in vars(module).items()
         if isinstance(function, CPUDispatcher) and function.__module__ == module.__name__
     }  # fmt: skip
     kernel = functions.pop(entry)
-    setattr(module, entry, _compiled_by(KernelCompiler, kernel, module))
+    launched = {launch.name: launch for launch in launches}
+    setattr(module, entry, _compiled_by(KernelCompiler, kernel, module, launched))
 
     def give_parts_compilers() -> None:
         # a function may have several names: equal loops share one
@@ -220,24 +225,26 @@ def quicken(module: ModuleType, entry: str, called: Collection[str] = ()) -> Non
             if function not in made:
                 shared = times[function] > 1 or name in called
                 compiler = SharedCompiler if shared else PartCompiler
-                made[function] = _compiled_by(compiler, function, module)
+                made[function] = _compiled_by(compiler, function, module, launched)
             setattr(module, name, made[function])
 
     vars(module)[PARTS] = give_parts_compilers
 
 
-def _compiled_by(compiler: type[KernelCompiler], function: Any, module: ModuleType) -> Any:
+def _compiled_by(
+    compiler: type[KernelCompiler], function: Any, module: ModuleType,
+    launched: Mapping[str, Launch],
+) -> Any:  # fmt: skip
     """Return ``function`` of numba with another compiler; that of a kernel keeps its results."""
     options = {**function.targetoptions, "pipeline_class": compiler}
     python = function.py_func
-    if options.pop("parallel", False):
-        launching = without_prange(python, module)
-        options["parallel"] = launching is None
-        if launching is not None:
-            python, by_team = launching.function, launching.by_team
-            if by_team is not None:
-                part = {**options, "pipeline_class": PartCompiler}
-                setattr(module, by_team.__name__, _jitted(by_team, part))
+    launch = launched.get(python.__name__) if options.get("parallel") else None
+    if launch is not None:
+        options["parallel"] = False
+        if launch.team:
+            part = {**options, "pipeline_class": PartCompiler}
+            setattr(module, launch.team, _jitted(defined(launch, module, by_team=True), part))
+        python = defined(launch, module)
     return _jitted(python, options, cache=compiler is KernelCompiler)
 
 

@@ -1,9 +1,8 @@
 """Parallel loops of emitted files, launched without numba's pass for parallel loops.
 
-That pass makes three functions of a loop, each of which LLVM optimizes together with the function
-that the loop calls: it takes most of the time of compiling a parallel kernel. The parallel loops of
-an emitted file have one form, ``for i in prange(n): f(int64(i), A, B)``. Here each becomes a call
-of the threads that numba has started, by the scheduler of numba's pass, so that it runs as fast.
+:mod:`schedlang.codegen.numba_launch` prints each parallel loop as a call, and says why. Here this
+becomes a call of the threads that numba has started, by the scheduler of numba's pass, so that it
+runs as fast.
 Source of the calls: numba/parfors/parfor_lowering.py and numba/np/ufunc/parallel.py.
 
 A function with parallel loops inside of another loop starts the threads once, as a team
@@ -12,10 +11,7 @@ A function with parallel loops inside of another loop starts the threads once, a
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -25,6 +21,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.ufunc.parallel import _launch_threads
 
+from schedlang.codegen.listing import Launch
+from schedlang.codegen.numba_launch import AS_TEAM, PARALLEL_FOR, TEAM_FOR
 from schedlang.runtime.numba_team import (
     call_iteration,
     emit_member,
@@ -36,22 +34,6 @@ from schedlang.runtime.numba_team import (
 BYTE_PTR = ir.IntType(8).as_pointer()
 I64 = ir.IntType(64)
 I64_PTR = I64.as_pointer()
-# the names of the intrinsics, and of what a team runs, in an emitted file, whose own names do not
-# start so
-NAME, TEAM, TEAM_FOR, RUN_BY = "__parallel_for", "__as_team", "__team_for", "__by_team_"
-# the parameters of what a team runs, before its own: the team, and the number of the thread
-MEMBER = ("__team", "__thread")
-
-
-@dataclass(frozen=True)
-class Launching:
-    """A function of an emitted file that launches its parallel loops itself.
-
-    ``by_team`` is what a team runs, to be compiled under its name before ``function`` is.
-    """
-
-    function: FunctionType
-    by_team: FunctionType | None = None
 
 
 def start_threads() -> None:
@@ -59,89 +41,17 @@ def start_threads() -> None:
     _launch_threads()
 
 
-def without_prange(function: FunctionType, module: ModuleType) -> Launching | None:
-    """Return a function of an emitted file with its parallel loops as calls of an intrinsic.
-
-    Return ``None`` if one of its parallel loops is more than a call.
-    """
-    path = Path(function.__code__.co_filename)
-    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-    found = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == function.__name__]
-    definition = found[-1]
-    closely = any(map(_has_loops_inside, definition.body))
-    changed = _Loops((TEAM_FOR, *MEMBER) if closely else (NAME,)).visit(definition)
-    if any(isinstance(n, ast.Name) and n.id == "prange" for n in ast.walk(changed)):
-        return None
+def defined(launch: Launch, module: ModuleType, by_team: bool = False) -> FunctionType:
+    """Return the function of an emitted file that launches its loops, or what its team runs."""
+    text, name = (launch.by_team, launch.team) if by_team else (launch.text, launch.name)
     names = vars(module)
-    names |= {NAME: parallel_for, TEAM: as_team, TEAM_FOR: team_for}
-    if not closely:
-        return Launching(_defined(changed, tree, path, names))
-    parameters = [a.arg for a in changed.args.args]
-    changed.name = f"{RUN_BY}{function.__name__}"
-    call = ast.Call(_name(TEAM), [_name(changed.name), *map(_name, parameters)], [])
-    launching = ast.FunctionDef(function.__name__, _parameters(parameters), [ast.Expr(call)], [])
-    ast.copy_location(launching, definition)
-    changed.args = _parameters([*MEMBER, *parameters])
-    by_team = _defined(changed, tree, path, names)
-    return Launching(_defined(launching, tree, path, names), by_team)
-
-
-def _defined(
-    definition: ast.FunctionDef, tree: ast.Module, path: Path, names: dict[str, Any]
-) -> FunctionType:  # fmt: skip
-    """Return the function that a definition in a file makes."""
-    definition.decorator_list = []
-    tree.body = [definition]
+    names |= {PARALLEL_FOR: parallel_for, AS_TEAM: as_team, TEAM_FOR: team_for}
     made: dict[str, Any] = {}
-    exec(compile(ast.fix_missing_locations(tree), str(path), "exec"), names, made)
-    result = made[definition.name]
-    assert isinstance(result, FunctionType)
-    return result
-
-
-def _parameters(names: list[str]) -> ast.arguments:
-    return ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
-
-
-def _name(name: str) -> ast.Name:
-    return ast.Name(name, ast.Load())
-
-
-def _has_loops_inside(stmt: ast.stmt) -> bool:
-    """Return whether a statement is, or holds, a serial loop with a parallel one inside."""
-    serial = (
-        n for n in ast.walk(stmt) if isinstance(n, ast.For) and not _is_call(n.iter, "prange")
-    )
-    return any(_is_call(n, "prange") for loop in serial for n in ast.walk(loop))
-
-
-class _Loops(ast.NodeTransformer):
-    """Makes a call of an intrinsic of each parallel loop whose body is one call.
-
-    ``launch`` has the names of the intrinsic and of its first arguments.
-    """
-
-    def __init__(self, launch: tuple[str, ...]) -> None:
-        self.launch = launch
-
-    def visit_For(self, node: ast.For) -> ast.AST:  # noqa: N802
-        call = node.body[0].value if isinstance(node.body[0], ast.Expr) else None
-        if not (_is_call(node.iter, "prange") and len(node.body) == 1):
-            return self.generic_visit(node)
-        if not (isinstance(call, ast.Call) and call.args and _is_call(call.args[0], "int64")):
-            return node
-        assert isinstance(node.iter, ast.Call)
-        stop, step = node.iter.args[0], ast.Constant(1)
-        if len(node.iter.args) == 3:
-            _, stop, step = node.iter.args  # type: ignore[assignment]
-        intrinsic, *first = map(_name, self.launch)
-        launch = ast.Call(intrinsic, [*first, call.func, stop, step, *call.args[1:]], [])
-        return ast.copy_location(ast.Expr(launch), node)
-
-
-def _is_call(node: ast.AST, name: str) -> bool:
-    """Return whether ``node`` calls the function of this name."""
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+    # with the lines that the function has in the file
+    exec(compile("\n" * (launch.line - 1) + text, str(module.__file__), "exec"), names, made)
+    function = made[name]
+    assert isinstance(function, FunctionType)
+    return function
 
 
 @intrinsic
@@ -267,6 +177,4 @@ def _call(builder: ir.IRBuilder, name: str, result: ir.Type, *args: ir.Value) ->
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
 
 
-__all__ = [
-    "NAME", "Launching", "as_team", "parallel_for", "start_threads", "without_prange",
-]  # fmt: skip
+__all__ = ["as_team", "defined", "parallel_for", "start_threads"]

@@ -61,7 +61,7 @@ class LoopBackend(Backend):
         built = Built(
             request.signature, request.target, machine.entry.name, public, listing.text, machine,
             serial_text, request.checked_by_size, request.unproven, listing.numbers,
-            options.fastmath,
+            options.fastmath, listing.launches,
         )  # fmt: skip
         return self.wrapped(request, built)
 
