@@ -63,7 +63,7 @@ def run_compile(chosen: argparse.Namespace) -> int:
     from schedlang.target import Target, or_emulator
 
     target = or_emulator(Target.of(chosen.target))
-    if target.kind not in ("cpu", "cuda", "cuda-emulator"):
+    if not target.facts.saved:
         raise NetworkError(
             explain(f"--target {chosen.target}", "a folder is for a CPU or a GPU",
                     "Choose cpu or cuda.")

@@ -19,8 +19,8 @@ from schedlang.host import (
     host_vectors,
     is_whole,
 )
-from schedlang.target_options import GPU, check_host, kind_and_arch
-from schedlang.target_options import KINDS as KINDS
+from schedlang.target_kinds import KINDS, Facts
+from schedlang.target_options import check_host, facts_and_arch
 
 
 class Kind(str):
@@ -136,15 +136,14 @@ class Target:
     caches: tuple[Cache, ...] = ()
 
     def __post_init__(self, target: str | None, host: Any) -> None:
-        kind, option = kind_and_arch(self.kind if target is None else target)
+        facts, option = facts_and_arch(self.kind if target is None else target)
         check_host(host)
-        object.__setattr__(self, "kind", Kind(kind))
+        object.__setattr__(self, "kind", Kind(facts.name))
         self._check_arch(option)
         self._check_numbers()
-        caches = _checked_caches(kind, self.caches)
-        if kind in GPU:
-            object.__setattr__(self, "vector_bytes", self.vector_bytes or 16)
-            object.__setattr__(self, "vector_registers", self.vector_registers or 64)
+        caches = _checked_caches(facts.name, self.caches)
+        for name in ("vector_bytes", "vector_registers"):
+            object.__setattr__(self, name, getattr(self, name) or getattr(facts, name))
         width, registers = host_vectors()
         own = self.vector_bytes in (0, width)
         if not own:
@@ -165,15 +164,15 @@ class Target:
                 "give the architecture once"
             )
         if arch == "" and option is None:
-            arch = DEFAULT_ARCH if kind in GPU else ""
+            arch = DEFAULT_ARCH if self.facts.takes_arch else ""
         elif option is not None:
             arch = option
-        if kind not in GPU and arch != "":
+        if not self.facts.takes_arch and arch != "":
             raise BuildError(
                 f"Target({kind!r}, arch={arch!r}): arch is the architecture of a GPU; leave it out "
                 f"for {kind}"
             )
-        if kind in GPU and arch not in tuple(DEVICES):
+        if self.facts.takes_arch and arch not in tuple(DEVICES):
             raise BuildError(
                 f"Target({kind!r}, arch={arch!r}): choose one of {', '.join(DEVICES)}"
             )
@@ -192,7 +191,8 @@ class Target:
                     f"Target({kind!r}, {name}={value!r}): {name} must be {kinds[is_size]}; leave "
                     "it out for the value of this machine"
                 )
-            if name == "vector_bytes" and kind in GPU and value not in (0, 16):
+            moves = not self.facts.vector_arithmetic
+            if name == "vector_bytes" and moves and value not in (0, self.facts.vector_bytes):
                 raise BuildError(
                     f"Target({kind!r}, vector_bytes={value!r}): a GPU thread accesses at most 16 "
                     "bytes at once; leave out vector_bytes"
@@ -205,8 +205,14 @@ class Target:
         return DEVICES[self.arch or DEFAULT_ARCH]
 
     @property
+    def facts(self) -> Facts:
+        """What is true of all targets of this kind."""
+        return KINDS[self.kind]
+
+    @property
     def is_gpu(self) -> bool:
-        return self.kind in GPU
+        """True if loops are bound to blocks and threads."""
+        return self.facts.binds_threads
 
     def vector_width(self, dtype: str) -> int:
         """Return the number of elements of ``dtype`` in one vector register.
@@ -320,9 +326,9 @@ def or_emulator(target: Target) -> Target:
     wanted = os.environ.get("SCHEDLANG_CUDA", "")
     if wanted not in ("", "emulator"):
         raise BuildError(f'SCHEDLANG_CUDA={wanted!r}: set it to "emulator", or leave it unset')
-    if target.kind != "cuda" or not wanted:
+    if not (target.facts.needs_driver and wanted):
         return target
-    return Target("cuda-emulator", arch=target.arch)
+    return Target(target.facts.emulated, arch=target.arch)
 
 
 def _checked_caches(kind: str, caches: Any) -> tuple[Cache, ...]:

@@ -9,11 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from schedlang.errors import BuildError
+from schedlang.target_kinds import CPU, KINDS, SPELLINGS, Facts
 
-# the kinds of targets; te programs may also use the spellings below
-KINDS = ("cpu", "python", "c", "cuda", "cuda-emulator")
-GPU = ("cuda", "cuda-emulator")
-_SPELLINGS = {"llvm": "cpu", "nvptx": "cuda"}
 # options that only tune, name or package a kernel: each has the same results without them
 IGNORED = frozenset(
     "num-cores vector-width libs model tag system-lib runtime max_num_threads thread_warp_size "
@@ -53,33 +50,34 @@ _OTHER_DEVICES = frozenset(
 _VENDORS = frozenset("unknown pc none apple redhat suse alpine conda nvidia w64".split())
 
 
-def kind_and_arch(text: Any) -> tuple[str, str | None]:
-    """Return the kind of a target string, and its GPU architecture if it names one.
+def facts_and_arch(text: Any) -> tuple[Facts, str | None]:
+    """Return the facts of a target string's kind, and its GPU architecture if it names one.
 
     Raise :class:`~schedlang.errors.BuildError` for an unknown kind or option, and for options that
     name another machine than this one.
 
-    >>> kind_and_arch("cuda -arch=sm_80"), kind_and_arch("llvm -libs mkl -num-cores=4")
-    (('cuda', 'sm_80'), ('cpu', None))
+    >>> facts, arch = facts_and_arch("cuda -arch=sm_80")
+    >>> facts.name, arch, facts_and_arch("llvm -libs mkl -num-cores=4")[0].name
+    ('cuda', 'sm_80', 'cpu')
     """
     if not isinstance(text, str):
         raise BuildError(f"Target({text!r}): a target is given by its name; choose {choices()}")
     words = _words(text)
-    kind = _SPELLINGS.get(words[0], words[0]) if words else ""
-    if kind not in KINDS:
+    facts = KINDS.get(SPELLINGS.get(words[0], "")) if words else None
+    if facts is None:
         raise BuildError(f"unknown target {text!r}: choose {choices()}")
     arch = None
     for word, value in _options(words[1:]):
         option = word.lstrip("-")
-        if option == "arch" or (option == "mcpu" and kind in GPU):
+        if option == "arch" or (option == "mcpu" and facts.takes_arch):
             arch = value
-        elif not word.startswith("-") or not _is_honoured(text, kind, option, value):
+        elif not word.startswith("-") or not _is_honoured(text, facts, option, value):
             raise BuildError(
                 f"target {text!r}: unknown option {word!r}; leave it out. Of te's options, "
                 'schedlang uses -arch, as in "cuda -arch=sm_80", and ignores those that change '
                 "no result, such as -mcpu and -libs for a CPU"
             )
-    return kind, arch
+    return facts, arch
 
 
 def check_host(host: Any) -> None:
@@ -89,8 +87,8 @@ def check_host(host: Any) -> None:
     """
     if host is None:
         return
-    kind, _ = kind_and_arch(getattr(host, "kind", host))
-    if kind in GPU:
+    facts, _ = facts_and_arch(getattr(host, "kind", host))
+    if facts.device != CPU:
         raise BuildError(
             f"host={str(getattr(host, 'kind', host))!r}: Python on this machine's CPU starts the "
             'kernels; leave host out, or give "llvm"'
@@ -99,7 +97,8 @@ def check_host(host: Any) -> None:
 
 def choices() -> str:
     """Return the kinds of targets as a list for messages."""
-    return ", ".join(f'"{kind}"' for kind in KINDS[:-1]) + f' or "{KINDS[-1]}"'
+    *others, last = KINDS
+    return ", ".join(f'"{kind}"' for kind in others) + f' or "{last}"'
 
 
 def _words(text: str) -> list[str]:
@@ -120,7 +119,7 @@ def _options(words: list[str]) -> Iterator[tuple[str, str]]:
         yield word, value
 
 
-def _is_honoured(text: str, kind: str, option: str, value: str) -> bool:
+def _is_honoured(text: str, facts: Facts, option: str, value: str) -> bool:
     """Return whether ``option`` is known; raise if its value names another machine."""
     if option == "host":
         check_host(value)
@@ -132,8 +131,8 @@ def _is_honoured(text: str, kind: str, option: str, value: str) -> bool:
         "mtriple": _is_other_triple, "mcpu": _is_other_processor, "mattr": _has_other_features,
         "device": _is_other_device, "keys": _is_other_device,
     }  # fmt: skip
-    if option in names_other and names_other[option](kind, value):
-        what = "NVIDIA GPUs" if kind in GPU else f"this machine, {_own_architecture()}"
+    if option in names_other and names_other[option](facts, value):
+        what = "NVIDIA GPUs" if facts.device != CPU else f"this machine, {_own_architecture()}"
         raise _elsewhere(text, f"-{option}", f"kernels are built for {what}, and {value!r} is "
                                              "another one")  # fmt: skip
     return option in names_other or option in IGNORED
@@ -156,10 +155,10 @@ def _own_family() -> str | None:
     return next((name for name, starts in _MACHINES.items() if machine.startswith(starts)), None)
 
 
-def _is_other_triple(kind: str, triple: str) -> bool:
+def _is_other_triple(facts: Facts, triple: str) -> bool:
     """Return whether ``triple`` names another architecture or system than that of the kernels."""
     first, *rest = triple.lower().split("-")
-    if kind in GPU:
+    if facts.device != CPU:
         return first != "nvptx64" or not {*rest} <= {"nvidia", "cuda", "unknown"}
     if _ARCHITECTURES.get(first, first) != _own_architecture():
         return True
@@ -176,14 +175,14 @@ def _own_system() -> set[str]:
     return {"linux", "gnu" if platform.libc_ver()[0] == "glibc" else "musl"}
 
 
-def _is_other_processor(kind: str, name: str) -> bool:
+def _is_other_processor(facts: Facts, name: str) -> bool:
     return _is_other_family(name, _PROCESSORS)
 
 
-def _has_other_features(kind: str, names: str) -> bool:
+def _has_other_features(facts: Facts, names: str) -> bool:
     # a GPU's features are those of its architecture
     wanted = [name[1:] for name in names.split(",") if name.startswith("+")]
-    return kind not in GPU and any(_is_other_family(name, _FEATURES) for name in wanted)
+    return facts.device == CPU and any(_is_other_family(name, _FEATURES) for name in wanted)
 
 
 def _is_other_family(name: str, table: dict[str, str]) -> bool:
@@ -192,14 +191,14 @@ def _is_other_family(name: str, table: dict[str, str]) -> bool:
     return bool(families) and _own_family() not in families
 
 
-def _is_other_device(kind: str, names: str) -> bool:
+def _is_other_device(facts: Facts, names: str) -> bool:
     for name in names.lower().split(","):
         if name in _OTHER_DEVICES:
             return True
         family = {"arm_cpu": "arm", "x86": "x86", "riscv_cpu": "riscv"}.get(name)
-        if family is not None and (kind in GPU or family != _own_family()):
+        if family is not None and (facts.device != CPU or family != _own_family()):
             return True
     return False
 
 
-__all__ = ["GPU", "KINDS", "check_host", "choices", "kind_and_arch"]
+__all__ = ["check_host", "choices", "facts_and_arch"]

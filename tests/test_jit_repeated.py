@@ -24,7 +24,8 @@ def rotation(x, y, z, scale, steps):
 
 
 @pytest.mark.parametrize(
-    ("target", "steps"), [*(("python", n) for n in (1, 2, 3, 4, 7, 30, 31, 32)), ("cpu", 23)]
+    ("target", "steps"),
+    [*(("python", n) for n in (1, 2, 3, 4, 7, 30, 31, 32)), ("cpu", 23), ("c", 23)],
 )
 def test_carries_that_change_places_in_a_long_loop(target: str, steps: int) -> None:
     given = [np.random.default_rng(k).random((2, 3)) for k in range(3)]

@@ -148,7 +148,7 @@ def subject(nest: Any, machine: MachineNest) -> Subject:
     def never(*_: Any) -> Any:
         raise AssertionError
 
-    return Subject("C", "cpu", nest, machine, never, never, [], 2)
+    return Subject("C", sl.Target(), nest, machine, never, never, [], 2)
 
 
 def profiled(times: dict[tuple[int, int], tuple[int, int]], tree: Tree, f: Any) -> Profile:

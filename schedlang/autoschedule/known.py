@@ -28,7 +28,6 @@ from schedlang.ir.verify import verify
 from schedlang.lowering.lower import lower_state
 from schedlang.runtime.environment import machine
 from schedlang.schedule.schedule import Schedule, empty_schedule
-from schedlang.target import Target
 from schedlang.version import __version__
 
 # sizes up to so many times larger or smaller are near
@@ -125,13 +124,9 @@ def _places(problem: Problem) -> Iterator[Where]:
     # versions do not matter here, as steps are checked when they are replayed
     versions = (("schedlang", __version__),)
     # the name of a GPU would cost a start of its driver, and the architecture says enough
-    here = str(target.kind) if target.is_gpu else machine()
-    for kind in dict.fromkeys((str(target.kind), "cuda" if target.is_gpu else "cpu")):
-        yield Where.here(problem.outputs, _of_kind(target, kind), sizes, here, versions)
-
-
-def _of_kind(target: Target, kind: str) -> Target:
-    return target if target.kind == kind else replace(target, kind=kind)
+    here = str(target.kind) if target.arch else machine()
+    for kind in dict.fromkeys((str(target.kind), target.facts.measured_as)):
+        yield Where.here(problem.outputs, replace(target, kind=kind), sizes, here, versions)
 
 
 def _sizes_apart(wanted: Where, found: Where) -> float:
@@ -149,7 +144,7 @@ def _same_target(wanted: Where, found: Where) -> bool:
 
 def _same_threads(problem: Problem, entry: Entry) -> bool:
     """Return whether as many threads measured an entry of a CPU as are planned for here."""
-    if problem.target.is_gpu:
+    if problem.target.facts.binds_threads:
         return True
     counts = re.search(r", (\d+) cores(?:, (\d+) threads)?$", entry.where.machine)
     return counts is not None and int(counts[2] or counts[1]) == problem.threads

@@ -26,7 +26,7 @@ def plain(problem: Problem) -> Schedule:
     s = empty_schedule(list(problem.outputs))
     flow = Dataflow(problem, s.state)
     flow = replace(flow, scan_stages=scan_stages(flow))
-    apply = _bound if problem.target.is_gpu else _parallel
+    apply = _bound if problem.target.facts.binds_threads else _parallel
     for tensor in flow.stages:
         tried = s.copy()
         try:

@@ -146,7 +146,7 @@ def _fitted(problem: Problem, near: Schedule, made: Schedule | None) -> Schedule
     What was the fastest at one size may waste most of a vector or of a cache at another, threads
     that save time at one may not at another, and loops for two threads keep no more than two busy.
     """
-    if not problem.target.is_gpu:
+    if not problem.target.facts.binds_threads:
         near = without_useless_threads(near, problem)
     if made is None:
         return near

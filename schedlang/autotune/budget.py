@@ -33,7 +33,7 @@ def for_the_end(search: Search) -> float:
     most = RACE_PART * timeout
     if not search.task.timed:
         # for the emulator's check of a GPU kernel, whose duration is unknown
-        return untuned + most * search.task.target.is_gpu
+        return untuned + most * bool(search.task.target.facts.emulated)
     good = search.first_good(FINALISTS)
     if not good:
         return untuned + most

@@ -43,7 +43,7 @@ def _race(search: Search) -> None:
     least = best.seconds if best else None
     rival = least and search.baseline and search.baseline < RIVAL * least
     for _ in range(MOST_RACES):
-        if not search.good() or (not search.task.timed and not search.task.target.is_gpu):
+        if not search.good() or not (search.task.timed or search.task.target.facts.emulated):
             return
         chosen = finalists(search)
         if not chosen:

@@ -177,7 +177,7 @@ def checked_cold(outputs: Sequence[Tensor], cold: Any, target: Target) -> tuple[
         raise TuningError(
             f"autotune(cold={cold!r}): give a list of names of inputs, which are {', '.join(names)}"
         )
-    if given and target.is_gpu:
+    if given and not target.facts.host_arrays:
         raise TuningError(
             f"autotune(cold={cold!r}): a search for {target.kind} times kernels whose data are in "
             "the GPU's memory; leave out cold="

@@ -15,6 +15,7 @@ from schedlang.errors import SchedlangError
 from schedlang.runtime import nvidia
 from schedlang.runtime.environment import machine, versions
 from schedlang.target import Target
+from schedlang.target_kinds import KINDS, Facts
 
 NO_GPU = "no GPU"
 # the detail of a time that has no undisturbed sample
@@ -152,14 +153,24 @@ def target_text(target: Target) -> str:
     >>> target_text(Target("cpu", vector_bytes=32))
     'cpu, 16 vectors of 32 bytes'
     """
-    if target.is_gpu:
+    if target.arch:
         return f"{target.kind} {target.arch}"
     return f"{target.kind}, {target.vector_registers} vectors of {target.vector_bytes} bytes"
 
 
+def facts_of(text: str) -> Facts:
+    """Return the facts of the target of a record, whose text :func:`target_text` made.
+
+    >>> facts_of("cuda sm_80").needs_driver, facts_of("cpu, 16 vectors of 32 bytes").needs_driver
+    (True, False)
+    """
+    name = text.partition(" ")[0].rstrip(",")
+    return KINDS.get(name, Facts(name))
+
+
 def machine_for(target: Target) -> str:
     """Return the name of the machine for ``target``: for ``"cuda"`` the GPU, or ``NO_GPU``."""
-    if target.kind != "cuda":
+    if not target.facts.needs_driver:
         return machine()
     try:
         cuda = nvidia.driver()

@@ -59,7 +59,7 @@ class TuningResult:
                 search.trials, space.counts["valid"], space.reasons.most_common(), search.ended,
                 hint(space),
             )  # fmt: skip
-            if task.target.kind == "cuda" and not task.timed:
+            if task.target.facts.needs_driver and not task.timed:
                 why = f"{why}\n  {COMPILED_ALONE}"
             raise TuningError(f"autotune({search.name}): {why}")
         found = Schedule.from_json(best.steps, list(task.outputs))

@@ -78,7 +78,8 @@ class Random:
             found = modelled(space) if space.made else None
             if found is not None:
                 return found
-        single = self._rng.random() < (EPS_GREEDY_GPU if space.target.is_gpu else EPS_GREEDY)
+        compared = space.target.facts.compared_estimates
+        single = self._rng.random() < (EPS_GREEDY if compared else EPS_GREEDY_GPU)
         count = 1 if single else _per_trial(space)
         return _best(space, self._rng, [_drawn(space, self._rng) for _ in range(count)])
 
@@ -168,7 +169,7 @@ def _first(space: Space, draw: Callable[[], Candidate]) -> Candidate:
 
 
 def _per_trial(space: Space) -> int:
-    return PER_TRIAL_GPU if space.target.is_gpu else PER_TRIAL
+    return PER_TRIAL if space.target.facts.compared_estimates else PER_TRIAL_GPU
 
 
 def _most_refused(space: Space) -> float:

@@ -192,7 +192,7 @@ class Space:
             # no shape tells a size that is an argument
             known = at_sizes(nest, {v.name: n for v, n in self.sizes.items()})
         known = averaged(known, self.sizes)
-        if not self.target.is_gpu:
+        if not self.target.facts.binds_threads:
             return known, None
         program = device_program(nest, self.target)
         return known, program if known is nest else device_program(known, self.target)

@@ -85,8 +85,8 @@ class Search:
 
     @property
     def times_untuned(self) -> bool:
-        """True if the untuned schedule is timed too. On a GPU it is not, as it binds no threads."""
-        return self.task.timed and not self.task.target.is_gpu
+        """True if the untuned schedule, which binds no threads, is timed too."""
+        return self.task.timed and not self.task.target.facts.binds_threads
 
     def good(self) -> list[Trial]:
         """Return the trials that worked, fastest first, by estimate if nothing is timed."""

@@ -147,7 +147,7 @@ def autotune(
     check_start(wanted, start)
     known_sizes = checked_sizes("autotune", wanted, sizes, every=True)
     given = checked_inputs(wanted, inputs, known_sizes)
-    if where_to.kind == "cuda" and executor is None:
+    if where_to.facts.needs_driver and executor is None:
         # a missing driver fails here, once, and not in every trial
         driver()
     records, chosen = Database.open(database), strategy(search, seed)

@@ -61,7 +61,8 @@ def wrong_counts(
     """Return the first count that is not as demanded, and sentences about those that are."""
     assert answer.kernel is not None
     simulated = any(name[1:].isdigit() for name in (*exact, *most))
-    options = {} if answer.kernel.target.is_gpu else {"caches": caches if simulated else False}
+    ordered = answer.kernel.target.facts.ordered
+    options = {"caches": caches if simulated else False} if ordered else {}
     found = answer.kernel.counters(*answer.arguments(arrays), **options)
     notes = []
     for name, wanted in exact.items():
@@ -135,7 +136,7 @@ def too_slow(
 ) -> tuple[Shortfall | None, list[str]]:
     """Return by how much the answer is too slow, or a sentence about its speed."""
     assert answer.kernel is not None
-    if answer.kernel.target.is_gpu:
+    if answer.kernel.target.facts.timing != "host":
         raise CallError(
             explain(
                 "check(faster_than=...)", "a CPU emulates the GPU, and its times say nothing",
@@ -166,7 +167,7 @@ def _runs(other: Any, answer: Answer, arrays: Sequence[Any]) -> Callable[[], Any
 
 def _reason(kernel: Kernel, count: str) -> str:
     """Return the first advice of ``sl.explain`` that is about a count; "" if there is none."""
-    if kernel.target.is_gpu:
+    if not kernel.target.facts.ordered:
         return ""
     if count[1:].isdigit():
         about = "cache"

@@ -99,7 +99,7 @@ its own
     kernel = what if isinstance(what, Kernel) else None
     s = what if isinstance(what, Schedule) else None if kernel is None else kernel.schedule
     where = Target.of(target) if kernel is None else kernel.target
-    if s is None or where.is_gpu:
+    if s is None or not where.facts.ordered:
         raise CallTypeError(
             message(
                 f"explain({type(what).__name__})",

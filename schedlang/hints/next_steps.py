@@ -71,7 +71,7 @@ def next_steps(s: Any, target: Any = None) -> list[NextStep]:
             )
         )  # fmt: skip
     where = Target.of(target)
-    if where.is_gpu:
+    if where.facts.binds_threads:
         raise CallTypeError(
             explain(
                 f"next_steps(s, {where.kind!r})", "it knows the steps for CPUs only",

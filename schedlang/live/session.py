@@ -56,7 +56,7 @@ class Session:
         command: Sequence[str] = COMMAND,
     ) -> None:  # fmt: skip
         self.target = Target.of(target)
-        if self.target.is_gpu:
+        if self.target.facts.binds_threads:
             raise LiveError(
                 explain(
                     f"live(target={self.target.kind!r})", "the page knows the steps for CPUs only",

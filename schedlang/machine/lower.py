@@ -126,7 +126,8 @@ def _kernel_loops(
     running: dict[Axis | Var, tuple[Lin, Lin]] = {
         i.axis: (ZERO, to_lin(i.extent) - 1) for i in launch.indices
     }
-    body, job = launch.body, LoopJob(nest, target, values=constant, known=Ranges(running))
+    body, known = launch.body, Ranges(running)
+    job = LoopJob(nest, target, values=constant, known=known, kernel=True)
     for run in GPU_LOOP_PASSES:
         body = run(body, job)
     return body

@@ -81,7 +81,7 @@ def store(key: str, data: ModuleData) -> None:
 
 def _machine(target: Target) -> str:
     """Return the processor, or the GPU for a GPU's target."""
-    if target.kind != "cuda":
+    if not target.facts.needs_driver:
         return machine()
     from schedlang.autotune.record import machine_for
 

@@ -44,7 +44,7 @@ def divided(
     ``form`` returns the size of Winograd's tiles for a convolution of 3 by 3, 0 for none. Raises
     :class:`~schedlang.errors.NetworkError` for overrides that do not fit.
     """
-    on_cpu = not target.is_gpu
+    rewrites = target.facts.rewrites_networks
     taken: dict[str, int] = {}
     layers = dict(recipe.layers)
 
@@ -61,10 +61,10 @@ def divided(
     ) -> tuple[Tensor, ...]:  # fmt: skip
         if options.fold:
             outputs = without_padding_taps(outputs, weights)
-        if options.layouts and on_cpu:
+        if options.layouts and rewrites:
             outputs = blocked_layouts(outputs, weights, target).outputs
             outputs = packed_for_scans(outputs, weights, target)
-        if options.winograd and on_cpu:
+        if options.winograd and rewrites:
             outputs = with_winograd(outputs, weights, choose).outputs
         return outputs
 

@@ -173,7 +173,7 @@ class Network:
         One with other forms of convolutions than the parts have is another network.
         """
         found = None
-        if not (self.target.is_gpu or self._set):
+        if self.target.facts.starts and not self._set:
             found = self._source.found(self.target, self.database)
         if found is None or (self._parts is not None and self._parts.forms != found.forms):
             return False
@@ -186,7 +186,7 @@ class Network:
 
     def _store_start(self, module: NetworkModule) -> None:
         """Let other processes find ``module`` without its parts."""
-        if self.target.is_gpu:
+        if not self.target.facts.starts:
             return
         forms, trials, at = self._divided().forms, self._divided().trials, self.database
         if self._set:
@@ -391,11 +391,11 @@ class Network:
         for indices that weights may lead astray, which ``sl.load`` refuses, and for a kernel of a
         GPU that needs more shared memory than a launch by numba may have.
         """
-        check_destination(folder, self.target.kind)
+        check_destination(folder, self.target)
         with self._lock:
             data, weights = self._whole(), self._weights()
-            if self.target.kind == "cuda-emulator":
-                data = self._made(Target("cuda", arch=self.target.arch))
+            if emulated := self.target.facts.emulates:
+                data = self._made(Target(emulated, arch=self.target.arch))
             recipe, outputs, schedules = self._recipe(), self.outputs, self._schedules()
         return save(folder, recipe, outputs, data, weights, *schedules)
 

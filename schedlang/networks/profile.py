@@ -128,8 +128,8 @@ def profile(
     """
     if isinstance(repeat, bool) or not isinstance(repeat, Integral) or repeat < 1:
         raise CallError(f"profile(..., repeat={repeat!r}): repeat must be an integer, 1 or more")
-    kind = module.target.kind
-    if kind == "c":
+    facts = module.target.facts
+    if facts.language == "C":
         raise BuildError(
             explain(
                 f"profile of network {module.name}",
@@ -151,7 +151,7 @@ def profile(
         moved = part.read_bytes + part.written_bytes
         rates = part.flops / spent / 1e9, moved / spent / 1e9
         dtype = part.writes[0].dtype
-        most = gpu_ceilings(dtype) if kind == "cuda" else ceilings(dtype, *rates)
+        most = gpu_ceilings(dtype) if facts.timing == "events" else ceilings(dtype, *rates)
         made.append(
             KernelTime(
                 part.name, spent, spent / total, *rates, most.seconds(part.flops, moved) / spent,
@@ -159,7 +159,7 @@ def profile(
                 kernels[part.name].kernel.loop_nest,
             )
         )  # fmt: skip
-    note = EMULATED if kind == "cuda-emulator" else ""
+    note = EMULATED if facts.timing == "none" else ""
     return NetworkProfile(module.name, sum(seconds), tuple(made), runs, note)
 
 

@@ -82,7 +82,7 @@ def save(
     from schedlang.networks.saved_indices import check_indices
 
     asked, kind = f"save({os.fspath(folder)!r})", str(data.target.kind)
-    path = check_destination(folder, kind)
+    path = check_destination(folder, data.target)
     try:
         # load refuses a folder whose weights may lead an index astray
         check_indices(outputs, recipe.inputs, weights)
@@ -146,15 +146,15 @@ def _standalone(data: ModuleData) -> str:
     return usage(data, WEIGHTS) + standalone(data)
 
 
-def check_destination(folder: str | os.PathLike[str], kind: str) -> Path:
-    """Return the path of a folder to write a network to that is for a target of this kind.
+def check_destination(folder: str | os.PathLike[str], target: Target) -> Path:
+    """Return the path of a folder to write a network to that is for ``target``.
 
     Raises :class:`~schedlang.errors.NetworkError` for a target whose networks are not saved, and
     what :func:`check_folder` raises.
     """
-    if kind not in ("cpu", "cuda", "cuda-emulator"):
+    if not target.facts.saved:
         raise NetworkError(
-            explain(f"save({os.fspath(folder)!r})", f'the network is for target="{kind}"',
+            explain(f"save({os.fspath(folder)!r})", f'the network is for target="{target.kind}"',
                     'Build it with target="cpu", or for a GPU with "cuda" or "cuda-emulator".')
         )  # fmt: skip
     return check_folder(folder)

@@ -150,7 +150,8 @@ class OfModel:
 
         Where the user names stages, in overrides, these are those of the rule's forms.
         """
-        return self.options.winograd and not (target.is_gpu or self.recipe.cut or self.recipe.fuse)
+        rewrites = self.options.winograd and target.facts.rewrites_networks
+        return rewrites and not (self.recipe.cut or self.recipe.fuse)
 
     def _as_taken(self, divide: Callable[..., Divided], forms: Mapping[str, int]) -> Divided:
         from schedlang.networks.winograd import by_rule

@@ -42,7 +42,7 @@ def surroundings(parts: Sequence[Part], target: Target) -> Surroundings:
     >>> found, found.cold(parts[0])
     (Surroundings(streams=True, team=True), ('X', 'W'))
     """
-    if target.is_gpu:
+    if not target.facts.host_arrays:
         return Surroundings()
     weights = {tensor for part in parts for tensor in _weights(part).values()}
     held = sum(itemsize(t.dtype) * prod(int(n) for n in t.shape) for t in weights)

@@ -51,10 +51,10 @@ LEAST_SECONDS = 5.0
 SPARE = 0.1
 # bytes that are moved in the time of one operation, in a kernel without reuse
 BYTES_PER_OPERATION = 0.1
-# why no candidate was timed, by the kind of target
+# why no candidate was timed, by how a target is timed
 _UNTIMED = {
-    "cuda": "no candidate was timed, since the workers have no GPU",
-    "cuda-emulator": "no candidate was timed, since the emulator's times say nothing of a GPU",
+    "events": "no candidate was timed, since the workers have no GPU",
+    "none": "no candidate was timed, since the emulator's times say nothing of a GPU",
 }
 # why another schedule that worked does not replace that of a kernel
 _UNMEASURED = "keeps its schedule, which the time was too short to measure"
@@ -278,7 +278,7 @@ def tune(
 
 def _check_timed(name: str, target: Target) -> None:
     """Raise for a target whose kernels this machine cannot time for want of a GPU."""
-    if target.kind != "cuda":
+    if not target.facts.needs_driver:
         return
     # without numba-cuda nobody knows whether there is a GPU
     driver()
@@ -328,7 +328,7 @@ def _one(
     why, interrupted = facts.ended if facts.broken else "", facts.ended == "interrupted"
     if not seconds:
         # for a GPU that is not there, candidates are only compiled and checked
-        why = why or _UNTIMED.get(target.kind, "")
+        why = why or _UNTIMED.get(target.facts.timing, "")
         return Tuned(work, None, len(seen), None, why, interrupted)
     key = "" if start is None else nest_key(lower_state(start.state))
     if start is not None and all(trial.source != key for trial in result.trials):

@@ -79,7 +79,7 @@ def memory(what: Any, *arrays: Any, caches: Sequence[Cache] | None = None) -> Pi
 def _accesses(
     title: str, f: Any, arrays: Sequence[Any], caches: Sequence[Cache] | None
 ) -> Accesses:
-    if not isinstance(f, Kernel) or f.target.is_gpu:
+    if not isinstance(f, Kernel) or not f.target.facts.ordered:
         raise ComputeTypeError(
             explain(
                 f"memory({f!r})"[:200], "it is not a kernel for a CPU",

@@ -18,6 +18,8 @@ from schedlang.plot.picture import Picture
 from schedlang.plot.sheet import sheet
 from schedlang.runtime.ceilings import Ceilings
 from schedlang.runtime.evaluate import Evaluation, number
+from schedlang.target_kinds import KINDS as TARGETS
+from schedlang.target_kinds import Facts
 
 HEIGHT = 3.6
 # the least distance of two labels, as a part of the height of the axes
@@ -76,9 +78,10 @@ def roofline(
     """
     named = _named(measured)
     rates = [_rates(title, one) for title, one in named]
-    if target not in ("cpu", "cuda"):
+    known = TARGETS.get(str(target))
+    if known is None or known.measured_as != known.name:
         raise PlotError(f'roofline(..., target={target!r}): choose "cpu" or "cuda"')
-    limits = ceilings or _measured(dtype, target)
+    limits = ceilings or _measured(dtype, known)
     points = []
     for title, gflops, gbps in rates:
         intensity = gflops / gbps
@@ -124,8 +127,8 @@ def _rates(title: str, one: Evaluation) -> tuple[str, float, float]:
     return title, one.gflops, one.gbps
 
 
-def _measured(dtype: str, target: str) -> Ceilings:
-    if target == "cuda":
+def _measured(dtype: str, known: Facts) -> Ceilings:
+    if known.timing == "events":
         from schedlang.runtime.gpu_clock import gpu_ceilings
 
         return gpu_ceilings(dtype)

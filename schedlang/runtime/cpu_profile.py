@@ -20,6 +20,7 @@ from schedlang.machine.passes.stamps import WHOLE, Slots, slots_of, stamped
 from schedlang.machine.verify import verify_machine
 from schedlang.machine.walks import walk as walk_machine
 from schedlang.runtime.profile import Part, Profile
+from schedlang.target import Target
 
 Start = Callable[..., None]
 # of the time that stamps may take, the part of those around loops that are not a stage's outermost
@@ -42,7 +43,7 @@ class Subject:
     """
 
     name: str
-    target: str
+    target: Target
     nest: Nest
     machine: MachineNest
     run: Start
@@ -83,7 +84,8 @@ def check_options(repeat: int, levels: int, share: float) -> None:
 
 def cpu_profile(subject: Subject, repeat: int, levels: int, share: float) -> Profile:
     """Return the profile of a kernel, which it calls at least ``2*repeat + 2`` times."""
-    stamp = measured_stamp(subject.load, PAIRS_IN_PYTHON if subject.target == "python" else PAIRS)
+    most = PAIRS_IN_PYTHON if subject.target.facts.interpreted else PAIRS
+    stamp = measured_stamp(subject.load, most)
     subject.run(*subject.flat)
     seconds = _seconds(subject.run, subject.flat)
     scalars = {
@@ -303,7 +305,7 @@ def _profile(
     )  # fmt: skip
     waiting = sum(seconds, 0.0) - sum(busy)
     return Profile(
-        subject.name, subject.target, total, alone, stages, waiting, max(0.0, other), parts,
+        subject.name, subject.target.kind, total, alone, stages, waiting, max(0.0, other), parts,
         subtracted, runs, _notes(subject, tree),
     )  # fmt: skip
 

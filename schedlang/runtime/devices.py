@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedlang.errors import CallError, SchedlangError
-from schedlang.target_options import kind_and_arch
+from schedlang.target_kinds import CPU, CUDA, KINDS, SPELLINGS
+from schedlang.target_options import facts_and_arch
 
-DEVICE_TYPES = {"cpu": 1, "llvm": 1, "c": 1, "python": 1, "cuda": 2, "gpu": 2, "nvptx": 2,
-                "cuda-emulator": 2}  # fmt: skip
+_TYPES = {"gpu": CUDA, **{word: KINDS[name].device for word, name in SPELLINGS.items()}}
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,12 @@ class Device:
     @property
     def device_type(self) -> int:
         """DLPack's number: 1 for the CPU, 2 for CUDA."""
-        return DEVICE_TYPES[self.kind]
+        return _TYPES[self.kind]
 
     @property
     def exist(self) -> bool:
         """True if the machine has the device, or ``SCHEDLANG_CUDA`` asks for the emulator."""
-        if self.kind == "cpu":
+        if self.device_type == CPU:
             return self.device_id == 0
         if os.environ.get("SCHEDLANG_CUDA") == "emulator":
             return True
@@ -55,14 +55,14 @@ def device(kind: Any, index: int = 0) -> Device:
     (cpu(0), cuda(1))
     """
     words = str(getattr(kind, "kind", kind)).split()
-    code = DEVICE_TYPES.get(words[0] if words else "")
+    code = _TYPES.get(words[0] if words else "")
     if code is None:
         raise CallError(
             f'device({str(kind)!r}): unknown device; give "cpu" (or te\'s "llvm") or "cuda"'
         )
     if len(words) > 1:
-        kind_and_arch(" ".join(words))
-    return Device("cpu" if code == 1 else "cuda", index)
+        facts_and_arch(" ".join(words))
+    return cpu(index) if code == CPU else cuda(index)
 
 
 def enabled(target: str) -> bool:

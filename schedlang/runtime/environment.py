@@ -48,7 +48,7 @@ def threads_of(target: Target) -> int:
 
     They are numba's, which ``numba.set_num_threads`` changes, or OpenMP's for C.
     """
-    if target.kind == "c":
+    if target.facts.openmp:
         first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
         return int(first) if first.isascii() and first.isdigit() and int(first) else cores()
     # asking numba before its threads run would start them, and a fork would lose them

@@ -140,11 +140,11 @@ def evaluate(
     given: Sequence[Any] = arrays
     moved, dtype, emulated = bytes, "float32", False
     if isinstance(f, Kernel):
-        emulated = f.target.kind == "cuda-emulator"
+        emulated = f.target.facts.timing == "none"
         given = _with_outputs(f, arrays)
         flops, moved, dtype = _work(f, given, flops, moved)
-        if f.target.kind == "cuda":
-            return _on_gpu(f, given, int(repeat), float(min_time), flops, moved, dtype)
+        if f.target.facts.timing == "events":
+            return _by_events(f, given, int(repeat), float(min_time), flops, moved, dtype)
     before, start = lost_cores(), perf_counter()
     found = samples(lambda: f(*given), repeat, min_time)
     busy = (lost_cores() - before) * TICK > BUSY * (perf_counter() - start)
@@ -180,8 +180,8 @@ def _work(
 
 def _seen(value: Any, name: str) -> Any:
     """Return an array as NumPy's; one in a GPU's memory has only its shape, dtype and address."""
-    on_gpu = is_on_device(value) and not isinstance(value, np.ndarray)
-    return described(value) if on_gpu else as_numpy(value, name)
+    there = is_on_device(value) and not isinstance(value, np.ndarray)
+    return described(value) if there else as_numpy(value, name)
 
 
 def _fraction(
@@ -192,7 +192,7 @@ def _fraction(
     return max(arithmetic, memory) / seconds, "arithmetic" if arithmetic >= memory else "memory"
 
 
-def _on_gpu(
+def _by_events(
     f: Kernel, given: Sequence[Any], repeat: int, min_time: float, flops: float | None,
     moved: float | None, dtype: str,
 ) -> Evaluation:  # fmt: skip

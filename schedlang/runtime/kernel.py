@@ -115,7 +115,7 @@ class Kernel(Levels, TeModule, Countable):
     def _repr_html_(self) -> str:
         return kernel_html(
             repr(self)[1:-1], self.loop_nest, self.machine_nest, self.source, self.origins,
-            self.target.kind == "c",
+            self.target.facts.language == "C",
         )  # fmt: skip
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
@@ -127,14 +127,14 @@ class Kernel(Levels, TeModule, Countable):
     def _function(self) -> Any:
         if self._entry is None:
             path = self._path
-            if self._built.serial_text and self.target.kind != "python":
+            if self._built.serial_text and not self.target.facts.interpreted:
                 self._lock = thread_safety.guard()
                 thread_safety.note_loaded(self)
                 if thread_safety.left_behind():
                     thread_safety.warn_forked()
                     path = files.write(self._built.serial_text, self.name, self._path.suffix)
             self._entry = self._loaded(path)
-            if self.target.kind == "cpu" and perf_map.wanted():
+            if self.target.facts.symbols and perf_map.wanted():
                 self.compile()
                 names = [function.name for function in self._built.machine.functions]
                 perf_map.add_to_map(self._entry, names)
@@ -175,7 +175,7 @@ class Kernel(Levels, TeModule, Countable):
     def compile(self) -> Kernel:
         """Compile now for writable arrays, or load from the disk cache; return this kernel."""
         function = self._function()
-        if self.target.kind != "python" and not function.signatures:
+        if not (self.target.facts.interpreted or function.signatures):
             function.compile(tuple(numba_types(self._built.signature)))
         return self
 
@@ -302,14 +302,14 @@ class Kernel(Levels, TeModule, Countable):
         if self._built.serial_text and thread_safety.left_behind():
             machine = serial(machine)
         start = self._start or self._starter()
-        kind = self.target.kind
         return Subject(
-            self.name, kind, self._nest, machine, start, self._start_of, flat, self._threads()
-        )
+            self.name, self.target, self._nest, machine, start, self._start_of, flat,
+            self._threads(),
+        )  # fmt: skip
 
     def _threads(self) -> int:
         """Return the greatest number of threads of a parallel loop."""
-        if not self._built.serial_text or self.target.kind == "python":
+        if not self._built.serial_text or self.target.facts.interpreted:
             return 1
         from numba import config
 
@@ -317,7 +317,7 @@ class Kernel(Levels, TeModule, Countable):
 
     def _start_of(self, nest: MachineNest) -> Callable[..., None]:
         """Return the function of another machine nest, compiled as the kernel is."""
-        compiled = self.target.kind != "python"
+        compiled = not self.target.facts.interpreted
         head = f"{nest.entry.name} with time stamps"
         source = source_of(nest, nest.entry.name)
         listing = render_functions(source, head, self._built.fastmath, compiled)
@@ -336,7 +336,7 @@ class Kernel(Levels, TeModule, Countable):
 
     def _started(self, function: Callable[..., None], path: str) -> Callable[..., None]:
         """Return ``function``, of the file at ``path``, in a lock or in error handling."""
-        if self.target.kind == "python":
+        if self.target.facts.interpreted:
             return interpreted(function, self.name, path)
         return function if self._lock is None else one_at_a_time(function, self._lock)
 
@@ -376,7 +376,7 @@ class Kernel(Levels, TeModule, Countable):
 
     def _standalone(self) -> str:
         """Return the source of a file that runs without schedlang."""
-        if self.target.kind != "cpu":
+        if not self.target.facts.saved:
             raise BuildError(
                 f'save: this kernel is for target="{self.target.kind}"; build it for target="cpu" '
                 "first"

@@ -111,7 +111,7 @@ class Levels(ABC):
 
     def _code(self, asked: str) -> Code:
         """Return the code of this kernel, for the property ``asked``."""
-        if self._built.target.kind == "python":
+        if self._built.target.facts.interpreted:
             raise BuildError(
                 explain(
                     f"{asked} of kernel {self._built.public}",

@@ -1,30 +1,23 @@
 """Targets as objects: a folder for each kind, with what that kind alone knows of building.
 
-:mod:`~schedlang.targets.backend` is the interface, and :mod:`~schedlang.targets.build` asks it.
+:mod:`~schedlang.targets.backend` is the interface, and :mod:`~schedlang.targets.build` asks it. The
+facts about a kind that other parts of schedlang ask for are in :mod:`schedlang.target_kinds`.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 from schedlang.target import Target
 from schedlang.targets.backend import Backend
-from schedlang.targets.c.backend import CBackend
-from schedlang.targets.cpu.backend import CpuBackend
-from schedlang.targets.cuda.backend import CudaBackend
-from schedlang.targets.cuda_emulator.backend import EmulatorBackend
-from schedlang.targets.python.backend import PythonBackend
-
-BACKENDS: dict[str, Backend] = {
-    "cpu": CpuBackend(),
-    "python": PythonBackend(),
-    "c": CBackend(),
-    "cuda": CudaBackend(),
-    "cuda-emulator": EmulatorBackend(),
-}
 
 
-def backend_of(target: Target) -> Backend:
+def backend_of(target: Target) -> Backend[Any]:
     """Return what builds kernels for ``target``."""
-    return BACKENDS[target.kind]
+    module, _, name = target.facts.backend.partition(":")
+    backend: Backend[Any] = getattr(import_module(module), name)()
+    return backend
 
 
-__all__ = ["BACKENDS", "Backend", "backend_of"]
+__all__ = ["Backend", "backend_of"]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Optional
+from typing import ClassVar, Generic, TypeVar
 
 from schedlang.codegen.refused_sizes import Refusals
 from schedlang.errors import BuildError, explain
-from schedlang.gpu_lowering.program import Program
 from schedlang.ir.nest import Nest
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.parameters import Signature
@@ -27,30 +26,38 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Request:
+class Lowered:
+    """A nest as a target runs it: as ``loops`` on a CPU."""
+
+    loops: Nest
+
+
+L = TypeVar("L", bound=Lowered)
+
+
+@dataclass(frozen=True)
+class Request(Generic[L]):
     """A scheduled nest that was verified, and what its kernel needs to know.
 
     ``public`` is the name of the kernel's function, and ``steps`` the schedule as Python.
-    ``loops`` run on the CPU: the nest, or the threads of a GPU's ``program`` one after the other.
     ``checked_by_size`` and ``unproven`` are those of the kernel, and ``refused`` the sizes that its
     file refuses.
     """
 
     schedule: Schedule
     nest: Nest
-    loops: Nest
+    lowered: L
     target: Target
     public: str
     options: Options
     signature: Signature
     steps: str
-    program: Optional[Program] = None
     checked_by_size: bool = False
     unproven: tuple[str, ...] = ()
     refused: tuple[Refusals, ...] = ()
 
 
-class Backend(ABC):
+class Backend(ABC, Generic[L]):
     """The builder of kernels for one kind of target."""
 
     takes_barriers: ClassVar[bool] = False
@@ -80,23 +87,19 @@ class Backend(ABC):
         """Return what the target has no form of, as a message, or an empty text."""
         return ""
 
-    def program(self, nest: Nest, target: Target, options: Options) -> Program | None:
-        """Return the launches of a GPU; ``None`` for a target that runs the loops of the nest."""
-        return None
-
-    def loops(self, nest: Nest, program: Program | None) -> Nest:
-        """Return the loops that run on the CPU in place of the nest, for the verifier."""
-        return nest
+    @abstractmethod
+    def lowered(self, nest: Nest, target: Target, options: Options) -> L:
+        """Return the nest as the target runs it; its loops are verified, too."""
 
     def warnings(
-        self, nest: Nest, program: Program | None, target: Target
+        self, nest: Nest, lowered: L, target: Target
     ) -> Iterator[tuple[str, type[Warning]]]:
         """Yield what a user should know of the nest's speed on this target."""
         yield from ()
 
     @abstractmethod
-    def kernel(self, request: Request) -> Kernel:
+    def kernel(self, request: Request[L]) -> Kernel:
         """Return the kernel, which is not compiled yet, and whose source is not written."""
 
 
-__all__ = ["Backend", "Options", "Request"]
+__all__ = ["Backend", "Lowered", "Options", "Request"]

@@ -152,7 +152,7 @@ def unwritten(
         # the file imports something under that name
         public = f"{public}_"
     # before the verifier: its messages name the bound axes, the verifier's only loops
-    program = backend.program(nest, where, options)
+    lowered = backend.lowered(nest, where, options)
     found = report(nest)
     for access in found.accesses:
         if access.exact and not access.needs_sizes:
@@ -164,18 +164,18 @@ def unwritten(
         conditions = (*conditions, *(refused_sizes(nest, schedule.outputs) or ()))
     refused = (Refusals(f"kernel {public}", signature.given_sizes, conditions),) * bool(conditions)
     steps = schedule.as_python()
-    for text, category in backend.warnings(nest, program, where):
+    for text, category in backend.warnings(nest, lowered, where):
         warnings.warn(text, category, stacklevel=3)
-    loops, unproven = backend.loops(nest, program), found.open
-    if loops is not nest:
-        unproven = tuple(dict.fromkeys((*unproven, *report(loops).open)))
+    unproven = found.open
+    if lowered.loops is not nest:
+        unproven = tuple(dict.fromkeys((*unproven, *report(lowered.loops).open)))
     for sentence in unproven:
         text = f"sl.build of {nest.name}: {sentence}; compare its result with sl.reference"
         warnings.warn(text, UnprovenWarning, stacklevel=3)
     return backend.kernel(
         Request(
-            schedule, nest, loops, where, public, options, signature, steps, program, checked,
-            unproven, refused,
+            schedule, nest, lowered, where, public, options, signature, steps, checked, unproven,
+            refused,
         )
     )
 

@@ -11,7 +11,6 @@ from schedlang.codegen.numba_file import HELPERS, render
 from schedlang.diagnostics.spills import guarded, spills
 from schedlang.diagnostics.strides import strided
 from schedlang.errors import SpillWarning, StrideWarning
-from schedlang.gpu_lowering.program import Program
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.nest import Nest
 from schedlang.machine.lower import machine_nest
@@ -20,20 +19,11 @@ from schedlang.machine.passes.serial import serial
 from schedlang.runtime.built import Built
 from schedlang.runtime.kernel import Kernel
 from schedlang.target import Target
-from schedlang.targets.backend import Backend, Request
+from schedlang.targets.backend import Backend, L, Lowered, Options, Request
 
 
-class LoopBackend(Backend):
-    """A target that makes one machine nest of the loops, and prints it as a file."""
-
-    def warnings(
-        self, nest: Nest, program: Program | None, target: Target
-    ) -> Iterator[tuple[str, type[Warning]]]:
-        """Yield tiles that leave the registers, and lanes that are far apart in memory."""
-        for text in (*spills(nest, target), *guarded(nest, target)):
-            yield text, SpillWarning
-        for text in strided(nest, target):
-            yield text, StrideWarning
+class PrintedBackend(Backend[L]):
+    """A target that makes one machine nest of loops, and prints it as a file."""
 
     def host(self, target: Target) -> Target:
         """Return the CPU whose vectors and registers the machine nest has."""
@@ -44,15 +34,15 @@ class LoopBackend(Backend):
         return [*NAMES, *HELPERS]
 
     @abstractmethod
-    def printed(self, request: Request, machine: MachineNest) -> Listing:
+    def printed(self, request: Request[L], machine: MachineNest) -> Listing:
         """Return the file of a machine nest."""
 
     @abstractmethod
-    def wrapped(self, request: Request, built: Built) -> Kernel:
+    def wrapped(self, request: Request[L], built: Built) -> Kernel:
         """Return the kernel of what was built."""
 
-    def kernel(self, request: Request) -> Kernel:
-        loops, options = request.loops, request.options
+    def kernel(self, request: Request[L]) -> Kernel:
+        loops, options = request.lowered.loops, request.options
         host, public = self.host(request.target), request.public
         machine = machine_nest(loops, host, public, self.taken(loops), options.fastmath)
         parallel = any(f.parallel for f in machine.functions)
@@ -66,24 +56,40 @@ class LoopBackend(Backend):
         return self.wrapped(request, built)
 
 
-class NumbaBackend(LoopBackend):
+class LoopBackend(PrintedBackend[Lowered]):
+    """A target that runs the loops of the nest as they stand."""
+
+    def lowered(self, nest: Nest, target: Target, options: Options) -> Lowered:
+        return Lowered(nest)
+
+    def warnings(
+        self, nest: Nest, lowered: Lowered, target: Target
+    ) -> Iterator[tuple[str, type[Warning]]]:
+        """Yield tiles that leave the registers, and lanes that are far apart in memory."""
+        for text in (*spills(nest, target), *guarded(nest, target)):
+            yield text, SpillWarning
+        for text in strided(nest, target):
+            yield text, StrideWarning
+
+
+class NumbaBackend(PrintedBackend[L]):
     """A target whose file is Python, which numba compiles, or which runs as it is."""
 
     compiled = True
 
-    def shown(self, request: Request) -> str:
+    def shown(self, request: Request[L]) -> str:
         """Return what the header of the file shows."""
         return str(request.nest)
 
-    def printed(self, request: Request, machine: MachineNest) -> Listing:
+    def printed(self, request: Request[L], machine: MachineNest) -> Listing:
         source = source_of(machine, request.public)
         return render(
-            request.loops, source, request.steps, request.options.fastmath, self.compiled,
+            request.lowered.loops, source, request.steps, request.options.fastmath, self.compiled,
             self.shown(request), request.refused,
         )  # fmt: skip
 
-    def wrapped(self, request: Request, built: Built) -> Kernel:
+    def wrapped(self, request: Request[L], built: Built) -> Kernel:
         return Kernel(built, request.schedule.copy(), request.nest)
 
 
-__all__ = ["LoopBackend", "NumbaBackend"]
+__all__ = ["LoopBackend", "NumbaBackend", "PrintedBackend"]

@@ -66,13 +66,13 @@ class Program:
 
     @property
     def only_kernel(self) -> KernelCall | None:
-        """The step of a program that is one kernel of a CPU, whose shapes are all known."""
+        """The step of a program that is one kernel, whose shapes are all known, on the host."""
         if len(self.steps) != 1 or self.constants:
             return None
         (step,) = self.steps
         if not isinstance(step, KernelCall) or step.kernel.signature.sizes:
             return None
-        return step if step.kernel.target.kind in ("cpu", "python") else None
+        return step if step.kernel.target.facts.host_arrays else None
 
     def may_write(self, argument: int, place: int) -> bool:
         """Return whether the result at ``place`` may be written into the memory of an argument.

@@ -179,8 +179,8 @@ def specialize(
 ) -> Specialization:
     """Trace ``function`` for arguments as in ``given``, and build its kernels."""
     name = getattr(function, "__name__", "traced")
-    # between the kernels of a loop on the host, arrays would leave the GPU
-    rule = LoopRule(limited=not target.is_gpu)
+    # between the kernels of a loop on the host, arrays would leave the memory of a GPU
+    rule = LoopRule(limited=target.facts.host_arrays)
     trace = Trace(name, getattr(function, "__code__", None), rule=rule)
     with entered(trace):
         containers = Containers()

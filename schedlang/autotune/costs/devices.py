@@ -47,7 +47,8 @@ def speed_of(target: Target) -> Speed:
     16
     """
     known = SPEEDS.get(target.arch, DEFAULT)
-    return known if target.kind != "cuda" else _here(target.device.capability) or known
+    here = _here(target.device.capability) if target.facts.needs_driver else None
+    return here or known
 
 
 def _here(capability: tuple[int, int]) -> Speed | None:

@@ -49,7 +49,7 @@ def _planned(problem: Problem) -> tuple[Schedule | None, Decisions, str]:
     if found is None:
         why = space.reasons.most_common(1)
         return None, {}, why[0][0] if why else "no tactic applies"
-    if problem.target.is_gpu:
+    if problem.target.facts.binds_threads:
         return found.schedule, found.decisions, ""
     s = without_useless_threads(found.schedule, problem)
     untouched = empty_schedule(list(problem.outputs))
@@ -60,7 +60,7 @@ def _planned(problem: Problem) -> tuple[Schedule | None, Decisions, str]:
 
 def modelled(space: Space) -> Candidate | None:
     """Return the schedule of :func:`by_model` as a candidate of ``space``, if there is one."""
-    threads = 1 if space.target.is_gpu else space.threads
+    threads = 1 if space.target.facts.binds_threads else space.threads
     problem = Problem(
         tuple(space.outputs), space.target, threads, dict(space.sizes), frozenset(space.cold),
         space.team,

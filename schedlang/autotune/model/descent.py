@@ -181,7 +181,7 @@ def _has_rows(candidate: Candidate) -> bool:
 
 def _with_spills(candidate: Candidate, target: Target) -> Candidate:
     """Return a candidate whose estimate counts spills that the cost model does not see."""
-    factor = 1.0 if target.is_gpu else spill_factor(candidate.nest, target)
+    factor = 1.0 if target.facts.binds_threads else spill_factor(candidate.nest, target)
     if factor == 1:
         return candidate
     seconds = factor * candidate.estimate.seconds

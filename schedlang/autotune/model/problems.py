@@ -25,7 +25,8 @@ def problem_of(outputs: Sequence[Tensor], target: Target, sizes: Mapping[str, in
     ``sizes`` has numbers by name. The cost model assumes ``SYMBOLIC`` for all others.
     """
     values = {v: sizes.get(v.name, SYMBOLIC) for v in variables(outputs) if v.is_size}
-    return Problem(tuple(outputs), target, 1 if target.is_gpu else threads(), values)
+    workers = 1 if target.facts.binds_threads else threads()
+    return Problem(tuple(outputs), target, workers, values)
 
 
 def assumed(problem: Problem, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from schedlang.autotune.race_times import seconds_before_race
-from schedlang.autotune.record import OUTCOMES, UNCHECKED, Trial, Where
+from schedlang.autotune.record import OUTCOMES, UNCHECKED, Trial, Where, facts_of
 from schedlang.autotune.report.ranks import spearman
 from schedlang.runtime.evaluate import duration, number
 
@@ -110,8 +110,9 @@ def unchecked_winner(facts: Facts) -> str:
     """Return why the emulator did not check the winner, or an empty text if it did or need not."""
     won = winner(facts)
     _, missed, why = won.detail.partition(UNCHECKED)
+    on_device = facts_of(facts.where.target).needs_driver
     # every race of GPU kernels includes the emulator's check
-    if not missed and (won.raced or (facts.ran and facts.where.target.partition(" ")[0] != "cuda")):
+    if not missed and (won.raced or (facts.ran and not on_device)):
         return ""
     how = "its result on the GPU was correct" if facts.ran else "it was only compiled"
     why = why.lstrip(": ") or "the search ended before that"

@@ -109,14 +109,14 @@ class CandidateRunner:
         for out, want in zip(self._outs, expected):
             out.poison(want)
         call = self._call(number)
-        on_gpu = self._on_gpu(number)
-        if on_gpu:
+        on_device = self._on_device(number)
+        if on_device:
             # an earlier candidate may have written the inputs there
             self._copies.send()
             # the first launch loads the machine code
             call()
         self._took[number] = one_call(call, lost_cores)
-        if on_gpu:
+        if on_device:
             self._copies.fetch([out.array for out in self._outs])
         stray = self._stray_writes()
         for tensor, out, want in zip(self.task.outputs, self._outs, expected):
@@ -133,7 +133,8 @@ class CandidateRunner:
     def emulate(self, number: int, steps: str) -> dict[str, Any]:
         """Build a schedule for the GPU emulator, check its result and look for data races."""
         s = Schedule.from_json(steps, list(self.task.outputs))
-        emulator = Target("cuda-emulator", arch=self.task.target.arch)
+        target = self.task.target
+        emulator = Target(target.facts.emulated, arch=target.arch)
         kernel = self.kernels[number] = build(s, target=emulator).compile()
         found = self.check(number)
         if isinstance(kernel, GpuKernel) and self._operations() <= MOST_CHECKED:
@@ -155,7 +156,7 @@ class CandidateRunner:
                 once = self._took[number] = again if again.quiet else min(once, again)
             if once.seconds > SLOW:
                 return _answer(once)
-        if self._on_gpu(number):
+        if self._on_device(number):
             return _answer(self._gpu_time(number, WINDOW))
         if best is not None:
             least = least_of_calls(call, FAR_BEHIND * best, PATIENCE / 2, lost_cores)
@@ -168,7 +169,7 @@ class CandidateRunner:
         call = self._timed(number)
         if self._slow(number):
             return _answer(one_call(call, lost_cores))
-        if self._on_gpu(number):
+        if self._on_device(number):
             return _answer(self._gpu_time(number, WINDOW / 2))
         return _answer(undisturbed_median(call, WINDOW / 2, PATIENCE / 2, lost_cores))
 
@@ -224,8 +225,8 @@ class CandidateRunner:
                 return f"the input {tensor.name} was written"
         return ""
 
-    def _on_gpu(self, number: int) -> bool:
-        return self.kernels[number].target.kind == "cuda"
+    def _on_device(self, number: int) -> bool:
+        return self.kernels[number].target.facts.needs_driver
 
     def _gpu_time(self, number: int, window: float) -> Time:
         """Return the seconds of a call by events of the GPU, without the host's part."""
@@ -235,7 +236,7 @@ class CandidateRunner:
     def _call(self, number: int) -> Callable[[], Any]:
         """Return a function that calls a kernel and waits until it has finished."""
         kernel, values = self.kernels[number], self._values(number)
-        if not self._on_gpu(number):
+        if not self._on_device(number):
             return self._on_threads(number, lambda: kernel(*values))
         there = self._copies.of(values)
 
@@ -247,7 +248,7 @@ class CandidateRunner:
 
     def _timed(self, number: int) -> Callable[[], Any]:
         """Return the function to time: on a CPU, each call reads other copies of cold inputs."""
-        if not self._cold or self._on_gpu(number):
+        if not self._cold or self._on_device(number):
             return self._call(number)
         if self._turns is None:
             self._turns = in_turns(self.inputs, self._cold, self.task.target.caches[-1].size)
@@ -267,7 +268,7 @@ class CandidateRunner:
         """Return ``call``, marked if the kernel computes on the thread that calls it."""
         kernel = self.kernels[number]
         parallel = any(loop.kind == "parallel" for loop in kernel.loop_nest.loops)
-        alone = not parallel and not kernel.target.is_gpu and has_thread_clock()
+        alone = not parallel and kernel.target.facts.timing == "host" and has_thread_clock()
         return OneThread(call) if alone else call
 
     def _values(self, number: int) -> list[Any]:

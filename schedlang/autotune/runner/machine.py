@@ -45,7 +45,7 @@ def this_machine(target: Target) -> Machine:
     """Return this machine."""
     machine = machine_for(target)
     # the emulator's times say nothing of a GPU
-    timed = machine != NO_GPU if target.kind == "cuda" else not target.is_gpu
+    timed = machine != NO_GPU and target.facts.timing != "none"
     return Machine(machine, cores(), _memory(), threads(), timed, versions())
 
 

@@ -167,8 +167,7 @@ def run(box: Sandbox, job: Job, built: Measured, task: Task, best: float | None)
 
 def checked(box: Sandbox, built: Measured, task: Task) -> Measured:
     """Check a built candidate; return ``built``, or its failure."""
-    # the first launch on a GPU compiles again
-    limit = task.limits.run + task.limits.build * task.target.is_gpu
+    limit = task.limits.run + task.limits.build * task.target.facts.compiles_at_launch
     reply = send(box, "run", "check", limit, built)
     return reply if isinstance(reply, Measured) else built
 

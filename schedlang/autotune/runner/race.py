@@ -37,7 +37,7 @@ def race(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
     timed in a new process. Kernels for a GPU are also checked on the emulator. If nothing can be
     timed, that check is the whole race.
     """
-    if not task.target.is_gpu:
+    if not task.target.facts.emulated:
         return _in_turns(box, jobs, task)
     emulated = _emulated(box, jobs, task)
     if not task.timed:

@@ -106,7 +106,7 @@ class Task:
     @property
     def runs(self) -> bool:
         """True if candidates run. Without the GPU that they are for, they are only compiled."""
-        return self.timed or self.target.kind != "cuda"
+        return self.timed or not self.target.facts.needs_driver
 
     @cached_property
     def data(self) -> dict[str, Any]:

@@ -51,8 +51,9 @@ CUDA = Registry(
     ),
     cuda_fused_tile.FUSION,
 )
+REGISTRIES = {registry.kind: registry for registry in (CPU, CUDA)}
 
 
 def registry_for(target: Target) -> Registry:
     """Return the tactics for a target."""
-    return CUDA if target.is_gpu else CPU
+    return REGISTRIES[target.facts.tactics]

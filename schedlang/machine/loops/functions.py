@@ -76,13 +76,13 @@ def _marked(stmt: Stmt, job: LoopJob, place: _Place) -> Stmt:
 def is_loop(loop: For, job: LoopJob) -> bool:
     """Return whether ``loop`` is a loop of the kernel, and not written out.
 
-    Inside of lanes, a GPU writes out unrolled loops, too; they count as loops.
+    Inside of lanes, unrolled loops are always written out; they count as the target says.
     """
     if not isinstance(loop.extent, int):
         return True
     if becomes_lanes(loop, job.target):
         return loop.extent > most_lanes(loop, job.target)
-    return loop.kind != "unroll" or job.target.is_gpu
+    return loop.kind != "unroll" or not job.target.facts.unrolls
 
 
 __all__ = ["DEEPEST_LOOPS", "BECOMES_FUNCTION", "becomes_function", "is_loop", "loops_inside",

@@ -22,7 +22,8 @@ class LoopJob:
     """The nest of the statements, the target, and what is known around the statements.
 
     ``fastmath`` allows the compiler to reorder sums. ``values`` are those of axes that have only
-    one, and ``known`` the ranges of others, such as the thread indices of a GPU.
+    one, and ``known`` the ranges of others, such as the thread indices of a GPU. The statements of
+    a ``kernel`` of a GPU have loops that the nest does not have.
     """
 
     nest: Nest
@@ -30,10 +31,11 @@ class LoopJob:
     fastmath: bool = False
     values: Mapping[Axis | Var, Lin] = field(default_factory=dict)
     known: Ranges = field(default_factory=Ranges)
+    kernel: bool = False
 
     def may_have(self, kind: str) -> bool:
-        """Return whether a loop may have this kind; GPU lowering unrolls loops of its own."""
-        return self.target.is_gpu or kind in self._kinds
+        """Return whether a loop may have this kind."""
+        return self.kernel or kind in self._kinds
 
     @cached_property
     def _kinds(self) -> Set[str]:

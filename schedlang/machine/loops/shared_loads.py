@@ -38,7 +38,7 @@ def share_loads(body: Block, job: LoopJob) -> Block:
     These are the loads that do not depend on all of the unrolled axes, and the conditions of
     choices; of both, those that read no buffer which the copies write.
     """
-    if job.target.is_gpu or not job.may_have("unroll"):
+    if not job.may_have("unroll"):
         return body
     return block_of(_shared(body))
 

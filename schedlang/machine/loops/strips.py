@@ -44,13 +44,16 @@ def strip_mine(body: Block, job: LoopJob) -> Block:
 
 
 def becomes_lanes(loop: For, target: Target) -> bool:
-    """Return whether ``loop`` becomes vectors: on a GPU, only where no condition differs."""
-    return loop.kind == "vectorize" and not (target.is_gpu and lanes_differ(loop))
+    """Return whether ``loop`` becomes vectors, which may need one condition for all lanes."""
+    facts = target.facts
+    if loop.kind != "vectorize" or not facts.vectors:
+        return False
+    return facts.vector_arithmetic or not lanes_differ(loop)
 
 
 def most_lanes(loop: For, target: Target) -> int:
     """Return the most lanes of a vectorized loop that are one vector."""
-    if target.is_gpu:
+    if not target.facts.vector_arithmetic:
         return strip_lanes(loop)
     found = [b.dtype for s, _ in walk(loop.body) for b in buffers_of(s)]
     widest = max(found, key=dtypes.itemsize, default="float32")
@@ -99,10 +102,10 @@ def _is_written_out(loop: For, vectors: int, target: Target, kept: Buffers) -> b
     """Return whether ``vectors`` stand one after the other, not in a loop.
 
     A loop over vectors cannot update sums that stay in registers: each vector's sums are registers
-    of their own, with an offset that is known before the reduction loop. In a GPU's loop, the
-    offset would not be known to be aligned.
+    of their own, with an offset that is known before the reduction loop. Vectors that only move
+    memory are aligned, which the offset in a loop would not be known to be.
     """
-    if target.is_gpu and vectors <= MOST_COPIES:
+    if not target.facts.vector_arithmetic and vectors <= MOST_COPIES:
         return True
     return any(isinstance(s, Store) and kept & set(s.buffers) for s, _ in walk(loop.body))
 

@@ -102,7 +102,7 @@ def _buffers(loop: For, job: LoopJob, place: _Place) -> frozenset[Buffer]:
     """Return the buffers whose sums stay in registers inside of ``loop``."""
     around = () if place.lanes is None else (place.lanes,)
     steps, target = job.steps.get(loop.stage, ()), job.target
-    if target.is_gpu:
+    if not target.facts.vector_arithmetic:
         found = kept_by_thread(loop, target, steps, around)
     else:
         most = target.vector_registers

@@ -39,7 +39,7 @@ def transpose_loads(body: Block, job: LoopJob) -> Block:
 
     Such a block of up to ``MOST`` columns is loaded once by rows, and transposed in registers.
     """
-    if job.target.is_gpu or not job.may_have("unroll"):
+    if not job.may_have("unroll"):
         return body
     return block_of(_transposed(body, job.values))
 

@@ -40,17 +40,17 @@ class _Place:
 
 
 def unroll(body: Block, job: LoopJob) -> Block:
-    """Return ``body`` with unrolled loops of constant extent as copies; on a GPU, in lanes alone.
+    """Return ``body`` with unrolled loops of constant extent as copies.
 
-    numba.cuda unrolls other loops by a pragma. Raise :class:`~schedlang.errors.BuildError` for more
-    than ``MOST_COPIES`` copies.
+    Where the compiler unrolls loops, only those in lanes become copies. Raise
+    :class:`~schedlang.errors.BuildError` for more than ``MOST_COPIES`` copies.
     """
     return block_of(_unrolled(body, job, _Place())) if job.may_have("unroll") else body
 
 
 def _unrolled(stmt: Stmt, job: LoopJob, place: _Place) -> Stmt:
     if isinstance(stmt, For):
-        if stmt.kind == "unroll" and (place.in_lanes or not job.target.is_gpu):
+        if stmt.kind == "unroll" and (place.in_lanes or job.target.facts.unrolls):
             if isinstance(stmt.extent, int):
                 return _copies(stmt, stmt.extent, job, place)
         if becomes_function(stmt):

@@ -12,7 +12,7 @@ from schedlang.machine.nest import MachineNest
 from schedlang.runtime.built import Built
 from schedlang.runtime.c_kernel import CKernel
 from schedlang.state.state import NONTEMPORAL
-from schedlang.targets.backend import Request
+from schedlang.targets.backend import Lowered, Request
 from schedlang.targets.loops import LoopBackend
 
 
@@ -32,12 +32,12 @@ class CBackend(LoopBackend):
         names = (*loops.names.values(), *(t.name for t in things))
         return [*super().taken(loops), *reserved(identifier(name) for name in names)]
 
-    def printed(self, request: Request, machine: MachineNest) -> Listing:
+    def printed(self, request: Request[Lowered], machine: MachineNest) -> Listing:
         nest = request.nest
         header = header_lines(nest, request.steps, str(nest), order_hints(nest), "//")
         return c_source(machine, header)
 
-    def wrapped(self, request: Request, built: Built) -> CKernel:
+    def wrapped(self, request: Request[Lowered], built: Built) -> CKernel:
         return CKernel(built, request.schedule.copy(), request.nest, request.options.fastmath)
 
 

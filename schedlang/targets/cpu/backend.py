@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from schedlang.targets.loops import NumbaBackend
+from schedlang.targets.backend import Lowered
+from schedlang.targets.loops import LoopBackend, NumbaBackend
 
 
-class CpuBackend(NumbaBackend):
+class CpuBackend(LoopBackend, NumbaBackend[Lowered]):
     """The CPU, by numba."""
 
 

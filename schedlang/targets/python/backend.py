@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schedlang.gpu_lowering.program import Program
 from schedlang.ir.nest import Nest
 from schedlang.target import Target
-from schedlang.targets.loops import NumbaBackend
+from schedlang.targets.backend import Lowered
+from schedlang.targets.loops import LoopBackend, NumbaBackend
 
 
-class PythonBackend(NumbaBackend):
+class PythonBackend(LoopBackend, NumbaBackend[Lowered]):
     """The CPU's file, uncompiled."""
 
     compiled = False
 
     def warnings(
-        self, nest: Nest, program: Program | None, target: Target
+        self, nest: Nest, lowered: Lowered, target: Target
     ) -> Iterator[tuple[str, type[Warning]]]:
         """Yield nothing: under a debugger, speed is nobody's concern."""
         yield from ()

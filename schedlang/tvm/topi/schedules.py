@@ -59,9 +59,9 @@ def schedule_of(place: str, name: str, kind: str | None) -> Callable[..., Schedu
 
 
 def _target(kind: str | None) -> Target | None:
-    """Return the target of the innermost ``with`` statement if it is of ``kind``."""
+    """Return the target of the innermost ``with`` statement if it is scheduled as ``kind`` is."""
     around = Target.current(allow_none=True)
-    if kind is None or (around is not None and around.is_gpu == (kind == "cuda")):
+    if kind is None or (around is not None and around.facts.tactics == kind):
         return around
     return Target(kind)
 

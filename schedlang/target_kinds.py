@@ -1,0 +1,131 @@
+"""The kinds of targets, each with the facts that other parts of schedlang ask for.
+
+Nothing else compares the name of a kind: a question about a target is a field here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+# DLPack's number of the device whose memory holds the arrays of a call
+CPU, CUDA = 1, 2
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is true of every target of one kind.
+
+    ``name`` is what ``target=`` takes, with te's ``spellings`` of it. ``backend`` is where the
+    class stands that builds its kernels, as ``"module:name"``; a target that is given as an object
+    is that backend itself.
+
+    Loops:
+
+    * ``binds_threads``: loops are bound to blocks and threads, whose nest becomes a program of
+      kernels. Elsewhere loops run as they stand, parallel ones on the threads of a CPU.
+    * ``vectors``: a vectorized loop becomes vectors; otherwise it is a loop.
+    * ``vector_arithmetic``: vectors compute, also under a condition for each lane; otherwise they
+      only move aligned pieces of memory, and sums are kept in scalar registers.
+    * ``vector_bytes`` and ``vector_registers``: the defaults of :class:`~schedlang.Target`, 0 for
+      those of this machine.
+    * ``unrolls``: unrolled loops are written out; otherwise the compiler unrolls them.
+    * ``ordered``: a call accesses memory in a fixed order, in which caches can be simulated.
+
+    Files and kernels:
+
+    * ``language`` of the file, and ``interpreted`` if it runs as it is.
+    * ``openmp``: parallel loops run on OpenMP's threads, not on those of numba.
+    * ``saved``: a saved kernel or network runs without schedlang.
+    * ``emulates``: the kind of whose kernels a saved network is; "" if they are its own.
+    * ``symbols``: the functions of a kernel can be named in a profiler's map of this process.
+    * ``starts``: the cache folder keeps how a network starts, for other processes.
+
+    Machines and times:
+
+    * ``device``: DLPack's number of the device whose memory holds the arrays.
+    * ``takes_arch``: it has an architecture.
+    * ``needs_driver``: it runs only where there is such a device, and its driver.
+    * ``emulated``: the kind whose kernels do the same on a CPU; "" if there is none.
+    * ``compiles_at_launch``: the first launch compiles again.
+    * ``timing``: by the clock of the ``"host"``, by ``"events"`` of the device, or by ``"none"``,
+      since times say nothing.
+
+    Schedules:
+
+    * ``tactics``: the registry of tactics that search for its schedules.
+    * ``measured_as``: the kind whose measured schedules are also good ones here.
+    * ``compared_estimates``: the estimates of its cost model were compared with times on several
+      machines.
+    * ``rewrites_networks``: a network's layouts and forms of convolutions are chosen for it.
+    """
+
+    name: str
+    backend: str = ""
+    spellings: tuple[str, ...] = ()
+    binds_threads: bool = False
+    vectors: bool = True
+    vector_arithmetic: bool = True
+    vector_bytes: int = 0
+    vector_registers: int = 0
+    unrolls: bool = True
+    ordered: bool = True
+    language: Literal["Python", "C"] = "Python"
+    interpreted: bool = False
+    openmp: bool = False
+    saved: bool = False
+    emulates: str = ""
+    symbols: bool = False
+    starts: bool = True
+    device: int = CPU
+    takes_arch: bool = False
+    needs_driver: bool = False
+    emulated: str = ""
+    compiles_at_launch: bool = False
+    timing: Literal["host", "events", "none"] = "host"
+    tactics: str = "cpu"
+    measured_as: str = "cpu"
+    compared_estimates: bool = True
+    rewrites_networks: bool = True
+
+    @property
+    def host_arrays(self) -> bool:
+        """True if the arrays of a call are in the memory of the host, behind a CPU's caches."""
+        return self.device == CPU
+
+
+class HasFacts(Protocol):
+    """A target that is given as an object: a :class:`~schedlang.targets.Backend`."""
+
+    @property
+    def facts(self) -> Facts: ...
+
+
+def _gpu(
+    name: str, backend: str, spellings: tuple[str, ...] = (),
+    timing: Literal["events", "none"] = "none", needs_driver: bool = False, emulates: str = "",
+) -> Facts:  # fmt: skip
+    return Facts(
+        name, backend, spellings, binds_threads=True, vector_arithmetic=False, vector_bytes=16,
+        vector_registers=64, unrolls=False, ordered=False, saved=True, emulates=emulates,
+        starts=False, device=CUDA, takes_arch=True, needs_driver=needs_driver,
+        emulated="cuda-emulator", compiles_at_launch=True, timing=timing, tactics="cuda",
+        measured_as="cuda", compared_estimates=False, rewrites_networks=False,
+    )  # fmt: skip
+
+
+KINDS = {
+    facts.name: facts
+    for facts in (
+        Facts("cpu", "schedlang.targets.cpu.backend:CpuBackend", ("llvm",), saved=True,
+              symbols=True),
+        Facts("python", "schedlang.targets.python.backend:PythonBackend", interpreted=True),
+        Facts("c", "schedlang.targets.c.backend:CBackend", language="C", openmp=True),
+        _gpu("cuda", "schedlang.targets.cuda.backend:CudaBackend", ("nvptx",), "events", True),
+        _gpu("cuda-emulator", "schedlang.targets.cuda_emulator.backend:EmulatorBackend",
+             emulates="cuda"),
+    )
+}  # fmt: skip
+SPELLINGS = {word: name for name, facts in KINDS.items() for word in (name, *facts.spellings)}
+
+__all__ = ["CPU", "CUDA", "KINDS", "SPELLINGS", "Facts", "HasFacts"]

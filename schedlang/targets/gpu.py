@@ -1,0 +1,45 @@
+"""Kernels of blocks and threads: what all targets whose loops are bound to them do alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schedlang.gpu_lowering.emulation import as_loops
+from schedlang.gpu_lowering.lower import device_program
+from schedlang.gpu_lowering.program import Program
+from schedlang.ir.nest import Nest
+from schedlang.runtime.device_file import DeviceFile
+from schedlang.target import Target
+from schedlang.targets.backend import Backend, Lowered, Options, Request
+
+
+@dataclass(frozen=True)
+class Launched(Lowered):
+    """A nest as the launches of ``program``; ``loops`` run their threads one after the other."""
+
+    program: Program
+
+
+class GpuBackend(Backend[Launched]):
+    """A target whose kernels are launched for blocks of threads."""
+
+    takes_lineinfo = True
+
+    def lowered(self, nest: Nest, target: Target, options: Options) -> Launched:
+        program = self.program(nest, target, options)
+        return Launched(as_loops(program), program)
+
+    def program(self, nest: Nest, target: Target, options: Options) -> Program:
+        """Return the launches."""
+        return device_program(nest, target)
+
+    def file(self, request: Request[Launched]) -> DeviceFile:
+        """Return the file of numba.cuda kernels, which is emitted when it is first needed."""
+        options = request.options
+        return DeviceFile(
+            request.lowered.program, request.target.arch, request.public, request.steps,
+            options.fastmath, options.lineinfo, request.refused,
+        )  # fmt: skip
+
+
+__all__ = ["GpuBackend", "Launched"]
