@@ -77,6 +77,15 @@ def test_all_take_turns(told: dict[str, Any]) -> None:
     assert samples == ["sample 0", "sample 1", "sample 2"] * RACE_ROUNDS
 
 
+def test_one_that_is_far_behind_is_timed_in_the_first_round_alone(told: dict[str, Any]) -> None:
+    told["sample"] = lambda n, beside: 100.0 if n == 1 else 1.0
+    found, box = raced(3)
+    assert [found[n].seconds for n in range(3)] == [1.0, 100.0, 1.0]
+    samples = [s for s in box.said if s.startswith("sample")]
+    later = ["sample 0", "sample 2"] * (RACE_ROUNDS - 1)
+    assert samples == ["sample 0", "sample 1", "sample 2", *later]
+
+
 def test_a_failed_candidate_leaves_the_race_and_the_others_go_on(told: dict[str, Any]) -> None:
     told["sample"] = lambda n, beside: None if n == 1 else 1.0
     found, box = raced(4)
@@ -151,10 +160,20 @@ def test_a_race_holds_the_first_candidate_and_the_untuned_schedule(tmp_path: Pat
     assert measurer.races == [[11, 0, 10, 9, BASELINE]]
 
 
-def test_a_hopeless_untuned_schedule_does_not_race(tmp_path: Path) -> None:
-    measurer = Raced(lambda steps: 0.3 if "drill" not in steps else falling(steps))
+@pytest.mark.parametrize("untuned", [0.02, 0.3, 30.0])
+def test_a_slow_untuned_schedule_races_too(untuned: float, tmp_path: Path) -> None:
+    measurer = Raced(lambda steps: untuned if "drill" not in steps else falling(steps))
     searched(tmp_path, measurer, 12)
-    assert measurer.races == [[11, 0, 10, 9]]
+    assert measurer.races == [[11, 0, 10, 9, BASELINE]]
+
+
+@pytest.mark.parametrize(("untuned", "races"), [(0.001, True), (20.0, False)])
+def test_a_timeout_may_leave_no_time_to_race_the_untuned_schedule(
+    untuned: float, races: bool, tmp_path: Path
+) -> None:
+    measurer = Raced(lambda steps: untuned if "drill" not in steps else falling(steps))
+    searched(tmp_path, measurer, 12, timeout=40.0)
+    assert [BASELINE in race for race in measurer.races] == [races]
 
 
 def test_with_little_time_the_fastest_races_with_the_first_candidate(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from time import monotonic
 from schedlang.autotune.record import Trial
 from schedlang.autotune.runner.candidate_runner import PATIENCE, SLOW, WINDOW
 from schedlang.autotune.runner.noise import LEAST
-from schedlang.autotune.state import Search
+from schedlang.autotune.state import BASELINE, Search
 
 # parts of a timeout: the most for the untuned schedule, the most for the race, and the most by
 # which the end of a search may exceed it
@@ -45,17 +45,46 @@ def for_the_end(search: Search) -> float:
 def finalists(search: Search) -> list[Trial]:
     """Return the fastest trials, as many as there is time to race.
 
-    Those that every race compares are always among them, unless the time is over.
+    The trials that every race compares are always among them, unless the time is over.
     """
     good = search.first_good(FINALISTS)
-    if search.end is None or search.timeout is None or not search.task.timed:
+    left = _left(search)
+    if left is None or not search.task.timed:
         return good
-    left = search.end + GRACE * search.timeout - monotonic()
     if left <= 0:
         return []
     if search.times_untuned and search.untuned is None:
-        left -= UNTUNED_PART * search.timeout
+        left -= UNTUNED_PART * (search.timeout or 0.0)
+    elif untuned_fits(search):
+        left -= race_cost(_untuned_trials(search))
     return good[: max(_fitting(good, left), len(search.compared()))]
+
+
+def untuned_fits(search: Search) -> bool:
+    """Return whether the race holds the untuned schedule.
+
+    It does once that schedule has a time, unless a timeout leaves too little time to race it beside
+    the trials that every race compares.
+    """
+    untuned, left = _untuned_trials(search), _left(search)
+    if not untuned or left is None:
+        return bool(untuned)
+    return race_cost([*search.compared(), *untuned]) <= left
+
+
+def _untuned_trials(search: Search) -> list[Trial]:
+    """Return the untuned schedule as a trial, or an empty list if it has no time."""
+    untuned = search.untuned
+    if untuned is None or untuned.seconds is None:
+        return []
+    return [Trial(BASELINE, "ok", "", seconds=untuned.seconds, took=untuned.took)]
+
+
+def _left(search: Search) -> float | None:
+    """Return the seconds that a race may still take; ``None`` without a timeout."""
+    if search.end is None or search.timeout is None:
+        return None
+    return search.end + GRACE * search.timeout - monotonic()
 
 
 def untuned_races(search: Search) -> bool:
@@ -109,5 +138,6 @@ def _timing(call: float, window: float, patience: float) -> float:
 
 
 __all__ = [
-    "FINALISTS", "GRACE", "finalists", "for_the_end", "race_cost", "untuned_races", "untuned_until",
+    "FINALISTS", "GRACE", "finalists", "for_the_end", "race_cost", "untuned_fits",
+    "untuned_races", "untuned_until",
 ]  # fmt: skip

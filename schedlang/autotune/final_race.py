@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from time import monotonic
 
-from schedlang.autotune.budget import GRACE, finalists, untuned_races, untuned_until
+from schedlang.autotune.budget import GRACE, finalists, untuned_fits, untuned_races, untuned_until
 from schedlang.autotune.record import UNRACED, UNTUNED, Trial
 from schedlang.autotune.runner.measure import Job, Measured
 from schedlang.autotune.state import BASELINE, Search, key_of
@@ -13,9 +13,6 @@ from schedlang.schedule.schedule import empty_schedule
 
 # the most races, where all finalists of one fail
 MOST_RACES = 3
-# the untuned schedule races too unless it took this many times as long as the best, by which no
-# other work on the machine delays it
-RIVAL = 10.0
 # seconds that are too few to build and time a schedule
 LITTLE = 0.2
 # outcomes after which a finalist keeps its earlier time
@@ -27,7 +24,7 @@ def final_race(search: Search) -> None:
 
     The race holds the first candidate, the caller's and the untuned schedule too. A finalist that
     the race does not measure in time keeps its first time. The untuned schedule is timed before the
-    race, or after it if a timeout leaves too little time.
+    race. If a timeout leaves too little time, it is timed after the race, or does not race.
     """
     if untuned_races(search):
         _time_untuned(search)
@@ -39,9 +36,6 @@ def final_race(search: Search) -> None:
 
 def _race(search: Search) -> None:
     """Race the finalists, again with others if all of them fail."""
-    best = search.best()
-    least = best.seconds if best else None
-    rival = least and search.baseline and search.baseline < RIVAL * least
     for _ in range(MOST_RACES):
         if not search.good() or not (search.task.timed or search.task.target.facts.emulated):
             return
@@ -54,7 +48,7 @@ def _race(search: Search) -> None:
         if until is not None and search.timeout is not None:
             until += GRACE * search.timeout
         jobs = [Job(t.number, t.steps, until) for t in chosen]
-        if rival:
+        if untuned_fits(search):
             jobs.append(replace(search.untuned_job(), until=until))
         again = {m.number: m for m in search.measurer.race(jobs)}
         _raced_untuned(search, again.pop(BASELINE, None))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from schedlang.autotune.record import UNCHECKED
+from schedlang.autotune.runner.candidate_runner import FAR_BEHIND
 from schedlang.autotune.runner.measure import (
     TIMED_OUT,
     Job,
@@ -34,7 +35,8 @@ def race(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
 
     They are first built and checked again. If one fails, it runs again in a new process. If it
     fails there too, it is dropped and the others start again. If it works there, each finalist is
-    timed in a new process. Kernels for a GPU are also checked on the emulator. If nothing can be
+    timed in a new process. One that the first round shows to be far behind, such as an untuned
+    schedule, is timed in that round alone. Kernels for a GPU are also checked on the emulator. If nothing can be
     timed, that check is the whole race.
     """
     if not task.target.facts.emulated:
@@ -90,7 +92,10 @@ def _one_race(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
         # one full round is enough for a race
         if number and _late(jobs):
             break
+        far = _far_behind(times) if number else ()
         for one, job in zip(ready, jobs):
+            if one.number in far:
+                continue
             found = timed(box, "sample", one, within(task, job, RACING))
             if found.seconds is None:
                 if number and _late(jobs) and found.outcome in TIMED_OUT:
@@ -99,6 +104,12 @@ def _one_race(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
             times[one.number].append(found)
     forget(box, list(times))
     return [_median(one, times[one.number]) for one in ready]
+
+
+def _far_behind(times: Mapping[int, Sequence[Measured]]) -> set[int]:
+    """Return the finalists whose first round is so slow that further rounds cannot change it."""
+    first = {number: rounds[0].seconds or 0.0 for number, rounds in times.items()}
+    return {n for n, seconds in first.items() if seconds > FAR_BEHIND * min(first.values())}
 
 
 def _late(jobs: Sequence[Job]) -> bool:
