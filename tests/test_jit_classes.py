@@ -198,8 +198,108 @@ def test_powers_that_numpy_takes():
     def f(x, y, n):
         z = np.float_power(x, -2), np.power(x, -1, dtype="float64"), x.astype("float32") ** -y
         w = x ** y.astype("uint8"), x.astype("float64") ** n
-        y = abs(y)
+        y = np.maximum(abs(y), 0)
         y[0] = 0
         return *z, *w, x**y
 
     check(f, INTS, np.array([1, 2]), np.int64(-2), rtol=1e-5)
+
+
+# exponents that a function computes and that no argument makes negative
+NOT_NEGATIVE = {
+    "arange": lambda x, n: x ** np.arange(2),
+    "maximum": lambda x, n: x ** np.maximum(n - 1, 0),
+    "clip": lambda x, n: np.power(x, np.clip(n, 0, 3) + 1),
+    "remainder": lambda x, n: x ** (n % 3),
+    "comparison": lambda x, n: x ** (n > 1),
+    "where": lambda x, n: x ** np.where(n > 1, 2, 0),
+    "unsigned": lambda x, n: x ** n.astype("uint16"),
+    "constant": lambda x, n: x ** (np.array([3, 1])[::-1] - 1),
+    "one of them": lambda x, n: x ** np.maximum(n, 0)[1],
+    "argmax": lambda x, n: x ** np.argmax(n),
+    "view": lambda x, n: x ** n[:, None],
+    "reversed": lambda x, n: x ** n[::-1],
+    "masked": lambda x, n: np.sum(x[x > 0] ** np.maximum(n, 0)[1]),
+}
+
+
+@pytest.mark.parametrize("case", NOT_NEGATIVE)
+def test_exponents_that_are_not_negative(case):
+    check(NOT_NEGATIVE[case], INTS, np.array([1, 2]))
+
+
+def assigned(x, n, where):
+    n = n.copy()
+    n[where] = 2
+    return x**n
+
+
+# exponents that a function computes, and that may be negative
+COMPUTED = {
+    "minus": lambda x, n, k: x ** (n - 1),
+    "minus a scalar": lambda x, n, k: x ** (k - 1),
+    "negated": lambda x, n, k: x**-n,
+    "abs": lambda x, n, k: x ** abs(n),
+    "an element": lambda x, n, k: x ** n[0],
+    "a part": lambda x, n, k: x[:1] ** n[1:],
+    "where": lambda x, n, k: x ** np.where(n > 0, n, -1),
+    "sum": lambda x, n, k: x ** n.sum(),
+    "cast": lambda x, n, k: x ** n.astype("int8"),
+    "a copy": lambda x, n, k: assigned(x, n, 0),
+    "bools": lambda x, n, k: (x > 1) ** (n - 1),
+    "in place": lambda x, n, k: x.copy().__ipow__(n - 1),
+    "np.power": lambda x, n, k: np.power(2, n * k),
+    "masked": lambda x, n, k: np.sum(x[x > 0] ** (k - 1)),
+    "masked exponent": lambda x, n, k: np.sum(2 ** x[x > 0]),
+    "overflow": lambda x, n, k: x ** (np.maximum(n, 0) + 1),
+}
+
+
+@pytest.mark.parametrize("case", COMPUTED)
+def test_computed_exponents_that_may_be_negative(case):
+    with pytest.raises(SchedlangError, match=r"power .*line \d+, `.*negative.*\n  .*float"):
+        sl.jit(COMPUTED[case], target="python")(INTS, np.array([1, 2]), np.int64(3))
+
+
+def in_loop(x, n):
+    y = x.copy()
+
+    @sl.fori_loop(0, 3)
+    def _(i):
+        y[...] = y + x**i + x**n
+
+    return y
+
+
+def changed_in_loop(x, n):
+    y, n = x.copy(), n.copy()
+
+    @sl.fori_loop(0, 3)
+    def _(i):
+        y[...] = y + x**n
+        n[...] = n - 1
+
+    return y
+
+
+def changed_argument(x, n):
+    y = x.copy()
+
+    @sl.fori_loop(0, 3)
+    def _(i):
+        y[...] = y + x**n
+        n[...] = n - 1
+
+    return y
+
+
+def test_exponents_in_loops():
+    f = sl.jit(in_loop, target="python")
+    n = np.array([1, 2])
+    expected = INTS + sum(INTS**i + INTS**n for i in range(3))
+    same(f(INTS, n), expected, 0)
+    with pytest.raises(SchedlangError, match=r"in_loop\(n=...\), the exponent in line \d+"):
+        f(INTS, np.array([1, -2]))
+    for function in (changed_in_loop, changed_argument):
+        with pytest.raises(SchedlangError, match=r"a power in .*line \d+, `.*negative"):
+            sl.jit(function, target="python")(INTS, n)

@@ -55,7 +55,7 @@ _MOST = 1 << 47
 class ElementRanges:
     """The ranges of integers, by ``arrays`` of weights and by the declared facts of ``inputs``.
 
-    ``used`` are the weights whose elements were looked at.
+    ``used`` are the weights whose elements were looked at. ``variables`` have known ranges.
 
     >>> import schedlang as sl
     >>> W, i = sl.placeholder((3,), "int8", name="W"), Axis("i", 3)
@@ -67,6 +67,7 @@ class ElementRanges:
     arrays: Mapping[Tensor, np.ndarray]
     inputs: Collection[Tensor] = ()
     used: dict[Tensor, None] = field(default_factory=dict)
+    variables: Mapping[Var, Interval] = field(default_factory=dict)
     _known: dict[Tensor, Interval] = field(default_factory=dict)
     _axes: dict[Axis, Interval] = field(default_factory=dict)
 
@@ -157,13 +158,15 @@ class ElementRanges:
             done[id(node)] = UNBOUNDED
         elif isinstance(node, Var) and node in operands:
             done[id(node)] = operands[node]
+        elif isinstance(node, Var) and node in self.variables:
+            done[id(node)] = self.variables[node]
         else:
             done[id(node)] = _wrapped(node, self._node(node, done))
 
     def _node(self, node: Expr, done: Mapping[int, Interval]) -> Interval:
         """Return the interval of an integer, were there no overflow."""
         if isinstance(node, Read):
-            return self._element(node.tensor)
+            return self.of_tensor(node.tensor)
         if isinstance(node, Const):
             return int(node.value), int(node.value)
         if isinstance(node, Axis):
@@ -200,7 +203,8 @@ class ElementRanges:
             self._axes[axis] = first[0], plus(first, plus(count, (-1, -1)))[1]
         return self._axes[axis]
 
-    def _element(self, tensor: Tensor) -> Interval:
+    def of_tensor(self, tensor: Tensor) -> Interval:
+        """Return an interval that holds all elements of ``tensor``."""
         array = self.arrays.get(tensor)
         if array is not None and tensor not in self._known:
             self.used.setdefault(tensor)

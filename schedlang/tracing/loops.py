@@ -12,6 +12,7 @@ from schedlang.language.construct import as_expr, cast, settled
 from schedlang.tracing.array import TracedArray, array_of, plain, wrapped
 from schedlang.tracing.leaves import Form, flattened, rebuilt
 from schedlang.tracing.naming import name_stages
+from schedlang.tracing.powers import refuse_exponent
 from schedlang.tracing.recurrence import host_reason, recurrence
 from schedlang.tracing.trace import Carry, HostLoop, Trace, Value, entered, running, stand_in
 
@@ -151,6 +152,7 @@ def _traced(
     inner = Trace(title, code, trace, statements=trace.statements, rule=trace.rule)
     inner.closed = trace.closed
     index = Var("i" if code is None or not code.co_argcount else code.co_varnames[0])
+    inner.index[index] = (lo, hi - 1) if lo >= 0 else (0, hi - 1 - lo)
     with entered(inner):
         at = wrapped(index if lo >= 0 else index + lo)
         stands = [stand_in(v, f"carry{k}") for k, v in enumerate(starts)]
@@ -188,6 +190,11 @@ def _traced(
         for k, (start, (entering, _), value) in enumerate(zip(starts, stands, leaving))
     ]
     changed = tuple(s for s in inner.outer if s in inner.written)
+    for storage in changed:
+        if storage in inner.exponents:
+            refuse_exponent(
+                f"a power in {inner.exponents[storage]} of {title}", "it assigns to the exponent"
+            )
     for storage in changed:
         before = trace.read(storage)
         result, _ = stand_in(before, f"after{len(carries)}")

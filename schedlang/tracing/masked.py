@@ -13,6 +13,7 @@ import numpy as np
 
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeTypeError, explain
+from schedlang.tracing.powers import check_power
 from schedlang.tracing.trace import Value
 
 # NumPy's functions on tensors, of which its types know nothing
@@ -43,6 +44,7 @@ class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
             del kwargs["out"]
         if method != "__call__" or kwargs:
             self.refuse(f"np.{ufunc.__name__}.{method}")
+        check_power(ufunc, inputs, kwargs)
         given = []
         for value in inputs:
             if isinstance(value, MaskedElements):

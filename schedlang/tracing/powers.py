@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from schedlang.compute.graph import operations
+from schedlang.compute.read import reads
+from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeTypeError, explain
+from schedlang.networks.element_ranges import ElementRanges
 from schedlang.tracing.items import is_traced
-from schedlang.tracing.trace import current
+from schedlang.tracing.trace import Value, current
 from schedlang.tracing.unknown import line_text
 
 REASON = "integers to negative integer powers are not allowed, as in NumPy"
@@ -17,24 +21,71 @@ HINT = "Convert the base to floats, x.astype('float64'), or divide by the positi
 
 
 def check_power(ufunc: Any, inputs: Sequence[Any], named: Any) -> None:
-    """Raise for a power of integers whose exponent is an array with a negative number.
+    """Raise for a power of integers whose exponent may be negative.
 
-    An exponent that is an argument is checked by each call.
+    An exponent that is an argument is checked by each call. One that the function computes must be
+    0 or more for all elements of the arguments, by the ranges of integers.
     """
     if ufunc is not np.power or named.get("dtype") is not None or len(inputs) != 2:
         return
-    base, exponent = inputs
-    kinds = [getattr(v, "dtype", np.dtype(type(v)) if isinstance(v, (bool, int, float)) else None)
-             for v in (base, exponent)]  # fmt: skip
-    if any(kind is None or kind.kind not in "biu" for kind in kinds):
+    base, exponent = (np.asarray(v) if _is_numbers(v) else v for v in inputs)
+    kinds = [getattr(getattr(v, "dtype", None), "kind", None) for v in (base, exponent)]
+    if not all(kind in ("b", "i", "u") for kind in kinds):
         return
-    if is_traced(exponent):
-        if not exponent.is_view:
-            current().note_exponent(exponent.storage)
-    elif isinstance(exponent, np.ndarray) and (exponent < 0).any():
-        raise ComputeTypeError(
-            explain(f"a power with exponents from {exponent.min()} in {line_text()}", REASON, HINT)
+    value = _unknown(exponent)
+    if value is None:
+        if (exponent < 0).any():
+            least = exponent.min()
+            raise ComputeTypeError(
+                explain(f"a power with exponents from {least} in {line_text()}", REASON, HINT)
+            )
+    elif kinds[1] == "i" and not _is_argument(exponent) and _may_be_negative(value):
+        refuse_exponent(f"a power in {line_text()}", "the function computes the exponent")
+
+
+def refuse_exponent(asked: str, reason: str) -> NoReturn:
+    """Raise for a power of integers whose exponent may be negative, for a reason."""
+    raise ComputeTypeError(
+        explain(
+            asked,
+            f"{reason}, which may be negative, and {REASON}",
+            "Where no exponent n is negative, write np.maximum(n, 0) in its place, or name a "
+            "scalar n in static_argnames. Or convert the base to floats, x.astype('float64').",
         )
+    )
 
 
-__all__ = ["HINT", "REASON", "check_power"]
+def _is_numbers(value: Any) -> bool:
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    return all(isinstance(v, (bool, int, float)) and not is_traced(v) for v in parts)
+
+
+def _unknown(exponent: Any) -> Value | None:
+    """Return the value of an exponent, also under a mask; ``None`` for an array of NumPy."""
+    if is_traced(exponent):
+        value: Value = exponent.value
+        return value
+    return exponent.whole if hasattr(type(exponent), "whole") else None
+
+
+def _is_argument(exponent: Any) -> bool:
+    """Return whether an exponent has all elements of an argument, which each call then checks."""
+    if not is_traced(exponent):
+        return False
+    whole = current().read(exponent.storage)
+    size = whole.size if isinstance(whole, Tensor) else 1
+    return bool(exponent.size == size) and current().note_exponent(exponent.storage)
+
+
+def _may_be_negative(value: Value) -> bool:
+    """Return whether elements of an exponent may be negative, by the ranges of integers."""
+    trace = current()
+    tensors = [value] if isinstance(value, Tensor) else [r.tensor for r in reads([value])]
+    ranges = ElementRanges(dict(trace.constants), variables=trace.indices())
+    for op in operations(tensors):
+        ranges.learn(op)
+    least, _ = ranges.of_tensor(value) if isinstance(value, Tensor) else ranges.of(value)
+    return least is None or least < 0
+
+
+__all__ = ["HINT", "REASON", "check_power", "refuse_exponent"]

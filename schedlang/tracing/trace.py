@@ -107,8 +107,9 @@ class Trace:
     * ``rule`` says which loops become scans, and ``forms`` what each became, for users.
     * ``assumed`` is the call that copies arguments which do not lie row by row in memory, if the
       trace holds for others alone.
-    * ``given`` are the arguments with the values that they enter with, and ``exponents`` those that
-      are powers of integers, with the lines where.
+    * ``given`` are the arguments with the values that they enter with, and ``exponents`` the ones
+      that are powers of integers, with the lines where.
+    * ``index`` is the index of the loop, with its least and greatest value.
     * ``closed`` says that there are no inputs but the arguments, so that arrays with known elements
       are stages or refused.
     """
@@ -132,6 +133,7 @@ class Trace:
     assumed: str = ""
     given: dict[Storage, Value] = field(default_factory=dict)
     exponents: dict[Storage, str] = field(default_factory=dict)
+    index: dict[Var, tuple[int, int]] = field(default_factory=dict)
 
     def new(self, value: Value, rows: bool = False) -> Storage:
         """Return a storage with ``value``, which lies row by row in memory if ``rows``."""
@@ -227,17 +229,32 @@ class Trace:
 
         ``asked`` is the call of NumPy's function that would copy others.
         """
-        trace = self
-        while trace.around is not None:
-            trace = trace.around
-        trace.assumed = trace.assumed or asked
+        *_, outermost = self, *self._around()
+        outermost.assumed = outermost.assumed or asked
 
-    def note_exponent(self, storage: Storage) -> None:
-        """Note that integers are raised to the power ``storage``, an argument if unchanged."""
-        value = self.given.get(storage)
-        if value is not None and self.values[storage] is value:
-            place = self.place()
-            self.exponents[storage] = "" if place is None else f"line {place.line}, `{place.text}`"
+    def note_exponent(self, storage: Storage) -> bool:
+        """Return whether ``storage`` is an unchanged argument, and note it as an exponent if so."""
+        traces = [self, *self._around()]
+        outermost = traces.pop()
+        unchanged = outermost.given.get(storage) is outermost.values.get(storage) is not None
+        if not unchanged or any(t.values.get(storage) is not t.outer.get(storage) for t in traces):
+            return False
+        place = self.place()
+        line = "" if place is None else f"line {place.line}, `{place.text}`"
+        for trace in (*traces, outermost):
+            trace.exponents[storage] = line
+        return True
+
+    def indices(self) -> dict[Var, tuple[int, int]]:
+        """Return the indices of the loops around, each with its least and greatest value."""
+        return {k: v for t in (self, *self._around()) for k, v in t.index.items()}
+
+    def _around(self) -> Iterator[Trace]:
+        """Yield the traces around this one, the outermost last."""
+        trace = self.around
+        while trace is not None:
+            yield trace
+            trace = trace.around
 
     def _refuse_constant(self, array: np.ndarray) -> NoReturn:
         place = self.place()
@@ -279,12 +296,7 @@ class Trace:
             frame = frame.f_back
 
     def _encloses(self, storage: Storage) -> bool:
-        trace = self.around
-        while trace is not None:
-            if trace is storage.home:
-                return True
-            trace = trace.around
-        return False
+        return any(trace is storage.home for trace in self._around())
 
     def _note(self, value: Value, place: Statement | None) -> None:
         """Note which statement made ``value``; refuse a loop that is unrolled too often."""

@@ -36,8 +36,8 @@ def race(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
     They are first built and checked again. If one fails, it runs again in a new process. If it
     fails there too, it is dropped and the others start again. If it works there, each finalist is
     timed in a new process. One that the first round shows to be far behind, such as an untuned
-    schedule, is timed in that round alone. Kernels for a GPU are also checked on the emulator. If nothing can be
-    timed, that check is the whole race.
+    schedule, is timed in that round alone. Kernels for a GPU are also checked on the emulator. If
+    nothing can be timed, that check is the whole race.
     """
     if not task.target.facts.emulated:
         return _in_turns(box, jobs, task)
