@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schedlang.codegen.network_file import place_sources
 from schedlang.errors import BuildError
 from schedlang.machine.alignment import aligned
 from schedlang.networks.memory import Lifetime, MemoryPlan, plan_memory
@@ -50,6 +54,19 @@ def test_no_two_tensors_in_use_at_once_overlap(given: list[Lifetime]) -> None:
     calls = max((t.last + 1 for t in given), default=0)
     live = [sum(aligned(t.bytes) for t in given if t.first <= k <= t.last) for k in range(calls)]
     assert plan.bound == max(live, default=0)
+
+
+@settings(deadline=None, max_examples=100)
+@given(tensors())
+def test_a_file_plans_as_a_network_does(given: list[Lifetime]) -> None:
+    """The planner stands in a file, without tensors that take over the memory of others."""
+    names: dict[str, Any] = {"np": np}
+    exec("\n\n".join(place_sources()), names)
+    size, places = names["_places"]([((t.bytes,), 1, t.first, t.last) for t in given])
+    plan = plan_memory(given)
+    assert size == max(64, plan.peak)
+    starts = [plan.offset(t.name) for t in given]
+    assert places.reshape(-1, 2).tolist() == [[s, t.bytes] for s, t in zip(starts, given)]
 
 
 @settings(deadline=None, max_examples=150)

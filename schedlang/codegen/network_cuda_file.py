@@ -14,13 +14,13 @@ from textwrap import wrap
 from schedlang.codegen.listing import Line, Listing, apart, plain
 from schedlang.codegen.network_file import (
     BYTES,
-    PLACES,
     WIDTH,
     Between,
     lives,
     network_head,
     pack_helpers,
     pack_source,
+    place_sources,
     printable,
     tables,
 )
@@ -48,8 +48,8 @@ from schedlang.ir.printer import argument_text
 HELPERS = (
     *KERNEL_HELPERS, "ARENA_BYTES", "OPTIONS", "PARAMS", "PARAM_BYTES", "SimpleNamespace",
     "_apart", "_back", "_bytes", "_empty", "_is_there", "_places", "_root", "_there", "_views_at",
-    "arena", "arrays", "cuda", "given", "launch", "memory", "memory_of", "ml_dtypes", "pack",
-    "params", "part", "places", "stream", "v", "views",
+    "arena", "arena_places", "arrays", "cuda", "given", "launch", "memory", "memory_of",
+    "ml_dtypes", "pack", "params", "part", "places", "stream", "v", "views",
 )  # fmt: skip
 
 _PART = '''
@@ -185,7 +185,7 @@ def render_device_network(
         exported += ["PARAMS", "pack"]
     public, helpers = _public(nest, source)
     if source.between is not None:
-        texts += [PLACES.strip(), _VIEWS_AT.strip()]
+        texts += [*place_sources(), _VIEWS_AT.strip()]
     texts += [_THERE.strip(), *(helper.strip() for helper in helpers)]
     texts += [_memory_of(storage, source.between is not None), public]
     short = any(b.dtype == "bfloat16" for b in (*nest.args, *storage.params))

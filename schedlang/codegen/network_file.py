@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from textwrap import wrap
 
+from schedlang.codegen.arena import arena_source
 from schedlang.codegen.listing import Line, Listing, apart, plain
 from schedlang.codegen.network_storage import Storage
 from schedlang.codegen.numba_cpu import Source
@@ -32,8 +33,9 @@ from schedlang.ir.printer import argument_text, header
 WIDTH = 98
 # the names that a file defines or uses beside those of kernels and the file of a kernel
 HELPERS = (
-    *KERNEL_HELPERS, "_bytes", "_places", "_root", "pack", "arrays", "config", "name", "start",
-    "dtype", "shape", "PARAMS", "PARAM_BYTES", "FACTS", "ARENA_BYTES", "THREAD_BYTES",
+    *KERNEL_HELPERS, "_bytes", "_places", "_root", "arena_places", "pack", "arrays", "config",
+    "name", "start", "dtype", "shape", "PARAMS", "PARAM_BYTES", "FACTS", "ARENA_BYTES",
+    "THREAD_BYTES",
 )  # fmt: skip
 
 BYTES = '''
@@ -44,27 +46,22 @@ def _bytes(size):
     return whole[start : start + size]
 '''
 
-PLACES = '''
+_PLACES = '''
 def _places(arrays):
     """The bytes that all `arrays` take, and for each its first byte and its number of elements.
 
-    Each has its shape, the bytes of an element, and the first and the last call that uses it. The
-    largest one is placed first, each in the first gap between those in use at the same time.
+    Each has its shape, the bytes of an element, and the first and the last call that uses it.
     """
     for shape, *_ in arrays:
         if min(shape, default=0) < 0:
             raise ValueError(f"an array between calls would have the shape {shape}")
     counts = [int(np.prod(shape, dtype=object)) for shape, *_ in arrays]
-    sizes = [(count * width + 63) // 64 * 64 for count, (_, width, *_) in zip(counts, arrays)]
-    starts, placed = [0] * len(arrays), []
-    for k in sorted(range(len(arrays)), key=lambda k: -sizes[k]):
-        first, last = arrays[k][2:]
-        for start, end, begun, ended in sorted(placed):
-            if begun <= last and first <= ended and start < starts[k] + sizes[k]:
-                starts[k] = max(starts[k], end)
-        placed.append((starts[k], starts[k] + sizes[k], first, last))
-    places = np.array([*zip(starts, counts)], "int64").reshape(-1)
-    return max([64, *(end for _, end, *_ in placed)]), places
+    blocks = [
+        ((count * width + 63) // 64 * 64, first, last)
+        for count, (_, width, first, last) in zip(counts, arrays)
+    ]
+    starts, size = arena_places(blocks)
+    return max(64, size), np.array([*zip(starts, counts)], "int64").reshape(-1)
 '''
 
 _PACK = '''
@@ -156,12 +153,17 @@ def render_network(
     parts = [head, given, "", options(fastmath, compiled), *tables(storage)]
     public, helpers = _public(nest, source, storage, compiled, between, refused)
     helpers = list(dict.fromkeys([*helpers, *pack_helpers(storage), BYTES.strip()]))
-    helpers += [PLACES.strip()] * (between is not None)
+    helpers += place_sources() if between is not None else []
     helpers += [pack_source(storage)] if storage.params else []
     exported = [source.public, *(["PARAMS", "pack"] if storage.params else [])]
     texts = [*helpers, public, f"__all__ = {sorted(exported)}"]
     lines = apart([plain("\n".join(parts)), *functions, *map(plain, texts)], 2)
     return listed(source, functions, lines)
+
+
+def place_sources() -> list[str]:
+    """Return the functions that plan the arena at the sizes of a call."""
+    return [arena_source(), _PLACES.strip()]
 
 
 def pack_source(storage: Storage) -> str:
@@ -272,12 +274,12 @@ def _call(name: str, given: Iterable[str]) -> list[str]:
 __all__ = [
     "BYTES",
     "HELPERS",
-    "PLACES",
     "Between",
     "lives",
     "network_head",
     "pack_helpers",
     "pack_source",
+    "place_sources",
     "printable",
     "render_network",
     "tables",

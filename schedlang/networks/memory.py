@@ -1,17 +1,15 @@
 """The memory plan of a network: where in one arena each tensor between its kernels has its place.
 
-The offsets are those of a greedy algorithm that places the largest tensors first, each in the
-smallest gap between those that are in use at the same time ("greedy by size for offset
-calculation" of Pisarchyk and Lee, "Efficient memory management for deep neural net inference",
-MLSys 2020). Two other orders are tried, and the plan with the least peak is taken.
+The offsets are those of :func:`~schedlang.codegen.arena.arena_places`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Optional
 
+from schedlang.codegen.arena import arena_places
 from schedlang.errors import BuildError
 from schedlang.ir.printer import bytes_text
 from schedlang.machine.alignment import aligned
@@ -148,21 +146,11 @@ class _Block:
     first: int
     last: int
 
-    def meets(self, other: _Block) -> bool:
-        return self.first <= other.last and other.first <= self.last
-
-
-# what is placed first
-_ORDERS: tuple[Callable[[_Block], tuple[int, ...]], ...] = (
-    lambda block: (-block.size, block.first),
-    lambda block: (block.first - block.last, -block.size),
-    lambda block: (block.first, -block.size),
-)
-
 
 def _planned(tensors: Sequence[Lifetime], taken: Mapping[str, str]) -> MemoryPlan:
     blocks = _blocks(tensors, taken)
-    offsets, peak = min((_placed(sorted(blocks, key=o)) for o in _ORDERS), key=lambda made: made[1])
+    starts, peak = arena_places([(b.size, b.first, b.last) for b in blocks])
+    offsets = {name: start for b, start in zip(blocks, starts) for name in b.names}
     calls = max((t.last + 1 for t in tensors), default=0)
     live = [sum(b.size for b in blocks if b.first <= k <= b.last) for k in range(calls)]
     placed = (
@@ -187,28 +175,6 @@ def _blocks(tensors: Sequence[Lifetime], taken: Mapping[str, str]) -> list[_Bloc
         size = aligned(t.bytes)
         found.append(_Block(tuple(c.name for c in chain), size, t.first, chain[-1].last))
     return found
-
-
-def _placed(order: Sequence[_Block]) -> tuple[dict[str, int], int]:
-    """Return the offset of each tensor and the peak, of blocks that are placed in this order."""
-    found: list[tuple[int, _Block]] = []
-    offsets: dict[str, int] = {}
-    peak = 0
-    for block in order:
-        used = sorted(
-            (start, start + other.size) for start, other in found if other.meets(block)
-        )
-        end = 0
-        gaps: list[tuple[int, int]] = []
-        for start, stop in used:
-            if start - end >= block.size:
-                gaps.append((start - end, end))
-            end = max(end, stop)
-        offset = min(gaps)[1] if gaps else end
-        found.append((offset, block))
-        offsets.update(dict.fromkeys(block.names, offset))
-        peak = max(peak, offset + block.size)
-    return offsets, peak
 
 
 __all__ = ["Lifetime", "MemoryPlan", "Placed", "plan_memory"]
