@@ -7,10 +7,11 @@ import hashlib
 import keyword
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Alloc, Block, Buffer, walk
 
@@ -39,6 +40,20 @@ def identifier(name: str) -> str:
         return name
     text = re.sub(r"\W", "_", name, flags=re.ASCII)
     return f"_{text}" if not text or text[0].isdigit() else text
+
+
+def public_name(wanted: str, taken: Collection[str] = ()) -> str:
+    """Return the name of the public function of a file, from the name that a user sees.
+
+    It has an underscore behind it if the file imports or defines something under that name, as
+    files do with those that are ``taken``.
+
+    >>> public_name("my sum"), public_name("np"), public_name("pack", ["pack"])
+    ('my_sum', 'np_', 'pack_')
+    """
+    name = identifier(wanted)
+    used = name in RESERVED or name in NAMES or name in SAVED or name in taken
+    return f"{name}_" if used else name
 
 
 def short_name(name: str) -> str:

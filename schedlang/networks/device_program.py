@@ -17,7 +17,7 @@ from schedlang.codegen.network_cuda_file import (
 from schedlang.codegen.network_file import printable
 from schedlang.codegen.network_storage import ParamPlace
 from schedlang.codegen.numba_cuda import GpuSource, emit_program
-from schedlang.compute.tensor import Tensor
+from schedlang.compute.tensor import Tensor, check_name
 from schedlang.errors import BuildError, explain
 from schedlang.expr.dtypes import is_complex, itemsize, part_of
 from schedlang.expr.nodes import Var
@@ -25,7 +25,7 @@ from schedlang.gpu_lowering.program import Program
 from schedlang.intrinsics.dialect import GPU_NAMES
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
-from schedlang.machine.names import Names, short_name
+from schedlang.machine.names import Names, public_name, short_name
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.scratch import Scratch, aligned
 from schedlang.networks.data import CallData, DeviceData, ModuleData
@@ -34,7 +34,6 @@ from schedlang.networks.program import (
     about_lines,
     arguments,
     comment_of,
-    public_name,
     stored_at,
 )
 from schedlang.networks.roles import Given, KernelCall, Roles, bytes_of
@@ -66,7 +65,7 @@ def device_module_data(
     Raises :class:`~schedlang.errors.BuildError` for calls without a program, for calls that read
     what nothing computes, and for sizes that no argument determines.
     """
-    public = public_name(name, (*HELPERS, *GPU_NAMES))
+    public = public_name(check_name(name, "a network"), (*HELPERS, *GPU_NAMES))
     for call in calls:
         if call.program is None:
             raise BuildError(

@@ -6,7 +6,7 @@ that it is given. Nothing here schedules or compiles.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +33,7 @@ from schedlang.ir.nodes import Block, Buffer
 from schedlang.ir.printer import bytes_text
 from schedlang.machine.alignment import ALIGNMENT, BYTES, aligned
 from schedlang.machine.link import Call, Linked, Place, link
-from schedlang.machine.names import RESERVED, SAVED, identifier
+from schedlang.machine.names import identifier, public_name
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import INDEX, Array, Load, Num, Reg, Type
 from schedlang.machine.passes.denormals import with_flushed_denormals
@@ -73,7 +73,7 @@ def module_data(
                 'target="cuda-emulator".',
             )
         )
-    public = public_name(name, HELPERS)
+    public = public_name(check_name(name, "a network"), HELPERS)
     roles = Roles(name, inputs, outputs, params, calls)
     nest = arguments(public, roles)
     scratch: dict[MachineNest, Scratch] = {}
@@ -85,15 +85,6 @@ def module_data(
     linked = _linked(public, roles, nest, kernels, places, memory, storage, target)
     flush = flush_denormals and target.kind != "python"
     return _with_text(public, roles, nest, linked, memory, storage, target, fastmath, flush)
-
-
-def public_name(name: str, taken: Collection[str]) -> str:
-    """Return the name of the public function of a file that defines the names ``taken``."""
-    public = identifier(check_name(name, "a network"))
-    if public in RESERVED or public in NAMES or public in SAVED or public in taken:
-        # the file imports or defines something under that name
-        public = f"{public}_"
-    return public
 
 
 def stored_at(
@@ -343,6 +334,5 @@ __all__ = [
     "comment_of",
     "counted",
     "module_data",
-    "public_name",
     "stored_at",
 ]

@@ -14,13 +14,12 @@ from schedlang.errors import (
     UnprovenWarning,
 )
 from schedlang.expr.nodes import Var
-from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
 from schedlang.ir.numbers import numbered
 from schedlang.ir.verify import report
 from schedlang.lowering.lower import lower_state
-from schedlang.machine.names import RESERVED, SAVED, identifier
+from schedlang.machine.names import public_name
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.parameters import signature_of
 from schedlang.runtime.size_checks import refused_sizes, sized_storage
@@ -147,10 +146,7 @@ def unwritten(
     nest = numbered(lower_state(schedule.state, args, name=name))
     if refusal := backend.refusal(nest):
         raise BuildError(refusal)
-    public = identifier(check_name(name, "a kernel") if name is not None else nest.name)
-    if public in RESERVED or public in NAMES or public in SAVED:
-        # the file imports something under that name
-        public = f"{public}_"
+    public = public_name(check_name(name, "a kernel") if name is not None else nest.name)
     # before the verifier: its messages name the bound axes, the verifier's only loops
     lowered = backend.lowered(nest, where, options)
     found = report(nest)
