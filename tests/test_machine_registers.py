@@ -11,8 +11,8 @@ from schedlang.lowering.lower import lower_state
 from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.lower import machine_nest
 from schedlang.machine.nodes import Type
-from schedlang.machine.registers import pressures, taken
 from tests.graphs import product
+from tests.vector_registers import pressures, taken
 
 
 def counted(rows: int, columns: int, target: sl.Target) -> tuple[int, list[int], list[str]]:

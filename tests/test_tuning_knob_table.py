@@ -14,11 +14,11 @@ from benchmarks.computations import computation
 from benchmarks.works.families import FAMILIES
 from schedlang.autotune.knobs import Decision, Rejected
 from schedlang.autotune.space import Space
-from schedlang.autotune.tactics.knob_table import SHARED, declared, sections
 from schedlang.autotune.tactics.registries import CPU, CUDA, registry_for
 from schedlang.autotune.tactics.templates import template_for
 from tests.cpu_candidates import AVX2
 from tests.graphs import product, recurrent
+from tests.knob_table import SHARED, declared, sections
 from tests.marks import slow_but
 
 GPU = sl.Target("cuda", arch="sm_80")
