@@ -246,6 +246,3 @@ def _text(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return "[...]"
     return "..." if value is Ellipsis else str(value)
-
-
-__all__ = ["Places", "gathered", "is_array", "places"]

@@ -30,6 +30,3 @@ def _orders(count: int) -> Iterator[tuple[int, ...]]:
         return
     for one, other in combinations(range(count), 2):
         yield tuple(other if k == one else one if k == other else k for k in range(count))
-
-
-__all__ = ["fit_in_another_order"]

@@ -78,6 +78,3 @@ def _buffer(value: Any, what: str) -> np.ndarray | None:
             f"{what} is of type {type(value).__name__} with elements {view.format!r}, which is not "
             f"a NumPy dtype ({first_line(error)}): pass np.frombuffer(..., dtype=...)"
         ) from None
-
-
-__all__ = ["as_numpy"]

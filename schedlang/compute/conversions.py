@@ -32,6 +32,3 @@ def as_contiguous(value: Any, name: str) -> str:
         return f"{name}.contiguous()"
     library = type(value).__module__.partition(".")[0]
     return f"{'cupy' if library == 'cupy' else 'np'}.ascontiguousarray({name})"
-
-
-__all__ = ["as_contiguous", "as_dtype"]

@@ -19,6 +19,3 @@ def refuse_elements(value: Expr, what: str) -> None:
                 f"Only a reduction axis may have such a range: sl.reduce_axis((0, {value})).",
             )
         )
-
-
-__all__ = ["refuse_elements"]

@@ -127,6 +127,3 @@ def _placeholder(tensor: Tensor, names: Mapping[Tensor, str]) -> Tensor:
     if isinstance(tensor.op, PlaceholderOp):
         return tensor
     return PlaceholderOp(name_of(tensor, names), tensor.shape, tensor.dtype).output()
-
-
-__all__ = ["Subgraph", "extracted", "name_of"]

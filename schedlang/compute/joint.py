@@ -202,6 +202,3 @@ def _head(node: Expr) -> Any:
         return repr(node.value), node.dtype, node.weak
     what = getattr(node, "op", getattr(node, "fn", None))
     return type(node), what, node.dtype, node.weak, getattr(node, "lazy", None)
-
-
-__all__ = ["alone", "equal", "join", "joint", "numbered", "shown_outputs"]

@@ -266,6 +266,3 @@ def _choice(node: Select, done: Mapping[int, Piece]) -> str:
     rows.append(rf"{done[id(current)][0]} & \text{{otherwise}}")
     listed = r" \\ ".join(rows)
     return rf"\begin{{cases}} {listed} \end{{cases}}"
-
-
-__all__ = ["DOTS", "Names", "Written", "expression", "grouped", "join", "ranged"]

@@ -82,6 +82,3 @@ def refused_reference(
             f"Write sl.reference({listed})(*arrays).",
         )
     )
-
-
-__all__ = ["is_function", "refused_compute", "refused_reference", "shape_missing"]

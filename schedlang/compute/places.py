@@ -101,6 +101,3 @@ def _folded(
         for part, value in zip(parts, joined):
             part[paired] = value
         at, parts = at[left], [p[left] for p in parts]
-
-
-__all__ = ["Places", "update"]

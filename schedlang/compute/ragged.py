@@ -246,9 +246,3 @@ def without_ranges(where: Expr | None, count: int) -> Expr | None:
             return None
         where = where.a
     return where
-
-
-__all__ = [
-    "boxed", "check_boxes", "has_box", "is_ragged", "moved", "ragged_axis", "with_ranges",
-    "without_ranges",
-]  # fmt: skip

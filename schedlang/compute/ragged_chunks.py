@@ -307,6 +307,3 @@ def _folded(reducer: Any, rows: Masked, segment: np.ndarray) -> Masked:
         if kept is not None:
             kept[paired] = joined.kept
         rows, segment = Masked(tuple(parts), kept), segment[even]
-
-
-__all__ = ["execute_ragged", "has_ranges"]

@@ -132,6 +132,3 @@ def _report(scan: ScanOp, op: ComputeOp, read: Read, certain: bool) -> None:
             hint,
         )
     )
-
-
-__all__ = ["check_recurrence", "rows_read"]

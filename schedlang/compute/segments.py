@@ -83,6 +83,3 @@ def _rows(low: ArrayRead | None, high: ArrayRead | None, monotonic: Monotonic) -
 
 def _axes(lin: Lin) -> frozenset[Axis]:
     return frozenset(leaf for leaf in lin.leaves() if isinstance(leaf, Axis))
-
-
-__all__ = ["Segments", "find_segments", "is_monotonic"]

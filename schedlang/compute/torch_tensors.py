@@ -113,6 +113,3 @@ def _transformed(value: Any) -> bool:
     functorch = getattr(torch._C, "_functorch", None)
     wrapped = getattr(functorch, "is_functorch_wrapped_tensor", None)
     return wrapped is not None and bool(wrapped(value))
-
-
-__all__ = ["detached", "is_tensor", "tensor_as_numpy"]

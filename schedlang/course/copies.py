@@ -40,6 +40,3 @@ def write(folder: Path, files: Mapping[str, str], force: bool) -> list[Path]:
 def _listed(paths: list[Path]) -> str:
     names = ", ".join(path.name for path in paths[:3])
     return names if len(paths) <= 3 else f"{names} and {len(paths) - 3} more"
-
-
-__all__ = ["write"]

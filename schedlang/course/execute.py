@@ -38,6 +38,3 @@ def executed(notebook: Notebook, folder: Path) -> Notebook:
     except DeadKernelError:
         raise BuildError("a cell ended the process that runs the notebook") from None
     return dict(found)
-
-
-__all__ = ["executed"]

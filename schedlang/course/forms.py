@@ -86,6 +86,3 @@ def solved(source: str, solution: str) -> str:
     place = found[0]
     code = indent(solution.rstrip("\n"), place["indent"])
     return source[: place.start()] + code + source[place.end() :]
-
-
-__all__ = ["open_form", "solutions_of", "solved", "solved_form"]

@@ -85,6 +85,3 @@ def slide_type(cell: dict[str, Any]) -> str:
     '-'
     """
     return str(cell.get("metadata", {}).get("slideshow", {}).get("slide_type", "-"))
-
-
-__all__ = ["Notebook", "chosen", "lessons", "read", "slide_type", "source_of", "tags_of", "text_of"]

@@ -83,6 +83,3 @@ def highlighted(code: str, language: str = "python", *_: Any) -> str:
     if language != "python":
         return escape(code)
     return str(highlight(code, PythonLexer(), HtmlFormatter(nowrap=True)))
-
-
-__all__ = ["formula", "highlighted", "html_of"]

@@ -66,6 +66,3 @@ def _joined(text: str | list[str]) -> str:
 
 def _text(text: str, kind: str) -> str:
     return f'<pre class="{kind}">{escape(_COLOURS.sub("", text).rstrip())}</pre>'
-
-
-__all__ = ["joined", "output_html"]

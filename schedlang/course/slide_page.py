@@ -110,6 +110,3 @@ def slide_page(title: str, pages: Sequence[str]) -> str:
         f'<!doctype html>\n<html lang="en"><head>{head}{size}</head><body>\n{sections}\n'
         f'<div id="place" title="{_HELP}"></div><script>{_SCRIPT}</script></body></html>\n'
     )
-
-
-__all__ = ["slide_page"]

@@ -50,6 +50,3 @@ def _cell(cell: dict[str, Any]) -> str:
     # an open exercise only says that it is open
     outputs = [] if "exercise" in tags_of(cell) else joined(cell.get("outputs", []))
     return code + "".join(f'<div class="output">{output_html(out)}</div>' for out in outputs)
-
-
-__all__ = ["slides", "title_of"]

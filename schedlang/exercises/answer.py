@@ -121,6 +121,3 @@ def _array(tensor: Tensor, rng: np.random.Generator) -> np.ndarray[Any, Any]:
     if is_complex(tensor.dtype):
         return (rng.uniform(-1, 1, shape) + 1j * rng.uniform(-1, 1, shape)).astype(dtype)
     return rng.uniform(-1, 1, shape).astype(dtype)
-
-
-__all__ = ["Answer", "answer_of", "arrays_for"]

@@ -107,6 +107,3 @@ def _pattern(name: str, got: Array, want: Array, tolerance: float) -> str:
 
 def _text(value: Any) -> str:
     return f"{value:.6g}" if np.asarray(value).dtype.kind == "f" else str(value)
-
-
-__all__ = ["Shortfall", "difference"]

@@ -46,6 +46,3 @@ def parameter_names(function: Callable[..., Any]) -> list[str]:
         return []
     return [p.name for p in found
             if p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)]  # fmt: skip
-
-
-__all__ = ["in_order", "input_names", "parameter_names"]

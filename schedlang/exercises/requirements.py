@@ -188,6 +188,3 @@ def _advice(kernel: Kernel) -> str:
         return ""
     lines = [f"{one.text} (try {one.step.primitive})" for one in advice]
     return "\n".join([*lines, "print(sl.explain(s)) shows the steps."])
-
-
-__all__ = ["lacks_steps", "other_nest", "too_slow", "wrong_counts"]

@@ -51,6 +51,3 @@ def race(ours: Callable[[], object], theirs: Callable[[], object], wanted: float
         if found.speedup >= wanted:
             break
     return found
-
-
-__all__ = ["Race", "race"]

@@ -14,6 +14,3 @@ def zero_unseen(made: Tensor, bias: Tensor) -> Tensor:
     """
     seen = topi.any(topi.not_equal(bias, float("-inf")), -1, True)
     return topi.where(seen, made, 0.0)
-
-
-__all__ = ["zero_unseen"]

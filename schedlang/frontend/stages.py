@@ -75,6 +75,3 @@ class Stages:
 def cast_to(made: Tensor, dtype: str) -> Tensor:
     """Return ``made`` cast to ``dtype``, if it has another one."""
     return made if made.dtype == dtype else topi.cast(made, dtype)
-
-
-__all__ = ["Stages", "cast_to"]

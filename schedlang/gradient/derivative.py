@@ -348,6 +348,3 @@ def _of_abs(node: Call, flow: Expr) -> Expr:
 
 def _is_constant(value: Expr) -> bool:
     return not any(isinstance(node, Read) for node in postorder([value]))
-
-
-__all__ = ["TRACED", "Flow", "Traced", "pullback"]

@@ -174,6 +174,3 @@ def asks_if_finite(condition: Expr) -> bool:
                 seen.add(node.tensor)
                 waiting += getattr(node.tensor.op, "body", ())
     return False
-
-
-__all__ = ["Finite", "asks_if_finite"]

@@ -61,6 +61,3 @@ def _added(site: Site, shape: Shape, name: str, start: Tensor | None) -> Tensor:
     return scatter(
         shape, axes, lambda *_: (index, value), init=start, where=where, name=name
     )  # fmt: skip
-
-
-__all__ = ["scattered"]

@@ -165,6 +165,3 @@ def _swapped(lin: Lin, found: Bounded, unit: Axis, whole: Axis) -> Lin | None:
         return None
     rest = lin - found.number * factor
     return None if varies(rest, found.axes) else rest + Lin.of(whole) * factor
-
-
-__all__ = ["Digits"]

@@ -52,6 +52,3 @@ def _without(product: Product, factors: Product) -> Product | None:
             return None
         del left[at]
     return tuple(left)
-
-
-__all__ = ["exact_quotient"]

@@ -122,6 +122,3 @@ def _weak(value: Expr) -> Expr:
     if isinstance(value, Cast) and value.a.weak:
         return _weak(value.a)
     return Cast(value, dtypes.INDEX, True)
-
-
-__all__ = ["LEAST", "MOST", "Elements", "Ends"]

@@ -167,7 +167,3 @@ def _rebuilt(atom: Atom, swap: Callable[[Atom], Lin | None], ranges: Ranges) -> 
     if isinstance(atom, Extreme):
         return extreme(atom.op, [rebuilt(arg, swap, ranges) for arg in atom.args], ranges)
     return Lin.of(atom)
-
-
-__all__ = ["Places", "Separated", "digit", "divisions", "divisors_of", "places", "rebuilt",
-           "separated"]  # fmt: skip

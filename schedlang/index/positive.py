@@ -59,6 +59,3 @@ def divisors(lin: Lin) -> Iterator[Lin]:
                     yield atom.den
             elif isinstance(atom, Extreme):
                 parts += atom.args
-
-
-__all__ = ["at_least_one", "divisors"]

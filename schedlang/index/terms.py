@@ -94,6 +94,3 @@ def _factor_source(factor: Factor, names: Mapping[str, str]) -> str:
         return f"{op}({', '.join(texts)})"
     a, b = (t if t.isalnum() else f"({t})" for t in texts)
     return f"({a}{op}{b})"
-
-
-__all__ = ["Factor", "Sum", "multiplied", "source_of", "terms_of", "value_of"]

@@ -115,7 +115,3 @@ def _compiled_for_values(function: Any, what: str) -> ComputeTypeError:
 
 
 NUMBA_TYPE = property(refuse_compiled, doc="Raises: numba computes with values.")
-
-__all__ = [
-    "NUMBA_TYPE", "check_ufunc", "functions_of_user", "refuse_compiled", "refuse_if_compiled",
-]  # fmt: skip

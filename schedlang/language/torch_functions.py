@@ -82,6 +82,3 @@ def _flat(values: Sequence[Any]) -> Iterator[Any]:
             yield from _flat(value)
         else:
             yield value
-
-
-__all__ = ["refuse_torch", "torch_function"]

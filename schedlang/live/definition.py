@@ -265,6 +265,3 @@ class _Writer:
 
 def _tuple(items: Sequence[str]) -> str:
     return f"({', '.join(items)}{',' * (len(items) == 1)})"
-
-
-__all__ = ["HEAD", "definition"]

@@ -362,6 +362,3 @@ def _described(value: Any) -> str:
         return f"the {kind} {value.name}"
     kinds = {Schedule: "the schedule", _Module: "sl", _Method: "a method"}
     return kinds.get(type(value), f"a value of type {type(value).__name__}")
-
-
-__all__ = ["Edited", "edited"]

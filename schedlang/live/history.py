@@ -114,6 +114,3 @@ class History:
             found.append(at)
             at = self.states[at].parent
         return tuple(reversed(found))
-
-
-__all__ = ["START", "History", "State"]

@@ -169,6 +169,3 @@ def timing_data(timing: Timing) -> dict[str, Any]:
     """Return a timing as JSON data."""
     return {"status": timing.status, "seconds": timing.seconds, "quiet": timing.quiet,
             "text": timing.text}  # fmt: skip
-
-
-__all__ = ["FAILED", "LIMITS", "Measurer", "OK", "RUNNING", "Timing", "WAITING", "timing_data"]

@@ -199,9 +199,3 @@ def refused_part(state: State) -> dict[str, Any]:
 def cores_text() -> str:
     """Return the number of cores that estimates count on, in words."""
     return f"{cores()} core{'s' * (cores() > 1)}"
-
-
-__all__ = [
-    "PARTS", "cores_text", "counters_part", "failed_part", "nest_part", "picture_part",
-    "refused_part", "steps_part", "steps_tried",
-]  # fmt: skip

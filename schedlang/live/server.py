@@ -365,9 +365,3 @@ class Background:
             self._failed = error
         finally:
             self._ready.set()
-
-
-__all__ = [
-    "Background", "HEADERS", "HOST", "POLICY", "Server", "TOKEN", "bound", "missing", "new_token",
-    "serve",
-]  # fmt: skip

@@ -381,6 +381,3 @@ def described(error: Exception) -> str:
 def text_of(message: Message) -> str:
     """Return a message as JSON."""
     return json.dumps(message, allow_nan=False, separators=(",", ":"))
-
-
-__all__ = ["Message", "Session", "text_of"]

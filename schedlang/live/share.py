@@ -48,6 +48,3 @@ def embedded(messages: Sequence[dict[str, Any]]) -> str:
     """Return messages as JSON that can stand in a script element."""
     text = json.dumps(list(messages), allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")
-
-
-__all__ = ["PAGE_STYLE", "css", "embedded", "script", "shared"]

@@ -68,6 +68,3 @@ def live(
     session.tell = tell
     widget.on_msg(asked)
     return widget
-
-
-__all__ = ["live"]

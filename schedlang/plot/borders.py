@@ -66,6 +66,3 @@ def draw_borders(axes: Any, grid: np.ndarray, width: float) -> None:
     for wide, colour in ((width + 0.8, "white"), (width, BLACK)):
         axes.add_collection(LineCollection(segments, colors=colour, linewidths=wide, zorder=4,
                                            capstyle="butt"))  # fmt: skip
-
-
-__all__ = ["LINES", "draw_borders", "lines_of", "runs", "shares"]

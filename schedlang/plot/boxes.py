@@ -53,6 +53,3 @@ def drawn_box(elements: np.ndarray, shape: tuple[int, ...], part: bool, call: st
         )  # fmt: skip
     moved = tuple(at - low for at, low in zip(found, origin))
     return Drawn(np.ravel_multi_index(moved, box), origin, box)
-
-
-__all__ = ["Drawn", "drawn_box"]

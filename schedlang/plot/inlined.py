@@ -86,6 +86,3 @@ class InlinedReads:
         # an array without dimensions has one element for each point
         flat = np.ravel_multi_index(tuple(at), self.shape) if at else np.zeros(count, np.int64)
         return [np.asarray(flat)]
-
-
-__all__ = ["InlinedReads"]

@@ -126,6 +126,3 @@ def cut_text(cut: tuple[Cut, ...]) -> str:
     parts += [f"{c.kept:,} of {c.extent:,} of {c.loop}" for c in others]
     joined = ", ".join(parts[:-1]) + " and " * (len(parts) > 1) + parts[-1]
     return f"Drawn in part: {joined}."
-
-
-__all__ = ["Cut", "MOST_ELEMENTS", "MOST_POINTS", "cut_text", "cuts"]

@@ -172,6 +172,3 @@ def _histogram(axes: Any, one: Accesses) -> None:
     axes.set_xlabel("distinct lines since the last access to the line")
     axes.set_ylabel("accesses")
     axes.tick_params(length=2, pad=1.5)
-
-
-__all__ = ["Accesses", "memory"]

@@ -256,6 +256,3 @@ class _OrderMovie:
 
     def html(self) -> str:
         return order_page(self.drawn.rows, self.drawn.caption, self.drawn.range)
-
-
-__all__ = ["iteration_order"]

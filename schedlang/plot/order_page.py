@@ -168,6 +168,3 @@ def _colours() -> np.ndarray:
 
 def _text(values: np.ndarray) -> str:
     return base64.b64encode(values.tobytes()).decode("ascii")
-
-
-__all__ = ["order_page"]

@@ -14,8 +14,3 @@ KINDS = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, YELLOW, BLACK)
 SOFT, LINE, EMPTY = "#5b6472", "#c9ced6", "#eceff3"
 TEXT = "#1c2230"
 TIMES = "viridis"
-
-__all__ = [
-    "BLACK", "BLUE", "EMPTY", "GREEN", "KINDS", "LINE", "ORANGE", "PURPLE", "RED", "SKY", "SOFT",
-    "TEXT", "TIMES", "YELLOW",
-]  # fmt: skip

@@ -83,6 +83,3 @@ def _work(part: Part) -> str:
     if part.flops:
         return f"{part.flops} FLOP"
     return f"moves {bytes_text(part.read_bytes + part.written_bytes)}"
-
-
-__all__ = ["MOST_PARTS", "partition"]

@@ -117,6 +117,3 @@ class Picture:
 
     def __repr__(self) -> str:
         return f"<Picture: {self.title}>"
-
-
-__all__ = ["Movie", "Picture"]

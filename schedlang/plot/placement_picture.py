@@ -221,6 +221,3 @@ def _outline(
         segments.append(((x - 0.5, y), (x + 0.5, y)))
     axes.add_collection(LineCollection(segments, colors=colour, linewidths=width, zorder=5,
                                        capstyle="projecting", clip_on=False))  # fmt: skip
-
-
-__all__ = ["placement"]

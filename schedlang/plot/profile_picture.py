@@ -199,6 +199,3 @@ def _plain(axes: Any) -> None:
     axes.set_axisbelow(True)
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
-
-
-__all__ = ["Loop", "Times", "profile"]

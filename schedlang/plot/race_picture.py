@@ -100,6 +100,3 @@ def _drawn(grid: Grid, title: str, caption: str) -> Any:
     axes.set_xlabel("element")
     axes.xaxis.set_label_position("top")
     return figure
-
-
-__all__ = ["race"]

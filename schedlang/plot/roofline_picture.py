@@ -222,6 +222,3 @@ def _spread(values: Sequence[float], low: float, high: float, most: float) -> li
     for k, place in zip(order, logs):
         found[k] = math.exp(place)
     return found
-
-
-__all__ = ["Point", "Roofline", "roofline"]

@@ -154,6 +154,3 @@ def _knob(axes: Any, effect: Effect, labelled: bool) -> None:
 
 def _short(label: str) -> str:
     return label if len(label) <= MOST_LETTERS else f"{label[: MOST_LETTERS - 2]}.."
-
-
-__all__ = ["search"]

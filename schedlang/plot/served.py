@@ -75,6 +75,3 @@ def _lines(trace: Trace) -> Iterator[tuple[int, tuple[int, int]]]:
     ):
         for line in range(one, other + 1):
             yield at, (line, kind)
-
-
-__all__ = ["reuse_distances", "served"]

@@ -123,6 +123,3 @@ def frame(
         axes.set_axisbelow(False)
     for side in axes.spines.values():
         side.set_visible(False)
-
-
-__all__ = ["WIDTH", "as_rows", "frame", "matplotlib", "sheet", "style"]

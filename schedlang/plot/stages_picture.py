@@ -216,6 +216,3 @@ def _arrow(
         around = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
         axes.text(cx, cy, bytes_text(moved), fontsize=6.5, color=SOFT, ha="center", va="center",
                   zorder=5, bbox=around)  # fmt: skip
-
-
-__all__ = ["StageBox", "drawn", "layered", "stages"]

@@ -390,6 +390,3 @@ class _Moment:
 
     def _loop(self, place_: At) -> str:
         return f"{place_.axis.name} of {place_.stage}"
-
-
-__all__ = ["MOST_POINTS", "Placed", "placed"]

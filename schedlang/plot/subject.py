@@ -131,6 +131,3 @@ def shape_of(shape: tuple[int | Expr, ...]) -> tuple[int, ...]:
         assert isinstance(extent, int), "the nest has numbers for its sizes"
         found.append(extent)
     return tuple(found)
-
-
-__all__ = ["Subject", "buffer_of", "shape_of", "subjects"]

@@ -130,6 +130,3 @@ def _threads(figure: Any, axes: Any, one: Threads) -> None:
     bar.set_ticks([0, last])
     bar.set_label("thread", fontsize=7, labelpad=-6)
     bar.outline.set_visible(False)
-
-
-__all__ = ["threads"]

@@ -234,6 +234,3 @@ def _refuse_data(roots: tuple[Expr, ...], what: str) -> None:
 def refuse_gather(access: Access) -> None:
     """Raise :class:`~schedlang.errors.PlotError` if data decide which element is accessed."""
     _refuse_data((*access.indices, *access.tests), f"an index of {access.buffer.name}")
-
-
-__all__ = ["Timed", "Timeline", "points", "refuse_gather", "timeline"]

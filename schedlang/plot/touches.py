@@ -158,6 +158,3 @@ def _levels(
     return tuple(
         Level(name, loop.tag or loop.kind, iteration) for name, (loop, iteration) in found.items()
     )
-
-
-__all__ = ["Level", "Touches", "touches"]

@@ -253,6 +253,3 @@ def _cells(axes: Any, grid: np.ndarray, used: np.ndarray, step: int, every: int)
     for side in axes.spines.values():
         side.set_visible(False)
     return image
-
-
-__all__ = ["banks", "coalescing"]

@@ -278,9 +278,3 @@ def _first_blocks(extents: list[int], most: int) -> list[int]:
 def _number(extent: Any) -> int:
     assert isinstance(extent, int), "the nest has numbers for its sizes"
     return extent
-
-
-__all__ = [
-    "MOST_REQUESTS", "Threads", "WarpRequest", "launch_of", "program_of", "threads_of",
-    "warp_requests",
-]  # fmt: skip

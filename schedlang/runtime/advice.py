@@ -147,6 +147,3 @@ def short_scans(outputs: Sequence[Tensor]) -> list[SizeCondition]:
             only = (rows, terms_of(-to_lin(length) + 2)) if one else ()
             found.append(SizeCondition((terms_of(-steps), *only), why))
     return found
-
-
-__all__ = ["advice", "short_scans"]

@@ -30,6 +30,3 @@ def like_library(first: Any, value: np.ndarray) -> Any:
         # PyTorch does not take NumPy's extension dtype
         return torch.from_numpy(value.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(value)
-
-
-__all__ = ["empty_like_library", "like_library"]

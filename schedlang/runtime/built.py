@@ -46,6 +46,3 @@ def numba_types(signature: Signature) -> list[Any]:
         scalar = from_dtype(np.dtype(computed(p.dtype) if p.is_scalar else stored(p.dtype)))
         kinds.append(scalar if p.is_scalar else types.Array(scalar, 1, "C"))
     return kinds + [types.int64] * len(signature.sizes)
-
-
-__all__ = ["Built", "numba_types"]

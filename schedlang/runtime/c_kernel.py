@@ -263,6 +263,3 @@ def c_function(function: Any, kinds: list[Any]) -> Callable[..., None]:
         function(*(a.ctypes.data if isinstance(a, np.ndarray) else a for a in args))
 
     return call
-
-
-__all__ = ["CKernel", "c_function", "c_types", "compiler", "library"]

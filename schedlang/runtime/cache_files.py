@@ -251,10 +251,3 @@ def _remove_leftovers(folder: Path) -> None:
         with suppress(OSError):
             if path.stat().st_mtime < oldest:
                 path.unlink()
-
-
-__all__ = [
-    "BYTECODE", "COMPILED", "KINDS", "LIBRARY", "MACHINE_CODE", "MODULE", "START", "WEIGHTS",
-    "Kind", "Verified", "cache_folder", "contents", "mapped", "store", "warn_of_damage",
-    "write_whole",
-]  # fmt: skip

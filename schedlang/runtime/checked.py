@@ -77,6 +77,3 @@ def flat_arguments(
         else:
             flat.append(value.reshape(-1))
     return flat + [sizes[n] for n in signature.sizes]
-
-
-__all__ = ["checked_arguments", "flat_arguments"]

@@ -199,6 +199,3 @@ def _places(lines: Sequence[str], name: str) -> dict[str, int]:
                 break
             at = call_number
     return places
-
-
-__all__ = ["Source", "asm_listing", "functions_of", "llvm_listing"]

@@ -211,9 +211,3 @@ def _beside(
         (line, None if line.stmt is None else next(counts))
         for line in machine_lines(machine.functions)
     )
-
-
-__all__ = [
-    "MOST", "MOST_TRACED", "Call", "counted", "known_counts", "simulated", "trace",
-    "with_new_outputs",
-]  # fmt: skip

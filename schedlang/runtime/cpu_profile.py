@@ -342,6 +342,3 @@ def _machine_stages(nest: MachineNest) -> set[str]:
         for stmt, _ in walk_machine(function.body)
         if isinstance(stmt, Loop)
     }
-
-
-__all__ = ["Subject", "check_options", "choose", "cpu_profile", "measured_stamp"]

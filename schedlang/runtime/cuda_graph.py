@@ -99,6 +99,3 @@ def _driver() -> tuple[Any, Any]:
     from numba.cuda.cudadrv.driver import binding, driver
 
     return binding, driver
-
-
-__all__ = ["ExecutableGraph", "driver_errors"]

@@ -169,7 +169,3 @@ def empty_on_device(first: Any, shape: tuple[int, ...], dtype: str) -> Any:
     if is_on_device(first):
         return nvidia.driver().device_array(shape, array_dtype(dtype))
     return np.empty(shape, array_dtype(dtype))
-
-
-__all__ = ["Described", "address_of", "streams_of", "described", "device_of",
-           "empty_on_device", "is_on_device", "library_of"]  # fmt: skip

@@ -137,14 +137,3 @@ def one_stream(
     for other in others:
         nvidia.stream_of(other).synchronize()
     return number, bool(others)
-
-
-__all__ = [
-    "DeviceArguments",
-    "check_gpu",
-    "check_later",
-    "device_elements",
-    "device_for",
-    "device_view",
-    "one_stream",
-]

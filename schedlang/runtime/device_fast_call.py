@@ -71,6 +71,3 @@ def device_fast_call(
         return Passed(memory, interfaces)
 
     return bind
-
-
-__all__ = ["Passed", "device_fast_call"]

@@ -89,6 +89,3 @@ class DeviceFile:
     def __reduce__(self) -> Any:
         # the path and the machine code are valid on this machine only
         return DeviceFile, tuple(getattr(self, f.name) for f in fields(self))
-
-
-__all__ = ["DeviceFile"]

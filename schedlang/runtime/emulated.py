@@ -238,6 +238,3 @@ class GpuKernel(Kernel):
 
     def __reduce__(self) -> Any:
         return type(self), (self._built, self.schedule, self._nest, self._file)
-
-
-__all__ = ["GpuKernel"]

@@ -84,6 +84,3 @@ def sources() -> tuple[tuple[str, int, int], ...]:
                 elif entry.is_dir() and entry.name != "__pycache__":
                     folders.append(entry.path)
     return tuple(sorted(found))
-
-
-__all__ = ["cores", "machine", "sources", "threads", "threads_of", "versions"]

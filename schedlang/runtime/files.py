@@ -152,6 +152,3 @@ class _EmittedLoader(SourceFileLoader):
     def _bytecode(self, path: str) -> Path:
         # beside the source: Python itself would look into __pycache__
         return Path(self.path).with_name(Path(path).name)
-
-
-__all__ = ["intrinsics_key", "load", "load_kernel", "write"]

@@ -185,6 +185,3 @@ class CudaKernel(GpuKernel):
             finally:
                 if several:
                     nvidia.stream_of(number).synchronize()
-
-
-__all__ = ["CudaKernel"]

@@ -133,6 +133,3 @@ def _measured(number: int, dtype: str) -> Ceilings:
     source, target = (cuda.device_array(COPIED, "uint8") for _ in range(2))
     copy = clock.seconds([lambda: target.copy_to_device(source)])
     return Ceilings(flops / seconds * 1e-9, 2 * COPIED / copy * 1e-9)
-
-
-__all__ = ["GpuClock", "gpu_ceilings", "hold"]

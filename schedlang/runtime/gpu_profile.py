@@ -100,6 +100,3 @@ def _empty_seconds(clock: KernelClock) -> float:
         with clock.watch(""):
             pass
     return median(seconds for _, seconds in clock.seconds())
-
-
-__all__ = ["KernelClock", "Watch", "gpu_profile"]

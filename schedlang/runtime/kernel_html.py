@@ -164,6 +164,3 @@ def _registers(machine: MachineNest) -> dict[str, str]:
             elif isinstance(stmt, If) and stmt.result is not None:
                 add(stmt.result)
     return found
-
-
-__all__ = ["kernel_html"]

@@ -222,6 +222,3 @@ def _cast(parameter: Passed) -> Any:
     if parameter.is_array:
         return None
     return np.ctypeslib.as_ctypes_type(np.dtype(parameter.dtype))
-
-
-__all__ = ["Launcher", "Loaded", "Memory", "Scratch", "Streams", "passed"]

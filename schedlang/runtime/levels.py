@@ -125,6 +125,3 @@ class Levels(ABC):
     def _numba_code(self) -> Code:
         functions = [f.name for f in self._built.machine.functions]
         return code_of(self._path, self._built.entry, functions, numba_types(self._built.signature))
-
-
-__all__ = ["Levels"]

@@ -72,6 +72,3 @@ def keep_code(key: str, code: Assembled) -> None:
     text = base64.b64encode(code.cubin).decode("ascii")
     fields = {"ptx": code.ptx, "cubin": text, "messages": code.messages}
     store(MACHINE_CODE, MACHINE_CODE.path(key), json.dumps(fields).encode())
-
-
-__all__ = ["Assembled", "code_key", "keep_code", "kept_code"]

@@ -67,6 +67,3 @@ def no_attribute(kernel: str, target: str, name: str, known: Iterable[str]) -> s
             "Take the step on the schedule, then build it again.",
         )  # fmt: skip
     return f"{asked}{nearest(name, (n for n in known if not n.startswith('_')))}"
-
-
-__all__ = ["no_attribute"]

@@ -157,6 +157,3 @@ def keep_machine_code(module: ModuleType) -> None:
     for function in vars(module).values():
         if isinstance(function, CPUDispatcher) and function.__module__ == module.__name__:
             function._cache = KernelCache(function.py_func)
-
-
-__all__ = ["KernelCache", "keep_machine_code"]

@@ -81,6 +81,3 @@ def _line_compiler() -> type:
             super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
 
     return LineCompiler
-
-
-__all__ = ["Code", "code_of"]

@@ -256,6 +256,3 @@ def _jitted(python: Any, options: dict[str, Any], cache: bool = False) -> Any:
     if cache:
         made._cache = KernelCache(python)
     return made
-
-
-__all__ = ["KernelCompiler", "PartCompiler", "SharedCompiler", "quicken"]

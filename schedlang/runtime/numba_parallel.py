@@ -175,6 +175,3 @@ def _call(builder: ir.IRBuilder, name: str, result: ir.Type, *args: ir.Value) ->
     """Emit a call of a function of numba's threads."""
     kind = ir.FunctionType(result, [a.type for a in args])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
-
-
-__all__ = ["as_team", "defined", "parallel_for", "start_threads"]

@@ -318,6 +318,3 @@ def emit_team(builder: ir.IRBuilder, threads: ir.Value) -> ir.Value:
     cgutils.memset(builder, team, builder.mul(words, I64(8)), 0)
     builder.store(threads, builder.gep(team, [I64(THREADS)]))
     return builder.ptrtoint(team, I64)
-
-
-__all__ = ["call_iteration", "emit_member", "emit_raise", "emit_team", "team_for"]

@@ -278,16 +278,3 @@ def occupancy(device: Device, threads: int, registers: int, shared: int) -> floa
         device.shared_per_sm // block,
     )
     return blocks * warps * device.warp / device.threads_per_sm
-
-
-__all__ = [
-    "Compiled",
-    "Resources",
-    "allow_shared",
-    "compiled",
-    "disassembled",
-    "driver",
-    "gpu_of",
-    "occupancy",
-    "stream_of",
-]

@@ -140,7 +140,3 @@ def shown(symbol: str, names: Sequence[str]) -> str:
         return symbol
     wrapper = next((end for start, end in _WRAPPERS if symbol.startswith(start)), "")
     return f"{own}{wrapper}"
-
-
-__all__ = ["VARIABLE", "Symbol", "add_to_map", "functions_in", "map_path", "object_of", "placed",
-           "shown", "wanted"]  # fmt: skip

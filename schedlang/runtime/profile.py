@@ -184,6 +184,3 @@ def _aligned(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
         ]
         lines.append("  ".join(cells).rstrip())
     return lines
-
-
-__all__ = ["OTHER", "WAITING", "Part", "Profile"]

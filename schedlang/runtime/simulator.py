@@ -161,6 +161,3 @@ def _exchanged(requests: Sequence[tuple[Any, int]]) -> list[Any]:
     if max(partners) >= len(requests):
         raise VerifyError("a thread exchanges a value with an inactive thread of its warp")
     return [requests[p][0] for p in partners]
-
-
-__all__ = ["launcher", "simulated"]

@@ -143,13 +143,3 @@ def given_text(sizes: Mapping[str, int]) -> str:
     'n=2, m=3'
     """
     return ", ".join(f"{name}={size}" for name, size in sizes.items())
-
-
-__all__ = [
-    "SizedStorage",
-    "check_accesses",
-    "conditions_of",
-    "given_text",
-    "refuse",
-    "sized_storage",
-]

@@ -39,6 +39,3 @@ def interpreted(
                 raise BoundsError(f"{what} {name}: {with_array_name(error, path)}") from error
 
     return start
-
-
-__all__ = ["interpreted", "one_at_a_time"]

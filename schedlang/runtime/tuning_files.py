@@ -20,6 +20,3 @@ def own_file() -> Path:
 def packaged_files() -> list[Path]:
     """Return the files of trials that come with schedlang."""
     return sorted(_PACKAGED.glob("*.jsonl"))
-
-
-__all__ = ["own_file", "packaged_files"]

@@ -56,6 +56,3 @@ def _frame(schedule: Schedule, count: int, names: NameTable) -> str:
     name = f"{count}" if count else "start"
     code = listing(schedule.code(count), f"the code of step {count}") if count else ""
     return f'<div class="frame"><p>{name}</p>{code}<div class="block">{body}</div></div>'
-
-
-__all__ = ["Steps"]

@@ -117,6 +117,3 @@ def _written(
 def _listed(args: Sequence[Any], named: Mapping[str, Any]) -> str:
     """Return the arguments of a call as text."""
     return ", ".join([*map(shown, args), *(f"{n}={shown(v)}" for n, v in named.items())])
-
-
-__all__ = ["of_schedule", "of_stage"]

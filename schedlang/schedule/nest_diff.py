@@ -88,6 +88,3 @@ def paired(
             one = a + n if a + n < a_end else None
             other = b + n if b + n < b_end else None
             yield one, other, kind != "equal"
-
-
-__all__ = ["NestDiff", "nest_diff", "paired", "sides_html"]

@@ -314,6 +314,3 @@ def _list(items: Sequence[str]) -> str:
 
 def _is_count(node: Expr) -> bool:
     return isinstance(node, Const) and node.weak and type(node.value) is int
-
-
-__all__ = ["as_python", "from_json", "further_steps", "to_json", "variables_of"]

@@ -39,6 +39,3 @@ def is_atomic(stage: Stage) -> bool:
         stage.kinds.get(axis) in THREADS and meets_across_threads(stage, axis)
         for axis in stage.reduce_leaves
     )
-
-
-__all__ = ["DTYPES", "OPERATIONS", "is_atomic", "meets_across_threads", "operation"]

@@ -83,7 +83,3 @@ def stored_index(layout: Layout, index: Sequence[Lin], ranges: Ranges) -> tuple[
         at = floordiv(index[part.dim], Lin.of(part.divisor), ranges)
         found.append(mod(at, Lin.of(part.modulus), ranges) if part.modulus else at)
     return tuple(found)
-
-
-__all__ = ["Layout", "Part", "incomplete", "part_of", "stored_extents", "stored_index",
-           "whole_dims"]  # fmt: skip

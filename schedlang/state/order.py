@@ -51,6 +51,3 @@ def loops_in_order(stage: Stage) -> bool:
 def nontrivial(axes: Iterable[Axis]) -> list[Axis]:
     """Return the axes with more than one iteration."""
     return [a for a in axes if not (isinstance(a.extent, int) and a.extent <= 1)]
-
-
-__all__ = ["in_order", "loops_in_order", "nontrivial", "ordered_axes"]

@@ -83,6 +83,3 @@ def _own(stage: Stage, axis: Axis) -> Iterable[Tensor]:
         return op.input_tensors
     roots: list[Expr] = [*op.updates, *([] if op.where is None else [op.where])]
     return [read.tensor for read in reads(roots)]
-
-
-__all__ = ["fetches", "is_inside", "concurrent_loop"]

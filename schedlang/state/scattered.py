@@ -70,6 +70,3 @@ def keeps_result(stage: Stage) -> bool:
     Its loops must be in the order of the domain, unless no two updates reach the same element.
     """
     return loops_in_order(stage) or all(apart(stage, a) for a in update_loops(stage))
-
-
-__all__ = ["apart", "keeps_result", "overwrites", "scatters", "update_loops"]

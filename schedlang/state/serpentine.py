@@ -35,6 +35,3 @@ def out_of_order(stage: Stage) -> tuple[Axis, str, str] | None:
             )
             return axis, why, f"Prefetch along a loop around or inside of {axis.name}."
     return None
-
-
-__all__ = ["is_serpentine", "out_of_order", "serpentine_axes"]

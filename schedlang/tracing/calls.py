@@ -38,6 +38,3 @@ def key_of(value: Any) -> Any:
         return (slice, key_of(value.start), key_of(value.stop), key_of(value.step))
     # 1, 1.0 and True are equal, and so are 0.0 and -0.0
     return (type(value), repr(value), value)
-
-
-__all__ = ["computed", "key_of"]

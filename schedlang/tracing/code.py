@@ -121,6 +121,3 @@ def attributes(value: Any) -> dict[str, Any]:
         return dict(vars(value))
     except TypeError:
         return {}
-
-
-__all__ = ["LIBRARIES", "Use", "attributes", "uses_of"]

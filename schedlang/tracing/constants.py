@@ -60,6 +60,3 @@ def _progression(elements: np.ndarray) -> tuple[int, int] | None:
     if whole.astype(flat.dtype).tobytes() != flat.tobytes() or not (steps == steps[0]).all():
         return None
     return int(whole[0]), int(steps[0])
-
-
-__all__ = ["known_stage"]

@@ -180,6 +180,3 @@ def _held(container: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     if isinstance(container, dict):
         return tuple(container), tuple(container.values())
     return tuple(range(len(container))), tuple(container)
-
-
-__all__ = ["Containers"]

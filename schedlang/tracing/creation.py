@@ -27,6 +27,3 @@ def created(function: Any, *args: Any, **named: Any) -> Tensor:
         elements = np.zeros_like(elements)
     known = known_stage(elements, name)
     return current().constant(elements) if known is None else known
-
-
-__all__ = ["CREATED", "LIKE", "created"]

@@ -68,6 +68,3 @@ def direct(key: Hashable, made: Specialization, count: int) -> Direct | None:
     results = tuple(step.outputs.index(k) for k in program.returned)
     form = LEAF if made.form == LEAF else made.form
     return Direct(key, made, step.kernel, step.inputs, results, form)
-
-
-__all__ = ["Direct", "direct", "plain_key"]

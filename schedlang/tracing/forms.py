@@ -79,6 +79,3 @@ def check_known(function: Any, args: Sequence[Any], named: Mapping[str, Any]) ->
                 if is_traced(part):
                     # raises, and explains why it is no integer
                     operator.index(part)
-
-
-__all__ = ["check_form", "check_known"]

@@ -290,6 +290,3 @@ def _text(item: Any) -> str:
 def _slice_text(item: slice) -> str:
     ends = ["" if e is None else str(e) for e in (item.start, item.stop)]
     return ":".join([*ends, *([] if item.step is None else [str(item.step)])])
-
-
-__all__ = ["assigned", "assigned_under", "masked", "selected", "updated"]

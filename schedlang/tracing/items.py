@@ -117,9 +117,3 @@ def in_order(picked: Any) -> bool:
     """Return whether an index of slices and numbers keeps the order of elements in memory."""
     items = picked if isinstance(picked, tuple) else (picked,)
     return all(not isinstance(i, slice) or i.step is None or i.step > 0 for i in items)
-
-
-__all__ = [
-    "copies", "has_ellipsis", "has_other_operators", "in_order", "index_of", "is_traced", "listed",
-    "plain", "refuse_axes",
-]  # fmt: skip

@@ -73,6 +73,3 @@ def _built(form: Form, leaves: Iterator[Any]) -> Any:
         return next(leaves)
     parts = [_built(p, leaves) for p in form.parts]
     return dict(zip(form.keys, parts)) if form.kind is dict else form.kind(parts)
-
-
-__all__ = ["LEAF", "Form", "container_of", "flattened", "rebuilt"]

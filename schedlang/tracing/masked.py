@@ -95,6 +95,3 @@ class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         self.refuse("a NumPy array")
-
-
-__all__ = ["MaskedElements"]

@@ -20,6 +20,3 @@ def name_stages(trace: Trace) -> None:
             renamed(own[-1], target)
     for loop in trace.loops:
         name_stages(loop.body)
-
-
-__all__ = ["name_stages"]

@@ -72,6 +72,3 @@ def _assigned_name() -> str:
     """Return the variable that the user's statement assigns to, or ``""``."""
     place = current().place()
     return "" if place is None else place.target
-
-
-__all__ = ["copied", "into", "updated_in_place"]

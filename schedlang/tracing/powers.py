@@ -86,6 +86,3 @@ def _may_be_negative(value: Value) -> bool:
         ranges.learn(op)
     least, _ = ranges.of_tensor(value) if isinstance(value, Tensor) else ranges.of(value)
     return least is None or least < 0
-
-
-__all__ = ["HINT", "REASON", "check_power", "refuse_exponent"]

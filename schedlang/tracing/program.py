@@ -245,6 +245,3 @@ def _loop(loop: HostLoop, planner: Planner) -> LoopCall:
     places = tuple(planner.places[v] for v in scalars)
     results = tuple(planner.add(c.result) for c in loop.carries)
     return LoopCall(loop.lo, loop.hi, body, (*places, *read), tuple(starts), results)
-
-
-__all__ = ["Build", "Key", "KernelCall", "LoopCall", "Program", "plan"]

@@ -267,6 +267,3 @@ def _tensors(value: Value) -> list[Tensor]:
     if isinstance(value, Tensor):
         return [value]
     return [node.tensor for node in postorder([value]) if isinstance(node, Read)]
-
-
-__all__ = ["MOST_POINTS", "host_reason", "recurrence"]

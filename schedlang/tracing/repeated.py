@@ -89,6 +89,3 @@ def _repeat(
         if index is not None:
             given[index] = np.int64(i - first)
         function(*given)
-
-
-__all__ = ["run_repeated"]

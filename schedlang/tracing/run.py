@@ -46,6 +46,3 @@ def _refuse_type_tests(trace: Trace, uses: Sequence[Use]) -> None:
                     "Write isinstance(x, np.ndarray).",
                 )
             )
-
-
-__all__ = ["run"]

@@ -270,6 +270,3 @@ def _stands_for(leaf: Leaf, trace: Trace) -> tuple[Key, TracedArray]:
         return scalar, wrapped(Cast(scalar, leaf.dtype, weak=True) if leaf.weak else scalar)
     made = placeholder(leaf.shape, leaf.dtype, name=leaf.name)
     return made, array_of(made if leaf.shape else made[()], rows=True)
-
-
-__all__ = ["Specialization", "specialize"]

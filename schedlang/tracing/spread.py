@@ -40,6 +40,3 @@ def spread(value: Any, shape: Shape, what: str) -> Callable[[Sequence[Any]], Any
         )]  # fmt: skip
 
     return element
-
-
-__all__ = ["spread"]

@@ -84,6 +84,3 @@ def _target(statement: ast.stmt) -> str:
     while isinstance(target, ast.Subscript):
         target = target.value
     return target.id if isinstance(target, ast.Name) else ""
-
-
-__all__ = ["Statement", "Statements"]

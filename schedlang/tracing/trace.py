@@ -397,9 +397,3 @@ def entered(trace: Trace) -> Iterator[None]:
         yield
     finally:
         _CURRENT.reset(token)
-
-
-__all__ = [
-    "KNOWN", "Carry", "HostLoop", "LoopRule", "Storage", "Trace", "Value", "called", "current",
-    "entered", "running", "stand_in",
-]  # fmt: skip

@@ -192,8 +192,3 @@ UNKNOWN = {
 refuse_format = _refusing(
     "the text", "Return the value, and format what the function returned."
 )
-
-
-__all__ = [
-    "UNKNOWN", "line_text", "missing", "refuse_element", "refuse_format", "refuse_outside",
-]  # fmt: skip

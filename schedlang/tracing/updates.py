@@ -77,6 +77,3 @@ def _kind(dtype: str) -> int:
     if dtype == "bool":
         return 0
     return 1 if dtypes.is_integer(dtype) else 3 if dtypes.is_complex(dtype) else 2
-
-
-__all__ = ["updated_at"]

@@ -191,6 +191,3 @@ def _users(frame: FrameType | None) -> FrameType | None:
             return frame
         frame = frame.f_back
     return None
-
-
-__all__ = ["draws_refused"]

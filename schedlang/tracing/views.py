@@ -337,6 +337,3 @@ SHARED: dict[Any, Shared] = {
     np.broadcast_arrays: _broadcast,
     np.meshgrid: _grid,
 }  # fmt: skip
-
-
-__all__ = ["SHARED", "refuse_assignment", "refuse_imaginary", "shared"]

@@ -109,6 +109,3 @@ def _is_higher_order(node: Any) -> bool:
 
 def _word(node: Any) -> str:
     return str(getattr(node.target, "_opname", None) or getattr(node.target, "__name__", ""))
-
-
-__all__ = ["operator_of", "without_form"]

@@ -168,6 +168,3 @@ def check_fixed_extents(stage: Stage, before: State) -> None:
                 f"{axis.extent}, which is known only at run time",
                 f"Split {axis.name} by a constant before it is {participle(kind)}.", before, axis,
             )  # fmt: skip
-
-
-__all__ = ["check_fixed_extents", "with_prefetches", "without_conflict"]

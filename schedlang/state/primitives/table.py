@@ -74,5 +74,3 @@ PRIMITIVES: dict[str, Primitive] = {
         dataflow.rfactor, ("factor_axis",), keeps_loops=True, makes_tensors=True
     ),
 }
-
-__all__ = ["PRIMITIVES", "Primitive"]

@@ -92,13 +92,3 @@ def broadcast_to(data: Any, shape: Any) -> Tensor:
     """
     with names_of_user("np.broadcast_to", "topi.broadcast_to"):
         return stage_of(broadcasted(data, shape), data)
-
-
-__all__ = [
-    "add", "bitwise_and", "bitwise_or", "bitwise_xor", "broadcast_add", "broadcast_div",
-    "broadcast_maximum", "broadcast_minimum", "broadcast_mod", "broadcast_mul", "broadcast_pow",
-    "broadcast_sub", "broadcast_to", "divide", "equal", "floor_divide", "floor_mod", "greater",
-    "greater_equal", "left_shift", "less", "less_equal", "logical_and", "logical_or",
-    "logical_xor", "maximum",
-    "minimum", "mod", "multiply", "not_equal", "power", "right_shift", "subtract",
-]  # fmt: skip

@@ -211,12 +211,3 @@ def _scalar(asked: str, value: Any) -> Any:
             )
         return value.as_scalar()
     return as_expr(value)
-
-
-__all__ = [
-    "abs", "acos", "asin", "atan", "bitwise_not", "cast", "ceil", "clip", "cos", "cosh",
-    "elemwise_sum", "erf", "exp", "exp2", "expm1", "floor", "full", "full_like", "identity",
-    "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "logical_not",
-    "negative", "reinterpret", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh",
-    "sqrt", "tan", "tanh", "trunc",
-]  # fmt: skip

@@ -301,9 +301,3 @@ def _running(
         return if_then_else(i[along] >= 1, before, start)
 
     return compute(f"{name}_exclusive", made.shape, element)
-
-
-__all__ = [
-    "adv_index", "arange", "cumprod", "cumsum", "gather", "gather_nd", "one_hot", "take",
-    "unravel_index",
-]  # fmt: skip

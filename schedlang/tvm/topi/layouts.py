@@ -95,6 +95,3 @@ def _parsed(asked: str, layout: Any, what: str) -> list[tuple[str, int]]:
             "letter for each dimension, and a number before the letter of a block"
         )
     return dims
-
-
-__all__ = ["layout_transform"]

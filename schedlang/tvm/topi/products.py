@@ -49,6 +49,3 @@ def einsum(subscripts: str, *operand: Any) -> Tensor:
     """
     with names_of_user("sl.einsum", "topi.einsum"):
         return contracted(subscripts, *operand)
-
-
-__all__ = ["einsum", "matmul", "tensordot"]

@@ -166,8 +166,3 @@ def _index_of(name: str, data: Any, axis: Any, keepdims: bool, last: bool) -> Te
 
 def _reversed(source: Tensor, along: int) -> Tensor:
     return source[(slice(None),) * along + (slice(None, None, -1),)]
-
-
-__all__ = [
-    "all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "sum",
-]  # fmt: skip

@@ -381,10 +381,3 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
         return select(chosen if chosen.dtype == "bool" else chosen != 0, left, right)
 
     return broadcasted("where", value, condition, x, y, asked="topi.where")
-
-
-__all__ = [
-    "concatenate", "expand_dims", "flip", "meshgrid", "ndarray_size", "repeat", "reshape",
-    "reverse_sequence", "sequence_mask", "shape", "sliding_window", "split", "squeeze", "stack",
-    "strided_slice", "tile", "transpose", "trilu", "where",
-]  # fmt: skip

@@ -269,6 +269,3 @@ def _cubic_weights(t: Expr, a: float) -> list[Expr]:
         ((rest * (a + 2) - (a + 3)) * rest) * rest + 1,
         ((near * a - 5 * a) * near + 8 * a) * near - 4 * a,
     ]
-
-
-__all__ = ["resize1d", "resize2d", "resize3d"]

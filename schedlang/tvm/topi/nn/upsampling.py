@@ -42,6 +42,3 @@ def upsampling(
     mode = "align_corners" if align_corners else "asymmetric"
     with names_of_user("topi.image.resize2d", asked):
         return resize2d(data, None, tuple(size), layout, METHODS[method], mode)
-
-
-__all__ = ["upsampling"]

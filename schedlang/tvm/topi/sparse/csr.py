@@ -197,6 +197,3 @@ def _check_parts(asked: str, data: Any, indices: Any, indptr: Any) -> Extent:
             f"{asked}: {indptr.name} is empty, but must have an end more than there are rows"
         )
     return extent(as_expr(ends) - 1)
-
-
-__all__ = ["CSR", "csrmm", "csrmv", "placeholder", "sparse_dense"]
