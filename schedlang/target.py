@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from contextvars import ContextVar
-from dataclasses import InitVar, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import InitVar, dataclass, field
+from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 
@@ -19,8 +19,8 @@ from schedlang.host import (
     host_vectors,
     is_whole,
 )
-from schedlang.target_kinds import KINDS, Facts
-from schedlang.target_options import check_host, facts_and_arch
+from schedlang.target_kinds import KINDS, Facts, HasFacts, checked
+from schedlang.target_options import check_host, parsed
 
 
 class Kind(str):
@@ -95,7 +95,9 @@ DEFAULT_ARCH = "sm_90"
 class Target:
     """The processor that a kernel is built for: its vector registers, or its GPU architecture.
 
-    ``kind`` is ``"cpu"``, ``"python"``, ``"c"``, ``"cuda"`` or ``"cuda-emulator"``.
+    ``kind`` is ``"cpu"``, ``"python"``, ``"c"``, ``"cuda"`` or ``"cuda-emulator"``, or the name of
+    a target that a package brings (see ``docs/targets.md``). ``backend`` is that target as an
+    object, from which :meth:`of` makes this.
 
     ``vector_bytes`` is the size of a vector register, and ``vector_registers`` the number of
     registers. Both default to those of this machine. If the size differs from this machine's, the
@@ -134,9 +136,15 @@ class Target:
     host: InitVar[Any] = None
     datapath_bytes: int = 0
     caches: tuple[Cache, ...] = ()
+    backend: Optional[HasFacts] = field(default=None, repr=False)
 
     def __post_init__(self, target: str | None, host: Any) -> None:
-        facts, option = facts_and_arch(self.kind if target is None else target)
+        name, backend, option = self.kind if target is None else target, self.backend, None
+        if backend is not None and backend.facts.name == name:
+            facts = backend.facts
+        else:
+            facts, option, backend = parsed(name)
+        object.__setattr__(self, "backend", backend)
         check_host(host)
         object.__setattr__(self, "kind", Kind(facts.name))
         self._check_arch(option)
@@ -207,7 +215,7 @@ class Target:
     @property
     def facts(self) -> Facts:
         """What is true of all targets of this kind."""
-        return KINDS[self.kind]
+        return KINDS[self.kind] if self.backend is None else self.backend.facts
 
     @property
     def is_gpu(self) -> bool:
@@ -242,8 +250,8 @@ class Target:
         return self.device.warp if self.is_gpu else 1
 
     @staticmethod
-    def of(value: Target | str | None) -> Target:
-        """Return ``value`` as a target.
+    def of(value: Target | HasFacts | str | None) -> Target:
+        """Return ``value`` as a target, which may be an object of a user's class.
 
         ``None`` is the target of the innermost ``with`` statement, or this CPU outside of all.
         """
@@ -251,7 +259,10 @@ class Target:
             return value
         if value is None:
             return Target.current(allow_none=True) or Target("cpu")
-        return Target(value)
+        facts = getattr(value, "facts", None)
+        if not isinstance(facts, Facts):
+            return Target(value)  # type: ignore[arg-type]
+        return Target(facts.name, backend=checked(value, f"target={value!r}"))
 
     @staticmethod
     def current(allow_none: bool = True) -> Target | None:

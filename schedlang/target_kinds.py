@@ -5,8 +5,13 @@ Nothing else compares the name of a kind: a question about a target is a field h
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from importlib.metadata import entry_points
+from typing import Any, Literal, Protocol
+
+from schedlang.errors import BuildError, explain
 
 # DLPack's number of the device whose memory holds the arrays of a call
 CPU, CUDA = 1, 2
@@ -17,8 +22,8 @@ class Facts:
     """What is true of every target of one kind.
 
     ``name`` is what ``target=`` takes, with te's ``spellings`` of it. ``backend`` is where the
-    class stands that builds its kernels, as ``"module:name"``; a target that is given as an object
-    is that backend itself.
+    class stands that builds its kernels, as ``"module:name"``; it is empty for a target that is
+    given as an object, which builds them itself.
 
     Loops:
 
@@ -128,4 +133,56 @@ KINDS = {
 }  # fmt: skip
 SPELLINGS = {word: name for name, facts in KINDS.items() for word in (name, *facts.spellings)}
 
-__all__ = ["CPU", "CUDA", "KINDS", "SPELLINGS", "Facts", "HasFacts"]
+# where packages name their targets
+GROUP = "schedlang.targets"
+
+
+def checked(target: Any, asked: str) -> HasFacts:
+    """Return ``target``, an object of the user's, if it has facts and a name of its own.
+
+    Raise :class:`~schedlang.errors.BuildError`, with ``asked`` in the message, if it does not.
+    """
+    facts = getattr(target, "facts", None)
+    if isinstance(target, type) or not isinstance(facts, Facts):
+        fix = f"Give an object of it: {target.__name__}()." if isinstance(target, type) else (
+            "Derive its class from one of schedlang.targets, and set facts = Facts(name=...)."
+        )  # fmt: skip
+        raise BuildError(explain(asked, "a target is an object with facts", fix))
+    if facts.name in SPELLINGS or not re.fullmatch(r"[a-z][a-z0-9-]*", facts.name):
+        why = "schedlang has a target of that name" if facts.name in SPELLINGS else (
+            "a name has lower-case letters, digits and hyphens, and begins with a letter"
+        )  # fmt: skip
+        fix = 'Set facts of its own, such as replace(CBackend.facts, name="scalar").'
+        raise BuildError(explain(f"{asked}: the target {facts.name!r}", why, fix))
+    return target
+
+
+def installed() -> Iterator[str]:
+    """Yield the names of targets that packages have as entry points."""
+    yield from sorted({entry.name for entry in entry_points(group=GROUP)} - {*SPELLINGS})
+
+
+def installed_target(name: str) -> HasFacts | None:
+    """Return the target that an installed package has under ``name``, ``None`` if none has.
+
+    Raise :class:`~schedlang.errors.BuildError` if what the entry point names is no target.
+    """
+    for entry in entry_points(group=GROUP, name=name):
+        asked = f"target {name!r}, the entry point {entry.value}"
+        try:
+            loaded = entry.load()
+        except (ImportError, AttributeError) as error:
+            fix = "Install the package that it belongs to again, or remove it."
+            raise BuildError(explain(asked, f"it cannot be loaded: {error}", fix)) from error
+        target = checked(loaded() if isinstance(loaded, type) else loaded, asked)
+        if target.facts.name != name:
+            why = f"its facts have the name {target.facts.name!r}"
+            raise BuildError(explain(asked, why, "Give the entry point and the facts one name."))
+        return target
+    return None
+
+
+__all__ = [
+    "CPU", "CUDA", "KINDS", "SPELLINGS", "Facts", "HasFacts", "checked", "installed",
+    "installed_target",
+]  # fmt: skip

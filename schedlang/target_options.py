@@ -9,7 +9,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from schedlang.errors import BuildError
-from schedlang.target_kinds import CPU, KINDS, SPELLINGS, Facts
+from schedlang.target_kinds import (
+    CPU,
+    KINDS,
+    SPELLINGS,
+    Facts,
+    HasFacts,
+    installed,
+    installed_target,
+)
 
 # options that only tune, name or package a kernel: each has the same results without them
 IGNORED = frozenset(
@@ -50,20 +58,24 @@ _OTHER_DEVICES = frozenset(
 _VENDORS = frozenset("unknown pc none apple redhat suse alpine conda nvidia w64".split())
 
 
-def facts_and_arch(text: Any) -> tuple[Facts, str | None]:
-    """Return the facts of a target string's kind, and its GPU architecture if it names one.
+def parsed(text: Any) -> tuple[Facts, str | None, HasFacts | None]:
+    """Return the facts of a target string's kind, its GPU architecture if it names one.
+
+    The last value is the target of an installed package, if the string names that.
 
     Raise :class:`~schedlang.errors.BuildError` for an unknown kind or option, and for options that
     name another machine than this one.
 
-    >>> facts, arch = facts_and_arch("cuda -arch=sm_80")
-    >>> facts.name, arch, facts_and_arch("llvm -libs mkl -num-cores=4")[0].name
+    >>> facts, arch, _ = parsed("cuda -arch=sm_80")
+    >>> facts.name, arch, parsed("llvm -libs mkl -num-cores=4")[0].name
     ('cuda', 'sm_80', 'cpu')
     """
     if not isinstance(text, str):
         raise BuildError(f"Target({text!r}): a target is given by its name; choose {choices()}")
     words = _words(text)
-    facts = KINDS.get(SPELLINGS.get(words[0], "")) if words else None
+    first = words[0] if words else ""
+    own = None if first in SPELLINGS else installed_target(first)
+    facts = KINDS.get(SPELLINGS.get(first, "")) if own is None else own.facts
     if facts is None:
         raise BuildError(f"unknown target {text!r}: choose {choices()}")
     arch = None
@@ -77,7 +89,7 @@ def facts_and_arch(text: Any) -> tuple[Facts, str | None]:
                 'schedlang uses -arch, as in "cuda -arch=sm_80", and ignores those that change '
                 "no result, such as -mcpu and -libs for a CPU"
             )
-    return facts, arch
+    return facts, arch, own
 
 
 def check_host(host: Any) -> None:
@@ -87,7 +99,7 @@ def check_host(host: Any) -> None:
     """
     if host is None:
         return
-    facts, _ = facts_and_arch(getattr(host, "kind", host))
+    facts = host.facts if hasattr(host, "facts") else parsed(host)[0]
     if facts.device != CPU:
         raise BuildError(
             f"host={str(getattr(host, 'kind', host))!r}: Python on this machine's CPU starts the "
@@ -97,7 +109,7 @@ def check_host(host: Any) -> None:
 
 def choices() -> str:
     """Return the kinds of targets as a list for messages."""
-    *others, last = KINDS
+    *others, last = *KINDS, *installed()
     return ", ".join(f'"{kind}"' for kind in others) + f' or "{last}"'
 
 
@@ -201,4 +213,4 @@ def _is_other_device(facts: Facts, names: str) -> bool:
     return False
 
 
-__all__ = ["check_host", "choices", "facts_and_arch"]
+__all__ = ["check_host", "choices", "parsed"]

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import os
+import pickle
+import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.codegen.listing import Listing
+from schedlang.errors import BuildError, TuningError
+from schedlang.machine.nest import MachineNest
 from schedlang.target_kinds import KINDS, SPELLINGS
-from schedlang.targets import backend_of
-from schedlang.targets.gpu import GpuBackend
+from schedlang.targets import CBackend, Facts, GpuBackend, Lowered, Request, backend_of
+from tests import scalar_target
+from tests.fuzz.case import run_case
+from tests.marks import slow_but
+from tests.scalar_target import Scalar
 
 ROOT = Path(sl.__file__).parent
 # the files that hold what a target is
@@ -29,6 +41,9 @@ OTHER_WORDS = {
 # files that still ask for the kind of a target: none may be added
 LEFT = {"networks/entry.py", "networks/module.py", "networks/program.py"}
 NAMES = {*SPELLINGS}
+needs_c = pytest.mark.skipif(
+    not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler"
+)
 # how variables that hold a target are named
 HOLDERS = {"target", "where", "where_to", "host"}
 
@@ -107,3 +122,128 @@ def test_each_kind_has_a_backend() -> None:
         assert isinstance(backend_of(target), GpuBackend) == facts.binds_threads == target.is_gpu
         assert facts.emulated in ("", *KINDS) and facts.emulates in ("", *KINDS)
         assert facts.measured_as in KINDS
+
+
+def scheduled() -> tuple[sl.Schedule, np.ndarray]:
+    """Return a schedule with a vectorized loop in a parallel one, and its input."""
+    A = sl.placeholder((37,), name="A")
+    B = sl.compute((37,), lambda i: A[i] * 2, name="B")
+    s = sl.schedule(B)
+    outer, inner = s[B].split(B.op.axis[0], factor=8)
+    s[B].vectorize(inner)
+    s[B].parallel(outer)
+    return s, np.arange(37, dtype="float32")
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the file of the entry points of an installed package, which brings ``scalar``."""
+    folder = tmp_path / "scalar_target-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: scalar-target\nVersion: 1.0\n")
+    points = folder / "entry_points.txt"
+    points.write_text("[schedlang.targets]\nscalar = tests.scalar_target:Scalar\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    # for processes that this one starts
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (tmp_path, ROOT.parent))))
+    return points
+
+
+@needs_c
+def test_a_target_as_an_object() -> None:
+    s, a = scheduled()
+    f = sl.build(s, target=Scalar())
+    np.testing.assert_array_equal(f(a), 2 * a)
+    assert repr(f) == "<Kernel B(A: float32[37], B: float32[37]) for scalar>"
+    assert f.target == sl.Target.of(Scalar()) and isinstance(f.target, sl.Target)
+    assert f.target.vector_width("float32") == 1 and not f.target.is_gpu
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(f))(a), 2 * a)
+    with sl.Target.of(Scalar()):
+        assert sl.build(s).target.facts is Scalar.facts
+    assert sl.device(f.target) == sl.cpu()
+    planned = sl.autoschedule(s.outputs[0], target=Scalar())
+    np.testing.assert_array_equal(sl.build(planned, target=Scalar())(a), 2 * a)
+    traced = sl.jit(lambda x: x * 2, target=Scalar())
+    np.testing.assert_array_equal(traced(a), 2 * a)
+
+
+def test_a_target_takes_at_most_150_lines() -> None:
+    assert len(inspect.getsource(scalar_target).splitlines()) <= 150
+
+
+@dataclass(frozen=True)
+class Checked(Scalar):
+    """The target, whose files are checked to have no vectors and no threads."""
+
+    def printed(self, request: Request[Lowered], machine: MachineNest) -> Listing:
+        listing = super().printed(request, machine)
+        # the definition of the macro, which nothing calls
+        assert listing.text.count("SL_VECTOR(") == 1 and "#pragma omp" not in listing.text
+        return listing
+
+
+@needs_c
+@pytest.mark.parametrize("index", slow_but(("0", "1", "2", "3"), range(60)))
+def test_random_schedules_for_a_target_of_a_package(index: int) -> None:
+    case = run_case("scalar", index, [Checked()])
+    assert not case.failure, f"{case.snippet}\n{case.failure}"
+
+
+@needs_c
+def test_a_target_by_its_entry_point(installed: Path) -> None:
+    s, a = scheduled()
+    f = sl.build(s, target="scalar")
+    np.testing.assert_array_equal(f(a), 2 * a)
+    assert f.target == sl.Target("scalar") == sl.Target.of(Scalar())
+    assert f.target.backend is not None and replace(f.target, kind="cpu").backend is None
+    with pytest.raises(BuildError, match='"cuda-emulator" or "scalar"'):
+        sl.build(s, target="scaler")
+
+
+@needs_c
+def test_workers_find_an_installed_target(installed: Path, tmp_path: Path) -> None:
+    s, a = scheduled()
+    found = sl.autotune(s.outputs[0], target=Scalar(), trials=2, database=tmp_path / "d.jsonl")
+    assert found.kernel.target.kind == "scalar"
+    np.testing.assert_array_equal(found.kernel(a), 2 * a)
+
+
+def test_workers_do_not_know_an_object(tmp_path: Path) -> None:
+    s, _ = scheduled()
+    with pytest.raises(TuningError, match="entry point of its package"):
+        sl.autotune(s.outputs[0], target=Scalar(), trials=2, database=tmp_path / "d.jsonl")
+
+
+class Unnamed(CBackend):
+    """A target without facts of its own."""
+
+
+class Misspelt(CBackend):
+    facts = replace(CBackend.facts, name="My target")
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [(Scalar, r"Give an object of it: Scalar\(\)"), (Unnamed(), "has a target of that name"),
+     (Misspelt(), "lower-case letters")],
+)  # fmt: skip
+def test_objects_that_are_no_targets(target: object, message: str) -> None:
+    with pytest.raises(BuildError, match=message):
+        sl.build(scheduled()[0], target=target)
+
+
+@pytest.mark.parametrize(
+    ("point", "message"),
+    [("nowhere:Scalar", "cannot be loaded"), ("tests.scalar_target:Nothing", "cannot be loaded"),
+     ("tests.scalar_target:serial", "Derive its class"),
+     ("tests.scalar_target:Scalar", "Give the entry point and the facts one name")],
+)  # fmt: skip
+def test_entry_points_that_are_no_targets(installed: Path, point: str, message: str) -> None:
+    installed.write_text(f"[schedlang.targets]\nother = {point}\n")
+    with pytest.raises(BuildError, match=message):
+        sl.Target("other")
+
+
+def test_facts_of_a_new_target_are_those_of_a_cpu() -> None:
+    facts = Facts("new")
+    assert facts.host_arrays and facts.timing == "host" and not facts.binds_threads

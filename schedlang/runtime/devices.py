@@ -8,7 +8,7 @@ from typing import Any
 
 from schedlang.errors import CallError, SchedlangError
 from schedlang.target_kinds import CPU, CUDA, KINDS, SPELLINGS
-from schedlang.target_options import facts_and_arch
+from schedlang.target_options import parsed
 
 _TYPES = {"gpu": CUDA, **{word: KINDS[name].device for word, name in SPELLINGS.items()}}
 
@@ -55,13 +55,14 @@ def device(kind: Any, index: int = 0) -> Device:
     (cpu(0), cuda(1))
     """
     words = str(getattr(kind, "kind", kind)).split()
-    code = _TYPES.get(words[0] if words else "")
+    facts = getattr(kind, "facts", None)
+    code = _TYPES.get(words[0] if words else "") if facts is None else facts.device
     if code is None:
         raise CallError(
             f'device({str(kind)!r}): unknown device; give "cpu" (or te\'s "llvm") or "cuda"'
         )
     if len(words) > 1:
-        facts_and_arch(" ".join(words))
+        parsed(" ".join(words))
     return cpu(index) if code == CPU else cuda(index)
 
 

@@ -2,6 +2,9 @@
 
 :mod:`~schedlang.targets.backend` is the interface, and :mod:`~schedlang.targets.build` asks it. The
 facts about a kind that other parts of schedlang ask for are in :mod:`schedlang.target_kinds`.
+
+``target=`` takes an object of a class that derives from one of these, with ``facts`` of its own;
+see ``docs/targets.md``.
 """
 
 from __future__ import annotations
@@ -10,14 +13,23 @@ from importlib import import_module
 from typing import Any
 
 from schedlang.target import Target
-from schedlang.targets.backend import Backend
+from schedlang.target_kinds import Facts
+from schedlang.targets.backend import Backend, Lowered, Options, Request
+from schedlang.targets.c.backend import CBackend
+from schedlang.targets.gpu import GpuBackend, Launched
+from schedlang.targets.loops import LoopBackend, NumbaBackend, PrintedBackend
 
 
 def backend_of(target: Target) -> Backend[Any]:
     """Return what builds kernels for ``target``."""
+    if isinstance(target.backend, Backend):
+        return target.backend
     module, _, name = target.facts.backend.partition(":")
     backend: Backend[Any] = getattr(import_module(module), name)()
     return backend
 
 
-__all__ = ["Backend", "backend_of"]
+__all__ = [
+    "Backend", "CBackend", "Facts", "GpuBackend", "Launched", "LoopBackend", "Lowered",
+    "NumbaBackend", "Options", "PrintedBackend", "Request", "backend_of",
+]  # fmt: skip

@@ -14,6 +14,7 @@ from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.parameters import Signature
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
+from schedlang.target_kinds import Facts
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,15 @@ class Request(Generic[L]):
     refused: tuple[Refusals, ...] = ()
 
 
+@dataclass(frozen=True)
 class Backend(ABC, Generic[L]):
-    """The builder of kernels for one kind of target."""
+    """The builder of kernels for one kind of target, whose ``facts`` say what the kind is.
 
+    Two objects of a class without fields are equal. A target with options is a frozen dataclass,
+    whose fields they are.
+    """
+
+    facts: ClassVar[Facts]
     takes_barriers: ClassVar[bool] = False
     takes_lineinfo: ClassVar[bool] = False
 

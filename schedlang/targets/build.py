@@ -27,7 +27,7 @@ from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target, or_emulator
 from schedlang.target_options import check_host
 from schedlang.targets import backend_of
-from schedlang.targets.backend import Options, Request
+from schedlang.targets.backend import Backend, Options, Request
 
 
 def lower(
@@ -78,8 +78,8 @@ def _check_list(what: str, args: Any, *behind: Any) -> None:
         raise ComputeTypeError(
             f"sl.{what}(s, {given}): args must be one list; write sl.{what}(s, [{given}])"
         )
-    if isinstance(args, (str, Target)):
-        shown = f'"{args}"' if isinstance(args, str) else "Target(...)"
+    if isinstance(args, (str, Target, Backend)):
+        shown = f'"{args}"' if isinstance(args, str) else f"{type(args).__name__}(...)"
         hint = f"; write sl.build(s, target={shown})" if what == "build" else ""
         raise ComputeTypeError(f"sl.{what}(s, {shown}): args must be a list of tensors{hint}")
 
@@ -93,12 +93,13 @@ def build(
     ``args``: the tensors (and scalars) in calling order; by default the placeholders in order of
     first appearance, then scalars, then outputs. ``target``: ``"cpu"``, ``"python"`` (the same
     source, not compiled), ``"c"`` (C, compiled by the system's ``cc``), ``"cuda"``,
-    ``"cuda-emulator"`` (the CUDA kernels on the CPU), or a :class:`~schedlang.target.Target`; by
-    default that of the enclosing ``with Target(...)``, else the CPU. ``fastmath`` lets the compiler
-    reassociate floating-point operations and assume that there are no NaNs and infinities. With
-    ``lineinfo`` the machine code of a GPU kernel names the lines of the file, for ncu and other
-    tools; it changes no instruction. With ``SCHEDLANG_CUDA=emulator`` in the environment,
-    ``"cuda"`` means the emulator.
+    ``"cuda-emulator"`` (the CUDA kernels on the CPU), a :class:`~schedlang.target.Target`, or the
+    object or name of a target that a package brings (see ``docs/targets.md``); by default that of
+    the enclosing ``with Target(...)``, else the CPU. ``fastmath`` lets the compiler reassociate
+    floating-point operations and assume that there are no NaNs and infinities. With ``lineinfo``
+    the machine code of a GPU kernel names the lines of the file, for ncu and other tools; it
+    changes no instruction. With ``SCHEDLANG_CUDA=emulator`` in the environment, ``"cuda"`` means
+    the emulator.
 
     ``barriers=False``, for ``"cuda-emulator"`` only, leaves out the barriers between the threads of
     a block. ``f.check(...)`` then shows which threads race, and for what.

@@ -17,11 +17,13 @@ from schedlang.autotune.record import checked_text
 from schedlang.compute.data import from_data, to_data
 from schedlang.compute.graph import operations, placeholders, step_operations, variables
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
+from schedlang.errors import TuningError, explain
 from schedlang.expr.dtypes import array_dtype, itemsize
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Cast, Expr, Var
 from schedlang.expr.visit import preorder
 from schedlang.target import Cache, Target
+from schedlang.target_kinds import installed_target
 
 EPSILON = {
     "float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52,
@@ -145,7 +147,19 @@ _TARGET = ("kind", "vector_bytes", "vector_registers", "arch", "datapath_bytes")
 
 
 def target_data(target: Target) -> dict[str, Any]:
-    """Return a target as JSON data, which :func:`target_from` reads on any machine."""
+    """Return a target as JSON data, which :func:`target_from` reads on any machine.
+
+    Raise :class:`~schedlang.errors.TuningError` for an object that no installed package names.
+    """
+    if target.backend is not None and installed_target(target.kind) != target.backend:
+        raise TuningError(
+            explain(
+                f"autotune(target={target.backend!r})",
+                "candidates run in processes of their own, which find a target by its name",
+                "Make it an entry point of its package in the group schedlang.targets, and install "
+                "that; or schedule with sl.autoschedule, which runs nothing.",
+            )
+        )
     caches = [[cache.size, cache.ways] for cache in target.caches]
     return {name: getattr(target, name) for name in _TARGET} | {"caches": caches}
 

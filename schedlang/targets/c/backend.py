@@ -12,12 +12,15 @@ from schedlang.machine.nest import MachineNest
 from schedlang.runtime.built import Built
 from schedlang.runtime.c_kernel import CKernel
 from schedlang.state.state import NONTEMPORAL
+from schedlang.target_kinds import KINDS
 from schedlang.targets.backend import Lowered, Request
 from schedlang.targets.loops import LoopBackend
 
 
 class CBackend(LoopBackend):
     """C with vector extensions and OpenMP."""
+
+    facts = KINDS["c"]
 
     def refusal(self, nest: Nest) -> str:
         if all(name != NONTEMPORAL for loop in nest.loops for name, _ in loop.pragmas):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from schedlang.target_kinds import KINDS
 from schedlang.targets.backend import Lowered
 from schedlang.targets.loops import LoopBackend, NumbaBackend
 
 
 class CpuBackend(LoopBackend, NumbaBackend[Lowered]):
     """The CPU, by numba."""
+
+    facts = KINDS["cpu"]
 
 
 __all__ = ["CpuBackend"]

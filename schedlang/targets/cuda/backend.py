@@ -10,12 +10,15 @@ from schedlang.ir.nest import Nest
 from schedlang.runtime.built import Built
 from schedlang.runtime.gpu import CudaKernel
 from schedlang.target import Target
+from schedlang.target_kinds import KINDS
 from schedlang.targets.backend import Request
 from schedlang.targets.gpu import GpuBackend, Launched
 
 
 class CudaBackend(GpuBackend):
     """NVIDIA GPUs, by numba.cuda."""
+
+    facts = KINDS["cuda"]
 
     def warnings(
         self, nest: Nest, lowered: Launched, target: Target

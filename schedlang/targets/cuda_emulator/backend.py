@@ -9,6 +9,7 @@ from schedlang.ir.nest import Nest
 from schedlang.runtime.built import Built
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.target import Target
+from schedlang.target_kinds import KINDS
 from schedlang.targets.backend import Options, Request
 from schedlang.targets.gpu import GpuBackend, Launched
 from schedlang.targets.loops import NumbaBackend
@@ -16,6 +17,8 @@ from schedlang.targets.loops import NumbaBackend
 
 class EmulatorBackend(GpuBackend, NumbaBackend[Launched]):
     """A GPU's program on the CPU, also without its barriers, to show its races."""
+
+    facts = KINDS["cuda-emulator"]
 
     takes_barriers = True
 

@@ -6,12 +6,15 @@ from collections.abc import Iterator
 
 from schedlang.ir.nest import Nest
 from schedlang.target import Target
+from schedlang.target_kinds import KINDS
 from schedlang.targets.backend import Lowered
 from schedlang.targets.loops import LoopBackend, NumbaBackend
 
 
 class PythonBackend(LoopBackend, NumbaBackend[Lowered]):
     """The CPU's file, uncompiled."""
+
+    facts = KINDS["python"]
 
     compiled = False
 
