@@ -12,12 +12,11 @@ from typing import Any
 
 from schedlang import compute, errors, schedule
 from schedlang.arrays import einsum, named
+from schedlang.compute import functions as _functions
 from schedlang.compute.boundary import pad
+from schedlang.compute.functions import *
 from schedlang.compute.math import (
-    abs, acos, all, any, asin, atan, atan2, cast, ceil, conj, const, cos, cosh, erf, exp, exp2,
-    expm1, floor, if_then_else, imag, isfinite, isinf, isnan, log, log10, log1p, log2, logical_not,
-    popcount, pow, real, round, rsqrt, saturating_cast, select, sigmoid, sin, sinh, sqrt, tan, tanh,
-    trunc,
+    all, any, atan2, cast, const, if_then_else, logical_not, popcount, pow, saturating_cast, select,
 )  # fmt: skip
 from schedlang.compute.custom_reducer import comm_reducer
 from schedlang.compute.facts import assume
@@ -65,16 +64,16 @@ _ON_DEMAND = {
 
 __all__ = [
     "Axis", "Expr", "Kernel", "Nest", "Schedule", "StageView", "Target", "Tensor", "__version__",
-    "abs", "acos", "all", "any", "apply_best", "argmax", "argmin", "asin", "assume", "atan",
-    "atan2", "autoschedule", "autotune", "best", "build", "cast", "ceil", "comm_reducer", "compute",
-    "conj", "const", "cos", "cosh", "cost", "create_schedule", "einsum", "erf", "errors",
-    "evaluate", "exp", "exp2", "explain", "expm1", "floor", "fori_loop", "frontend", "gradient",
-    "graph", "if_then_else", "imag", "isfinite", "isinf", "isnan", "jit", "load", "log", "log10",
-    "log1p", "log2", "logical_not", "lower", "max", "min", "named", "network", "next_steps", "pad",
-    "placeholder", "plot", "popcount", "pow", "prod", "real", "reduce_axis", "reference", "round",
-    "rsqrt", "saturating_cast", "scan", "scatter", "schedule", "select", "sigmoid", "sin", "sinh",
-    "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "topi", "trace", "trunc", "var",
+    "all", "any", "apply_best", "argmax", "argmin", "assume", "atan2", "autoschedule", "autotune",
+    "best", "build", "cast", "comm_reducer", "compute", "const", "cost", "create_schedule",
+    "einsum", "errors", "evaluate", "explain", "fori_loop", "frontend", "gradient", "graph",
+    "if_then_else", "jit", "load", "logical_not", "lower", "max", "min", "named", "network",
+    "next_steps", "pad", "placeholder", "plot", "popcount", "pow", "prod", "reduce_axis",
+    "reference", "saturating_cast", "scan", "scatter", "schedule", "select", "sum", "te",
+    "thread_axis", "topi", "trace", "var",
 ]  # fmt: skip
+__all__ += _functions.__all__
+__all__.sort()
 
 
 def __getattr__(name: str) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 
 import schedlang as sl
 from schedlang.expr import dtypes
+from schedlang.expr.functions import FUNCTIONS, Function
 from schedlang.language.calls import call
 
 # tests/test_bfloat16.py and tests/test_complex.py test the others
@@ -188,28 +189,32 @@ def _by(f: Value, number: int) -> Value:
     return by
 
 
-_SAME = (
-    "exp exp2 log log2 log10 log1p expm1 sqrt sin cos tan sinh cosh tanh isnan isinf isfinite "
-).split()
+# functions that NumPy does not have
+_WITHOUT_UFUNC: dict[str, Value] = {
+    "rsqrt": lambda x: 1 / np.sqrt(x), "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "erf": np.vectorize(math.erf, otypes=["float64"]),
+}  # fmt: skip
+
+
+def _of_row(row: Function) -> Operation:
+    """Return a function of users beside NumPy's of the same meaning, or one written here."""
+    if not row.ufunc:
+        f = wide(_WITHOUT_UFUNC[row.name])
+    elif row.rule == "whole":
+        # those of integers stay as they are, where older versions of NumPy give floats
+        f = only("f", getattr(np, row.ufunc))
+    else:
+        f = getattr(np, row.ufunc)
+    # NumPy's conjugate of a bool is refused
+    f = only("iuf", f) if row.name == "conj" else f
+    return Operation(f"sl.{row.name}", getattr(sl, row.name), f, row.arity, (row.name,))
 
 
 def _functions() -> Iterator[Operation]:
     yield Operation("sl.logical_not", sl.logical_not, only("b", np.logical_not))
     for name, f in ("all", np.logical_and), ("any", np.logical_or):
         yield Operation(f"sl.{name}", getattr(sl, name), only("b", f), 2)
-    for name in _SAME:
-        yield Operation(f"sl.{name}", getattr(sl, name), getattr(np, name), 1, (name,))
-    for name, arc in ("asin", "arcsin"), ("acos", "arccos"), ("atan", "arctan"):
-        yield Operation(f"sl.{name}", getattr(sl, name), getattr(np, arc), 1, (name,))
-    # those of integers stay as they are, where older versions of NumPy give floats
-    for name, rint in ("floor", "floor"), ("ceil", "ceil"), ("trunc", "trunc"), ("round", "rint"):
-        yield Operation(f"sl.{name}", getattr(sl, name), only("f", getattr(np, rint)), 1, (name,))
-    yield Operation("sl.abs", sl.abs, np.abs, 1, ("abs",))
-    yield Operation("sl.rsqrt", sl.rsqrt, wide(lambda x: 1 / np.sqrt(x)), 1, ("rsqrt",))
-    sigmoid = wide(lambda x: 1 / (1 + np.exp(-x)))
-    yield Operation("sl.sigmoid", sl.sigmoid, sigmoid, 1, ("sigmoid",))
-    erf = wide(np.vectorize(math.erf, otypes=["float64"]))
-    yield Operation("sl.erf", sl.erf, erf, 1, ("erf",))
+    yield from (_of_row(f) for f in FUNCTIONS.values() if f.returns)
     for t in ("int32", "int64", "float32", "float64"):
         name = f"bits_{t}"
         yield Operation(name, lambda x, n=name: call(n, x), bits_of(t), 1, (name,))
@@ -218,9 +223,6 @@ def _functions() -> Iterator[Operation]:
         names = (f"saturated_{t}", "sl.saturating_cast")
         yield Operation(f"saturated {t}", ours, saturated_to(t), 1, names)
     yield Operation("sl.popcount", sl.popcount, np.bitwise_count, 1, ("popcount",))
-    yield Operation("sl.real", sl.real, np.real, 1, ("real",))
-    yield Operation("sl.imag", sl.imag, np.imag, 1, ("imag",))
-    yield Operation("sl.conj", sl.conj, only("iuf", np.conjugate), 1, ("conj",))
     yield Operation("sl.min", sl.min, minimum, 2, ("min",))
     yield Operation("sl.max", sl.max, maximum, 2, ("max",))
     yield Operation("sl.atan2", sl.atan2, np.arctan2, 2, ("atan2",))
@@ -228,17 +230,17 @@ def _functions() -> Iterator[Operation]:
         yield Operation(f"cast {t}", lambda x, t=t: sl.cast(x, t), cast_to(t), 1, ("sl.cast",))
 
 
+_ROWS = [f for f in FUNCTIONS.values() if f.name not in ("real", "imag", "min", "max")]
 _UFUNCS_1 = (
-    "arccos arcsin arctan absolute ceil conjugate cos cosh deg2rad degrees exp exp2 expm1 fabs "
-    "floor invert isfinite isinf isnan log log10 log1p log2 logical_not negative positive rad2deg "
-    "radians reciprocal rint sign signbit sin sinh sqrt square tan tanh trunc bitwise_count"
-).split()
+    "deg2rad degrees fabs invert logical_not negative positive rad2deg radians reciprocal sign "
+    "signbit square"
+).split() + [f.ufunc for f in _ROWS if f.ufunc and f.arity == 1]
 _UFUNCS_2 = (
-    "add arctan2 bitwise_and bitwise_or bitwise_xor copysign divide equal floor_divide fmod "
+    "add bitwise_and bitwise_or bitwise_xor copysign divide equal floor_divide fmod "
     "float_power greater greater_equal heaviside hypot left_shift less less_equal logaddexp "
     "logaddexp2 logical_and logical_or logical_xor mod multiply not_equal remainder right_shift "
     "subtract true_divide"
-).split()
+).split() + [f.ufunc for f in _ROWS if f.ufunc and f.arity == 2]
 _OWN_2 = {"maximum": maximum, "minimum": minimum, "fmax": fmax, "fmin": fmin}
 
 

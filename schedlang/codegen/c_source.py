@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from importlib.resources import files
 
+from schedlang.codegen.c_headers import header
 from schedlang.codegen.c_values import ValuePrinter, memory, short
 from schedlang.codegen.listing import Line, Listing, apart, plain
 from schedlang.machine import nodes as m
@@ -63,12 +62,6 @@ def c_file(head: str, texts: Sequence[str], functions: Sequence[Sequence[Line]])
     """Return a C file of the comment ``head``, ``texts`` and ``functions``."""
     parts = apart([*map(plain, texts), *functions], 1)
     return Listing((*(plain(head.removesuffix("\n")) if head else ()), *parts))
-
-
-@lru_cache(maxsize=2)
-def header(name: str) -> str:
-    """Return the text of helpers that a file begins with."""
-    return files("schedlang.codegen").joinpath(name).read_text().rstrip()
 
 
 class _Printer(ValuePrinter):

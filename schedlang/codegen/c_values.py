@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from schedlang.codegen.c_headers import has_function, library_function
 from schedlang.expr.dtypes import SHORT_FLOATS, computed, is_float
-from schedlang.expr.functions import SATURATED
+from schedlang.expr.functions import FUNCTIONS, INTRINSICS
 from schedlang.expr.printer import number, paren
 from schedlang.machine import nodes as m
 from schedlang.machine.nodes import Num, Op, Reg, Type, Value
@@ -23,7 +24,8 @@ _LEVELS = {
 }  # fmt: skip
 _AND, _CONDITIONAL, _UNARY, _ATOM = 2, 1, 11, 12
 _COMPARE = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
-_LOGICAL = ("isnan", "isinf", "isfinite")
+# rules of functions whose result has another dtype than the operand
+_OTHER_RESULT = ("test", "count", "saturated", "bits")
 # the text of a value, and its precedence in C
 Printed = tuple[str, int]
 
@@ -169,13 +171,17 @@ class ValuePrinter:
     def _call(self, value: m.Fn) -> str:
         if not value.args:
             return f"sl_{value.name}()"
-        name = {"min": "minimum", "max": "maximum"}.get(value.name, value.name)
+        name = FUNCTIONS[value.name].called if value.index else value.name
         return self._function(name, value.type, value.args)
 
     def _function(self, name: str, type_: Type, args: tuple[Value, ...]) -> str:
         """Return a call of a function of the helpers, lane by lane for vectors."""
         lanes, kind = type_.lanes, TAGS[args[-1].type.dtype]
         scalar = TAGS[computed(args[-1].type.dtype)]
+        known = INTRINSICS.get(name)
+        if known is not None and known.library and not has_function(name):
+            text = library_function(name, known.library, known.arity, scalar)
+            self.made[text] = None
         if name.startswith("bits_"):
             name, scalar = "bits", TAGS[type_.dtype]
         listed = ", ".join(self.text(a) for a in args)
@@ -185,10 +191,8 @@ class ValuePrinter:
             self.vector("SL_SELECT", type_, kind)
         elif len(args) == 1:
             self.type(args[0].type)
-            result = "b8" if name in _LOGICAL else scalar if name == "bits" else kind
-            if name == "popcount" or name.startswith(SATURATED):
-                self.type(type_)
-                result = TAGS[type_.dtype]
+            differs = known is not None and known.rule in _OTHER_RESULT
+            result = TAGS[type_.dtype] if differs else kind
             self.vector("SL_MAP1", type_, name, result, kind, scalar)
         else:
             self.vector(f"SL_MAP{len(args)}", type_, name, kind, scalar)

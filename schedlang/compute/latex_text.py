@@ -10,6 +10,7 @@ from typing import Union
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor
 from schedlang.expr import dtypes
+from schedlang.expr.functions import FUNCTIONS, OPERAND
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.expr.printer import complex_number
 from schedlang.expr.visit import postorder
@@ -45,16 +46,6 @@ _BITS = {
     ">>": r"\gg",
 }  # fmt: skip
 _LOGIC = {"&": r"\wedge", "|": r"\vee", "^": r"\oplus"}
-_FUNCTIONS = {
-    **{f: rf"\{f}" for f in ("exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "min",
-                             "max")},
-    "asin": r"\arcsin", "acos": r"\arccos", "atan": r"\arctan", "log2": r"\log_{2}",
-    "log10": r"\log_{10}", "sigmoid": r"\sigma",
-}  # fmt: skip
-_AROUND = {
-    "abs": (r"\left|", r"\right|"), "floor": (r"\left\lfloor", r"\right\rfloor"),
-    "ceil": (r"\left\lceil", r"\right\rceil"),
-}  # fmt: skip
 
 Piece = tuple[str, Written]
 
@@ -236,22 +227,11 @@ def _after(piece: Piece, least: Written) -> str:
 
 
 def _call(node: Call, parts: Sequence[Piece]) -> Piece:
-    first = parts[0][0]
-    if node.fn in _AROUND:
-        left, right = _AROUND[node.fn]
-        return f"{left} {first} {right}", Written.ATOM
-    if node.fn == "sqrt":
-        return rf"\sqrt{{{first}}}", Written.ATOM
-    if node.fn == "rsqrt":
-        return rf"\frac{{1}}{{\sqrt{{{first}}}}}", Written.SIGNED
-    if node.fn == "exp2":
-        return f"2^{{{first}}}", Written.SIGNED
-    if node.fn == "log1p":
-        return rf"\log{grouped(f'1 + {first}')}", Written.ATOM
-    if node.fn == "expm1":
-        return rf"\exp{grouped(first)} - 1", Written.SUM
+    known = FUNCTIONS[node.fn]
+    if OPERAND in known.latex:
+        return known.latex.replace(OPERAND, parts[0][0]), Written[known.latex_level]
     plain = node.fn.replace("_", r"\_")
-    spelled = _FUNCTIONS.get(node.fn) or rf"\operatorname{{{plain}}}"
+    spelled = known.latex or rf"\operatorname{{{plain}}}"
     return f"{spelled}{grouped(', '.join(text for text, _ in parts))}", Written.ATOM
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from schedlang.compute import functions
+from schedlang.compute.functions import *
 from schedlang.compute.reduce import Reduction, is_reduction, truth
 from schedlang.compute.whole import mapped, traceable
 from schedlang.errors import ComputeTypeError, explain, shown
@@ -14,51 +15,6 @@ from schedlang.expr.nodes import Expr, ExprLike
 from schedlang.language import construct
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, binary, const, unary
-
-
-def _function(name: str, doc: str) -> Callable[[Any], Any]:
-    def function(x: Any) -> Any:
-        return mapped(name, lambda v: call(name, v), x)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = (
-        f"{doc}\n\n    Integers are computed in the float dtype NumPy would use. Of a whole\n"
-        "    tensor, return a tensor.\n    "
-    )
-    return traceable(function)
-
-
-exp = _function("exp", "Return e to the power ``x``.")
-exp2 = _function("exp2", "Return 2 to the power ``x``.")
-log = _function("log", "Return the natural logarithm of ``x``.")
-log2 = _function("log2", "Return the logarithm of ``x`` to base 2.")
-log10 = _function("log10", "Return the logarithm of ``x`` to base 10.")
-log1p = _function("log1p", "Return ``log(1 + x)``, exact near 0.")
-expm1 = _function("expm1", "Return ``exp(x) - 1``, exact near 0.")
-sqrt = _function("sqrt", "Return the square root of ``x``.")
-rsqrt = _function("rsqrt", "Return ``1 / sqrt(x)``.")
-sin = _function("sin", "Return the sine of ``x`` in radians.")
-cos = _function("cos", "Return the cosine of ``x`` in radians.")
-tan = _function("tan", "Return the tangent of ``x`` in radians.")
-asin = _function("asin", "Return the inverse sine of ``x``.")
-acos = _function("acos", "Return the inverse cosine of ``x``.")
-atan = _function("atan", "Return the inverse tangent of ``x``.")
-sinh = _function("sinh", "Return the hyperbolic sine of ``x``.")
-cosh = _function("cosh", "Return the hyperbolic cosine of ``x``.")
-tanh = _function("tanh", "Return the hyperbolic tangent of ``x``.")
-sigmoid = _function("sigmoid", "Return ``1 / (1 + exp(-x))``.")
-erf = _function("erf", "Return the error function of ``x``.")
-floor = _function("floor", "Return the largest integer at most ``x``; integers stay as they are.")
-ceil = _function("ceil", "Return the smallest integer at least ``x``.")
-trunc = _function("trunc", "Return ``x`` rounded toward zero.")
-round = _function("round", "Return ``x`` rounded to an integer, ties to even.")  # noqa: A001
-abs = _function("abs", "Return the magnitude of ``x``.")  # noqa: A001
-real = _function("real", "Return the real part of ``x``.")
-imag = _function("imag", "Return the imaginary part of ``x``; that of a real number is 0.")
-conj = _function("conj", "Return the complex conjugate of ``x``.")
-isnan = _function("isnan", "Return whether ``x`` is NaN.")
-isinf = _function("isinf", "Return whether ``x`` is infinite.")
-isfinite = _function("isfinite", "Return whether ``x`` is neither infinite nor NaN.")
 
 
 @traceable
@@ -232,8 +188,7 @@ def _not(cond: ExprLike) -> Expr:
 
 
 __all__ = [
-    "abs", "acos", "all", "any", "asin", "atan", "atan2", "cast", "ceil", "conj", "const", "cos",
-    "cosh", "erf", "exp", "exp2", "expm1", "floor", "if_then_else", "imag", "isfinite", "isinf",
-    "isnan", "log", "log10", "log1p", "log2", "logical_not", "popcount", "pow", "real", "round",
-    "rsqrt", "saturating_cast", "select", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+    "all", "any", "atan2", "cast", "const", "if_then_else", "logical_not", "popcount", "pow",
+    "saturating_cast", "select",
 ]  # fmt: skip
+__all__ += functions.__all__

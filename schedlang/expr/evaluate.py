@@ -6,7 +6,6 @@ use it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.expr.bfloat import converted, rounded
-from schedlang.expr.functions import FUNCTIONS, SATURATED
+from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import (
     ArrayRead,
     Axis,
@@ -27,7 +26,7 @@ from schedlang.expr.nodes import (
     Unary,
     Var,
 )
-from schedlang.expr.special_values import maximum, minimum, power, saturated
+from schedlang.expr.special_values import power
 from schedlang.expr.visit import postorder
 
 Reader = Callable[[Any, "tuple[Any, ...]"], Any]
@@ -39,9 +38,6 @@ _BINARY: dict[str, Callable[..., Any]] = {
     "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor, "<<": np.left_shift,
     ">>": np.right_shift, "**": power,
 }  # fmt: skip
-
-_EXTREMES: dict[str, Callable[..., Any]] = {"min": minimum, "max": maximum}
-
 
 @dataclass(frozen=True)
 class Program:
@@ -157,22 +153,4 @@ def _operation(node: Binary | Call, done: Mapping[int, Any]) -> Any:
 
 def apply_function(fn: str, *args: Any) -> Any:
     """Return the value of a math function of the language on NumPy values."""
-    if fn in _EXTREMES:
-        return _EXTREMES[fn](*args)
-    ufunc = FUNCTIONS[fn].ufunc
-    if ufunc:
-        return getattr(np, ufunc)(*args)
-    x = np.asarray(args[0])
-    if fn.startswith(SATURATED):
-        return saturated(x, fn.removeprefix(SATURATED))
-    if fn.startswith("bits_"):
-        return x.view(fn.removeprefix("bits_"))[()]
-    wide = x.astype(np.float64)
-    if fn == "rsqrt":
-        result = 1.0 / np.sqrt(wide)
-    elif fn == "sigmoid":
-        result = np.where(wide >= 0, 1.0, np.exp(-np.abs(wide))) / (1.0 + np.exp(-np.abs(wide)))
-    else:
-        flat = np.fromiter(map(math.erf, wide.ravel().tolist()), np.float64, wide.size)
-        result = flat.reshape(wide.shape)
-    return result.astype(x.dtype)[()]
+    return FUNCTIONS[fn].of_numpy(*args)

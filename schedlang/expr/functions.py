@@ -1,8 +1,24 @@
-"""The math functions of the language: their names, their dtypes and their ufuncs."""
+"""The math functions of the language: a row says what each one is, and each layer derives its part.
+
+A new function is one row and its tests. ``docs/architecture.md`` lists who reads which field.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from schedlang.expr.special_values import maximum, minimum, saturated
+
+# the names of saturating casts begin so
+SATURATED = "saturated_"
+# the places of the operands in the LaTeX of a call
+OPERAND = "@"
 
 
 @dataclass(frozen=True)
@@ -10,50 +26,260 @@ class Function:
     """A math function.
 
     ``rule`` says which dtype the result has: ``"float"`` a float dtype, ``"same"`` that of the
-    operand, ``"common"`` the promoted dtype of two operands, ``"test"`` bool, ``"bits"`` and
-    ``"saturated"`` the dtype in the function's name, ``"count"`` uint8, ``"part"`` that of a part
-    of a complex number.
+    operand, ``"whole"`` too, where an integer is the result itself, ``"common"`` the promoted dtype
+    of two operands, ``"test"`` bool, ``"bits"`` and ``"saturated"`` the dtype in the function's
+    name, ``"count"`` uint8, ``"part"`` that of a part of a complex number. A ``complex`` function
+    takes complex operands, too.
+
+    ``returns`` continues the sentence "Return ..." of a function of users, ``sl.<name>``, which
+    without it is written by hand, or none. The value in NumPy is that of ``ufunc``, or of ``value``
+    for functions without one. By default that is the function ``library`` of Python's ``math``, in
+    float64.
+
+    Kernels call the intrinsic ``name``, or ``intrinsic``. A function of C's math library is
+    computed by it, as ``library``: on a CPU in float64, on a GPU by ``device`` of libdevice, by
+    default under the same name. It is ``close`` if libdevice's float32 function is within 2 units
+    in the last place; others are computed in float64. A function with ``own_cpu`` has an intrinsic
+    for CPUs that is written by hand.
+
+    ``sympy`` is the function in sympy, over ``x0`` and ``x1``, from which the derivative follows;
+    ``known`` is a part of the derivative, and what it is in terms of the value ``y``. Its value and
+    its derivative are ``finite`` for all finite operands (``"everywhere"``), or for positive ones
+    (``"above 0"``). A ``never_negative`` value is 0 or more. A ``cheap`` function takes a cycle for
+    a vector.
+
+    ``latex`` is the function's name in LaTeX, or the whole call with :data:`OPERAND` in the place
+    of the operand, which then has the precedence ``latex_level``.
     """
 
     name: str
-    arity: int
     rule: str
-    ufunc: str
+    returns: str = ""
+    arity: int = 1
+    complex: bool = False
+    ufunc: str = ""
+    value: Callable[..., Any] | None = None
+    intrinsic: str = ""
+    library: str = ""
+    device: str = ""
+    close: bool = False
+    own_cpu: bool = False
+    sympy: str = ""
+    known: tuple[str, str] | None = None
+    finite: str = ""
+    never_negative: bool = False
+    cheap: bool = False
+    latex: str = ""
+    latex_level: str = "ATOM"
+
+    @property
+    def called(self) -> str:
+        """The name of the intrinsic; kernels compute with the parts of complex numbers alone."""
+        return "" if self.name in ("real", "imag", "conj") else self.intrinsic or self.name
+
+    @property
+    def spelled(self) -> str:
+        """The function as users write it, of NumPy if it is there."""
+        return f"np.{self.ufunc}" if self.ufunc else f"sl.{self.name}"
+
+    def of_numpy(self, *operands: Any) -> Any:
+        """Return the value of the function on NumPy values."""
+        if self.value is not None:
+            return self.value(*operands)
+        if self.ufunc:
+            return getattr(np, self.ufunc)(*operands)
+        return _in_float64(partial(_each, getattr(math, self.library)), *operands)
 
 
-# the names of saturating casts begin so
-SATURATED = "saturated_"
-FUNCTIONS = {
-    f.name: f
-    for f in (
-        *(Function(n, 1, "float", n) for n in (
-            "exp", "exp2", "log", "log2", "log10", "log1p", "expm1", "sqrt", "sin", "cos", "tan",
-            "sinh", "cosh", "tanh")),
-        Function("asin", 1, "float", "arcsin"),
-        Function("acos", 1, "float", "arccos"),
-        Function("atan", 1, "float", "arctan"),
-        Function("rsqrt", 1, "float", ""),
-        Function("sigmoid", 1, "float", ""),
-        Function("erf", 1, "float", ""),
-        Function("floor", 1, "same", "floor"),
-        Function("ceil", 1, "same", "ceil"),
-        Function("trunc", 1, "same", "trunc"),
-        Function("round", 1, "same", "rint"),
-        Function("abs", 1, "same", "absolute"),
-        Function("isnan", 1, "test", "isnan"),
-        Function("isinf", 1, "test", "isinf"),
-        Function("isfinite", 1, "test", "isfinite"),
-        # reinterpret the bits of an operand of the same size
-        *(Function(f"bits_{t}", 1, "bits", "") for t in ("int32", "int64", "float32", "float64")),
-        # the nearest integer of a dtype, floats truncated toward zero and NaN as 0
-        *(Function(f"{SATURATED}{t}", 1, "saturated", "") for t in (
-            "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")),
-        Function("real", 1, "part", "real"),
-        Function("imag", 1, "part", "imag"),
-        Function("conj", 1, "same", "conjugate"),
-        Function("popcount", 1, "count", "bitwise_count"),
-        Function("min", 2, "common", "minimum"),
-        Function("max", 2, "common", "maximum"),
-        Function("atan2", 2, "float", "arctan2"),
-    )
-}  # fmt: skip
+def _in_float64(f: Callable[..., Any], x: Any) -> Any:
+    """Return ``f(x)``, computed in float64 and rounded to the dtype of ``x``."""
+    given = np.asarray(x)
+    return f(given.astype(np.float64)).astype(given.dtype)[()]
+
+
+def _each(f: Callable[[float], float], x: np.ndarray) -> np.ndarray:
+    return np.fromiter(map(f, x.ravel().tolist()), np.float64, x.size).reshape(x.shape)
+
+
+def _inverse_root(x: np.ndarray) -> np.ndarray:
+    return np.asarray(1.0 / np.sqrt(x))
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    # a power of a negative number does not overflow
+    power = np.exp(-np.abs(x))
+    return np.asarray(np.where(x >= 0, 1.0, power) / (1.0 + power))
+
+
+def _bits(dtype: str, x: Any) -> Any:
+    return np.asarray(x).view(dtype)[()]
+
+
+_WIDTHS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_ROWS = (
+    Function(
+        "exp", "float", "e to the power ``x``", complex=True, ufunc="exp", library="exp",
+        close=True, own_cpu=True, sympy="exp(x0)", known=("exp(x0)", "y"), never_negative=True,
+        latex=r"\exp",
+    ),
+    Function(
+        "exp2", "float", "2 to the power ``x``", ufunc="exp2", library="exp2", close=True,
+        own_cpu=True, sympy="2**x0", known=("2**x0", "y"), never_negative=True, latex="2^{@}",
+        latex_level="SIGNED",
+    ),
+    Function(
+        "expm1", "float", "``exp(x) - 1``, exact near 0", ufunc="expm1", library="expm1",
+        close=True, sympy="exp(x0) - 1", known=("exp(x0)", "y + 1"),
+        latex=r"\exp\left(@\right) - 1", latex_level="SUM",
+    ),
+    Function(
+        "log", "float", "the natural logarithm of ``x``", ufunc="log", library="log", close=True,
+        own_cpu=True, sympy="log(x0)", finite="above 0", latex=r"\log",
+    ),
+    Function(
+        "log2", "float", "the logarithm of ``x`` to base 2", ufunc="log2", library="log2",
+        close=True, sympy="log(x0)/log(2)", finite="above 0", latex=r"\log_{2}",
+    ),
+    Function(
+        "log10", "float", "the logarithm of ``x`` to base 10", ufunc="log10", library="log10",
+        close=True, sympy="log(x0)/log(10)", finite="above 0", latex=r"\log_{10}",
+    ),
+    Function(
+        "log1p", "float", "``log(1 + x)``, exact near 0", ufunc="log1p", library="log1p",
+        close=True, sympy="log(1 + x0)", latex=r"\log\left(1 + @\right)",
+    ),
+    Function(
+        "sqrt", "float", "the square root of ``x``", ufunc="sqrt", sympy="sqrt(x0)",
+        known=("x0", "y**2"), finite="above 0", latex=r"\sqrt{@}",
+    ),
+    Function(
+        "rsqrt", "float", "``1 / sqrt(x)``", value=partial(_in_float64, _inverse_root),
+        sympy="1/sqrt(x0)", known=("x0", "y**-2"), finite="above 0", latex=r"\frac{1}{\sqrt{@}}",
+        latex_level="SIGNED",
+    ),
+    Function(
+        "sin", "float", "the sine of ``x`` in radians", ufunc="sin", library="sin", close=True,
+        sympy="sin(x0)", finite="everywhere", latex=r"\sin",
+    ),
+    Function(
+        "cos", "float", "the cosine of ``x`` in radians", ufunc="cos", library="cos", close=True,
+        sympy="cos(x0)", finite="everywhere", latex=r"\cos",
+    ),
+    Function(
+        "tan", "float", "the tangent of ``x`` in radians", ufunc="tan", library="tan",
+        sympy="tan(x0)", known=("tan(x0)", "y"), latex=r"\tan",
+    ),
+    Function(
+        "asin", "float", "the inverse sine of ``x``", ufunc="arcsin", library="asin",
+        sympy="asin(x0)", latex=r"\arcsin",
+    ),
+    Function(
+        "acos", "float", "the inverse cosine of ``x``", ufunc="arccos", library="acos",
+        sympy="acos(x0)", latex=r"\arccos",
+    ),
+    Function(
+        "atan", "float", "the inverse tangent of ``x``", ufunc="arctan", library="atan",
+        close=True, sympy="atan(x0)", finite="everywhere", latex=r"\arctan",
+    ),
+    Function(
+        "sinh", "float", "the hyperbolic sine of ``x``", ufunc="sinh", library="sinh",
+        sympy="sinh(x0)", latex=r"\sinh",
+    ),
+    Function(
+        "cosh", "float", "the hyperbolic cosine of ``x``", ufunc="cosh", library="cosh",
+        sympy="cosh(x0)", latex=r"\cosh",
+    ),
+    Function(
+        "tanh", "float", "the hyperbolic tangent of ``x``", ufunc="tanh", library="tanh",
+        close=True, own_cpu=True, sympy="tanh(x0)", known=("tanh(x0)", "y"), finite="everywhere",
+        latex=r"\tanh",
+    ),
+    Function(
+        "sigmoid", "float", "``1 / (1 + exp(-x))``", value=partial(_in_float64, _sigmoid),
+        own_cpu=True, sympy="1/(1 + exp(-x0))", known=("exp(-x0)", "1/y - 1"),
+        finite="everywhere", never_negative=True, latex=r"\sigma",
+    ),
+    Function(
+        "erf", "float", "the error function of ``x``", library="erf", close=True, own_cpu=True,
+        sympy="erf(x0)", finite="everywhere",
+    ),
+    Function(
+        "atan2", "float", arity=2, ufunc="arctan2", library="atan2", sympy="atan2(x0, x1)",
+    ),
+    Function(
+        "abs", "same", "the magnitude of ``x``", complex=True, ufunc="absolute",
+        intrinsic="absolute", sympy="Abs(x0)", finite="everywhere", never_negative=True,
+        cheap=True, latex=r"\left| @ \right|",
+    ),
+    Function(
+        "floor", "whole", "the largest integer at most ``x``; integers stay as they are",
+        ufunc="floor", sympy="floor(x0)", finite="everywhere",
+        latex=r"\left\lfloor @ \right\rfloor",
+    ),
+    Function(
+        "ceil", "whole", "the smallest integer at least ``x``", ufunc="ceil",
+        sympy="ceiling(x0)", finite="everywhere", latex=r"\left\lceil @ \right\rceil",
+    ),
+    Function(
+        "trunc", "whole", "``x`` rounded toward zero", ufunc="trunc", device="trunc",
+        finite="everywhere",
+    ),
+    Function(
+        "round", "whole", "``x`` rounded to an integer, ties to even", ufunc="rint",
+        intrinsic="round_even", device="rint", finite="everywhere",
+    ),
+    Function(
+        "conj", "same", "the complex conjugate of ``x``", complex=True, ufunc="conjugate",
+    ),
+    Function("real", "part", "the real part of ``x``", complex=True, ufunc="real"),
+    Function(
+        "imag", "part", "the imaginary part of ``x``; that of a real number is 0", complex=True,
+        ufunc="imag",
+    ),
+    Function("isnan", "test", "whether ``x`` is NaN", complex=True, ufunc="isnan"),
+    Function("isinf", "test", "whether ``x`` is infinite", complex=True, ufunc="isinf"),
+    Function(
+        "isfinite", "test", "whether ``x`` is neither infinite nor NaN", complex=True,
+        ufunc="isfinite",
+    ),
+    Function(
+        "min", "common", arity=2, ufunc="minimum", value=minimum, intrinsic="minimum",
+        sympy="Min(x0, x1)", finite="everywhere", cheap=True, latex=r"\min",
+    ),
+    Function(
+        "max", "common", arity=2, ufunc="maximum", value=maximum, intrinsic="maximum",
+        sympy="Max(x0, x1)", finite="everywhere", cheap=True, latex=r"\max",
+    ),
+    Function("popcount", "count", ufunc="bitwise_count", cheap=True),
+    # reinterpret the bits of an operand of the same size
+    *(Function(f"bits_{t}", "bits", value=partial(_bits, t), cheap=True)
+      for t in ("int32", "int64", "float32", "float64")),
+    # the nearest integer of a dtype, floats truncated toward zero and NaN as 0
+    *(Function(f"{SATURATED}{t}", "saturated", value=partial(saturated, dtype=t), cheap=True)
+      for t in _WIDTHS),
+)  # fmt: skip
+FUNCTIONS = {f.name: f for f in _ROWS}
+# by the names that kernels call them by
+INTRINSICS = {f.called: f for f in _ROWS if f.called}
+
+
+def library_definitions() -> dict[str, str]:
+    """Return the intrinsics of ``intrinsics/cpu/libm.py`` that call C's math library, as text."""
+    return {f.called: _definition(f, "libm", f"math.{f.library}") for f in _ROWS
+            if f.library and not f.own_cpu}  # fmt: skip
+
+
+def device_definitions() -> dict[str, str]:
+    """Return the intrinsics of ``intrinsics/gpu/libdevice.py`` that call libdevice, as text."""
+    return {f.called: _definition(f, "libdevice", f"{f.device or f.library!r}, {f.close}")
+            for f in _ROWS if f.device or f.library}  # fmt: skip
+
+
+def _definition(f: Function, maker: str, what: str) -> str:
+    return f"{f.called} = intrinsic_of({f.called!r}, {f.arity}, {maker}, {what})"
+
+
+__all__ = [
+    "FUNCTIONS", "INTRINSICS", "OPERAND", "SATURATED", "Function", "device_definitions",
+    "library_definitions",
+]  # fmt: skip

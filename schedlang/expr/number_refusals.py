@@ -10,20 +10,20 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from schedlang.errors import ComputeTypeError, explain
+from schedlang.expr.functions import FUNCTIONS
 
 _CONVERSIONS = {"float": "'float32'", "complex": "'complex64'", "int": "'int64'"}
-# functions of math and cmath that are no function of NumPy by the same name
+# functions of math and cmath, and what to write instead, besides the functions of the language
 _INSTEAD = {
-    "pow": "np.power", "asin": "np.arcsin", "acos": "np.arccos", "atan": "np.arctan",
-    "atan2": "np.arctan2", "asinh": "np.arcsinh", "acosh": "np.arccosh", "atanh": "np.arctanh",
-    "round": "sl.round", "erf": "sl.erf", "erfc": "1 - sl.erf(x)", "fma": "x * y + z",
+    **{name: f"np.{name}" for name in (
+        "cbrt", "hypot", "fabs", "fmod", "copysign", "ldexp", "degrees", "radians", "nextafter",
+        "gcd", "lcm")},
+    "pow": "np.power", "asinh": "np.arcsinh", "acosh": "np.arccosh", "atanh": "np.arctanh",
+    "round": "sl.round", "erfc": "1 - sl.erf(x)", "fma": "x * y + z",
     "dist": "np.hypot", "fsum": "sl.sum(..., axis=k)", "sumprod": "sl.sum(..., axis=k)",
     "phase": "np.arctan2(z.imag, z.real)", "int": "sl.cast(x, 'int64')",
+    **{f.name: f.spelled for f in FUNCTIONS.values() if f.name != "round"},
 }  # fmt: skip
-_NUMPYS = frozenset(
-    "exp exp2 expm1 log log2 log10 log1p sqrt cbrt sin cos tan sinh cosh tanh hypot floor ceil "
-    "trunc fabs fmod copysign ldexp isnan isinf isfinite degrees radians nextafter gcd lcm".split()
-)
 
 
 def number_function() -> str:
@@ -47,8 +47,7 @@ def refuse_number(text: str, why: str) -> NoReturn:
             f"{name}({text}): {why}; use .astype({_CONVERSIONS[name]}), and np.exp or sl.exp in "
             "place of math.exp"
         )
-    known = f"np.{last}" if last in _NUMPYS else ""
-    instead = _INSTEAD.get(last, known) or "it with the functions of sl.* and np.*"
+    instead = _INSTEAD.get(last, "it with the functions of sl.* and np.*")
     raise ComputeTypeError(
         explain(f"{name} of {text}", f"it computes with a number, and {why}", f"Write {instead}.")
     )

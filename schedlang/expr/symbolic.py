@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from schedlang.expr.dtypes import is_float, is_integer
+from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import (
     ArrayRead,
     Axis,
@@ -20,10 +22,11 @@ from schedlang.expr.nodes import (
 )
 from schedlang.expr.visit import postorder
 
-# functions that have another name in sympy
-_RENAMED = {"min": "Min", "max": "Max", "abs": "Abs", "ceil": "ceiling"}
-_KNOWN = ("exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos",
-          "atan", "atan2", "erf", "floor", *_RENAMED)  # fmt: skip
+# functions that sympy has, and their names there
+_KNOWN = {
+    f.name: f.sympy.partition("(")[0] for f in FUNCTIONS.values()
+    if re.fullmatch(r"\w+\(x0(, x1)?\)", f.sympy)
+}  # fmt: skip
 
 
 def symbol(node: Var | Axis) -> Any:
@@ -81,7 +84,7 @@ def _converted(node: Expr, parts: list[Any]) -> Any:
         name = node.source
         return sympy.IndexedBase(name)[tuple(parts)] if parts else sympy.Symbol(name)
     if isinstance(node, Call) and node.fn in _KNOWN:
-        return getattr(sympy, _RENAMED.get(node.fn, node.fn))(*parts)
+        return getattr(sympy, _KNOWN[node.fn])(*parts)
     if isinstance(node, Call):
         return sympy.Function(node.fn)(*parts)
     raise TypeError(f"{type(node).__name__} has no form in sympy")

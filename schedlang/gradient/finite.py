@@ -15,17 +15,11 @@ from typing import TypeGuard
 from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from schedlang.expr import dtypes
+from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import Binary, Call, Cast, Const, Expr, Select
 from schedlang.expr.visit import postorder
 from schedlang.gradient.algebra import same
 
-# functions whose derivatives are finite wherever they are, besides those of no derivative
-_TAME = ("min", "max", "abs", "tanh", "sigmoid", "erf", "sin", "cos", "atan", "floor", "ceil",
-         "trunc", "round")  # fmt: skip
-# functions with finite derivatives of positive numbers
-_TAME_ABOVE_0 = ("sqrt", "rsqrt", "log", "log2", "log10")
-# functions that ask whether an element is finite
-_TESTS = ("isnan", "isinf", "isfinite")
 # reductions of finite elements to finite ones
 _REDUCERS = ("sum", "prod", "min", "max", "argmin", "argmax")
 # the most stages that are looked through for a sign
@@ -87,9 +81,10 @@ def _is_wild(root: Expr, positive: bool = True) -> bool:
 
 def _is_wild_at(node: Expr, positive: bool) -> bool:
     if isinstance(node, Call):
-        if node.fn in _TAME_ABOVE_0:
+        where = FUNCTIONS[node.fn].finite
+        if where == "above 0":
             return not (positive and _is_positive(node.args[0]))
-        return node.fn not in _TAME
+        return where != "everywhere"
     if not isinstance(node, Binary) or node.op not in ("/", "**", "%", "//"):
         return False
     if node.op == "**":
@@ -124,7 +119,7 @@ def _sign(value: Expr, depth: int) -> int | None:
         if value.fn == "max":
             return max((s for s in signs if s is not None), default=None)
         return _least(signs)
-    if isinstance(value, Call) and value.fn in ("abs", "exp", "exp2", "sigmoid"):
+    if isinstance(value, Call) and FUNCTIONS[value.fn].never_negative:
         return 0
     if isinstance(value, Select):
         return _least([_sign(value.a, depth), _sign(value.b, depth)])
@@ -166,7 +161,7 @@ def asks_if_finite(condition: Expr) -> bool:
     waiting = [condition]
     while waiting:
         for node in postorder([waiting.pop()]):
-            if isinstance(node, Call) and node.fn in _TESTS:
+            if isinstance(node, Call) and FUNCTIONS[node.fn].rule == "test":
                 return True
             if isinstance(node, Binary) and node.op in ("==", "!=") and same(node.a, node.b):
                 return True

@@ -10,16 +10,14 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import Binary, Expr
 from schedlang.gradient.algebra import divided, negative, number, plus, times
 from schedlang.language.calls import call
 
-# functions that sympy has under the same name
-_SAME = ("exp", "log", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
-         "erf", "atan2")  # fmt: skip
 # functions whose derivative is 0 wherever they have one
-FLAT = ("floor", "ceil", "trunc", "round")
-DIFFERENTIABLE = (*_SAME, "exp2", "log2", "log10", "log1p", "expm1", "rsqrt", "sigmoid")
+FLAT = tuple(f.name for f in FUNCTIONS.values() if f.rule == "whole")
+DIFFERENTIABLE = tuple(f.name for f in FUNCTIONS.values() if f.rule == "float" and f.sympy)
 
 
 def derivative(fn: str, place: int, args: tuple[Expr, ...], value: Expr) -> Expr:
@@ -43,34 +41,16 @@ def _formula(fn: str, place: int) -> Any:
     """Return the derivative as a sympy expression over ``x0``, ``x1`` and the value ``y``."""
     import sympy
 
-    x = sympy.symbols("x0 x1", real=True)
-    y = sympy.Symbol("y", real=True)
-    definitions = {
-        "exp2": lambda: 2 ** x[0],
-        "log2": lambda: sympy.log(x[0]) / sympy.log(2),
-        "log10": lambda: sympy.log(x[0]) / sympy.log(10),
-        "log1p": lambda: sympy.log(1 + x[0]),
-        "expm1": lambda: sympy.exp(x[0]) - 1,
-        "rsqrt": lambda: 1 / sympy.sqrt(x[0]),
-        "sigmoid": lambda: 1 / (1 + sympy.exp(-x[0])),
-    }
-    if fn in definitions:
-        defined = definitions[fn]()
-    else:
-        defined = getattr(sympy, fn)(*x[: 2 if fn == "atan2" else 1])
-    found = sympy.diff(defined, x[place])
-    # parts of the derivative that the value of the function gives
-    known = {
-        "exp": (sympy.exp(x[0]), y), "exp2": (2 ** x[0], y), "expm1": (sympy.exp(x[0]), y + 1),
-        "tanh": (sympy.tanh(x[0]), y), "tan": (sympy.tan(x[0]), y), "sqrt": (x[0], y**2),
-        "rsqrt": (x[0], y**-2), "sigmoid": (sympy.exp(-x[0]), 1 / y - 1),
-    }  # fmt: skip
-    if fn in known:
-        # roots are positive
-        positive = sympy.Symbol("y", positive=True)
-        found = found.subs(*known[fn]).subs(y, positive)
-        return sympy.simplify(found).subs(positive, y)
-    return sympy.simplify(found)
+    row = FUNCTIONS[fn]
+    names: dict[str, Any] = {n: sympy.Symbol(n, real=True) for n in ("x0", "x1", "y")}
+    found = sympy.diff(sympy.sympify(row.sympy, names), names[f"x{place}"])
+    if row.known is None:
+        return sympy.simplify(found)
+    # roots are positive
+    positive = sympy.Symbol("y", positive=True)
+    part, value = (sympy.sympify(text, names) for text in row.known)
+    found = found.subs(part, value).subs(names["y"], positive)
+    return sympy.simplify(found).subs(positive, names["y"])
 
 
 def _expression(formula: Any, leaves: dict[str, Expr], dtype: str) -> Expr:

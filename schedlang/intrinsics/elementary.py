@@ -5,6 +5,7 @@ Each `emit_*` function writes the code of one operation for a scalar or a vector
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -28,6 +29,21 @@ from schedlang.intrinsics.simd import (
     is_unsigned,
     with_element,
 )
+
+
+def intrinsic_of(name: str, operands: int, typed: Callable[..., Any], *what: Any) -> Any:
+    """Return the intrinsic whose signature and code `typed(*what, x)` gives, or of two operands."""
+
+    def of_one(typingctx: Any, x: Any) -> Any:
+        return typed(*what, x)
+
+    def of_two(typingctx: Any, x: Any, y: Any) -> Any:
+        return typed(*what, x, y)
+
+    function = of_one if operands == 1 else of_two
+    function.__name__ = name
+    function.__doc__ = f"Return {name} of scalars or of each lane (floats)."
+    return intrinsic(prefer_literal=operands == 2)(function)
 
 
 @intrinsic(prefer_literal=True)

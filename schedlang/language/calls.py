@@ -66,9 +66,7 @@ def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:
         elif dtypes.is_float(dtype):
             args = tuple(_float(a, dtype, weak) for a in args)
         return mark_widened(Call(fn, args, dtype, weak), given)
-    if fn == "conj":
-        return args[0]
-    if not dtypes.is_float(dtype) and fn in ("floor", "ceil", "trunc", "round"):
+    if fn == "conj" or (spec.rule == "whole" and not dtypes.is_float(dtype)):
         return args[0]
     if fn == "abs" and (dtype == "bool" or dtype.startswith("uint")):
         return args[0]
@@ -84,7 +82,7 @@ def _never_nan(value: Expr) -> bool:
 
 
 # the functions of complex numbers
-_OF_COMPLEX = ("exp", "abs", "conj", "real", "imag", "isnan", "isinf", "isfinite")
+_OF_COMPLEX = tuple(f.name for f in FUNCTIONS.values() if f.complex)
 
 
 def _complex_call(fn: str, args: tuple[Expr, ...], dtype: str, weak: bool) -> Expr:
@@ -94,7 +92,7 @@ def _complex_call(fn: str, args: tuple[Expr, ...], dtype: str, weak: bool) -> Ex
         # the parts of a real number
         zero = 0.0 if dtypes.is_float(dtype) else False if dtype == "bool" else 0
         return first if fn == "real" else Const(zero, dtype, weak)
-    if fn in ("min", "max"):
+    if FUNCTIONS[fn].rule == "common":
         raise ComputeTypeError(
             explain(
                 f"sl.{fn}({', '.join(map(str, args))})",
@@ -107,7 +105,7 @@ def _complex_call(fn: str, args: tuple[Expr, ...], dtype: str, weak: bool) -> Ex
             f"sl.{fn}({', '.join(map(str, args))}): it takes no complex numbers; those that do are "
             f"{', '.join(_OF_COMPLEX)}, and of parts, z.real and z.imag, every function is known"
         )
-    if fn in ("isnan", "isinf", "isfinite"):
+    if FUNCTIONS[fn].rule == "test":
         return Call(fn, args, "bool")
     if fn in ("real", "imag", "abs"):
         return Call(fn, args, dtypes.part_of(dtype), weak)

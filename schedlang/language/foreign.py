@@ -15,10 +15,15 @@ from typing import Any, NoReturn
 import numpy as np
 
 from schedlang.errors import ComputeTypeError, explain, shown
+from schedlang.expr.functions import FUNCTIONS
 
 _UMATH = sys.modules["numpy._core.umath"]
 _NO_VALUE = "{} describes a computation and has no value yet"
-_SCIPY = {"erf": "sl.erf", "expit": "sl.sigmoid", "erfc": "1 - sl.erf(x)"}
+# functions of scipy.special, and what to write instead
+_SCIPY = {
+    "expit": "sl.sigmoid", "erfc": "1 - sl.erf(x)",
+    **{f.name: f.spelled for f in FUNCTIONS.values() if f.rule == "float" and not f.ufunc},
+}  # fmt: skip
 
 
 def refuse_compiled(value: Any) -> NoReturn:

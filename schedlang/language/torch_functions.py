@@ -11,17 +11,18 @@ from typing import Any, NoReturn
 import numpy as np
 
 from schedlang.errors import ComputeTypeError, explain, shown
+from schedlang.expr.functions import FUNCTIONS
 
 # functions of PyTorch that NumPy has under another name, and those that are an expression
 _NAMES = {
     "cat": "np.concatenate", "concat": "np.concatenate", "clamp": "np.clip", "mm": "np.matmul",
     "bmm": "np.matmul", "mv": "np.matmul", "pow": "np.power", "mul": "np.multiply",
-    "sub": "np.subtract", "div": "np.divide", "neg": "np.negative", "acos": "np.arccos",
-    "asin": "np.arcsin", "atan": "np.arctan", "atan2": "np.arctan2", "permute": "np.transpose",
+    "sub": "np.subtract", "div": "np.divide", "neg": "np.negative", "permute": "np.transpose",
     "unsqueeze": "np.expand_dims", "norm": "np.linalg.norm", "einsum": "sl.einsum",
-    "sigmoid": "sl.sigmoid", "erf": "sl.erf", "rsqrt": "sl.rsqrt", "eq": "np.equal",
-    "ne": "np.not_equal", "lt": "np.less", "le": "np.less_equal", "gt": "np.greater",
-    "ge": "np.greater_equal", "index_select": "np.take", "gather": "np.take_along_axis",
+    "eq": "np.equal", "ne": "np.not_equal", "lt": "np.less", "le": "np.less_equal",
+    "gt": "np.greater", "ge": "np.greater_equal", "index_select": "np.take",
+    "gather": "np.take_along_axis",
+    **{f.name: f.spelled for f in FUNCTIONS.values() if f.rule == "float"},
 }  # fmt: skip
 _FORMULAS = {
     "relu": "np.maximum({}, 0)",

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from schedlang import intrinsics
+from schedlang.expr.functions import device_definitions, library_definitions
 
 PACKAGE = "schedlang.intrinsics.cpu"
 # in order of dependence: each module imports only from the ones before it
@@ -28,6 +29,8 @@ DEVICE_PACKAGE = "schedlang.intrinsics.gpu"
 DEVICE_MODULES = (*SHARED, "gpu/libdevice", "gpu/warp", "gpu/atomics")
 # the constant in which a module names functions that are compiled like a kernel
 COMPILED = "COMPILED"
+# the definitions that a module makes from the table of functions
+DEFINITIONS = {"cpu/libm": library_definitions, "gpu/libdevice": device_definitions}
 OPERATORS = {
     ast.Add: "add",
     ast.Sub: "sub",
@@ -104,6 +107,7 @@ def read_library(modules: tuple[str, ...] = MODULES) -> Library:
     library = Library([], {})
     for module in modules:
         text = (Path(intrinsics.__file__).parent / f"{module}.py").read_text(encoding="utf-8")
+        text += "\n".join(DEFINITIONS.get(module, dict)().values())
         lines, tree = text.splitlines(), ast.parse(text)
         declared = declaration(tree)
         compiled = ast.literal_eval(declared.value) if declared else ()

@@ -12,10 +12,7 @@ from schedlang.ir.nodes import Load, Store
 # cycles of a division and of a math function, per vector
 DIVISION, MATH = 10, 14
 ARITHMETIC = ("+", "-", "*", "/", "//", "%", "**")
-CHEAP = (
-    "min", "max", "abs",
-    *(f.name for f in FUNCTIONS.values() if f.rule in ("bits", "saturated", "count")),
-)  # fmt: skip
+CHEAP = frozenset(f.name for f in FUNCTIONS.values() if f.cheap)
 
 
 def instructions(store: Store, times: Callable[[Expr], float], every: float) -> float:

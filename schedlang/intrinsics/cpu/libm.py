@@ -15,7 +15,8 @@ from numba.core.errors import TypingError
 from numba.core.typing.templates import signature
 from numba.extending import intrinsic
 
-from schedlang.intrinsics.elementary import emit_integer_power
+from schedlang.expr.functions import library_definitions
+from schedlang.intrinsics.elementary import emit_integer_power, intrinsic_of
 from schedlang.intrinsics.simd import (
     Vec,
     common_type,
@@ -75,102 +76,6 @@ def exp2(typingctx: Any, x: Any) -> Any:
     return found, codegen
 
 
-@intrinsic
-def log2(typingctx: Any, x: Any) -> Any:
-    """Return the logarithm to base 2 (floats)."""
-    return libm(math.log2, x)
-
-
-@intrinsic
-def log10(typingctx: Any, x: Any) -> Any:
-    """Return the logarithm to base 10 (floats)."""
-    return libm(math.log10, x)
-
-
-@intrinsic
-def log1p(typingctx: Any, x: Any) -> Any:
-    """Return log(1 + x) (floats)."""
-    return libm(math.log1p, x)
-
-
-@intrinsic
-def expm1(typingctx: Any, x: Any) -> Any:
-    """Return exp(x) - 1 (floats)."""
-    return libm(math.expm1, x)
-
-
-@intrinsic
-def sin(typingctx: Any, x: Any) -> Any:
-    """Return the sine (floats)."""
-    return libm(math.sin, x)
-
-
-@intrinsic
-def cos(typingctx: Any, x: Any) -> Any:
-    """Return the cosine (floats)."""
-    return libm(math.cos, x)
-
-
-@intrinsic
-def tan(typingctx: Any, x: Any) -> Any:
-    """Return the tangent (floats)."""
-    return libm(math.tan, x)
-
-
-@intrinsic
-def asin(typingctx: Any, x: Any) -> Any:
-    """Return the inverse sine (floats)."""
-    return libm(math.asin, x)
-
-
-@intrinsic
-def acos(typingctx: Any, x: Any) -> Any:
-    """Return the inverse cosine (floats)."""
-    return libm(math.acos, x)
-
-
-@intrinsic
-def atan(typingctx: Any, x: Any) -> Any:
-    """Return the inverse tangent (floats)."""
-    return libm(math.atan, x)
-
-
-@intrinsic
-def sinh(typingctx: Any, x: Any) -> Any:
-    """Return the hyperbolic sine (floats)."""
-    return libm(math.sinh, x)
-
-
-@intrinsic
-def cosh(typingctx: Any, x: Any) -> Any:
-    """Return the hyperbolic cosine (floats)."""
-    return libm(math.cosh, x)
-
-
-@intrinsic
-def asinh(typingctx: Any, x: Any) -> Any:
-    """Return the inverse hyperbolic sine (floats)."""
-    return libm(math.asinh, x)
-
-
-@intrinsic
-def acosh(typingctx: Any, x: Any) -> Any:
-    """Return the inverse hyperbolic cosine (floats)."""
-    return libm(math.acosh, x)
-
-
-@intrinsic
-def atanh(typingctx: Any, x: Any) -> Any:
-    """Return the inverse hyperbolic tangent (floats)."""
-    return libm(math.atanh, x)
-
-
-@intrinsic(prefer_literal=True)
-def atan2(typingctx: Any, y: Any, x: Any) -> Any:
-    """Return the angle of the point (x, y) (floats)."""
-    return libm(math.atan2, y, x)
-
-
 @intrinsic(prefer_literal=True)
 def power(typingctx: Any, x: Any, y: Any) -> Any:
     """Return x**y of one dtype; integers wrap, and are truncated toward zero for y < 0."""
@@ -182,3 +87,8 @@ def power(typingctx: Any, x: Any, y: Any) -> Any:
         return emit_integer_power(builder, ty, *args)
 
     return ty(ty, ty), codegen
+
+
+# the others, one a row of the table of functions
+exec("\n".join(library_definitions().values()))
+__all__ = ["exp2", "intrinsic_of", "libm", "power", *library_definitions()]

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from schedlang.intrinsics.bfloat import bfloat, bfloat_bits, bfloat_from, bfloat_value
 from schedlang.intrinsics.bits import bits_float32, bits_float64, bits_int32, bits_int64
+from schedlang.intrinsics.dialect import GPU_NAMES
 from schedlang.intrinsics.elementary import (
     absolute,
     ceil,
@@ -33,33 +34,7 @@ from schedlang.intrinsics.gpu.atomics import (
     atomic_minimum,
     atomic_multiply,
 )
-from schedlang.intrinsics.gpu.libdevice import (
-    acos,
-    acosh,
-    asin,
-    asinh,
-    atan,
-    atan2,
-    atanh,
-    cos,
-    cosh,
-    erf,
-    exp,
-    exp2,
-    expm1,
-    log,
-    log1p,
-    log2,
-    log10,
-    power,
-    round_even,
-    sigmoid,
-    sin,
-    sinh,
-    tan,
-    tanh,
-    trunc,
-)
+from schedlang.intrinsics.gpu.libdevice import *
 from schedlang.intrinsics.gpu.warp import (
     exchange,
     maximum,
@@ -150,26 +125,4 @@ from schedlang.intrinsics.simd import (
 )
 from schedlang.intrinsics.transposed import vload_columns, vload_columns_half
 
-# fmt: off
-__all__ = [
-    "absolute", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh",
-    "atomic_add", "atomic_maximum", "atomic_minimum", "atomic_multiply", "bfloat",
-    "bfloat_bits", "bfloat_from", "bfloat_value", "bits_float32", "bits_float64", "bits_int32",
-    "bits_int64", "boolean", "broadcast", "ceil", "copysign", "cos", "cosh", "erf", "exchange",
-    "exp", "exp2", "expm1", "float32", "float64", "floor", "floordiv", "fma", "half",
-    "half_from", "int16", "int32", "int64", "int8", "iota", "isfinite", "isinf", "isnan",
-    "lane", "left_shift", "load", "load_half", "log", "log10", "log1p", "log2", "maximum",
-    "minimum", "mod", "multiply", "popcount", "power", "prefetch", "reduce_add", "reduce_and",
-    "reduce_max", "reduce_min", "reduce_mul", "reduce_or", "right_shift", "round_even",
-    "rsqrt", "saturated_int16", "saturated_int32", "saturated_int64", "saturated_int8",
-    "saturated_uint16", "saturated_uint32", "saturated_uint64", "saturated_uint8", "select",
-    "sigmoid", "sin", "sinh", "sqrt", "store", "store_half", "subtract", "tan", "tanh",
-    "trunc", "uint16", "uint32", "uint64", "uint8", "unrolled", "vgather", "vgather_half",
-    "vgather_masked", "vgather_masked_half", "vload", "vload_aligned", "vload_aligned_half",
-    "vload_columns", "vload_columns_half", "vload_half", "vload_masked", "vload_masked_half",
-    "vload_strided", "vload_strided_half", "vload_strided_masked", "vload_strided_masked_half",
-    "vscatter", "vscatter_half", "vscatter_masked", "vscatter_masked_half", "vstore",
-    "vstore_aligned", "vstore_aligned_half", "vstore_half", "vstore_masked",
-    "vstore_masked_half", "vstore_strided", "vstore_strided_half", "with_lane",
-]
-# fmt: on
+__all__ = list(GPU_NAMES)

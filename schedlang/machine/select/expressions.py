@@ -13,6 +13,7 @@ import numpy as np
 from schedlang.expr import dtypes
 from schedlang.expr.bfloat import converted
 from schedlang.expr.choices import DEEPEST_CHOICES, in_parts
+from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.lazy import is_both, is_choice, regions_of
 from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Select, Unary, Var
 from schedlang.expr.nodes import Cast as CastExpr
@@ -50,10 +51,6 @@ from schedlang.machine.walks import wide
 
 # the function whose arguments are expressions to compute together; it is never emitted
 TOGETHER = "values"
-
-FUNCTIONS = {
-    "abs": "absolute", "round": "round_even", "min": "minimum", "max": "maximum",
-}  # fmt: skip
 
 
 class Evaluation:
@@ -286,7 +283,9 @@ class Evaluation:
         if node.weak and node.dtype == "int64" and not made.lanes and node.fn in ("min", "max"):
             return Fn(node.fn, tuple(args), made, index=True)
         wider = tuple(wide(a, made.lanes) for a in args)
-        return _rounded(Fn(FUNCTIONS.get(node.fn, node.fn), wider, _computed(made)), made)
+        # a pass makes calls of intrinsics that are no functions of the language
+        name = FUNCTIONS[node.fn].called if node.fn in FUNCTIONS else node.fn
+        return _rounded(Fn(name, wider, _computed(made)), made)
 
     def _select(self, node: Select) -> Value:
         return _selected(node.dtype, *(self.done[id(c)] for c in node.children))

@@ -1,0 +1,34 @@
+"""The texts of helpers that a C file begins with, and the functions that one of them has."""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from importlib.resources import files
+
+
+@lru_cache(maxsize=2)
+def header(name: str) -> str:
+    """Return the text of helpers that a file begins with."""
+    return files("schedlang.codegen").joinpath(name).read_text().rstrip()
+
+
+@cache
+def has_function(name: str) -> bool:
+    """Return whether every file has the function ``name`` of floats."""
+    text = header("c_helpers.h")
+    return f"SL_LIBM(T, F, {name})" in text or f" sl_{name}_##T(" in text
+
+
+def library_function(name: str, library: str, operands: int, tag: str) -> str:
+    """Return the definition of a function of floats that calls C's math library.
+
+    >>> library_function("erfc", "erfc", 1, "f32")
+    'SL sl_f32 sl_erfc_f32(sl_f32 a) { return erfcf(a); }'
+    """
+    names = "ab"[:operands]
+    declared = ", ".join(f"sl_{tag} {name}" for name in names)
+    call = f"{library}{'f' if tag == 'f32' else ''}({', '.join(names)})"
+    return f"SL sl_{tag} sl_{name}_{tag}({declared}) {{ return {call}; }}"
+
+
+__all__ = ["has_function", "header", "library_function"]
