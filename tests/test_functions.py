@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -55,3 +59,111 @@ def test_the_stub_is_written_from_the_table(request: pytest.FixtureRequest) -> N
 def test_the_document_is_written_from_the_table(request: pytest.FixtureRequest) -> None:
     before, begin, rest = LANGUAGE.read_text(encoding="utf-8").partition(BEGIN)
     check_written(LANGUAGE, before + begin + table() + rest[rest.index(END) :], request)
+
+
+# --- a new function
+
+ROW = """
+    Function(
+        "lgamma", "float", "the logarithm of the magnitude of the gamma function of ``x``",
+        library="lgamma", latex=r"\\log\\left|\\Gamma\\left(@\\right)\\right|",
+    ),
+"""
+WITH_ROW = f'''
+import sys
+from importlib.machinery import PathFinder, SourceFileLoader
+
+class WithRow(SourceFileLoader):
+    """A loader of the table of functions with one more row."""
+
+    def get_code(self, name):
+        text = self.get_data(self.path).decode()
+        assert text.count("_ROWS = (") == 1
+        text = text.replace("_ROWS = (", "_ROWS = (" + {ROW!r})
+        return self.source_to_code(text, self.path)
+
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name != "schedlang.expr.functions":
+            return None
+        found = PathFinder.find_spec(name, path)
+        found.loader = WithRow(name, found.origin)
+        return found
+
+sys.meta_path.insert(0, Finder)
+import numpy as np
+import schedlang as sl
+
+X = sl.placeholder((16,), name="X")
+Y = sl.compute((16,), lambda i: sl.lgamma(X[i]), name="Y")
+x = np.linspace(0.1, 7, 16, dtype="float32")
+'''
+
+
+def run_with_row(script: str, folder: Path) -> None:
+    """Run a script in a process where the table of functions has one more row."""
+    source = WITH_ROW + textwrap.dedent(script)
+    variables = {**os.environ, "SCHEDLANG_CACHE": str(folder / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, env=variables, cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_function_is_one_row(tmp_path: Path) -> None:
+    """Its values, its text, its dtypes, its dialect and its refusals follow from the row."""
+    run_with_row(
+        r"""
+        from mpmath import loggamma
+        from schedlang.intrinsics import cpu
+
+        want = [float(loggamma(float(v)).real) for v in x]
+        f = sl.build(sl.schedule(Y), target="python")
+        for got in (sl.reference(Y)(x), f(x), sl.reference(sl.lgamma(X))(x)):
+            np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-7)
+        assert "lgamma(load(X, i))" in f.source, f.source
+        assert "Y[i] = lgamma(X[i])" in str(sl.schedule(Y))
+        assert Y.latex() == r"Y_{i} = \log\left|\Gamma\left(X_{i}\right)\right|", Y.latex()
+        assert sl.lgamma(sl.const(3, "int32")).dtype == "float64"
+        assert "lgamma" in sl.__all__ and "lgamma" in cpu.__all__ and cpu.lgamma.__doc__
+        assert "gamma function" in sl.lgamma.__doc__
+        assert sl.cost(Y).flops == 16
+        try:
+            sl.gradient(np.sum(Y), [X])
+            raise SystemExit("lgamma has no derivative")
+        except sl.errors.SchedlangError as error:
+            assert "lgamma" in str(error), error
+        """,
+        tmp_path,
+    )
+
+
+@pytest.mark.slow
+def test_a_function_is_one_row_on_every_target(tmp_path: Path) -> None:
+    run_with_row(
+        r"""
+        import runpy
+        from mpmath import loggamma
+
+        want = [float(loggamma(float(v)).real) for v in x]
+        for target in ("cpu", "c", "cuda-emulator"):
+            for lanes in (0, 8):
+                s = sl.schedule(Y)
+                axis = s[Y].op.axis[0]
+                if target == "cuda-emulator":
+                    s[Y].bind(axis, "threadIdx.x")
+                elif lanes:
+                    s[Y].vectorize(s[Y].split(axis, factor=lanes)[1])
+                f = sl.build(s, target=target)
+                np.testing.assert_allclose(f(x), want, rtol=1e-6, atol=1e-7)
+                if target == "cpu":
+                    f.save("kernel.py")
+                    got = np.empty_like(x)
+                    runpy.run_path("kernel.py")["Y"](x, got)
+                    np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-7)
+                if target == "cuda-emulator":
+                    np.testing.assert_allclose(f.simulate(x), want, rtol=1e-6, atol=1e-7)
+        """,
+        tmp_path,
+    )
