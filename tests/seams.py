@@ -145,6 +145,7 @@ OTHERS: dict[str, Seam] = {
     "rsqrt": Seam(sl.rsqrt, lambda x: 1 / mpmath.sqrt(x), _POSITIVE),
     "sigmoid": Seam(sl.sigmoid, _sigmoid, [(0.0,), (20.0,), (-20.0,)]),
     "erf": Seam(sl.erf, mpmath.erf, _SIDES),
+    "erfc": Seam(sl.erfc, mpmath.erfc, [*_SIDES, (6.0,)]),
     "sinc": Seam(np.sinc, _sinc, [(0.0,), (0.03 / np.pi,), (-0.03 / np.pi,), (1.0,), (-2.0,)]),
     "nan_to_num": Seam(np.nan_to_num, lambda x: x, _SIDES),
     "fix": Seam(np.fix, lambda x: mpmath.sign(x) * mpmath.floor(abs(x)), [(0.0,)], [(2.0,)]),

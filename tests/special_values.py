@@ -193,6 +193,7 @@ def _by(f: Value, number: int) -> Value:
 _WITHOUT_UFUNC: dict[str, Value] = {
     "rsqrt": lambda x: 1 / np.sqrt(x), "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "erf": np.vectorize(math.erf, otypes=["float64"]),
+    "erfc": np.vectorize(math.erfc, otypes=["float64"]),
 }  # fmt: skip
 
 

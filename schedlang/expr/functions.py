@@ -204,6 +204,10 @@ _ROWS = (
         sympy="erf(x0)", finite="everywhere",
     ),
     Function(
+        "erfc", "float", "``1 - erf(x)``, exact where it is near 0", library="erfc",
+        sympy="erfc(x0)", finite="everywhere", never_negative=True,
+    ),
+    Function(
         "atan2", "float", arity=2, ufunc="arctan2", library="atan2", sympy="atan2(x0, x1)",
     ),
     Function(
