@@ -98,9 +98,6 @@ _TABLE |= {
     ),
     "block": ("it has no form here", "Write np.concatenate of np.concatenate."),
     "cbrt": ("it has no form here", "Write np.sign(A) * np.abs(A) ** (1 / 3)."),
-    "arcsinh": ("it has no form here", "Write np.log(A + np.sqrt(A * A + 1))."),
-    "arccosh": ("it has no form here", "Write np.log(A + np.sqrt(A * A - 1))."),
-    "arctanh": ("it has no form here", "Write (np.log1p(A) - np.log1p(-A)) / 2."),
     "modf": ("it has no form here", "Write whole = np.trunc(A), and A - whole."),
     "ldexp": ("it has no form here", "Write A * np.exp2(B)."),
 }  # fmt: skip

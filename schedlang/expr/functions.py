@@ -195,6 +195,18 @@ _ROWS = (
         latex=r"\tanh",
     ),
     Function(
+        "asinh", "float", "the inverse hyperbolic sine of ``x``", ufunc="arcsinh",
+        library="asinh", sympy="asinh(x0)", finite="everywhere",
+    ),
+    Function(
+        "acosh", "float", "the inverse hyperbolic cosine of ``x``", ufunc="arccosh",
+        library="acosh", sympy="acosh(x0)",
+    ),
+    Function(
+        "atanh", "float", "the inverse hyperbolic tangent of ``x``", ufunc="arctanh",
+        library="atanh", sympy="atanh(x0)",
+    ),
+    Function(
         "sigmoid", "float", "``1 / (1 + exp(-x))``", value=partial(_in_float64, _sigmoid),
         own_cpu=True, sympy="1/(1 + exp(-x0))", known=("exp(-x0)", "1/y - 1"),
         finite="everywhere", never_negative=True, latex=r"\sigma",

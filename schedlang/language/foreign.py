@@ -21,7 +21,7 @@ _UMATH = sys.modules["numpy._core.umath"]
 _NO_VALUE = "{} describes a computation and has no value yet"
 # functions of scipy.special, and what to write instead
 _SCIPY = {
-    "expit": "sl.sigmoid", "erfc": "1 - sl.erf(x)",
+    "expit": "sl.sigmoid",
     **{f.name: f.spelled for f in FUNCTIONS.values() if f.rule == "float" and not f.ufunc},
 }  # fmt: skip
 

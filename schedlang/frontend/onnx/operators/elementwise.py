@@ -15,11 +15,7 @@ from schedlang.frontend.onnx.operators.table import Function, Table, since
 from schedlang.frontend.onnx.values import Known, Value, number
 from schedlang.frontend.stages import cast_to
 from schedlang.language.calls import call as math
-from schedlang.language.construct import binary, const, select
-from schedlang.language.construct import cast as to_dtype
-
-# above it, x + sqrt(x * x + 1) is 2 * x in any dtype, and the square may be infinite
-_LARGE, _LOG_2 = 2.0**28, 0.6931471805599453
+from schedlang.language.construct import binary, const
 
 
 def check_dtypes(call: Call, *values: Value) -> str:
@@ -122,42 +118,9 @@ def _reciprocal(x: Tensor) -> Tensor:
     return array("reciprocal", lambda v: binary("/", const(1.0, v.dtype), v), x)
 
 
-def _round(x: Tensor) -> Tensor:
-    """Ties round to even."""
-    return array("round", lambda v: math("round", v), x)
-
-
-def _of_logs(name: str, value: Callable[[Any], Any]) -> Callable[[Tensor], Tensor]:
-    """Return a function of floats, of which short ones are computed in float32."""
-
-    def element(v: Any) -> Any:
-        return to_dtype(value(to_dtype(v, dtypes.computed(v.dtype))), v.dtype)
-
-    return lambda x: array(name, element, x)
-
-
-def _asinh(v: Any) -> Any:
-    size = math("abs", v)
-    near = math("log1p", size + size * size / (math("sqrt", size * size + 1.0) + 1.0))
-    return _signed(v, select(size > _LARGE, math("log", size) + _LOG_2, near))
-
-
-def _acosh(v: Any) -> Any:
-    # roots of the factors: NaN below 1 also where the square is not
-    above = v - 1.0
-    near = math("log1p", above + math("sqrt", above) * math("sqrt", above + 2.0))
-    return select(v > _LARGE, math("log", v) + _LOG_2, near)
-
-
-def _atanh(v: Any) -> Any:
-    # of the magnitude: at -1, the quotient would be one whose logarithm has few digits
-    size = math("abs", v)
-    return _signed(v, math("log1p", (size + size) / (1.0 - size)) * 0.5)
-
-
-def _signed(v: Any, found: Any) -> Any:
-    """Return ``found`` with the sign of ``v``; zeros and NaN stay as they are."""
-    return select(v > 0, found, select(v < 0, -found, v))
+def _row(name: str) -> Callable[[Tensor], Tensor]:
+    """Return a function of the language on tensors; ``round`` rounds ties to even."""
+    return lambda x: array(name, lambda v: math(name, v), x)
 
 
 def isinf(call: Call, x: Tensor, *, detect_negative: int = 1, detect_positive: int = 1) -> Tensor:
@@ -226,7 +189,7 @@ OPERATORS: Table = {
     "Sign": since(_any(topi.sign), 9, 13),
     "Floor": since(_floats(topi.floor), 6, 13),
     "Ceil": since(_floats(topi.ceil), 6, 13),
-    "Round": since(_floats(_round), 11, 22),
+    "Round": since(_floats(_row("round")), 11, 22),
     "Reciprocal": since(_floats(_reciprocal), 6, 13),
     "Sqrt": since(_floats(topi.sqrt), 6, 13),
     "Exp": since(_floats(topi.exp), 6, 13),
@@ -239,9 +202,9 @@ OPERATORS: Table = {
     "Atan": since(_floats(topi.atan), 7, 22),
     "Sinh": since(_floats(topi.sinh), 9, 22),
     "Cosh": since(_floats(topi.cosh), 9, 22),
-    "Asinh": since(_floats(_of_logs("asinh", _asinh)), 9, 22),
-    "Acosh": since(_floats(_of_logs("acosh", _acosh)), 9, 22),
-    "Atanh": since(_floats(_of_logs("atanh", _atanh)), 9, 22),
+    "Asinh": since(_floats(_row("asinh")), 9, 22),
+    "Acosh": since(_floats(_row("acosh")), 9, 22),
+    "Atanh": since(_floats(_row("atanh")), 9, 22),
     "Erf": since(_floats(topi.erf), 9, 13),
     "IsNaN": since(_floats(topi.isnan), 9, 13, 20),
     "IsInf": since(isinf, 10, 20),
