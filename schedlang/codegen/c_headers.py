@@ -29,6 +29,3 @@ def library_function(name: str, library: str, operands: int, tag: str) -> str:
     declared = ", ".join(f"sl_{tag} {name}" for name in names)
     call = f"{library}{'f' if tag == 'f32' else ''}({', '.join(names)})"
     return f"SL sl_{tag} sl_{name}_{tag}({declared}) {{ return {call}; }}"
-
-
-__all__ = ["has_function", "header", "library_function"]

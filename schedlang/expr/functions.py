@@ -293,9 +293,3 @@ def device_definitions() -> dict[str, str]:
 
 def _definition(f: Function, maker: str, what: str) -> str:
     return f"{f.called} = intrinsic_of({f.called!r}, {f.arity}, {maker}, {what})"
-
-
-__all__ = [
-    "FUNCTIONS", "INTRINSICS", "OPERAND", "SATURATED", "Function", "device_definitions",
-    "library_definitions",
-]  # fmt: skip

@@ -16,6 +16,7 @@ from typing import Any
 from schedlang import intrinsics
 from schedlang.codegen.listing import Launch
 from schedlang.errors import BuildError
+from schedlang.expr.functions import device_definitions, library_definitions
 from schedlang.machine.names import KEPT_BY_NUMBA, short_name
 from schedlang.runtime.cache_files import (
     BYTECODE,
@@ -38,6 +39,8 @@ def intrinsics_key() -> str:
     digest = hashlib.sha256()
     for path in sorted(Path(intrinsics.__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
+    defined = (*library_definitions().values(), *device_definitions().values())
+    digest.update("\n".join(defined).encode())
     return digest.hexdigest()[:12]
 
 

@@ -16,7 +16,7 @@ from numba.core.typing.templates import signature
 from numba.extending import intrinsic
 
 from schedlang.expr.functions import library_definitions
-from schedlang.intrinsics.elementary import emit_integer_power, intrinsic_of
+from schedlang.intrinsics.elementary import emit_integer_power, intrinsic_of  # noqa: F401
 from schedlang.intrinsics.simd import (
     Vec,
     common_type,
@@ -89,6 +89,6 @@ def power(typingctx: Any, x: Any, y: Any) -> Any:
     return ty(ty, ty), codegen
 
 
-# the others, one a row of the table of functions
+# the others, one a row of the table of functions, call intrinsic_of
 exec("\n".join(library_definitions().values()))
-__all__ = ["exp2", "intrinsic_of", "libm", "power", *library_definitions()]
+__all__ = ["exp2", "power", *library_definitions()]
