@@ -13,7 +13,7 @@ from schedlang.compute.tensor import Shape, Tensor
 from schedlang.compute.torch_tensors import is_tensor
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.expr.visit import postorder
+from schedlang.expr.visit import axes_in
 from schedlang.language.construct import as_expr
 
 Operand = Union[Tensor, Expr]
@@ -96,7 +96,7 @@ def shape_of(value: Operand) -> Shape:
 
 def axis_in(value: Expr) -> Axis | None:
     """Return an axis in ``value``, or ``None`` if there is none."""
-    return next((node for node in postorder([value]) if isinstance(node, Axis)), None)
+    return next(iter(axes_in([value])), None)
 
 
 def whole(values: Iterable[Any]) -> Tensor | None:

@@ -26,7 +26,7 @@ from schedlang.expr import dtypes
 from schedlang.expr.bfloat import converted, held
 from schedlang.expr.evaluate import Program, evaluate, plan
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Select, Unary, Var
-from schedlang.expr.visit import postorder
+from schedlang.expr.visit import axes_in, postorder
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
 
@@ -129,11 +129,7 @@ def _is_product(body: Expr, ndim: int) -> bool:
     """Return whether ``body`` is a product of floats of which neither side uses every axis."""
     if not isinstance(body, Binary) or body.op != "*" or not dtypes.is_float(body.dtype):
         return False
-    return all(len(_axes([side])) < ndim for side in body.children)
-
-
-def _axes(roots: Sequence[Expr]) -> set[Expr]:
-    return {node for node in postorder(roots) if isinstance(node, Axis)}
+    return all(len(axes_in([side])) < ndim for side in body.children)
 
 
 def execute(
@@ -179,7 +175,7 @@ def _reduce_by_ufunc(
     steps = shrink(lengths, [dims], _budget(stage.program))
     wide = steps
     if stage.factors is not None:
-        groups = [[k for k in dims if stage.axes[k] in _axes([side])]
+        groups = [[k for k in dims if stage.axes[k] in set(axes_in([side]))]
                   for side in stage.factors.roots]  # fmt: skip
         limit = min(OPERAND, max(2**23 // stage.factors.peak, 256))
         wide = shrink(lengths, [*groups, dims[stage.folded :]], limit)
@@ -200,8 +196,7 @@ def _reduce_by_ufunc(
 def _partial(stage: Prepared, arrays: Arrays, box: Box) -> np.ndarray:
     value, *mask = _sources(stage, arrays, box)
     if mask:
-        assert stage.op.reducer is not None
-        (unit,) = stage.op.reducer.identity
+        (unit,) = stage.op.combiner.identity
         value = np.where(mask[0], value, converted(unit.value, unit.dtype))
     own = stage.op.body[0].dtype
     kind = None if stage.ufunc in (np.minimum, np.maximum) else ACCUMULATORS.get(own, own)
@@ -220,7 +215,6 @@ def _product(stage: Prepared, arrays: Arrays, box: Box) -> np.ndarray | None:
 def _reduce_by_combiner(
     stage: Prepared, arrays: Arrays, outs: Sequence[np.ndarray], spans: Box, lengths: list[int]
 ) -> None:
-    assert stage.op.reducer is not None
     budget = _budget(stage.program)
     steps = _row_major(lengths, stage.folded, budget)
     for outer in boxes(spans[stage.folded :], steps[stage.folded :]):
@@ -231,8 +225,8 @@ def _reduce_by_combiner(
             flat = [np.broadcast_to(p, (*p.shape[: stage.folded], *shape)).reshape(-1, *shape)
                     for p in parts]  # fmt: skip
             kept = None if stage.op.where is None else flat.pop()
-            rows = fold(stage.op.reducer, Masked(tuple(flat), kept))
-            total = combine_kept(stage.op.reducer, total, rows)
+            rows = fold(stage.op.combiner, Masked(tuple(flat), kept))
+            total = combine_kept(stage.op.combiner, total, rows)
             # the start is always kept
             total = Masked(total.parts)
         for out, value in zip(outs, total.parts):
@@ -241,8 +235,8 @@ def _reduce_by_combiner(
 
 def _scatter(stage: Prepared, arrays: Arrays, outs: Sequence[np.ndarray], spans: Box) -> None:
     """Evaluate a scatter: the initial values, then the updates in the order of the domain."""
-    op, reducer = stage.op, stage.op.reducer
-    assert reducer is not None and op.destination is not None
+    op, reducer = stage.op, stage.op.combiner
+    assert op.destination is not None
     whole = spans[stage.folded :]
     rows = _slices(whole)
     # an axis that is no loop of the updates has one iteration in them
@@ -285,8 +279,7 @@ def _row_major(lengths: list[int], folded: int, budget: int) -> list[int]:
 
 def _start(stage: Prepared, arrays: Arrays, outer: Box) -> tuple[np.ndarray, ...]:
     """Return the initial values of a reduction, for one chunk of data."""
-    reducer = stage.op.reducer
-    assert reducer is not None
+    reducer = stage.op.combiner
     shape = [stop - start for start, stop in outer]
     unit = ((0, 1),) * stage.folded
     first: Sequence[Any] = [np.asarray(converted(c.value, c.dtype)) for c in reducer.identity]

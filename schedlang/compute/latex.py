@@ -119,10 +119,9 @@ def _element(name: str, axes: Sequence[Axis], names: Names) -> str:
 
 
 def _reduction(op: ComputeOp, names: Names, outputs: int) -> str:
-    assert op.reducer is not None
-    if op.reducer.parts:
-        return join([_reduction(alone(op, p), names, p.visible) for p in op.reducer.parts])
-    kind = op.reducer.name
+    if op.combiner.parts:
+        return join([_reduction(alone(op, p), names, p.visible) for p in op.combiner.parts])
+    kind = op.combiner.name
     runs = [ranged(a, names) for a in op.reduce_axis]
     # the updates of an element are those whose index is its own
     meets = [

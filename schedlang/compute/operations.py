@@ -50,6 +50,12 @@ class ComputeOp:
         return tuple(a.extent for a in self.axis)
 
     @property
+    def combiner(self) -> Reducer:
+        """The reducer of an operation that is known to reduce."""
+        assert self.reducer is not None
+        return self.reducer
+
+    @property
     def roots(self) -> tuple[Expr, ...]:
         """The expressions that the operation evaluates: updates, ``where``, ``init``."""
         extra = (self.where,) if self.where is not None else ()

@@ -32,7 +32,7 @@ from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import BoundsError, explain
 from schedlang.expr.evaluate import Program, plan
 from schedlang.expr.nodes import Axis, Const, Expr
-from schedlang.expr.visit import postorder
+from schedlang.expr.visit import axes_in
 
 Values = Mapping[Any, Any]
 
@@ -69,7 +69,7 @@ class _Layout:
 def _dependences(axis: Axis) -> list[Axis]:
     """Return the axes on which the range of ``axis`` depends."""
     ends = [e for e in axis.bounds or () if isinstance(e, Expr)]
-    return [n for n in postorder(ends) if isinstance(n, Axis)]
+    return axes_in(ends)
 
 
 def has_ranges(op: ComputeOp) -> bool:
@@ -94,9 +94,7 @@ def _ordered(op: ComputeOp, needed: Mapping[Axis, None]) -> tuple[Axis, ...]:
     return tuple(made)
 
 
-def execute_ragged(
-    stage: Prepared, arrays: Arrays, outs: Sequence[np.ndarray], data: Box
-) -> None:
+def execute_ragged(stage: Prepared, arrays: Arrays, outs: Sequence[np.ndarray], data: Box) -> None:
     """Write the elements of a reduction with ragged axes at the points ``data`` into ``outs``."""
     runner = _Runner(stage, arrays)
     layout, op = runner.layout, stage.op
@@ -190,8 +188,7 @@ class _Runner:
 
     def starts(self, points: Values, count: int, columns: Box) -> list[np.ndarray]:
         """Return the initial value of each part at all rows and columns."""
-        op, reducer = self.stage.op, self.stage.op.reducer
-        assert reducer is not None
+        op, reducer = self.stage.op, self.stage.op.combiner
         found: Sequence[Any] = [np.array(c.value, c.dtype) for c in reducer.identity]
         if self.init is not None:
             found = self.run(self.init, self.placed(points, self.layout.columns, columns))
@@ -202,8 +199,7 @@ class _Runner:
         return [np.broadcast_to(v, shape).astype(k) for v, k in zip(found, kinds)]
 
     def placed(self, points: Values, axes: Sequence[Axis], box: Box) -> dict[Any, Any]:
-        """Return the values of all leaves; ``points`` are the first dimension, ``axes`` the others.
-        """
+        """Return the values of all leaves, whose dimensions are ``points``, then ``axes``."""
         values: dict[Any, Any] = dict(self.stage.sizes)
         more = (1,) * len(axes)
         values |= {a: np.reshape(v, (-1, *more)) for a, v in points.items()}
@@ -213,9 +209,7 @@ class _Runner:
             values[axis] = np.arange(start, stop).reshape(shape)
         return values
 
-    def range_of(
-        self, axis: Axis, points: Values, count: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def range_of(self, axis: Axis, points: Values, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the first value and the number of values of ``axis`` at each point."""
         low, high = self.spans[axis]
         if axis not in self.ends:
@@ -245,7 +239,6 @@ class _Runner:
     ) -> None:
         """Combine the values at ``points`` and ``box`` into ``totals``; ``row`` ascends."""
         stage, layout = self.stage, self.layout
-        assert stage.op.reducer is not None
         count = len(layout.summed)
         values = self.run(self.program, self.placed(points, (*layout.summed, *layout.columns), box))
         widths = [stop - start for start, stop in box]
@@ -258,14 +251,14 @@ class _Runner:
             flat = [np.reshape(p, (-1, *p.shape[count + 1 :])) for p in parts]
             masked = None if kept is None else np.reshape(kept, (-1, *kept.shape[count + 1 :]))
             every = np.repeat(row, prod(widths[:count]))
-            folded = _folded(stage.op.reducer, Masked(tuple(flat), masked), every)
+            folded = _folded(stage.op.combiner, Masked(tuple(flat), masked), every)
             before = Masked(tuple(t[place] for t in totals))
-            for total, value in zip(totals, combine_kept(stage.op.reducer, before, folded).parts):
+            for total, value in zip(totals, combine_kept(stage.op.combiner, before, folded).parts):
                 total[place] = value
             return
         value = parts[0]
         if self.tested:
-            (unit,) = stage.op.reducer.identity
+            (unit,) = stage.op.combiner.identity
             value = np.where(parts[1], value, np.array(unit.value, unit.dtype))
         if count:
             value = stage.ufunc.reduce(value, axis=tuple(range(1, count + 1)), dtype=self.kind)

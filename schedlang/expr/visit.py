@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import replace
 
-from schedlang.expr.nodes import ArrayRead, Binary, Call, Cast, Expr, Select, Unary
+from schedlang.expr.nodes import ArrayRead, Axis, Binary, Call, Cast, Expr, Select, Unary
 
 
 def postorder(roots: Iterable[Expr], known: Container[int] = ()) -> list[Expr]:
@@ -35,6 +35,11 @@ def postorder(roots: Iterable[Expr], known: Container[int] = ()) -> list[Expr]:
             else:
                 found.append(node)
     return found
+
+
+def axes_in(roots: Iterable[Expr]) -> list[Axis]:
+    """Return the axes in expressions, each once, in order of first appearance."""
+    return [node for node in postorder(roots) if isinstance(node, Axis)]
 
 
 def with_children(node: Expr, children: tuple[Expr, ...]) -> Expr:

@@ -11,7 +11,7 @@ from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import Shape
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Const, Expr, Var
-from schedlang.expr.visit import postorder
+from schedlang.expr.visit import axes_in, postorder
 from schedlang.gradient.algebra import same, times
 from schedlang.gradient.invert import Inverse, invert
 from schedlang.gradient.pieces import Piece, cut, whole
@@ -64,8 +64,7 @@ class Draft:
 
 
 def drafts_of(walk: Walk, site: Site, names: Sequence[str], shape: Shape) -> list[Draft]:
-    """Return the drafts of one site, one for each piece of the tensor with iterations of its own.
-    """
+    """Return the drafts of one site: one for each piece of the tensor that it reads."""
     piece = whole(names, shape)
     first = _draft(walk, site, piece)
     if first is None:
@@ -160,7 +159,7 @@ def _draft(walk: Walk, site: Site, piece: Piece) -> Draft | None:
         kept = [substituted(cond, {axis: number}, points) for cond in left]
     ranges = [substituted(cond, values, points) for cond in range_conditions(ragged)]
     ranges = [cond for cond in conjuncts(kept) if any(same(cond, known) for known in ranges)]
-    used = {node for node in postorder([value, *kept]) if isinstance(node, Axis)}
+    used = set(axes_in([value, *kept]))
     for axis in free:
         if axis not in used:
             value = times(value, cast(axis.extent, value.dtype))
@@ -221,9 +220,9 @@ def _shifts(
         # a condition on data reads them at indices that zeros do not keep in bounds
         return shifts, padded
     uses = [read for read in reads([site.value]) if read.tensor is site.head]
-    others = [n for n in postorder(held) if isinstance(n, Axis)]
+    others = axes_in(held)
     inside = [read for read in reads([site.value]) if read.tensor is not site.head]
-    others += [n for n in postorder([i for r in inside for i in r.indices]) if isinstance(n, Axis)]
+    others += axes_in([i for r in inside for i in r.indices])
     others += _plain_axes(site.value)
     for axis in inverse.bounds:
         at = {k for read in uses for k, index in enumerate(read.indices) if index is axis}

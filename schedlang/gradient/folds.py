@@ -128,8 +128,7 @@ class _Fold:
             (axis,) = op.reduce_axis
             low, high = _bounds(axis)
             first, last = binary("==", axis, low), binary("==", axis + 1, high)
-        assert op.reducer is not None
-        starts = op.init if op.init is not None else op.reducer.identity
+        starts = op.init if op.init is not None else op.combiner.identity
         return _Step(op.axis, op.body, starts, self.kept, self.inside, first, last)
 
     def step(self, q: Expr, data: Sequence[Expr]) -> _Step:
@@ -224,8 +223,7 @@ def _position(op: ComputeOp) -> Lin:
 def _partial_results(fold: _Fold) -> list[Tensor]:
     """Return the partial results of each part, of shape ``(elements + 1, ...)``."""
     op = fold.op
-    reducer = op.reducer
-    assert reducer is not None
+    reducer = op.combiner
     name = op.name
     shape = (fold.rows, *(a.extent for a in fold.data))
     states = [placeholder(shape, v.dtype, f"{name}.partial{k}") for k, v in enumerate(reducer.lhs)]
@@ -257,8 +255,7 @@ class _Derivatives:
 
 
 def _combiner_derivatives(op: ComputeOp) -> _Derivatives:
-    reducer = op.reducer
-    assert reducer is not None
+    reducer = op.combiner
     heads = tuple(Var(f"head{k}", v.dtype, weak=False) for k, v in enumerate(reducer.lhs))
     roots: list[tuple[Expr, Flow]] = [
         (result, head if dtypes.is_float(head.dtype) else TRACED)
@@ -281,8 +278,7 @@ def _in_step(
 
     ``before`` is the partial result before it, and ``after`` the adjoint of the one after it.
     """
-    reducer = op.reducer
-    assert reducer is not None
+    reducer = op.combiner
     if derivative is None:
         return number(0, by.heads[part].dtype)
     swap: dict[Expr, Expr] = dict(zip((*reducer.lhs, *reducer.rhs), (*before, *element)))

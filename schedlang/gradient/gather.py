@@ -21,7 +21,7 @@ from schedlang.compute.tensor import ScanOp, Shape, Tensor
 from schedlang.errors import ComputeError, explain
 from schedlang.expr.lazy import both
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
-from schedlang.expr.visit import postorder, rewrite
+from schedlang.expr.visit import axes_in, rewrite
 from schedlang.gradient.adjoint import Adjoint
 from schedlang.gradient.algebra import guarded, number, plus
 from schedlang.gradient.drafts import Draft, drafts_of, unused
@@ -130,13 +130,12 @@ class _Labels:
 
 
 def _axis_names(tensor: Tensor, batch: Sequence[Axis], sites: Sequence[Site]) -> list[str]:
-    """Return names for the axes of an adjoint: its tensor's own, or those of the axes that read it.
-    """
+    """Return names for the axes of an adjoint: its tensor's own, or those of a read of it."""
     rest = [axis.name for axis in batch]
     names = [axis.name for axis in _own_axes(tensor)]
     if not names and sites:
         for index in sites[0].indices[: tensor.ndim]:
-            axes = [n for n in postorder([index]) if isinstance(n, Axis)]
+            axes = axes_in([index])
             # of the axes of an index, a data axis has the name of a dimension
             axes.sort(key=lambda axis: axis.is_reduce)
             names.append(axes[0].name if axes else "")
@@ -240,4 +239,3 @@ def _refuse_scatter(tensor: Tensor, site: Site, dim: int | None) -> NoReturn:
             f"derivative of {site.stage} yourself: sl.gradient(..., rules={{{site.stage}: ...}}).",
         )
     )
-

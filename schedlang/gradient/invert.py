@@ -22,7 +22,7 @@ from schedlang.gradient.simplify import equal
 from schedlang.index.conditions import occupied
 from schedlang.index.conjunctions import narrowed
 from schedlang.index.digits import coefficient
-from schedlang.index.linear import ONE, ZERO, Div, Lin, Mod, Opaque, to_expr
+from schedlang.index.linear import ONE, ZERO, Div, Lin, Mod, Opaque, number_or_expr, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.relax import lower, upper
 from schedlang.index.rules import floordiv, mod
@@ -345,7 +345,7 @@ class _Solver:
         """Return a new unknown between ``low`` and ``high``, or its only value."""
         if low == high:
             return low
-        made = Axis(name, _number_or_expr(high - low + 1), "reduce", _number_or_expr(low))
+        made = Axis(name, number_or_expr(high - low + 1), "reduce", number_or_expr(low))
         self.unknown[made] = None
         self.ranges.learn(made, low, high)
         if digit:
@@ -435,7 +435,7 @@ class _Solver:
             if count.const is not None and count.const < 1:
                 self.empty = True
                 continue
-            made = Axis(axis.name, _number_or_expr(count), "reduce", _number_or_expr(low))
+            made = Axis(axis.name, number_or_expr(count), "reduce", number_or_expr(low))
             self.ranges.learn(made, low, high)
             free.append(made)
             if axis in self.digits:
@@ -455,10 +455,6 @@ class _Solver:
 
 
 _DONE = _Pivot(-1, Axis("none", 1))
-
-
-def _number_or_expr(lin: Lin) -> int | Expr:
-    return lin.const if lin.const is not None else to_expr(lin)
 
 
 def _with_digits(lin: Lin, parts: Mapping[object, Lin]) -> Lin:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from schedlang.compute.tensor import Extent, Shape
+from schedlang.compute.tensor import Shape
 from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.gradient.algebra import chosen, conjunction
-from schedlang.index.linear import ZERO, Lin, to_expr
+from schedlang.index.linear import ZERO, Lin, number_or_expr, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import floordiv, mod
 from schedlang.index.simplify import ceildiv, to_lin
@@ -126,7 +126,7 @@ def cut(
             elif dim in used:
                 step, start = used[dim], residue[dim]
                 count = ceildiv(to_lin(extent) - start, Lin.of(step))
-                parts.append(Part(Axis(name, _extent(count)), step, Lin.of(start)))
+                parts.append(Part(Axis(name, number_or_expr(count)), step, Lin.of(start)))
             elif dim in spans:
                 parts.append(_between(name, to_lin(extent), *spans[dim]))
             else:
@@ -138,13 +138,9 @@ def cut(
 
 def _between(name: str, extent: Lin, low: Lin, high: Lin) -> Part:
     """Return the part of a dimension from ``low`` up to ``high``, which is excluded."""
-    axis = Axis(name, _extent(high - low))
+    axis = Axis(name, number_or_expr(high - low))
     upper = None if high == extent else high
     return Part(axis, 1, low, low if low.terms else None, upper)
-
-
-def _extent(lin: Lin) -> Extent:
-    return lin.const if lin.const is not None else to_expr(lin)
 
 
 def assembled(pieces: Sequence[tuple[Piece, Expr]], indices: Sequence[Expr], zero: Expr) -> Expr:

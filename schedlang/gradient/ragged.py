@@ -20,10 +20,10 @@ from schedlang.compute.tensor import Tensor
 from schedlang.expr import dtypes
 from schedlang.expr.lazy import is_both
 from schedlang.expr.nodes import Axis, Binary, Cast, Expr
-from schedlang.expr.visit import postorder, rewrite
+from schedlang.expr.visit import axes_in, rewrite
 from schedlang.gradient.algebra import same
 from schedlang.index.digits import coefficient
-from schedlang.index.linear import Lin, to_expr
+from schedlang.index.linear import Lin, number_or_expr, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import extreme, floordiv
 from schedlang.index.simplify import ceildiv, to_lin
@@ -85,7 +85,7 @@ def ranged(box: Axis, low: int | Expr, high: int | Expr) -> Axis:
         start = extreme("max", (first, to_lin(low)), known)
         count = extreme("min", (last, to_lin(high)), known) - start
         count = extreme("max", (count, Lin.of(0)), known)
-        return Axis(box.name, _extent(count), "reduce", _extent(start))
+        return Axis(box.name, number_or_expr(count), "reduce", number_or_expr(start))
     made = ragged_axis(low, high, box.name)
     if has_box(made):
         start = to_lin(made.lo)
@@ -97,10 +97,6 @@ def ranged(box: Axis, low: int | Expr, high: int | Expr) -> Axis:
         for fn, end, own in (("max", first, low), ("min", last, high))
     )  # fmt: skip
     return ragged_axis(low, high, box.name)
-
-
-def _extent(lin: Lin) -> int | Expr:
-    return lin.const if lin.const is not None else to_expr(lin)
 
 
 def transposed(
@@ -125,9 +121,9 @@ def transposed(
         elif not (_is_one_of(cond, ranges) and _noted(cond, ends)):
             left.append(cond)
     # what is left may keep the reads of later conditions in bounds
-    guarded = set(_axes(left))
+    guarded = set(axes_in(left))
     for cond in late:
-        is_range = _is_one_of(cond, ranges) and guarded.isdisjoint(_axes([cond]))
+        is_range = _is_one_of(cond, ranges) and guarded.isdisjoint(axes_in([cond]))
         if not (is_range and _noted(cond, ends)):
             left.append(cond)
     swap: dict[Axis, Axis] = {}
@@ -143,10 +139,6 @@ def _is_one_of(cond: Expr, known: Sequence[Expr]) -> bool:
     return any(same(cond, other) for other in known)
 
 
-def _axes(values: Sequence[Expr]) -> list[Axis]:
-    return [node for node in postorder(values) if isinstance(node, Axis)]
-
-
 def _outermost(fn: str, ends: Sequence[Expr]) -> Expr:
     return ends[0] if len(ends) == 1 else call(fn, *ends)
 
@@ -155,7 +147,7 @@ def _noted(cond: Expr, ends: Mapping[Axis, tuple[list[Expr], list[Expr]]]) -> bo
     """Add the end of a range to ``ends`` if ``cond`` is one for the last of its axes."""
     if not isinstance(cond, Binary) or cond.op not in ("<", "<=", ">", ">="):
         return False
-    inside = set(_axes([cond]))
+    inside = set(axes_in([cond]))
     axis = next((a for a in reversed(list(ends)) if a in inside), None)
     if axis is None or not all(dtypes.is_integer(side.dtype) for side in cond.children):
         return False
@@ -189,7 +181,7 @@ class Rows:
         key = starts, low, count
         if key not in self.made:
             rows = to_lin(starts.shape[0]) - 1
-            i = Axis("i", _extent(rows), "reduce")
+            i = Axis("i", number_or_expr(rows), "reduce")
             k = ranged(box, starts[i], starts[i + 1])
             self.made[key] = scatter(
                 (box.extent,), (i, k), lambda i, k: (k - box.lo, i), "last", init=-1,

@@ -48,15 +48,15 @@ def compute_sites(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
 
 def _scattered(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
     """Return the sites of a scatter that sums: an update counts as the element that it adds to."""
-    assert op.reducer is not None and op.destination is not None
+    assert op.destination is not None
     head = heads[0]
-    if ufunc_of(op.reducer) is not np.add or not isinstance(head, Adjoint):
+    if ufunc_of(op.combiner) is not np.add or not isinstance(head, Adjoint):
         name = op.outputs[0].name
         raise ComputeError(
             explain(
                 f"sl.gradient through stage {op.name}",
-                f"it is a scatter that combines updates by {op.reducer.name}, and of scatters only "
-                "sums of floats have gradients",
+                f"it is a scatter that combines updates by {op.combiner.name}, and of scatters "
+                "only sums of floats have gradients",
                 f"Give the derivative of the stage: sl.gradient(..., rules={{{name}: ...}}).",
             )
         )
@@ -74,27 +74,26 @@ def _scattered(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
 
 
 def _reduced(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
-    assert op.reducer is not None
-    if op.reducer.parts:
+    if op.combiner.parts:
         return _joint(walk, op, heads)
     if not any(isinstance(head, Adjoint) for head in heads):
         return _traced(walk, op)
-    ufunc = ufunc_of(op.reducer)
+    ufunc = ufunc_of(op.combiner)
     if ufunc is np.add:
         return weighted_sites(walk, op, heads, lambda flow, element: flow)
     if ufunc is np.multiply:
         return product_sites(walk, op, heads)
     if ufunc in (np.minimum, np.maximum):
         return weighted_sites(walk, op, heads, _extreme_rule(walk, op))
-    if op.reducer.gradient == "fold":
+    if op.combiner.gradient == "fold":
         return fold_sites(walk, op, heads)
     name = op.outputs[0].name
     raise ComputeError(
         explain(
             f"sl.gradient through stage {op.name}",
-            f"its reducer {op.reducer.name} is a custom one, whose derivative is not declared",
+            f"its reducer {op.combiner.name} is a custom one, whose derivative is not declared",
             "Declare that the combiner is differentiable where it is made: "
-            f'sl.comm_reducer(..., name="{op.reducer.name}", gradient="fold"), which keeps all '
+            f'sl.comm_reducer(..., name="{op.combiner.name}", gradient="fold"), which keeps all '
             f"partial results. Or give the derivative of the stage: "
             f"sl.gradient(..., rules={{{name}: ...}}).",
         )
@@ -103,9 +102,8 @@ def _reduced(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
 
 def _joint(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
     """Return the sites of several reductions in one loop: those of each that counts."""
-    assert op.reducer is not None
     found: Found = []
-    for part in op.reducer.parts:
+    for part in op.combiner.parts:
         own = [heads[place] for place in part.places]
         if any(head is not None for head in own):
             found += _reduced(walk, alone(op, part), own)
@@ -117,8 +115,7 @@ def _traced(walk: Walk, op: ComputeOp) -> Found:
 
     An index of the smallest or largest element is a step function of the elements.
     """
-    assert op.reducer is not None
-    if op.reducer.name in _INDEX_REDUCERS:
+    if op.combiner.name in _INDEX_REDUCERS:
         return []
     flows: list[tuple[Expr, Flow]] = [(body, TRACED) for body in (*op.body, *(op.init or ()))]
     return sites(walk, op, flows, op.reduce_axis, (), ())
@@ -130,14 +127,13 @@ def _extreme_rule(walk: Walk, op: ComputeOp) -> Callable[[Expr, Expr], Expr]:
     An element that may be rounded differently where it is computed again is stored, and compared
     with the extreme of what is stored.
     """
-    assert op.reducer is not None
     best, dtype = walk.element(op.outputs[0], op.axis), op.outputs[0].dtype
     zero, one = number(0, dtype), number(1, dtype)
     body, init = op.body[0], op.init[0] if op.init else None
     stored = {id(body): body}
     if not _is_exact(body):
         stored[id(body)] = element = _stored(walk, op)
-        smaller = ufunc_of(op.reducer) is np.minimum
+        smaller = ufunc_of(op.combiner) is np.minimum
         function = reduce_min if smaller else reduce_max
         best = beside(op, "stored", function, element, init)[tuple(op.axis)]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 
 from schedlang.expr.nodes import Axis, Binary, Expr, Var
-from schedlang.expr.visit import postorder
+from schedlang.expr.visit import axes_in
 from schedlang.index.conditions import facts_of
 from schedlang.index.contraction import Digits
 from schedlang.index.digits import Span, radix, varies
@@ -124,7 +124,7 @@ def _join_pieces(group: Sequence[Piece], depth: int) -> Piece | None:
     inner = {axis for p in group for _, axis, _ in p.loops[depth + 1 :]}
     shared = [
         cond for cond in first.conds
-        if all(any(c is cond for c in p.conds) for p in group) and not _axes(cond) & inner
+        if all(any(c is cond for c in p.conds) for p in group) and inner.isdisjoint(axes_in([cond]))
     ]  # fmt: skip
     inside = [
         replace(p, conds=tuple(c for c in p.conds if not any(c is s for s in shared)))
@@ -151,7 +151,7 @@ def _box(piece: Piece, depth: int) -> list[Span] | None:
     digits = Digits(list(piece.indices), extents, [], ranges)
     late: list[Expr] = []
     for cond in piece.conds:
-        if not _axes(cond) & set(extents):
+        if set(extents).isdisjoint(axes_in([cond])):
             late.append(cond)
             continue
         exact = _exact_facts(cond, ranges)
@@ -179,10 +179,6 @@ def _box(piece: Piece, depth: int) -> list[Span] | None:
         if exact is None or not all(_clip(f, digits, spans) for f in exact):
             return None
     return [(lo, merge_div_mod(hi)) for lo, hi in spans]
-
-
-def _axes(cond: Expr) -> set[Axis]:
-    return {n for n in postorder([cond]) if isinstance(n, Axis)}
 
 
 def _empty_without(cond: Expr, spans: list[Span], ranges: Ranges) -> bool:

@@ -255,6 +255,11 @@ def total(values: Iterable[Lin]) -> Lin:
     return result
 
 
+def number_or_expr(lin: Lin) -> int | Expr:
+    """Return the polynomial as an extent: a number if it is constant, else an expression."""
+    return lin.const if lin.const is not None else to_expr(lin)
+
+
 def to_expr(lin: Lin) -> Expr:
     """Return the polynomial as an index expression, large coefficients first, the constant last."""
     items = [(p, c) for p, c in lin.terms.items() if p]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from schedlang.compute.read import Read
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.visit import rewrite
-from schedlang.index.linear import Lin, to_expr
+from schedlang.index.linear import Lin, number_or_expr, to_expr
 from schedlang.index.simplify import to_lin
 from schedlang.index.solving import Equation, equations
 from schedlang.ir.nest import Nest
@@ -24,7 +24,6 @@ from schedlang.ir.nodes import (
     Stmt,
     Store,
 )
-from schedlang.state.relations import extent_of
 
 
 def at_sizes(nest: Nest, sizes: Mapping[str, int]) -> Nest:
@@ -57,7 +56,7 @@ class _Sizer:
         self.buffers: dict[Buffer, Buffer] = {}
 
     def extent(self, extent: int | Expr) -> int | Expr:
-        return extent if isinstance(extent, int) else extent_of(to_lin(extent, self.known))
+        return extent if isinstance(extent, int) else number_or_expr(to_lin(extent, self.known))
 
     def buffer(self, buffer: Buffer) -> Buffer:
         if buffer not in self.buffers:

@@ -15,7 +15,7 @@ from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr.nodes import Axis, Expr, ExprLike
 from schedlang.expr.printer import text
 from schedlang.expr.symbolic import to_sympy
-from schedlang.expr.visit import postorder
+from schedlang.expr.visit import axes_in
 from schedlang.language.calls import call
 from schedlang.language.construct import binary, cast, unary
 from schedlang.language.foreign import NUMBA_TYPE
@@ -34,8 +34,10 @@ Operator = Callable[[Expr, ExprLike], Expr]
 
 def is_array(value: Any) -> bool:
     """Return whether ``value`` is a whole tensor, whose own operators take an expression."""
-    return not isinstance(value, OPERANDS) and hasattr(value, "as_scalar") and (
-        getattr(value, "ndim", 0) > 0
+    return (
+        not isinstance(value, OPERANDS)
+        and hasattr(value, "as_scalar")
+        and (getattr(value, "ndim", 0) > 0)
     )
 
 
@@ -76,7 +78,7 @@ def equal(self: Expr, other: ExprLike) -> Expr:
 
 
 def _iter(self: Expr) -> NoReturn:
-    reduced = [n.name for n in postorder([self]) if isinstance(n, Axis) and n.is_reduce]
+    reduced = [axis.name for axis in axes_in([self]) if axis.is_reduce]
     listed = reduced[0] if len(reduced) == 1 else f"[{', '.join(reduced)}]"
     element = "..." if isinstance(self, Axis) else str(self)
     if reduced:
@@ -106,6 +108,8 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 EQUALITIES: dict[str, Callable[..., Any]] = {
     f"__{name}__": _equality(op) for name, op in EQUAL.items()
 }
+
+
 def conj(self: Expr) -> Expr:
     """Return the complex conjugate of this expression."""
     return call("conj", self)

@@ -13,11 +13,11 @@ from typing import Any
 
 from schedlang.errors import explain
 from schedlang.expr.nodes import Axis
-from schedlang.index.linear import Lin
+from schedlang.index.linear import Lin, number_or_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import For
-from schedlang.lowering.drafts import Draft, block, loop_extent
+from schedlang.lowering.drafts import Draft, block
 from schedlang.lowering.folded_storage import folded, window_of
 from schedlang.lowering.guards import (
     guarded,
@@ -164,13 +164,11 @@ def _body(n: Nesting, depth: int, axis: Axis, inner: Scope) -> Task:
     return guarded(n, depth, drafts), pending
 
 
-def _as_loop(
-    n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, ranges: Ranges
-) -> Made:
+def _as_loop(n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, ranges: Ranges) -> Made:
     """Wrap ``drafts``, which use the variable of ``axis``, in the loop over ``axis``."""
     var, extent, kind = n.plan.variables[axis], n.plan.extents[axis], n.stage.kinds.get(axis, "")
     loop = For(
-        var, loop_extent(extent), "thread" if thread_tag(kind) else kind or "serial",
+        var, number_or_expr(extent), "thread" if thread_tag(kind) else kind or "serial",
         block(drafts), n.stage.name, kind if thread_tag(kind) else "", _pragmas(n, axis),
     )  # fmt: skip
     return [loop], relax_all(pending, var, extent, ranges)

@@ -9,7 +9,7 @@ from typing import Optional, Union
 from schedlang.compute.reduce import Reducer
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Expr
-from schedlang.index.linear import Lin, to_expr
+from schedlang.index.linear import Lin
 from schedlang.ir.nodes import Alloc, Block, For, If, Note
 
 
@@ -56,8 +56,3 @@ Draft = Union[For, If, Alloc, Note, DraftStore, DraftPrefetch]
 def block(drafts: Sequence[Draft]) -> Block:
     """Return ``drafts`` as the body of a loop; ``resolve`` later gives them buffers."""
     return Block(tuple(drafts))  # type: ignore[arg-type]
-
-
-def loop_extent(extent: Lin) -> Union[int, Expr]:
-    """Return the extent of a loop, as an ``int`` if it is constant."""
-    return extent.const if extent.const is not None else to_expr(extent)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from schedlang.expr.nodes import Axis, Expr
-from schedlang.expr.visit import postorder
+from schedlang.expr.nodes import Expr
+from schedlang.expr.visit import axes_in, postorder
 from schedlang.ir.nodes import Alloc, Block, For, If, Load, Stmt
 from schedlang.ir.printer import expr_text
 
@@ -80,4 +80,4 @@ def _depends_on_loads(cond: Expr) -> bool:
 
 def _text_and_axes(cond: Expr) -> tuple[str, tuple[Expr, ...]]:
     """Return the text of ``cond`` and its axes in order, which only equal conditions share."""
-    return expr_text(cond, {}), tuple(n for n in postorder([cond]) if isinstance(n, Axis))
+    return expr_text(cond, {}), tuple(axes_in([cond]))

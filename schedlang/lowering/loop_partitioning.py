@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Select
-from schedlang.expr.visit import postorder, rewrite
+from schedlang.expr.visit import axes_in, postorder, rewrite
 from schedlang.index.conditions import compares_indices, facts_of, truth
 from schedlang.index.linear import ZERO, Div, Extreme, Lin, Mod, Opaque, to_expr
 from schedlang.index.ranges import Ranges
@@ -67,9 +67,7 @@ def _stmt(stmt: Stmt, ranges: Ranges, copies: int) -> list[Stmt]:
     ]  # fmt: skip
 
 
-def _part(
-    loop: For, first: int, last: int, ranges: Ranges, copies: int, fresh: bool
-) -> list[Stmt]:
+def _part(loop: For, first: int, last: int, ranges: Ranges, copies: int, fresh: bool) -> list[Stmt]:
     """Return iterations ``first..last`` of ``loop`` as a loop of their own, or as one body."""
     axis, body = loop.axis, loop.body
     if fresh and (made := storage(body)):
@@ -91,7 +89,9 @@ def _interior(loop: For, ranges: Ranges) -> list[tuple[int, int]] | None:
     if not isinstance(loop.extent, int) or loop.extent < 2:
         return None
     count = loop.extent
-    found = [a for a in _accesses(loop.body, (), frozenset()) if loop.axis in _axes(a.value)]
+    found = [
+        a for a in _accesses(loop.body, (), frozenset()) if loop.axis in set(axes_in([a.value]))
+    ]
 
     def clamp_free(access: Access, first: int, last: int) -> bool:
         return _is_clamp_free(access, ranges.extended(loop.axis, Lin.of(first), Lin.of(last)))
@@ -134,12 +134,8 @@ def _accesses(
             yield from _accesses(stmt.body, loops, lanes)
         elif isinstance(stmt, Store) and lanes:
             for value in _parts(stmt):
-                if not lanes.isdisjoint(_axes(value)):
+                if not lanes.isdisjoint(axes_in([value])):
                     yield Access(value, loops, lanes)
-
-
-def _axes(value: Expr) -> set[Axis]:
-    return {node for node in postorder([value]) if isinstance(node, Axis)}
 
 
 def _parts(store: Store) -> Iterator[Expr]:

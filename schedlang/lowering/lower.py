@@ -9,6 +9,7 @@ from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import ScanOp, Tensor
 from schedlang.errors import ComputeTypeError, LoweringError
 from schedlang.expr.nodes import Var
+from schedlang.index.linear import number_or_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.index.solving import equations
@@ -29,7 +30,6 @@ from schedlang.lowering.trampoline import Task, run
 from schedlang.lowering.trim import trim
 from schedlang.state.placement import Problem, place
 from schedlang.state.plan import whole
-from schedlang.state.relations import extent_of
 from schedlang.state.state import Inline, Root, Stage, State
 
 Arg = Union[Tensor, Var]
@@ -191,7 +191,7 @@ def _buffers(args: Sequence[Arg], taken: Set[str]) -> dict[Tensor, Buffer]:
                 count += 1
                 name = f"{arg.name}_{count}"
             names.add(name)
-            shape = tuple(extent_of(to_lin(e)) for e in arg.shape)
+            shape = tuple(number_or_expr(to_lin(e)) for e in arg.shape)
             made[arg] = Buffer(name, arg.dtype, shape, "global", arg)
     return made
 

@@ -8,11 +8,11 @@ from math import prod
 from schedlang.compute.tensor import Tensor
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Var
-from schedlang.index.linear import ZERO, Lin
+from schedlang.index.linear import ZERO, Lin, number_or_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import extreme, floordiv, mod
 from schedlang.ir.nodes import For
-from schedlang.lowering.drafts import Draft, DraftPrefetch, block, loop_extent
+from schedlang.lowering.drafts import Draft, DraftPrefetch, block
 from schedlang.lowering.region import Box, defined, largest_extent, point, relax_box
 from schedlang.lowering.scattered import scatters
 from schedlang.state.plan import Dim, Plan
@@ -104,7 +104,7 @@ def _whole(
     for dim, (count, width) in enumerate(steps):
         if count.const != 1:
             kind = "line" if dim == len(steps) - 1 else "row"
-            loops.append((Axis(f"{tensor.name}_{kind}", loop_extent(count)), count))
+            loops.append((Axis(f"{tensor.name}_{kind}", number_or_expr(count)), count))
             at[dim] = at[dim] + Lin.of(loops[-1][0]) * width
     return loops
 
@@ -167,5 +167,5 @@ def _nest(
     for axis, count in reversed(loops):
         total = total * count.const if count.const is not None else MOST_UNROLLED + 1
         kind = "unroll" if alone and total <= MOST_UNROLLED else "serial"
-        drafts = [For(axis, loop_extent(count), kind, block(drafts), stage)]
+        drafts = [For(axis, number_or_expr(count), kind, block(drafts), stage)]
     return drafts

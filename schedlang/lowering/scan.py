@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.compute.tensor import ComputeOp, ScanOp
-from schedlang.index.linear import ZERO, Lin
+from schedlang.index.linear import ZERO, Lin, number_or_expr
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Alloc, For
 from schedlang.lowering.build import attach_child, nest_stage, store_kept
@@ -14,7 +14,6 @@ from schedlang.lowering.nesting import Job, Loop, Nesting, Scope
 from schedlang.lowering.region import Pending, merge, relax_all
 from schedlang.lowering.trampoline import Task
 from schedlang.state.plan import Dim, Peel, Plan, loop_variable, whole
-from schedlang.state.relations import extent_of
 from schedlang.state.state import Stage
 
 
@@ -53,7 +52,7 @@ def nest_scan(job: Job, stage: Stage, scope: Scope) -> Task:
     drafts = store_kept(nesting, time, drafts, pending, inner)
     kind = stage.kinds.get(time, "") or "serial"
     hints = tuple((name, value) for a, name, value in stage.pragmas if a is time)
-    loop = For(var, extent_of(extent), kind, block(drafts), stage.name, pragmas=hints)
+    loop = For(var, number_or_expr(extent), kind, block(drafts), stage.name, pragmas=hints)
     pending = relax_all(pending, var, extent, inner.ranges)
     first: list[Any] = []
     for child in reversed(stages):

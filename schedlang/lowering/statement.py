@@ -11,7 +11,7 @@ from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import explain
 from schedlang.expr.lazy import conditions
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
-from schedlang.expr.visit import postorder, rewrite
+from schedlang.expr.visit import axes_in, rewrite
 from schedlang.index.conditions import facts_of
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.ranges import Ranges
@@ -84,7 +84,7 @@ def _predicated(n: Nesting, scope: Scope, drafts: list[Draft]) -> list[Draft]:
     tests = [t for t in tests if not _selects_reducing_thread(n, t)]
     if n.init:
         # the initialization is outside the reduction loops
-        tests = [t for t in tests if not any(a.is_reduce for a in _axes(t))]
+        tests = [t for t in tests if not any(a.is_reduce for a in axes_in([t]))]
 
     def bound(node: Expr) -> Expr | None:
         if isinstance(node, Axis) and node.tag:
@@ -111,14 +111,10 @@ def _conjuncts(cond: Expr) -> list[Expr]:
     return [cond]
 
 
-def _axes(test: Expr) -> list[Axis]:
-    return [a for a in postorder([test]) if isinstance(a, Axis)]
-
-
 def _selects_reducing_thread(n: Nesting, test: Expr) -> bool:
     """Return whether ``test`` depends on the threads that reduce together."""
     team = {a: k for a in n.stage.reduce_leaves if thread_tag(k := n.stage.kinds.get(a, ""))}
-    axes = _axes(test)
+    axes = axes_in([test])
     own = [a for a in axes if a in team or a.tag in team.values()]
     others = [a for a in axes if a not in own]
     if own and others:

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from schedlang.expr.nodes import Axis
-from schedlang.index.linear import Lin
+from schedlang.index.linear import Lin, number_or_expr
 from schedlang.index.ranges import Ranges
 from schedlang.ir.nodes import Alloc, Buffer
 from schedlang.state.layout import stored_extents, whole_dims
 from schedlang.state.plan import Dim, whole
-from schedlang.state.relations import extent_of
 from schedlang.state.state import At, Stage
 
 
@@ -64,7 +63,7 @@ def allocate(stage: Stage, dims: Sequence[Dim], scope: str, title: str) -> list[
         extents = [d.extent for d in own]
         if layout:
             extents = stored_extents(layout, extents, Ranges())
-        shape = tuple(extent_of(e) for e in extents)
+        shape = tuple(number_or_expr(e) for e in extents)
         name = title if len(stage.outputs) == 1 else tensor.name
         buffer = Buffer(
             name, tensor.dtype, shape, scope, tensor, _strides(stage, shape), stage.double_buffer

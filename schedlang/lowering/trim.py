@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from schedlang.compute.facts import span_of
 from schedlang.expr.nodes import ArrayRead, Axis, Binary
-from schedlang.expr.visit import postorder
+from schedlang.expr.visit import axes_in
 from schedlang.index.conditions import compares_indices
 from schedlang.index.elements import Elements
 from schedlang.index.linear import ZERO, Lin
@@ -166,7 +166,7 @@ class _Trimmer:
             if stmt.limit is not None:
                 return facts | {self.fact(stmt, ranges)}
             # a guard may keep the index of an element in bounds
-            axes = {n for n in postorder([stmt.cond]) if isinstance(n, Axis)}
+            axes = set(axes_in([stmt.cond]))
             return frozenset(f for f in facts if not self.reads_at(f, axes))
         if isinstance(stmt, Store):
             return None if stored.issuperset(stmt.buffers) else frozenset()
@@ -176,7 +176,7 @@ class _Trimmer:
         """Return whether ``fact`` depends on an element whose index depends on ``axes``."""
         reads = self.elements.reads
         roots = [reads[leaf] for leaf in fact.leaves() if isinstance(leaf, Axis) and leaf in reads]
-        return any(n in axes for n in postorder(roots) if isinstance(n, Axis))
+        return not axes.isdisjoint(axes_in(roots))
 
     def relaxed(self, facts: Facts | None, loop: For, ranges: Ranges) -> Facts | None:
         """Return what follows from ``facts`` in some iteration of ``loop``."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from schedlang.expr.nodes import Axis, Expr
-from schedlang.expr.visit import postorder
+from schedlang.expr.nodes import Axis
+from schedlang.expr.visit import axes_in
 from schedlang.ir.accesses import stores
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer, For
@@ -84,9 +84,7 @@ def cuts(
     return most, cut
 
 
-def _groups(
-    nest: Nest, buffer: Buffer
-) -> tuple[list[list[list[For]]], list[For], dict[Axis, int]]:
+def _groups(nest: Nest, buffer: Buffer) -> tuple[list[list[list[For]]], list[For], dict[Axis, int]]:
     """Return the loops that move through each dimension of ``buffer``, other loops, and extents.
 
     A dimension has a list of loops, outer to inner, for each access.
@@ -102,15 +100,11 @@ def _groups(
             if access.buffer is not buffer:
                 continue
             for k, index in enumerate(access.indices):
-                axes = _axes(index)
+                axes = set(axes_in([index]))
                 dims[k].append([loop for loop in site.loops if loop.axis in axes])
         every.update({loop.axis: loop for loop in site.loops})
     moving = {loop.axis for dim in dims for loops in dim for loop in loops}
     return dims, [loop for axis, loop in every.items() if axis not in moving], extents
-
-
-def _axes(index: Expr) -> set[Any]:
-    return {node for node in postorder((index,)) if isinstance(node, Axis)}
 
 
 def cut_text(cut: tuple[Cut, ...]) -> str:

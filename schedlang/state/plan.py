@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
 from schedlang.expr.nodes import Axis, Binary, Expr
-from schedlang.index.linear import ZERO, Lin, to_expr
+from schedlang.index.linear import ZERO, Lin, number_or_expr, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import floordiv, mod
 from schedlang.index.simplify import ceildiv, to_lin
-from schedlang.state.relations import Fuse, Split, Unit, extent_of, split_extents
+from schedlang.state.relations import Fuse, Split, Unit, split_extents
 from schedlang.state.state import THREADS, Stage
 
 
@@ -123,7 +123,7 @@ def loop_variable(axis: Axis, extent: Lin, ranges: Ranges) -> Axis:
     made = _VARIABLES.setdefault(axis, {})
     key = None if within else extent
     if key not in made:
-        declared = axis.extent if within else extent_of(extent)
+        declared = axis.extent if within else number_or_expr(extent)
         made[key] = replace(axis, lo=0, extent=declared)
     return made[key]
 

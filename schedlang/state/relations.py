@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Optional, Union
 
-from schedlang.expr.nodes import Axis, Expr
-from schedlang.index.linear import Lin, to_expr
+from schedlang.expr.nodes import Axis
+from schedlang.index.linear import Lin, number_or_expr
 from schedlang.index.simplify import ceildiv, to_lin
 
 TAILS = ("auto", "guard", "cut")
@@ -74,17 +74,12 @@ def split_extents(extent: Lin, factor: int | None, nparts: int | None) -> tuple[
     return Lin.of(outer), ceildiv(extent, Lin.of(outer))
 
 
-def extent_of(lin: Lin) -> int | Expr:
-    """Return the linear form ``lin`` as an axis extent."""
-    return lin.const if lin.const is not None else to_expr(lin)
-
-
 def make_split(parent: Axis, factor: int | None, nparts: int | None, tail: str) -> Split:
     outer, inner = split_extents(to_lin(parent.extent), factor, nparts)
     return Split(
         parent,
-        Axis(f"{parent.name}.outer", extent_of(outer), parent.kind),
-        Axis(f"{parent.name}.inner", extent_of(inner), parent.kind),
+        Axis(f"{parent.name}.outer", number_or_expr(outer), parent.kind),
+        Axis(f"{parent.name}.inner", number_or_expr(inner), parent.kind),
         factor, nparts, tail,
     )  # fmt: skip
 
@@ -92,7 +87,7 @@ def make_split(parent: Axis, factor: int | None, nparts: int | None, tail: str) 
 def make_fuse(outer: Axis, inner: Axis) -> Fuse:
     extent = to_lin(outer.extent) * to_lin(inner.extent)
     return Fuse(
-        outer, inner, Axis(f"{outer.name}.{inner.name}.fused", extent_of(extent), outer.kind)
+        outer, inner, Axis(f"{outer.name}.{inner.name}.fused", number_or_expr(extent), outer.kind)
     )
 
 

@@ -220,11 +220,10 @@ def _factored(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int)
         test = rewrite(cond, lambda node: leaves.get(node) if isinstance(node, Axis) else None)
         # the reduction's own condition may read elements that are in bounds only under the test
         where = test if where is None else both(test, where)
-    assert op.reducer is not None
     axes = (*data[:place], part, *data[place:])
     name = state.unique_name(f"{stage.name}.rf")
     partial = _new_operation(
-        name, axes, inner.body, reduce_axis=tuple(kept.values()), reducer=op.reducer, where=where,
+        name, axes, inner.body, reduce_axis=tuple(kept.values()), reducer=op.combiner, where=where,
         destination=(
             None if inner.destination is None
             else (*inner.destination[:place], part, *inner.destination[place:])
@@ -235,7 +234,7 @@ def _factored(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int)
         # no reduction axis is left: each point is a single value, or the identity
         body = inner.body
         if where is not None:
-            body = tuple(select(where, b, i, lazy=True) for b, i in zip(body, op.reducer.identity))
+            body = tuple(select(where, b, i, lazy=True) for b, i in zip(body, op.combiner.identity))
         partial = _new_operation(name, axes, body)
     # each test was put in front of the earlier ones; without a reduction there are none
     tests = (*(guard.note for guard in reversed(plan.guards)), *stage.where_notes)
