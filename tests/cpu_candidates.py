@@ -8,7 +8,7 @@ from random import Random
 import schedlang as sl
 from schedlang.autotune.knobs import Decisions, Rejected
 from schedlang.autotune.space import Candidate, Space
-from schedlang.autotune.tactics.templates import template_for
+from schedlang.autotune.tactics.facts import Problem
 from schedlang.expr.nodes import Axis
 from schedlang.expr.visit import postorder
 from schedlang.host import USUAL_CACHES
@@ -25,8 +25,7 @@ def drawn(
     sizes: Mapping[sl.Var, int] | None = None, given: Decisions | None = None,
 ) -> list[Candidate]:  # fmt: skip
     """Return the valid ones of ``count`` draws; fail if too few of them are valid."""
-    known = sizes or {}
-    space = Space((output,), target, template_for(target, threads, known), threads, sizes=known)
+    space = Space(Problem((output,), target, threads, sizes or {}))
     rng, found = Random(0), []
     for _ in range(count):
         try:

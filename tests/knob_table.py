@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedlang.autotune.tactics import attach, driver, epilogue, inline
+from schedlang.autotune.tactics.driver import SHARED
 from schedlang.autotune.tactics.knob import Knob
 from schedlang.autotune.tactics.registries import CPU, CUDA
 from schedlang.autotune.tactics.tactic import Registry
 
-# the knobs that are asked for on all targets, in the order of the table
-SHARED = (*inline.KNOBS, *attach.KNOBS, *epilogue.KNOBS, *driver.KNOBS)
 # the heading of each registry's section, and its target in the headings of tables
 SECTIONS = ((CPU, "On a CPU", "on a CPU"), (CUDA, "On a GPU", 'for `"cuda"`'))
 
@@ -29,18 +27,9 @@ def sections() -> str:
     return "\n\n".join(found) + "\n"
 
 
-def declared(registry: Registry) -> dict[Knob, list[str]]:
-    """Return the knobs that the tactics of a registry ask for, each with their names."""
-    found: dict[Knob, list[str]] = {}
-    for tactic in registry.tactics:
-        for knob in tactic.knobs:
-            found.setdefault(knob, []).append(tactic.name)
-    return found
-
-
 def _knob_rows(registry: Registry) -> list[list[str]]:
     rows = []
-    for knob, names in declared(registry).items():
+    for knob, names in registry.knobs.items():
         every = len(names) == len(registry.tactics)
         tactics = "all" if every else ", ".join(map(_code, names))
         rows.append([_code(knob.name), _values(knob), tactics, knob.meaning])
@@ -61,5 +50,3 @@ def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [f"| {' | '.join(cells)} |" for cells in (heading, *rows)]
     return "\n".join([lines[0], "|" + "---|" * len(heading), *lines[1:]])
 
-
-__all__ = ["SHARED", "declared", "sections"]

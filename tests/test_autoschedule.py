@@ -15,15 +15,15 @@ import pytest
 
 import schedlang as sl
 from schedlang.autoschedule import choose
-from schedlang.autoschedule.nearest import nearest
 from schedlang.autoschedule.plain import plain
 from schedlang.autotune.costs.estimate import estimate
-from schedlang.autotune.model import moves
 from schedlang.autotune.model.groups import groups
 from schedlang.autotune.model.pressure import spill_factor
 from schedlang.autotune.model.problems import problem_of, space_of
 from schedlang.autotune.record import UNTUNED, Trial, Where
 from schedlang.autotune.space import Space
+from schedlang.autotune.tactics.driver import moves_of
+from schedlang.autotune.tactics.registries import CPU, CUDA
 from schedlang.errors import (
     BuildError,
     ComputeError,
@@ -332,7 +332,7 @@ def test_a_long_chain_takes_draws_for_each_distinct_group(monkeypatch: pytest.Mo
     draw = Space.draw_unverified
 
     def counted(self: Space, *given: Any) -> Any:
-        drawn.append(len(self.outputs))
+        drawn.append(len(self.problem.outputs))
         return draw(self, *given)
 
     monkeypatch.setattr(Space, "draw_unverified", counted)
@@ -509,17 +509,34 @@ def test_lines_of_other_computations_are_passed_over(database: sl.autotune.Datab
 
 
 def test_the_nearest_option() -> None:
-    pick = nearest({"C.i.block": 16, "C.tile": [2, [0, 8]], "C.at": 3, "C.pack.B": True})
-    assert pick("C.i.block", [1, 12, 40]) == 1
-    assert pick("C.tile", [[4, [0, 8]], [2, [1, 8]], [2, [0, 7]]]) == 2
+    decisions = {"C.i.block": 47, "C.tile": [2, [0, 11]], "C.at": 3, "C.pack.B": True}
+    pick = moves_of(CPU).nearest({**decisions, "C.how": "phases"})
+    assert pick("C.i.block", [1, 25, 50]) == 2
+    assert pick("C.tile", [[4, [0, 6]], [2, [1, 11]], [2, [0, 10]]]) == 2
     # root is no loop, however near its number is
     assert pick("C.at", [-1, 0, 1]) == 2
     assert pick("C.pack.B", [False, True]) == 1
+    assert pick("C.how", ["tile", "steps"]) == 0
+    # what was not recorded starts as a descent does
+    assert pick("C.unroll", [False, True]) == 1
+    assert pick("C.prefetch", [0, 1, 2]) == 0
 
 
 def test_moves_visit_structure_first() -> None:
     names = {"C.order": [0], "C.tile": [1], "P.inline": True, "C.how": "tile", "C.new": 1}
-    assert moves.in_order(names) == ["P.inline", "C.how", "C.tile", "C.order", "C.new"]
+    ordered = ["P.inline", "C.how", "C.tile", "C.order", "C.new"]
+    assert moves_of(CPU).in_order(names) == ordered
+
+
+def test_moves_start_where_the_estimate_is_low() -> None:
+    cpu, gpu = moves_of(CPU), moves_of(CUDA)
+    assert (cpu.start("C.vectors", [1, 2, 4, 8]), cpu.start("C.rows", [1, 2])) == (2, 1)
+    assert (gpu.start("C.i.each", [1, 2, 4]), gpu.start("C.i.threads", [4, 8, 16, 32])) == (1, 2)
+    assert (cpu.start_inside("S.at", [-1, 0, 1]), cpu.start_inside("S.at", [-1])) == (1, 0)
+    assert (cpu.start_inside("C.lane", [0, 1]), cpu.start_inside("C.vectors", [1, 2])) == (1, 0)
+    assert cpu.others("C.order", [0, 1, 2], None) == [[2, 0, 1], [1, 0, 2]]
+    assert cpu.others("C.reduce_order", [0, 1], None) == [[1, 0]]
+    assert cpu.others("C.i.block", 1, [1, 2, 3, 4, 6, 8, 12, 16, 24, 48]) == [48, 3, 6, 12]
 
 
 # what is refused, and what cannot be scheduled

@@ -178,11 +178,11 @@ def test_the_tuner_keeps_the_order() -> None:
 
     from schedlang.autotune.knobs import Rejected
     from schedlang.autotune.space import Space
-    from schedlang.autotune.tactics.templates import template_for
+    from schedlang.autotune.tactics.facts import Problem
 
     C = best(argmax(), 64)
     target = sl.Target("cpu")
-    space = Space(list(C), target, template_for(target, 1))
+    space = Space(Problem(tuple(C), target))
     rng, found = Random(0), 0
     for _ in range(30):
         try:

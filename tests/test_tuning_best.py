@@ -543,13 +543,14 @@ def test_copies_json_pickles_and_the_oracle_are_unchanged_inside(database: Datab
 
 def test_the_tuner_starts_from_schedules_without_steps(database: Database) -> None:
     from schedlang.autotune.space import Space
+    from schedlang.autotune.tactics.facts import Problem
 
     g = product()
     s = sl.schedule(g.C)
     tiled(g, s)
     keep(database, s)
     with apply_best(database) as applied:
-        candidate = Space([g.C], CPU, lambda s, knobs: None, made=False).draw(None)
+        candidate = Space(Problem((g.C,), CPU), lambda s, knobs: None, made=False).draw(None)
     assert candidate.schedule.steps == () and applied.used == []
 
 

@@ -11,7 +11,7 @@ import pytest
 import schedlang as sl
 from schedlang.autotune.knobs import Rejected
 from schedlang.autotune.space import Space
-from schedlang.autotune.tactics.templates import template_for
+from schedlang.autotune.tactics.facts import Problem
 from tests.cpu_candidates import AVX2, drawn, in_lanes
 
 N = M = 64
@@ -77,7 +77,7 @@ def real4(k: sl.Expr) -> sl.Expr:
 
 def vectorized(output: sl.Tensor) -> bool:
     """Return whether one of a few candidates is vectorized."""
-    space, rng = Space((output,), AVX2, template_for(AVX2, 2), 2), Random(0)
+    space, rng = Space(Problem((output,), AVX2, 2)), Random(0)
     for _ in range(6):
         try:
             if in_lanes(space.draw(rng)):

@@ -18,7 +18,6 @@ from schedlang.autotune.knobs import Knobs, Rejected
 from schedlang.autotune.space import Candidate, Space
 from schedlang.autotune.tactics.facts import Dataflow, Problem, StageFacts
 from schedlang.autotune.tactics.scan_stages import scan_stages
-from schedlang.autotune.tactics.templates import template_for
 from schedlang.expr.nodes import Var
 from schedlang.gpu_lowering.lower import device_program
 from tests.gpu_schedules import numbers
@@ -30,7 +29,7 @@ SECTORS = 4
 
 
 def space(output: sl.Tensor, sizes: Mapping[Var, int] | None = None) -> Space:
-    return Space((output,), GPU, template_for(GPU, 1, sizes), 1, sizes=sizes or {})
+    return Space(Problem((output,), GPU, 1, sizes or {}))
 
 
 def drawn(output: sl.Tensor, count: int, draws: int, **given: Any) -> list[Candidate]:
@@ -326,9 +325,9 @@ def test_a_tile_too_large_for_a_thread_is_refused() -> None:
         s[local].compute_at(s[D], thread)
         s[local].reorder(*s[local].op.reduce_axis, *s[local].op.axis)
 
-    assert Space((D,), GPU, large, made=False).draw(Random(0)) is not None
+    assert Space(Problem((D,), GPU), large, made=False).draw(Random(0)) is not None
     with pytest.raises(Rejected, match="does not fit the registers"):
-        Space((D,), GPU, large).draw(Random(0))
+        Space(Problem((D,), GPU), large).draw(Random(0))
 
 
 def lagging(*ahead: int) -> tuple[sl.Tensor, sl.Tensor, sl.Tensor]:

@@ -20,7 +20,7 @@ from schedlang.autotune.costs.devices import Speed, _first, _here
 from schedlang.autotune.costs.estimate_gpu import estimate_gpu, registers
 from schedlang.autotune.knobs import Rejected
 from schedlang.autotune.space import Candidate, Space
-from schedlang.autotune.tactics.templates import template_for
+from schedlang.autotune.tactics.facts import Problem
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.program import Program
 from schedlang.runtime import nvidia
@@ -33,7 +33,7 @@ GPU = sl.Target("cuda")
 
 def drawn(*outputs: sl.Tensor, count: int = 6, seed: int = 0, **given: Any) -> list[Candidate]:
     """Draw candidates with the ``given`` decisions, by the names of the output's knobs."""
-    space = Space(outputs, GPU, template_for(GPU, 1))
+    space = Space(Problem(tuple(outputs), GPU))
     known = {f"{outputs[0].name}.{knob}": value for knob, value in given.items()}
     rng, found = Random(seed), []
     for _ in range(10 * count):
@@ -257,7 +257,7 @@ MOMENTS = {
 def test_products_of_a_scan_are_shared_among_threads(name: str) -> None:
     fused, given, parts = MOMENTS[name]
     X, W, R = recurrent(fused)
-    space = Space([R], GPU, template_for(GPU, 1))
+    space = Space(Problem((R,), GPU))
     rng, found = Random(1), []
     for _ in range(20):
         with suppress(Rejected):

@@ -14,11 +14,12 @@ from benchmarks.computations import computation
 from benchmarks.works.families import FAMILIES
 from schedlang.autotune.knobs import Decision, Rejected
 from schedlang.autotune.space import Space
+from schedlang.autotune.tactics.driver import SHARED
+from schedlang.autotune.tactics.facts import Problem
 from schedlang.autotune.tactics.registries import CPU, CUDA, registry_for
-from schedlang.autotune.tactics.templates import template_for
 from tests.cpu_candidates import AVX2
 from tests.graphs import product, recurrent
-from tests.knob_table import SHARED, declared, sections
+from tests.knob_table import sections
 from tests.marks import slow_but
 
 GPU = sl.Target("cuda", arch="sm_80")
@@ -79,7 +80,7 @@ def asked(case: tuple[sl.Target, int]) -> dict[str, set[str]]:
             found.setdefault(name, set()).add(str(value))
 
     for output in outputs():
-        space, rng = Space((output,), target, template_for(target, 4, {}), 4), Random(0)
+        space, rng = Space(Problem((output,), target, 4)), Random(0)
         for _ in range(draws):
             try:
                 note(dict(space.draw(rng, RARE.get((target.kind, output.name), {})).decisions))
@@ -110,7 +111,7 @@ def pattern(name: str) -> re.Pattern[str]:
 @pytest.mark.parametrize("case", slow_but(["cpu-8"], CASES, name_of))
 def test_every_knob_is_declared_with_its_values(case: tuple[sl.Target, int]) -> None:
     found = asked(case)
-    known = {pattern(knob.name): knob for knob in (*SHARED, *declared(registry_for(case[0])))}
+    known = {pattern(knob.name): knob for knob in (*SHARED, *registry_for(case[0]).knobs)}
     assert not [name for name in found if not any(row.fullmatch(name) for row in known)]
     assert not [row.pattern for row in known if not any(map(row.fullmatch, found))]
     for name, values in found.items():

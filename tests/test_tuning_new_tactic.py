@@ -11,9 +11,11 @@ import pytest
 
 import schedlang as sl
 from schedlang.autotune.knobs import Knobs, Rejected
+from schedlang.autotune.model.by_model import by_model
+from schedlang.autotune.model.problems import space_of
 from schedlang.autotune.space import Candidate, Space
 from schedlang.autotune.tactics.facts import Dataflow, Problem, StageFacts
-from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.knob import Knob, Moves, last
 from schedlang.autotune.tactics.registries import CPU, CUDA, registry_for
 from schedlang.autotune.tactics.scheduled import Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Registry, Tactic
@@ -42,7 +44,10 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
 
 TACTIC = Tactic(
     "strips", "unroll strips of the contiguous axis", applies, apply,
-    knobs=(Knob("C.strip", STRIPS, "the number of elements in a strip"),),
+    knobs=(
+        # with how a search without measurements moves it: late, and from the longest strip
+        Knob("C.strip", STRIPS, "the number of elements in a strip", Moves(rank=40, start=last)),
+    ),
 )  # fmt: skip
 # and the tactic is listed in schedlang/autotune/tactics/registries.py
 WITH_STRIPS = replace(CPU, tactics=(*CPU.tactics, TACTIC))
@@ -54,7 +59,7 @@ def plus_one() -> tuple[sl.Tensor, sl.Tensor]:
 
 
 def drawn(output: sl.Tensor, registry: Registry, count: int) -> list[Candidate]:
-    space, rng = Space((output,), AVX2, template_for(AVX2, 2, registry=registry), 2), Random(0)
+    space, rng = Space(Problem((output,), AVX2, 2), registry=registry), Random(0)
     return [space.draw(rng) for _ in range(count)]
 
 
@@ -69,11 +74,23 @@ def test_a_new_tactic_is_drawn() -> None:
     assert {c.decisions["B.how"] for c in drawn(B, CPU, 5)} == {"points"}
 
 
+def test_the_cost_model_moves_the_knobs_of_a_new_tactic() -> None:
+    *_, B = plus_one()
+    only = replace(CPU, tactics=(TACTIC,))
+    space = space_of(Problem((B,), AVX2, 2), only)
+    assert space.draw(None).decisions == {"B.how": "strips", "B.strip": 4}
+    assert space.moves.in_order({"B.strip": 4, "B.how": "strips"}) == ["B.how", "B.strip"]
+    assert space.moves.others("B.strip", 4, list(STRIPS)) == [2]
+    assert space.moves.nearest({"B.strip": 3})("B.strip", [2, 16]) == 0
+    s, _ = by_model(Problem((B,), AVX2, 2), only)
+    assert s is not None and "unroll" in {step.primitive for step in s.steps}
+
+
 @pytest.mark.slow
 def test_a_search_uses_a_new_tactic(tmp_path: Path) -> None:
     A, B = plus_one()
     only = replace(CPU, tactics=(TACTIC,))
-    template = template_for(sl.Target(), 2, registry=only)
+    template = template_for(Problem((B,), sl.Target(), 2), only)
     found = sl.autotune(B, trials=2, template=template, database=tmp_path / "tuning.jsonl")
     assert {t.decisions["B.strip"] for t in found.trials if t.decisions} == set(STRIPS)
     a = np.random.default_rng(0).random(A.shape, "float32")
@@ -90,7 +107,7 @@ def test_decisions_name_the_tactic_and_make_the_same_schedule() -> None:
     *_, B = plus_one()
     (found,) = drawn(B, WITH_STRIPS, 1)
     again = sl.schedule(B)
-    template_for(AVX2, 2, registry=WITH_STRIPS)(again, Knobs(found.decisions))
+    template_for(Problem((B,), AVX2, 2), WITH_STRIPS)(again, Knobs(found.decisions))
     assert again.as_python() == found.schedule.as_python()
 
 

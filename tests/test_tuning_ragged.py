@@ -16,7 +16,7 @@ from schedlang.autotune.options import checked_inputs
 from schedlang.autotune.runner.candidate_runner import CandidateRunner
 from schedlang.autotune.runner.task import Task
 from schedlang.autotune.space import Space
-from schedlang.autotune.tactics.templates import template_for
+from schedlang.autotune.tactics.facts import Problem
 from schedlang.compute.graph import placeholders
 from schedlang.errors import TuningError
 from schedlang.ir.trimmed import trimmed
@@ -55,7 +55,7 @@ def test_long_rows_may_have_lanes_and_short_ones_not() -> None:
 
 
 def drawn_or_none(tensor: sl.Tensor) -> list[Any]:
-    space = Space((tensor,), AVX512, template_for(AVX512, 2, {}), 2)
+    space = Space(Problem((tensor,), AVX512, 2))
     rng, found = Random(0), []
     for _ in range(12):
         try:

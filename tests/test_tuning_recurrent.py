@@ -13,7 +13,7 @@ from schedlang import topi
 from schedlang.autotune.knobs import Rejected
 from schedlang.autotune.runner.task import summed_in_steps, tolerance_for
 from schedlang.autotune.space import Candidate, Space
-from schedlang.autotune.tactics.templates import template_for
+from schedlang.autotune.tactics.facts import Problem
 from schedlang.target import Cache
 from tests.graphs import recurrent
 
@@ -46,7 +46,7 @@ def test_steps_pass_their_errors_on() -> None:
 def drawn(width: int, target: sl.Target, threads: int = 2) -> list[Candidate]:
     """Return candidates whose products keep tiles in registers."""
     start, W, result = recurrent(width, 5)
-    space = Space((result,), target, template_for(target, threads, {}), threads)
+    space = Space(Problem((result,), target, threads))
     rng, found = Random(0), []
     for _ in range(60):
         try:

@@ -39,7 +39,6 @@ from schedlang.autotune.search import Evolve, Strategy, valid
 from schedlang.autotune.search import Random as RandomSearch
 from schedlang.autotune.space import Candidate, Space
 from schedlang.autotune.tactics.facts import Problem
-from schedlang.autotune.tactics.templates import template_for
 from schedlang.autotune.tuner import _processes
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import DatabaseWarning, SpillWarning, TuningError, VerifyError
@@ -300,7 +299,7 @@ def test_one_trial(tmp_path: Path) -> None:
 
 def test_the_first_candidate_is_the_schedule_of_autoschedule() -> None:
     B = plus_one((256, 1024))
-    space = Space((B,), sl.Target("cpu"), template_for(sl.Target("cpu"), 2, {}), 2)
+    space = Space(Problem((B,), sl.Target("cpu"), 2))
     first = RandomSearch(3).propose(space)
     made = by_model(Problem((B,), sl.Target("cpu"), 2, {}))[0]
     assert made is not None and first.schedule.to_json() == made.to_json()
@@ -309,18 +308,18 @@ def test_the_first_candidate_is_the_schedule_of_autoschedule() -> None:
     assert not first.decisions
     # those of a larger one make it again, so that evolution may go on from it
     large = plus_one((4096, 4096))
-    space = Space((large,), sl.Target("cpu"), template_for(sl.Target("cpu"), 2, {}), 2)
+    space = Space(Problem((large,), sl.Target("cpu"), 2))
     first = RandomSearch(3).propose(space)
     assert first.origin == "model" and first.decisions
     assert space.replay(first.decisions).schedule.to_json() == first.schedule.to_json()
     # the steps of a user's template are all that its search may take
-    space = Space((B,), sl.Target("cpu"), lambda s, knobs: None, made=False)
+    space = Space(Problem((B,), sl.Target("cpu")), lambda s, knobs: None, made=False)
     assert RandomSearch(3).propose(space).schedule.steps == ()
 
 
 @pytest.mark.parametrize("batch", [1, 4])
 def test_a_schedule_of_a_near_size_is_measured_second(batch: int, tmp_path: Path) -> None:
-    known = of_faults(["slow"]).propose(Space((plus_one(),), sl.Target("python"), faulty))
+    known = of_faults(["slow"]).propose(Space(Problem((plus_one(),), sl.Target("python")), faulty))
     for origin, place in ((NEAR_SIZE, 1), ("database", 0)):
         measurer = Pretended(lambda steps: 1.0)
         measurer.batch = batch
@@ -1025,7 +1024,7 @@ def test_a_proposal_that_the_verifier_refuses_makes_way_for_the_next(
     def template(s: Any, knobs: Any) -> None:
         s[B].split(B.op.axis[0], knobs.choice("factor", [2, 4, 8, 16]))
 
-    space = Space((B,), sl.Target("cpu"), template, made=False)
+    space = Space(Problem((B,), sl.Target("cpu")), template, made=False)
     seen: list[str] = []
 
     def verify(nest: Any) -> None:

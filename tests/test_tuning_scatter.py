@@ -12,7 +12,7 @@ import pytest
 import schedlang as sl
 from schedlang.autotune.knobs import Rejected
 from schedlang.autotune.space import Candidate, Space
-from schedlang.autotune.tactics.templates import template_for
+from schedlang.autotune.tactics.facts import Problem
 from tests.cpu_candidates import drawn, shared
 
 rng = np.random.default_rng(0)
@@ -84,7 +84,7 @@ def test_the_last_update_has_no_copies() -> None:
 
 def candidates(output: sl.Tensor, count: int) -> list[Candidate]:
     target, random, found = sl.Target("cuda"), Random(0), []
-    space = Space((output,), target, template_for(target, 1, {}), 1)
+    space = Space(Problem((output,), target))
     for _ in range(count):
         try:
             found.append(space.draw(random))

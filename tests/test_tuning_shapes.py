@@ -12,7 +12,7 @@ import schedlang as sl
 from schedlang.autotune.search import valid
 from schedlang.autotune.space import Space
 from schedlang.autotune.tactics.access import accesses
-from schedlang.autotune.tactics.templates import template_for
+from schedlang.autotune.tactics.facts import Problem
 from tests.cpu_candidates import (
     AVX2,
     AVX512,
@@ -448,7 +448,7 @@ def test_a_stage_with_a_returned_output_is_computed_whole() -> None:
     )
     S, M = sl.compute((64,), lambda i: both((A[i, k], A[i, k]), axis=k), name="S")
     Z = sl.compute((64, 256), lambda i, j: A[i, j] / S[i], name="Z")
-    space = Space((M, Z), AVX2, template_for(AVX2, 2), 2)
+    space = Space(Problem((M, Z), AVX2, 2))
     found = [valid(space, Random(seed)) for seed in range(6)]
     assert not any("S.at" in c.decisions for c in found)
     assert space.counts["valid"] == space.counts["drawn"]
@@ -460,7 +460,7 @@ def test_a_cut_row_is_not_fused() -> None:
     over = reduced(sl.sum, 1024)
     C = sl.compute((127, 1024), lambda i, j: over(lambda k: A[i, k] * B[k, j]), name="C")
     for threads in (2, 16):
-        space = Space((C,), AVX2, template_for(AVX2, threads), threads)
+        space = Space(Problem((C,), AVX2, threads))
         for groups in (2, 4, 8):
             given = {"C.how": "steps", "C.past": "lanes", "C.groups": groups}
             for seed in range(4):

@@ -10,7 +10,7 @@ import pytest
 import schedlang as sl
 from schedlang.autotune.knobs import Rejected
 from schedlang.autotune.space import Candidate, Space
-from schedlang.autotune.tactics.templates import template_for
+from schedlang.autotune.tactics.facts import Problem
 from schedlang.target import Cache
 
 # the weights of two blocks of output channels below, 12 KiB for one tap, do not fit the first cache
@@ -42,13 +42,13 @@ def layer(
 
 def space(output: sl.Tensor, caches: tuple[Cache, ...] = SMALL) -> Space:
     target = sl.Target("cpu", vector_bytes=32, vector_registers=16, caches=caches)
-    return Space((output,), target, template_for(target, 2), 2)
+    return Space(Problem((output,), target, 2))
 
 
 def drawn(made: Space, count: int, **knobs: object) -> list[Candidate]:
     """Return draws that took all of the decisions ``knobs``, by the last part of their names."""
     rng, found = Random(0), []
-    stage = "Y" if made.outputs[0].name == "Z" else "Y.local"
+    stage = "Y" if made.problem.outputs[0].name == "Z" else "Y.local"
     given = {f"{'Y' if name == 'tile' else stage}.{name}": v for name, v in knobs.items()}
     for _ in range(20 * count):
         try:

@@ -27,7 +27,6 @@ from schedlang.autotune.tactics.access import accesses
 from schedlang.autotune.tactics.choosing import choosing_axes
 from schedlang.autotune.tactics.cpu import elementwise
 from schedlang.autotune.tactics.facts import Dataflow, Problem
-from schedlang.autotune.tactics.templates import template_for
 from schedlang.compute.read import Read, reads
 from schedlang.compute.work import flops
 from schedlang.expr.nodes import Axis, Expr
@@ -42,7 +41,7 @@ GPU = sl.Target("cuda")
 
 
 def space(*outputs: sl.Tensor, target: sl.Target = AVX2) -> Space:
-    return Space(outputs, target, template_for(target, 2), 2)
+    return Space(Problem(tuple(outputs), target, 2))
 
 
 def drawn(made: Space, count: int, seed: int = 0) -> list[Candidate]:
@@ -298,7 +297,7 @@ def test_too_much_recomputation_is_refused() -> None:
         assert candidate.estimate.flops <= 1.6 * flops([C])
     # the tactics do not offer it, and a template that does it is refused
     assert made.counts["drawn"] == made.counts["valid"]
-    inlined = Space((C,), AVX2, lambda s, knobs: s[B].compute_inline(), 2)
+    inlined = Space(Problem((C,), AVX2, 2), lambda s, knobs: s[B].compute_inline())
     with pytest.raises(Rejected, match="recomputes too much"):
         inlined.draw(Random(0))
 
@@ -546,7 +545,7 @@ def test_a_sum_of_everything_on_one_core() -> None:
     A = sl.placeholder((64, 64), name="A")
     i, j = sl.reduce_axis(64, name="i"), sl.reduce_axis(64, name="j")
     S = sl.compute((), lambda: sl.sum(A[i, j], axis=(i, j)), name="S")
-    assert drawn(Space((S,), AVX2, template_for(AVX2, 1), 1), 5)
+    assert drawn(Space(Problem((S,), AVX2)), 5)
 
 
 def test_a_chain_of_doublings_reads_each_stage_once(

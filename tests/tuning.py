@@ -24,6 +24,7 @@ from schedlang.autotune.runner.task import Limits, Task
 from schedlang.autotune.search import Exhausted, Strategy
 from schedlang.autotune.space import Candidate, Space
 from schedlang.autotune.state import Search
+from schedlang.autotune.tactics.facts import Problem
 from schedlang.compute.tensor import Tensor
 from schedlang.schedule.schedule import Schedule
 from tests.hostile_worker import COMMAND, FAULTS, PRAGMA
@@ -79,7 +80,7 @@ def search_of(
     **options: Any,
 ) -> Search:  # fmt: skip
     """Return the search that ``autotune`` builds from these options, with the given measurer."""
-    space = Space(task.outputs, task.target, template, made=False, deadline=deadline)
+    space = Space(Problem(task.outputs, task.target), template, made=False, deadline=deadline)
     where = Where.here(task.outputs, task.target, task.sizes)
     return Search(
         task, where, task.outputs[0].name, space, strategy, measurer, Database(database), trials,

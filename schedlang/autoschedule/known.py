@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import log2
 
-from schedlang.autoschedule.nearest import nearest
 from schedlang.autotune.best import packaged
 from schedlang.autotune.database import Database
 from schedlang.autotune.knobs import Rejected
@@ -180,8 +179,9 @@ def _fitted(problem: Problem, entry: Entry) -> Schedule | None:
         if own is None:
             return None
         decisions = own
-    space = replace(space_of(problem), pick=nearest(decisions))
-    return space.draw(None, decisions).schedule
+    space = space_of(problem)
+    near = replace(space, pick=space.moves.nearest(decisions))
+    return near.draw(None, decisions).schedule
 
 
 def _note(where: Where, entry: Entry) -> str:

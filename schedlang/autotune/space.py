@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from random import Random
 from time import monotonic
 
@@ -21,9 +22,13 @@ from schedlang.autotune.knobs import (
     Rejected,
     refusal,
 )  # fmt: skip
+from schedlang.autotune.tactics.driver import moves_of
+from schedlang.autotune.tactics.facts import Problem
+from schedlang.autotune.tactics.moves import KnobMoves
+from schedlang.autotune.tactics.registries import registry_for
+from schedlang.autotune.tactics.tactic import Registry
+from schedlang.autotune.tactics.templates import template_for
 from schedlang.autotune.work_bound import most_work
-from schedlang.compute.tensor import Tensor
-from schedlang.compute.work import flops
 from schedlang.diagnostics.spills import gpu_spills, spills
 from schedlang.errors import (
     BuildError,
@@ -32,7 +37,6 @@ from schedlang.errors import (
     ScheduleError,
     VerifyError,
 )  # fmt: skip
-from schedlang.expr.nodes import Var
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.program import Program
 from schedlang.ir.nest import Nest
@@ -41,7 +45,6 @@ from schedlang.ir.verify import verify
 from schedlang.lowering.lower import lower_state
 from schedlang.schedule.schedule import Schedule, empty_schedule
 from schedlang.state.state import At
-from schedlang.target import Target
 
 Template = Callable[[Schedule, Knobs], object]
 # the most bytes of a stage that goes on the stack of its thread
@@ -67,37 +70,40 @@ class Candidate:
 
 @dataclass
 class Space:
-    """The schedules of ``outputs`` that ``template`` makes.
+    """The schedules that solve ``problem``, made by ``template`` or else by tactics.
 
-    * ``made``: the template is that of schedlang's tactics. Its candidates must also keep their
-      tiles of sums in registers and recompute little.
+    * ``made``: the template is that of tactics. Its candidates must also keep their tiles of sums
+      in registers and recompute little.
+    * ``registry``: the tactics, by default those for the target.
     * ``counts``: how many candidates were "drawn", and how many of these are "valid" and "invalid".
     * ``reasons``: why draws were invalid, counted. ``illegal``: those reasons that are errors of a
       schedule step and not of a constraint.
     * ``deadline``: nothing is drawn after it, by ``time.monotonic``.
     * ``pick``: decides what is neither given nor drawn, see
       :class:`~schedlang.autotune.knobs.Knobs`.
-    * ``jumps`` and ``cold``: as for :func:`~schedlang.autotune.costs.estimate.costs`. ``team``: as
-      for :class:`~schedlang.autotune.tactics.facts.Problem`.
+    * ``jumps``: as for :func:`~schedlang.autotune.costs.estimate.costs`.
     """
 
-    outputs: Sequence[Tensor]
-    target: Target
-    template: Template
-    threads: int = 1
+    problem: Problem
+    template: Template | None = None
     made: bool = True
-    sizes: Mapping[Var, int] = field(default_factory=dict)
+    registry: Registry | None = None
     deadline: float | None = None
     pick: Pick | None = None
     jumps: float = 1.0
-    cold: Collection[str] = ()
-    team: bool = False
     counts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     illegal: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._work = max(1, flops(self.outputs, self.sizes))
+        self.target = self.problem.target
+        self.tactics = self.registry or registry_for(self.target)
+        self._template = self.template or template_for(self.problem, self.tactics)
+
+    @cached_property
+    def moves(self) -> KnobMoves:
+        """How the knobs of the tactics move."""
+        return moves_of(self.tactics)
 
     def draw(self, rng: Random | None, given: Decisions | None = None) -> Candidate:
         """Return a candidate with the decisions ``given``, and the others drawn from ``rng``.
@@ -154,13 +160,13 @@ class Space:
     def _candidate(self, rng: Random | None, given: Decisions | None) -> Candidate:
         """Apply the template, lower the schedule, and estimate its cost."""
         knobs = Knobs(given, rng, self.pick)
-        s = empty_schedule(list(self.outputs))
+        s = empty_schedule(list(self.problem.outputs))
         try:
             with warnings.catch_warnings():
                 if self.made:
                     # only a user's template may reorder with a warning
                     warnings.simplefilter("error", OrderWarning)
-                self.template(s, knobs)
+                self._template(s, knobs)
             if self.made:
                 _move_to_stack(s)
             nest = lower_state(s.state)
@@ -173,7 +179,7 @@ class Space:
         if self.made:
             if self._spills(nest, program):
                 raise Rejected("a tile of sums does not fit the registers")
-            if found.flops > most_work(self._work):
+            if found.flops > most_work(self.problem.least):
                 raise Rejected("recomputes too much")
         return Candidate(knobs.decisions, s, nest, found, options=knobs.options)
 
@@ -187,11 +193,11 @@ class Space:
 
         Raises :class:`~schedlang.errors.BuildError` if the nest cannot run on the GPU.
         """
-        known = nest
-        if nest.sizes or self.sizes:
+        known, sizes = nest, self.problem.sizes
+        if nest.sizes or sizes:
             # no shape tells a size that is an argument
-            known = at_sizes(nest, {v.name: n for v, n in self.sizes.items()})
-        known = averaged(known, self.sizes)
+            known = at_sizes(nest, {v.name: n for v, n in sizes.items()})
+        known = averaged(known, sizes)
         if not self.target.facts.binds_threads:
             return known, None
         program = device_program(nest, self.target)
@@ -200,7 +206,8 @@ class Space:
     def _estimate(self, known: Nest, program: Program | None) -> Estimate:
         """Return the estimated cost of a nest, or of its kernels on a GPU."""
         if program is None:
-            return estimate(known, self.target, self.threads, self.jumps, self.cold)
+            problem = self.problem
+            return estimate(known, self.target, problem.threads, self.jumps, problem.cold)
         return estimate_gpu(program, self.target)
 
     def _spills(self, nest: Nest, program: Program | None) -> bool:

@@ -37,7 +37,7 @@ from schedlang.autotune.search import Strategy, strategy
 from schedlang.autotune.sizes import checked_sizes
 from schedlang.autotune.space import Candidate, Space, Template
 from schedlang.autotune.state import Search
-from schedlang.autotune.tactics.templates import template_for
+from schedlang.autotune.tactics.facts import Problem
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import SchedlangError, TuningError
 from schedlang.runtime.nvidia import driver
@@ -158,12 +158,11 @@ def autotune(
         tolerance_for(wanted) if tolerance is None else tolerance, allowed.on(machine.memory),
         machine.timed, checked_cold(wanted, cold, where_to),
     )  # fmt: skip
-    steps = template or template_for(where_to, machine.threads, task.values)
     end = None if timeout is None else started + timeout
-    space = Space(
-        wanted, where_to, steps, machine.threads, template is None, task.values, end,
-        cold=task.cold, team=team,
-    )  # fmt: skip
+    problem = Problem(
+        wanted, where_to, machine.threads, task.values, frozenset(task.cold), team
+    )
+    space = Space(problem, template, template is None, deadline=end)
     where = Where.here(wanted, where_to, known_sizes, machine.machine, machine.versions)
     most = trials if trials is not None else TRIALS if timeout is None else sys.maxsize
     shown = progress_for(progress, None if most == sys.maxsize else most, end)
@@ -195,14 +194,14 @@ def _processes(task: Task, machine: Machine) -> int:
 
 def _start(space: Space, where: Where, sources: Sequence[Database]) -> Candidate | None:
     """Return the best recorded schedule, of this machine or a similar one, as a candidate."""
-    found = known(space.outputs, where, sources)
+    found = known(space.problem.outputs, where, sources)
     if found is None or found.entry.trial.strategy == UNTUNED:
         return None
     there = found.entry.where
     same_sizes = (there.extents, there.sizes) == (where.extents, where.sizes)
     origin = "database" if same_sizes else NEAR_SIZE
     try:
-        return space.of(found.schedule, decisions_for(found.entry, space.outputs), origin)
+        return space.of(found.schedule, decisions_for(found.entry, space.problem.outputs), origin)
     except SchedlangError:
         return None
 

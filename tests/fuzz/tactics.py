@@ -19,7 +19,7 @@ from unittest.mock import patch
 import schedlang as sl
 from schedlang.autotune.knobs import Rejected
 from schedlang.autotune.space import Candidate, Space
-from schedlang.autotune.tactics.templates import template_for
+from schedlang.autotune.tactics.facts import Problem
 from schedlang.compute.graph import variables
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.simt import simulate
@@ -63,7 +63,7 @@ def _run_case(seed: str, index: int, counts: Counter[str]) -> str:
     outputs = [space[n] for n in g.outputs]
     known = {v: g.sizes[v.name] for v in variables(outputs) if v.name in g.sizes}
     for target in (CPU, GPU):
-        made = Space(outputs, target, template_for(target, 2, known), 2, sizes=known)
+        made = Space(Problem(tuple(outputs), target, 2, known))
         for _ in range(DRAWS):
             candidate = None
             try:

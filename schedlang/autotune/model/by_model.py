@@ -19,6 +19,7 @@ from schedlang.autotune.model.problems import space_of
 from schedlang.autotune.model.rename import renamed
 from schedlang.autotune.space import Candidate, Space
 from schedlang.autotune.tactics.facts import Problem
+from schedlang.autotune.tactics.tactic import Registry
 from schedlang.compute.data import structure
 from schedlang.compute.rename import Names, names_of
 from schedlang.compute.work import flops
@@ -32,19 +33,22 @@ BUDGET, MOST = 48, 28
 LEAST = 4
 
 
-def by_model(problem: Problem) -> tuple[Schedule | None, str]:
+def by_model(
+    problem: Problem, registry: Registry | None = None
+) -> tuple[Schedule | None, str]:
     """Return the schedule that the cost model prefers, and what there is to say about it.
 
-    It is ``None``, with the reason, if the tactics make no schedule of the computation.
+    It is ``None``, with the reason, if the tactics make no schedule of the computation. They are
+    those of ``registry``, by default those for the target.
     """
-    found, _, note = _planned(problem)
+    found, _, note = _planned(space_of(problem, registry))
     return found, note
 
 
-def _planned(problem: Problem) -> tuple[Schedule | None, Decisions, str]:
+def _planned(space: Space) -> tuple[Schedule | None, Decisions, str]:
     """Return what :func:`by_model` does, and the decisions that make the schedule, if any do."""
-    decided = _decisions(problem, groups(problem))
-    space = space_of(problem)
+    problem = space.problem
+    decided = _decisions(space, groups(problem))
     found = _whole(space, decided)
     if found is None:
         why = space.reasons.most_common(1)
@@ -60,12 +64,7 @@ def _planned(problem: Problem) -> tuple[Schedule | None, Decisions, str]:
 
 def modelled(space: Space) -> Candidate | None:
     """Return the schedule of :func:`by_model` as a candidate of ``space``, if there is one."""
-    threads = 1 if space.target.facts.binds_threads else space.threads
-    problem = Problem(
-        tuple(space.outputs), space.target, threads, dict(space.sizes), frozenset(space.cold),
-        space.team,
-    )  # fmt: skip
-    found, decisions, _ = _planned(problem)
+    found, decisions, _ = _planned(space_of(space.problem, space.registry))
     return None if found is None or not found.steps else space.of(found, decisions, MODEL)
 
 
@@ -73,7 +72,7 @@ def _seconds(space: Space, s: Schedule) -> float:
     return space.of(s, {}, "").estimate.seconds
 
 
-def _decisions(problem: Problem, found: Sequence[Group]) -> dict[str, Decision]:
+def _decisions(whole: Space, found: Sequence[Group]) -> dict[str, Decision]:
     """Return the decisions for all groups, each from a descent of its own.
 
     Groups that are equal but for names share one descent.
@@ -81,13 +80,13 @@ def _decisions(problem: Problem, found: Sequence[Group]) -> dict[str, Decision]:
     decided: dict[str, Decision] = {}
     known: dict[str, tuple[Names, Decisions]] = {}
     keys = [_key(group) for group in found]
-    evaluations = _evaluations(problem, found, keys)
+    evaluations = _evaluations(whole.problem, found, keys)
     for group, key in zip(found, keys):
         names = names_of(group.outputs)
         twin = known.get(key)
         own = None if twin is None else renamed(twin[1], twin[0], names)
         if own is None:
-            space = space_of(replace(problem, outputs=group.outputs))
+            space = space_of(replace(whole.problem, outputs=group.outputs), whole.registry)
             best = descend(space, evaluations[key])
             own = {} if best is None else best.decisions
             known.setdefault(key, (names, own))

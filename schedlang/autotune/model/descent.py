@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
 from schedlang.autotune.knobs import Decisions, Rejected
-from schedlang.autotune.model.moves import (
-    STRUCTURE,
-    in_order,
-    is_place,
-    kind_of,
-    others,
-    start_inside,
-)
 from schedlang.autotune.model.pressure import spill_factor
 from schedlang.autotune.space import Candidate, Space
 from schedlang.compute.tensor import ComputeOp
@@ -53,13 +44,13 @@ def descend(space: Space, evaluations: int, given: Decisions | None = None) -> C
     some = sorted([first, *draws.structures(first)], key=lambda c: c.estimate.seconds)[:REFINED]
     if len(some) > 1:
         part = int(PART * evaluations)
-        some = [draws.refined(candidate, part, STRUCTURE) for candidate in some]
+        some = [draws.refined(candidate, part, structure=False) for candidate in some]
     best = draws.refined(min(some, key=lambda c: c.estimate.seconds), draws.left)
     draws.left = int(INSIDE * evaluations)
     inside = draws.inside(first)
     if inside:
         found = min(inside, key=lambda c: c.estimate.seconds)
-        found = draws.refined(found, draws.left, STRUCTURE)
+        found = draws.refined(found, draws.left, structure=False)
         best = found if found.estimate.seconds < SLOWER * best.estimate.seconds else best
     return best
 
@@ -87,13 +78,14 @@ class _Draws:
         One goes through single rows of the first reader, the other through blocks of rows. A change
         of one stage after the other would not get there: the first ones alone gain nothing.
         """
-        if not _has_rows(first):
+        moves = self.space.moves
+        if not self._has_rows(first):
             return []
-        space = replace(self.space, pick=start_inside)
+        space = replace(self.space, pick=moves.start_inside)
         rows = self.draw({}, space=space)
         if rows is None:
             return []
-        block = next((name for name in rows.decisions if kind_of(name) == "block"), None)
+        block = next((name for name in rows.decisions if moves.of(name).blocks), None)
         sizes = (rows.options[block] or []) if block is not None else []
         if block is None or ROWS not in sizes:
             return [rows]
@@ -106,18 +98,20 @@ class _Draws:
         A change that gains is kept for those after it. Decisions that only a change brings, such as
         the tactic of a stage that is fused no more, are changed with it.
         """
-        best, made = first, []
-        for name in in_order(first.decisions):
-            if kind_of(name) not in STRUCTURE or name not in best.decisions:
+        best, made, moves = first, [], self.space.moves
+        for name in moves.in_order(first.decisions):
+            if not moves.of(name).structure or name not in best.decisions:
                 continue
-            for value in others(name, best.decisions[name], best.options[name]):
+            for value in moves.others(name, best.decisions[name], best.options[name]):
                 found = self.changed(best, name, value)
                 if found is not None:
                     brought = [
                         self.changed(found, other, choice)
-                        for other in in_order(found.decisions)
-                        if kind_of(other) in STRUCTURE and other not in best.decisions
-                        for choice in others(other, found.decisions[other], found.options[other])
+                        for other in moves.in_order(found.decisions)
+                        if moves.of(other).structure and other not in best.decisions
+                        for choice in moves.others(
+                            other, found.decisions[other], found.options[other]
+                        )
                     ]
                     found = min([found, *filter(None, brought)], key=lambda c: c.estimate.seconds)
                     made.append(found)
@@ -126,25 +120,37 @@ class _Draws:
                     break
         return made
 
-    def refined(self, best: Candidate, most: int, kept: Sequence[str] = ()) -> Candidate:
+    def refined(self, best: Candidate, most: int, structure: bool = True) -> Candidate:
         """Return a candidate that is better by up to ``most`` more draws.
 
-        Knobs of the kinds ``kept`` are not changed.
+        Without ``structure``, the knobs that decide on others are not changed.
         """
-        end, gained = max(0, self.left - most), True
+        end, gained, moves = max(0, self.left - most), True, self.space.moves
         while gained and self.left > end:
             gained = False
-            for name in in_order(best.decisions):
-                if name not in best.decisions or kind_of(name) in kept:
+            for name in moves.in_order(best.decisions):
+                if name not in best.decisions or (moves.of(name).structure and not structure):
                     # an earlier change may have removed the knob
                     continue
-                for value in others(name, best.decisions[name], best.options[name]):
+                for value in moves.others(name, best.decisions[name], best.options[name]):
                     found = self.changed(best, name, value) if self.left > end else None
                     if found is not None and _better(found, best):
                         best, gained = found, True
                         if name not in best.decisions:
                             break
         return best
+
+    def _has_rows(self, candidate: Candidate) -> bool:
+        """Return whether a reduction, or a chain of stages, may be computed in the loops of others.
+
+        A pad or another single stage gets there by one change.
+        """
+        placed = [name for name in candidate.decisions if self.space.moves.of(name).places]
+        names = [name.removesuffix(".at") for name in placed]
+        stages = candidate.schedule.state.stages
+        found = (stages[name].op for name in names if name in stages)
+        sums = any(isinstance(op, ComputeOp) and op.reducer is not None for op in found)
+        return sums or len(names) >= CHAIN
 
     def changed(self, best: Candidate, name: str, value: object) -> Candidate | None:
         """Return the candidate with one other decision, unless it is known or rejected."""
@@ -165,18 +171,6 @@ class _Draws:
             return None
         self.drawn.add(_key(found.decisions))
         return _with_spills(found, self.space.target)
-
-
-def _has_rows(candidate: Candidate) -> bool:
-    """Return whether a reduction, or a chain of stages, may be computed in the loops of others.
-
-    A pad or another single stage gets there by one change.
-    """
-    names = [name.removesuffix(".at") for name in candidate.decisions if is_place(name)]
-    stages = candidate.schedule.state.stages
-    found = (stages[name].op for name in names if name in stages)
-    sums = any(isinstance(op, ComputeOp) and op.reducer is not None for op in found)
-    return sums or len(names) >= CHAIN
 
 
 def _with_spills(candidate: Candidate, target: Target) -> Candidate:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from schedlang.autotune.costs.estimate import SYMBOLIC
-from schedlang.autotune.model import moves
 from schedlang.autotune.space import Space
 from schedlang.autotune.tactics.facts import Problem
-from schedlang.autotune.tactics.templates import template_for
+from schedlang.autotune.tactics.tactic import Registry
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
 from schedlang.runtime.environment import threads
@@ -34,13 +34,13 @@ def assumed(problem: Problem, sizes: Mapping[str, int]) -> dict[str, int]:
     return {v.name: n for v, n in problem.sizes.items() if v.name not in sizes}
 
 
-def space_of(problem: Problem) -> Space:
-    """Return the candidates that the tactics make for a problem."""
-    template = template_for(problem.target, problem.threads, problem.sizes)
-    return Space(
-        problem.outputs, problem.target, template, problem.threads, sizes=problem.sizes,
-        pick=moves.start, jumps=JUMPS, cold=problem.cold,
-    )  # fmt: skip
+def space_of(problem: Problem, registry: Registry | None = None) -> Space:
+    """Return the candidates that tactics make for a problem, as the cost model starts them.
+
+    ``registry`` has the tactics, by default those for the target.
+    """
+    space = Space(problem, registry=registry, jumps=JUMPS)
+    return replace(space, pick=space.moves.start)
 
 
 __all__ = ["JUMPS", "assumed", "problem_of", "space_of"]

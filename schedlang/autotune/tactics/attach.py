@@ -8,7 +8,7 @@ from math import prod
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.access import Access
 from schedlang.autotune.tactics.facts import StageFacts
-from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.knob import Knob, Moves, second
 from schedlang.autotune.tactics.scheduled import AttachPoint, OuterLoops, Placement, Scheduled
 from schedlang.expr.nodes import Axis
 from schedlang.index.linear import Lin, Mod
@@ -21,6 +21,7 @@ KNOBS = (
     Knob(
         "C.at", "loops, from 0; −1",
         "the loop of its reader at which the stage is computed; −1 is root",
+        Moves(rank=8, inside=second, places=True),
     ),
 )  # fmt: skip
 
@@ -33,7 +34,7 @@ def attach_point(stage: StageFacts, knobs: Knobs) -> Scheduled:
     readers, placed = stage.consumers, stage.flow.decided.placements
     places = [placed[r] for r in readers if r in placed]
     nests = {id(place.nest) for place in places}
-    if stage.is_output or stage.is_scatter or len(places) < len(readers) or len(nests) != 1:
+    if stage.stays or len(places) < len(readers) or len(nests) != 1:
         return Scheduled()
     if not places[0].nest.levels:
         return Scheduled()

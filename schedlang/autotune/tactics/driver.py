@@ -5,29 +5,42 @@ from __future__ import annotations
 from dataclasses import replace
 
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.tactics.attach import attach, attach_point
-from schedlang.autotune.tactics.epilogue import fusible
+from schedlang.autotune.tactics import attach, epilogue, inline
 from schedlang.autotune.tactics.facts import Dataflow, Problem, StageFacts
-from schedlang.autotune.tactics.inline import inline
-from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.knob import Knob, Moves
+from schedlang.autotune.tactics.moves import KnobMoves
 from schedlang.autotune.tactics.scan_stages import scan_stages
 from schedlang.autotune.tactics.scheduled import Scheduled
 from schedlang.autotune.tactics.tactic import Registry
 from schedlang.schedule.schedule import Schedule
 from schedlang.state.state import At
 
-KNOBS = (Knob("C.how", "tactics", "the tactic that computes the stage: see the tables below"),)
+KNOBS = (
+    Knob(
+        "C.how", "tactics", "the tactic that computes the stage: see the tables below",
+        Moves(rank=2, structure=True),
+    ),
+)  # fmt: skip
+
+
+# the knobs that are asked for on all targets, in the order of docs/knobs.md
+SHARED = (*inline.KNOBS, *attach.KNOBS, *epilogue.KNOBS, *KNOBS)
+
+
+def moves_of(registry: Registry) -> KnobMoves:
+    """Return how the knobs of candidates from the tactics of a registry move."""
+    return KnobMoves((*SHARED, *registry.knobs))
 
 
 def schedule_stages(registry: Registry, s: Schedule, problem: Problem, knobs: Knobs) -> Scheduled:
     """Schedule all stages, consumers before producers, and return what was decided."""
     flow = Dataflow(problem, s.state)
-    flow = flow.then(s, inline(s, flow, knobs))
+    flow = flow.then(s, inline.inline(s, flow, knobs))
     flow = replace(flow, scan_stages=scan_stages(flow))
     for tensor in reversed(flow.stages):
         if tensor in flow.decided.inlined or tensor in flow.decided.stages:
             continue
-        flow = flow.then(s, attach_point(flow.stage(tensor), knobs))
+        flow = flow.then(s, attach.attach_point(flow.stage(tensor), knobs))
         stage = flow.stage(tensor)
         decided = _fused(registry, s, stage, knobs) or _chosen(registry, s, stage, knobs)
         _attach(s, stage)
@@ -39,7 +52,7 @@ def _fused(registry: Registry, s: Schedule, stage: StageFacts, knobs: Knobs) -> 
     """Compute a reduction inside the stage, its reader, if there is one and its knob says so."""
     if registry.fusion is None:
         return None
-    for reduction, positions in fusible(stage, registry.fusion.fits):
+    for reduction, positions in epilogue.fusible(stage, registry.fusion.fits):
         if knobs.choice(f"{reduction.name}.fuse", [True, False]):
             return registry.fusion.apply(s, stage, reduction, positions, knobs)
     return None
@@ -60,4 +73,4 @@ def _chosen(registry: Registry, s: Schedule, stage: StageFacts, knobs: Knobs) ->
 def _attach(s: Schedule, stage: StageFacts) -> None:
     """Compute the stage at its loop, unless its tactic did that in between its own steps."""
     if not isinstance(s.state.stages[stage.name].attach, At):
-        attach(s, stage, stage.attached)
+        attach.attach(s, stage, stage.attached)

@@ -6,12 +6,17 @@ from collections.abc import Callable, Iterator
 
 from schedlang.autotune.tactics.access import Access
 from schedlang.autotune.tactics.facts import StageFacts, is_long
-from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.knob import Knob, Moves
 from schedlang.expr.nodes import Axis
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
 
-KNOBS = (Knob("C.fuse", (True, False), "compute the reduction inside its reader, tile by tile"),)
+KNOBS = (
+    Knob(
+        "C.fuse", (True, False), "compute the reduction inside its reader, tile by tile",
+        Moves(rank=1, structure=True),
+    ),
+)  # fmt: skip
 
 
 def fusible(
@@ -30,9 +35,7 @@ def fusible(
         if tensor not in flow.stages or tensor in flow.decided.stages:
             continue
         stage = flow.stage(tensor)
-        if not stage.is_reduction or stage.is_scatter:
-            continue
-        if len(stage.op.outputs) > 1 or stage.is_output:
+        if not stage.is_reduction or stage.stays or len(stage.op.outputs) > 1:
             continue
         if stage.consumers != [reader.tensor]:
             continue

@@ -144,6 +144,11 @@ class StageFacts:
         return self.flow.state.is_output(self.stage)
 
     @property
+    def stays(self) -> bool:
+        """True if the stage stays at root: a result or a scatter, which updates any elements."""
+        return self.is_output or self.is_scatter
+
+    @property
     def attached(self) -> AttachPoint | None:
         """The loop at which the stage is computed; ``None`` at root."""
         return self.flow.decided.attached.get(self.tensor)

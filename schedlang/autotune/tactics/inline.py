@@ -5,14 +5,19 @@ from __future__ import annotations
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.choosing import choosing_axes
 from schedlang.autotune.tactics.facts import Dataflow, StageFacts
-from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.knob import Knob, Moves
 from schedlang.autotune.tactics.scheduled import Scheduled
 from schedlang.compute.read import Read
 from schedlang.schedule.schedule import Schedule
 
 # the most times that an inlined element is computed, without and with math functions
 MOST, MOST_CALLS = 16, 4
-KNOBS = (Knob("C.inline", (False, True), "inline the stage into its readers"),)
+KNOBS = (
+    Knob(
+        "C.inline", (False, True), "inline the stage into its readers",
+        Moves(rank=0, structure=True),
+    ),
+)  # fmt: skip
 
 
 def inline(s: Schedule, flow: Dataflow, knobs: Knobs) -> Scheduled:

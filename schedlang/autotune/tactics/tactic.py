@@ -27,7 +27,6 @@ class Tactic:
     * ``weight``: how many times it is among the options.
     * ``implied``: it is taken without the knob ``C.how`` if no other tactic applies.
     * ``alone``: no other tactic is an option where it applies.
-    * ``scatters``: it is for scatters, for which no other tactic is.
     """
 
     name: str
@@ -38,7 +37,6 @@ class Tactic:
     weight: Callable[[StageFacts, Applicable], int] = lambda stage, others: 1
     implied: bool = False
     alone: bool = False
-    scatters: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +67,15 @@ class Registry:
         names = [tactic.name for tactic in self.tactics]
         assert len(set(names)) == len(names), f"names of tactics are not unique: {names}"
 
+    @property
+    def knobs(self) -> dict[Knob, list[str]]:
+        """The knobs that the tactics ask for, each with the names of these tactics."""
+        found: dict[Knob, list[str]] = {}
+        for tactic in self.tactics:
+            for knob in tactic.knobs:
+                found.setdefault(knob, []).append(tactic.name)
+        return found
+
     def options(self, stage: StageFacts) -> list[Tactic]:
         """Return the tactics that apply to a stage, each as often as its weight says."""
         known = Applicable(self.tactics, stage)
@@ -96,10 +103,7 @@ class Applicable:
         if name not in self._known:
             tactic = self._tactics.get(name)
             self._known[name] = None
-            self._known[name] = (
-                tactic is not None and tactic.scatters == self._stage.is_scatter
-                and tactic.applies(self._stage, self)
-            )  # fmt: skip
+            self._known[name] = tactic is not None and tactic.applies(self._stage, self)
         answer = self._known[name]
         assert answer is not None, f"tactic {name} depends on itself through another one"
         return answer

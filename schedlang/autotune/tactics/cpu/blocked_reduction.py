@@ -27,7 +27,7 @@ from schedlang.autotune.tactics.cpu.tile_sizes import (
     tiles,
 )
 from schedlang.autotune.tactics.facts import StageFacts
-from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.knob import Knob, Moves
 from schedlang.autotune.tactics.loops import in_order
 from schedlang.autotune.tactics.scheduled import Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
@@ -277,17 +277,20 @@ TACTIC = Tactic(
             "C.steps", "8, 16, 32, 64 or all",
             "the number of reduction steps in a block; all steps means no blocks. If none of these "
             "divides the steps, it is any divisor from 8 to 64",
+            Moves(rank=18),
         ),
         Knob(
             "C.groups", GROUPS,
             "the number of groups of tiles along the lanes; threads share the groups. Without one "
             "of these that divides the number of tiles, it is 1, 2 or 4, and the last group is "
             "smaller",
+            Moves(rank=16),
         ),
         Knob(
             "C.past", ("lanes", "all"),
             "the tiles that one block of steps updates before the next block starts: the tiles "
             "along the `lanes`, or along `all` axes",
+            Moves(rank=17),
         ),
         PARALLEL,
     ),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from schedlang.autotune.tactics.facts import StageFacts
-from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.knob import Knob, Moves, first, second, third
 from schedlang.autotune.tactics.loops import in_order
 from schedlang.expr.nodes import Axis
 from schedlang.schedule.schedule import Schedule
@@ -14,9 +14,14 @@ from schedlang.schedule.schedule import Schedule
 # numbers of vectors side by side
 VECTORS = (1, 2, 4, 8)
 LANES = Knob(
-    "C.lanes", "whole vectors, or all elements", "the number of neighbouring elements in lanes"
-)
-PARTIAL_VECTORS = Knob("C.vectors", VECTORS, "the number of vectors of partial sums")
+    "C.lanes", "whole vectors, or all elements", "the number of neighbouring elements in lanes",
+    Moves(rank=25, start=second),
+)  # fmt: skip
+PARTIAL_VECTORS = Knob(
+    "C.vectors", VECTORS, "the number of vectors of partial sums",
+    # several vectors, so that one need not wait for the other; the rows of a block do not wait
+    Moves(rank=10, start=third, inside=first),
+)  # fmt: skip
 # no reduction loop is cut
 NONE: Mapping[int, int] = MappingProxyType({})
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from schedlang.autotune.knobs import Knobs, divisors
 from schedlang.autotune.tactics.cpu import serpentine
 from schedlang.autotune.tactics.facts import StageFacts
-from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.knob import Knob, Moves
 from schedlang.autotune.tactics.loops import fused
 from schedlang.autotune.tactics.scheduled import Level
 from schedlang.expr.nodes import Axis
@@ -22,20 +22,25 @@ UNEVEN = 1.25
 PARALLEL = Knob(
     "C.parallel", "0 to the number of loops",
     "the number of outermost loops that the threads share; 0 means one thread",
+    Moves(rank=27),
 )  # fmt: skip
 KNOBS = (
     Knob(
         "C.i.block", "divisors of the number of tiles",
         "the number of tiles (or elements) of a block along `i`. 1 puts the loop outside all "
         "blocks; the whole extent puts it inside every block",
+        Moves(rank=28, blocks=True),
     ),
     Knob(
         "C.order", "permutations",
         "the order of the loops over blocks. `[1, 0]` makes the second loop the outer one. A loop "
         'with `tail="cut"` is inside the others, or outside of them if they have too few '
         "iterations for the threads",
+        Moves(rank=23),
     ),
-    Knob("C.inner_order", "permutations", "the order of the loops inside a block"),
+    Knob(
+        "C.inner_order", "permutations", "the order of the loops inside a block", Moves(rank=29)
+    ),
     PARALLEL,
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ from schedlang.autotune.tactics.access import Access
 from schedlang.autotune.tactics.attach import attach, attach_inside
 from schedlang.autotune.tactics.choosing import choosing_axes
 from schedlang.autotune.tactics.facts import StageFacts
-from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.knob import Knob, Moves
 from schedlang.autotune.tactics.loops import fused, in_order
 from schedlang.autotune.tactics.scheduled import AttachPoint, Placement, Scheduled
 from schedlang.compute.tensor import ComputeOp, Tensor
@@ -28,6 +28,7 @@ KNOBS = (
         "B.global.at", "loops, from 0; −1",
         "the loop at which the copy is made; −1 is root. If `B` is a stage that is computed in "
         "that order itself, the knob is `B.at`",
+        Moves(rank=8),
     ),
 )  # fmt: skip
 

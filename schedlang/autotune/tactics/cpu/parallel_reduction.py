@@ -17,7 +17,7 @@ from schedlang.autotune.tactics.cpu.lanes import (
 from schedlang.autotune.tactics.cpu.nest import LEAST_STEPS
 from schedlang.autotune.tactics.cpu.runs import LEAST_RUN, run_of, whole_vectors
 from schedlang.autotune.tactics.facts import StageFacts, is_long
-from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.knob import Knob, Moves
 from schedlang.autotune.tactics.loops import first, fused
 from schedlang.autotune.tactics.scheduled import Level, OuterLoops, Placement, Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
@@ -33,7 +33,9 @@ FEW_VECTORS = 4
 ROUNDS = 128
 # the most vectors of partial results side by side
 MOST_VECTORS = 8
-PARTS_PER_THREAD = Knob("C.parts", PARTS, "the number of partial sums per thread")
+PARTS_PER_THREAD = Knob(
+    "C.parts", PARTS, "the number of partial sums per thread", Moves(rank=20)
+)
 
 
 def applies(stage: StageFacts, others: Applicable) -> bool:

@@ -30,7 +30,7 @@ STEPS = Knob(
 
 def applies(stage: StageFacts, others: Applicable) -> bool:
     """Return whether elements are the ends of a range."""
-    if not stage.is_reduction or stage.is_scan_step:
+    if not stage.is_reduction or stage.is_scatter or stage.is_scan_step:
         return False
     return any(isinstance(node, Read) for node in postorder(_ends(stage)))
 

@@ -25,7 +25,7 @@ from schedlang.autotune.tactics.cpu.tile_sizes import (
     tiles,
 )
 from schedlang.autotune.tactics.facts import StageFacts, is_long
-from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.knob import Knob, Moves, last, yes
 from schedlang.autotune.tactics.loops import in_order
 from schedlang.autotune.tactics.scheduled import Level, OuterLoops, Placement, Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
@@ -250,23 +250,33 @@ TACTIC = Tactic(
         Knob(
             "C.lane", "numbers, from 0",
             "the data axis that is vectorized, numbered among those that can be",
+            # along the last axis, the rows of a block stay whole
+            Moves(rank=3, structure=True, inside=last),
         ),
         TILE,
         *outer_loops.KNOBS,
         serpentine.KNOB,
-        Knob("C.local.reduce_order", "permutations", "the order of a tile's reduction loops"),
+        Knob(
+            "C.local.reduce_order", "permutations", "the order of a tile's reduction loops",
+            Moves(rank=22, both_ends=True),
+        ),
         *step_blocks.KNOBS,
-        Knob("C.local.unroll", (False, True), "unroll the innermost of these loops"),
+        Knob(
+            "C.local.unroll", (False, True), "unroll the innermost of these loops",
+            Moves(rank=34, start=yes),
+        ),
         Knob(
             "C.local.tested", (True, False),
             "unroll the reduction loops that a condition depends on",
+            Moves(rank=24),
         ),
         Knob(
             "C.pack.B", (False, True),
             "pack `B`: copy it into the order in which the tile reads it. There is no knob if `B` "
             "must be packed",
+            Moves(rank=11, start=yes),
         ),
         *packing.KNOBS,
-        Knob("B.global.prefetch", (False, True), "prefetch the copy"),
+        Knob("B.global.prefetch", (False, True), "prefetch the copy", Moves(rank=32)),
     ),
 )  # fmt: skip

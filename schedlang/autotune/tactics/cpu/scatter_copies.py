@@ -82,5 +82,5 @@ def _copies(stage: StageFacts, count: int) -> list[int]:
 
 TACTIC = Tactic(
     "copies", "let each thread update copies of the result, then combine them", applies, apply,
-    knobs=(PARTS_PER_THREAD, COPIES_IN_TURN, LANES), scatters=True,
+    knobs=(PARTS_PER_THREAD, COPIES_IN_TURN, LANES), alone=True,
 )  # fmt: skip

@@ -19,8 +19,8 @@ COLUMNS = Knob("C.columns", (True, False), "give each thread columns of the rows
 
 
 def applies(stage: StageFacts, others: Applicable) -> bool:
-    """Return whether the stage is a scatter; see ``Tactic.scatters``."""
-    return True
+    """Return whether the stage is a scatter."""
+    return stage.is_scatter
 
 
 def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
@@ -79,5 +79,5 @@ def rows_in_lanes(s: Schedule, stage: StageFacts, lanes: int) -> None:
 
 TACTIC = Tactic(
     "updates", "update the elements of a scatter where they are", applies, apply,
-    knobs=(LANES, COLUMNS), scatters=True,
+    knobs=(LANES, COLUMNS), alone=True,
 )  # fmt: skip

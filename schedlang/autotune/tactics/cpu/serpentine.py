@@ -12,7 +12,7 @@ from math import prod
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.cpu.tile_sizes import Lane
 from schedlang.autotune.tactics.facts import StageFacts
-from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.knob import Knob, Moves, yes
 from schedlang.autotune.tactics.scheduled import Level
 from schedlang.schedule.schedule import Schedule
 from schedlang.state.state import SERPENTINE
@@ -21,6 +21,8 @@ KNOB = Knob(
     "C.serpentine", (False, True),
     "let each thread go through its blocks of a time step backwards in every other step. There is "
     "no knob if what every step reads again fits the caches of the cores",
+    # the estimate does not see what is gained
+    Moves(rank=31, start=yes),
 )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from schedlang.autotune.knobs import Knobs, divisors
 from schedlang.autotune.tactics.access import Access
 from schedlang.autotune.tactics.cpu.tile_sizes import Lane, Tile
 from schedlang.autotune.tactics.facts import StageFacts, is_long
-from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.knob import Knob, Moves
 from schedlang.autotune.tactics.scheduled import OuterLoops
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Axis
@@ -38,12 +38,14 @@ KNOBS = (
         "C.local.step_block", "divisors of the reduction loop's extent, and 0",
         "the iterations of the outermost reduction loop in a block of steps, which tiles that read "
         "the same panel take in turn; 0 lets each tile take all steps at once",
+        Moves(rank=19),
     ),
     Knob(
         "C.local.prefetch", (*AHEAD, *STEPS_AHEAD[1:]),
         "the number of blocks of steps (or of iterations of the outermost reduction loop) ahead of "
         "its use that the panel is prefetched, spread over the steps: 1 or 2, or 8 or 16 steps of "
         "the only reduction loop; 0 means no prefetch",
+        Moves(rank=32),
     ),
 )  # fmt: skip
 

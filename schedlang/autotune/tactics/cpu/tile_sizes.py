@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
-from math import prod
+from math import log2, prod
 
-from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.knobs import Decision, Knobs
 from schedlang.autotune.tactics.access import Access
 from schedlang.autotune.tactics.facts import StageFacts, is_long
-from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.knob import UNLIKE, Knob, Moves
 from schedlang.compute.tensor import ComputeOp
 from schedlang.diagnostics.tiles import registers
 from schedlang.expr.nodes import Axis
@@ -32,10 +32,43 @@ MOST_LARGER, MOST_WASTE = 2, 0.15
 VECTOR_LOAD = 3
 # bytes of a cache line
 LINE = 64
+# the most tiles that a descent tries
+MOST_TILES = 8
+
+
+def largest_tiles(options: Sequence[Decision]) -> list[Decision]:
+    """Return the first tile of each number of vectors and each set of axes: the largest of them.
+
+    >>> largest_tiles([[2, [0, 6]], [2, [0, 4]], [2, [1, 4]], [1, [0, 4]]])
+    [[2, [0, 6]], [2, [1, 4]], [1, [0, 4]]]
+    """
+    found: dict[object, Decision] = {}
+    for option in options:
+        vectors, *rows = option if isinstance(option, list) and option else (option,)
+        axes = tuple(str(row[0]) if isinstance(row, list) else str(row) for row in rows)
+        found.setdefault((str(vectors), axes), option)
+    return list(found.values())
+
+
+def tiles_apart(a: Decision, b: Decision) -> float:
+    """Return the distance of two register tiles: of their vectors, and of the rows of each axis."""
+    try:
+        mine, theirs = ({"vectors": t[0], **{str(at): n for at, n in t[1:]}} for t in (a, b))
+        return sum(
+            abs(log2(mine.get(at, 1) / theirs.get(at, 1)))
+            * (UNLIKE if (at in mine) != (at in theirs) else 1)
+            for at in {*mine, *theirs}
+        )
+    except (TypeError, ValueError, IndexError, ZeroDivisionError):
+        # a recorded decision is data, of any form
+        return UNLIKE
+
+
 TILE = Knob(
     "C.tile", "tiles that fit the registers",
     "the tile: the number of vectors along the vectorized axis, then each other axis with its "
     "extent. `[2, [0, 5]]` is 2 vectors by 5 rows of axis 0",
+    Moves(rank=6, tried=largest_tiles, most=MOST_TILES, apart=tiles_apart),
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from schedlang.autotune.tactics.cpu.lanes import PARTIAL_VECTORS, partial_in_lan
 from schedlang.autotune.tactics.cpu.nest import Loop, blocks, in_threads, split_tile
 from schedlang.autotune.tactics.cpu.runs import LEAST_RUN, fills_lanes, run_of, whole_vectors
 from schedlang.autotune.tactics.facts import StageFacts
-from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.knob import Knob, Moves, last
 from schedlang.autotune.tactics.loops import first, fused, in_order
 from schedlang.autotune.tactics.scheduled import AttachPoint, OuterLoops, Placement, Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
@@ -138,7 +138,11 @@ TACTIC = Tactic(
     applies, apply,
     knobs=(
         PARTIAL_VECTORS,
-        Knob("C.rows", tuple(range(1, MOST_ROWS + 1)), "the number of results computed together"),
+        Knob(
+            "C.rows", tuple(range(1, MOST_ROWS + 1)), "the number of results computed together",
+            # several rows at once, as one row is too few bytes in flight
+            Moves(rank=26, start=last),
+        ),
         parallel_reduction.PARTS_PER_THREAD,
         *outer_loops.KNOBS,
     ),

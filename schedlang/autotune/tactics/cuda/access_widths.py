@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from schedlang.autotune.tactics.knob import Moves, second
 from schedlang.compute.tensor import Shape, Tensor
 from schedlang.ir.offsets import most_at_once
 
 LANES = (1, 2, 4, 8, 16)
+# how the knobs of lanes move
+LANES_MOVE = Moves(rank=25, start=second)
 
 
 def lane_counts(dtypes: Iterable[str]) -> list[int]:

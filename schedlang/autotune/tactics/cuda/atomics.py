@@ -15,8 +15,8 @@ from schedlang.state.scattered import overwrites
 
 
 def applies(stage: StageFacts, others: Applicable) -> bool:
-    """Return whether the stage is a scatter; see ``Tactic.scatters``."""
-    return stage.attached is None
+    """Return whether the stage is a scatter."""
+    return stage.is_scatter
 
 
 def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
@@ -51,5 +51,5 @@ def _in_threads(
 
 TACTIC = Tactic(
     "atomics", "threads update the elements of a scatter, atomically", applies, apply,
-    (BLOCK_THREADS,), implied=True, scatters=True,
+    (BLOCK_THREADS,), implied=True, alone=True,
 )  # fmt: skip

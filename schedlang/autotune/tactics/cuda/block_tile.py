@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.access import labels
 from schedlang.autotune.tactics.cuda import tile_shapes
-from schedlang.autotune.tactics.cuda.access_widths import LANES, lanes_of_rows
+from schedlang.autotune.tactics.cuda.access_widths import LANES, LANES_MOVE, lanes_of_rows
 from schedlang.autotune.tactics.cuda.tile_shapes import Shape, choose_shape, reused, shapes
 from schedlang.autotune.tactics.cuda.tile_shares import KNOB, add_shares, shares, split_sums
 from schedlang.autotune.tactics.facts import StageFacts
-from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.knob import Knob, Moves, yes
 from schedlang.autotune.tactics.loops import first, fused
 from schedlang.autotune.tactics.scheduled import OuterLoops, Placement, Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
@@ -176,19 +176,24 @@ TACTIC = Tactic(
     knobs=(
         KNOB,
         *tile_shapes.KNOBS,
-        Knob("C.shared.A", (True, False), "copy `A` to shared memory"),
-        Knob("C.local", (True, False), "copy shared operands to registers"),
+        Knob("C.shared.A", (True, False), "copy `A` to shared memory", Moves(rank=5)),
+        Knob("C.local", (True, False), "copy shared operands to registers", Moves(rank=13)),
         Knob(
             "C.local.depth", "4, 8, 16, 32, or all",
             "the number of steps of the longest reduction axis that are fetched at once",
+            Moves(rank=12),
         ),
-        Knob("C.local.unroll", (True, False), "unroll these steps"),
+        Knob("C.local.unroll", (True, False), "unroll these steps", Moves(rank=34, start=yes)),
         Knob(
             "A.shared.transposed", (False, True),
             "store the copy transposed, with its first dimension last",
+            Moves(rank=33),
         ),
-        Knob("A.shared.double_buffer", (False, True), "double-buffer the copy"),
-        Knob("A.shared.lanes", LANES, "the number of elements in one access of the fetch"),
+        Knob("A.shared.double_buffer", (False, True), "double-buffer the copy", Moves(rank=21)),
+        Knob(
+            "A.shared.lanes", LANES, "the number of elements in one access of the fetch",
+            LANES_MOVE,
+        ),
     ),
     weight=weight,
 )  # fmt: skip

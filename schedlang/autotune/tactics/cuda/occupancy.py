@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from schedlang.autotune.tactics.facts import StageFacts
-from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.knob import Knob, Moves, at_most
 from schedlang.autotune.tactics.tactic import Applicable
 
 # threads of a block
@@ -16,9 +16,11 @@ WARP = 32
 FEW = 1 << 14
 # fewer results than this leave multiprocessors idle with one block each
 FEW_BLOCKS = 128
+# a descent starts from up to so many threads along an axis of a tile
+THREADS_MOVE = Moves(rank=15, start=at_most(16))
 BLOCK_THREADS = Knob(
     "C.threads", "32, 64, 128, 256, 512, or the number of elements",
-    "the number of threads in a block",
+    "the number of threads in a block", THREADS_MOVE,
 )  # fmt: skip
 
 

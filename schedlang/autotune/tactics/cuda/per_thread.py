@@ -7,10 +7,15 @@ from collections.abc import Sequence
 
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.attach import attach
-from schedlang.autotune.tactics.cuda.access_widths import LANES, lane_counts, lanes_of_rows
+from schedlang.autotune.tactics.cuda.access_widths import (
+    LANES,
+    LANES_MOVE,
+    lane_counts,
+    lanes_of_rows,
+)
 from schedlang.autotune.tactics.cuda.occupancy import BLOCK_THREADS, THREADS
 from schedlang.autotune.tactics.facts import StageFacts
-from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.knob import Knob, Moves, last
 from schedlang.autotune.tactics.loops import first, fused
 from schedlang.autotune.tactics.scheduled import (
     AttachPoint,
@@ -25,8 +30,10 @@ from schedlang.schedule.schedule import Schedule
 ACCESS_LANES = Knob(
     "C.lanes", LANES,
     "the number of neighbouring elements, or of reduction steps, in one access of a thread",
+    LANES_MOVE,
 )  # fmt: skip
-KNOBS = (BLOCK_THREADS, ACCESS_LANES, Knob("C.rows", (True, False), "give each block one row"))
+ROWS = Knob("C.rows", (True, False), "give each block one row", Moves(rank=26, start=last))
+KNOBS = (BLOCK_THREADS, ACCESS_LANES, ROWS)
 
 
 def per_thread(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:

@@ -8,7 +8,7 @@ from schedlang.autotune.tactics.cuda.block_tile import all_reused
 from schedlang.autotune.tactics.cuda.occupancy import FEW, FEW_BLOCKS, WARP, results
 from schedlang.autotune.tactics.cuda.per_thread import KNOBS, per_thread
 from schedlang.autotune.tactics.facts import StageFacts
-from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.knob import Knob, Moves
 from schedlang.autotune.tactics.loops import first, fused
 from schedlang.autotune.tactics.scheduled import Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
@@ -79,6 +79,7 @@ TACTIC = Tactic(
         Knob(
             "C.count", COUNTS,
             "the number of partial results per result; they are the stage `C.rf`",
+            Moves(rank=14),
         ),
         *KNOBS,
     ),

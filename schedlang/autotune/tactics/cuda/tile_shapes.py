@@ -10,9 +10,9 @@ from itertools import combinations, product
 
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.access import Access
-from schedlang.autotune.tactics.cuda.occupancy import THREADS
+from schedlang.autotune.tactics.cuda.occupancy import THREADS, THREADS_MOVE
 from schedlang.autotune.tactics.facts import StageFacts, is_long
-from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.knob import Knob, Moves, at_most
 from schedlang.diagnostics.spills import registers_of
 
 # elements of a thread along an axis; the most registers for its sums, and those for everything else
@@ -32,10 +32,17 @@ KNOBS = (
         "the axes of a block's tile: two axes along which some operand is read again, or the only "
         f"axis. If they have at most {FEW_POINTS:,} points together, another axis may add threads, "
         "with one element each",
+        Moves(rank=9, structure=True),
     ),
-    Knob("C.i.each", "1 to 8", "along `i`: the number of elements per thread"),
-    Knob("C.i.threads", "1 to 256", "along `i`: the number of threads"),
-    Knob("C.i.vthreads", VIRTUAL, "along `i`: the number of virtual threads"),
+    # elements along an axis of a tile to start from, at most: with these and the threads of
+    # THREADS_MOVE, descents for eleven convolutions of ResNet-50 ended at 0.84 of the sum of
+    # estimates from the first options
+    Knob(
+        "C.i.each", "1 to 8", "along `i`: the number of elements per thread",
+        Moves(rank=7, start=at_most(2)),
+    ),
+    Knob("C.i.threads", "1 to 256", "along `i`: the number of threads", THREADS_MOVE),
+    Knob("C.i.vthreads", VIRTUAL, "along `i`: the number of virtual threads", Moves(rank=30)),
 )  # fmt: skip
 
 

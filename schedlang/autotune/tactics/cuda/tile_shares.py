@@ -10,7 +10,7 @@ import math
 
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.facts import StageFacts
-from schedlang.autotune.tactics.knob import Knob
+from schedlang.autotune.tactics.knob import Knob, Moves
 from schedlang.autotune.tactics.loops import first, fused
 from schedlang.autotune.tactics.scheduled import OuterLoops, Placement, Scheduled
 from schedlang.compute.tensor import Tensor
@@ -26,6 +26,7 @@ KNOB = Knob(
     "C.shares", SHARES,
     "the number of blocks that share the sums of a tile, each along a part of the longest "
     "reduction axis; the sums of a part are the stage `C.rf`, and a second kernel adds them",
+    Moves(rank=4, structure=True),
 )  # fmt: skip
 
 

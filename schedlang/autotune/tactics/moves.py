@@ -1,0 +1,100 @@
+"""The moves of a descent: the order in which knobs change, and the values to try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from schedlang.autotune.knobs import Decision, Decisions, Pick
+from schedlang.autotune.tactics.knob import Knob, Moves
+
+
+class KnobMoves:
+    """How the knobs of a registry move, by their names in candidates.
+
+    A knob that is not declared, as one of a user's template, moves as ``Moves()`` says.
+
+    >>> from schedlang.autotune.tactics.driver import moves_of
+    >>> from schedlang.autotune.tactics.registries import CPU
+    >>> knobs = moves_of(CPU)
+    >>> knobs.in_order({"C.order": [0, 1], "C.tile": [1, [0, 4]], "C.how": "tile"})
+    ['C.how', 'C.tile', 'C.order']
+    >>> knobs.start("C.unroll", [False, True]), knobs.start("C.vectors", [1, 2, 4, 8])
+    (1, 2)
+    >>> knobs.of("S.at").places, knobs.of("A.global.at").places, knobs.of("C.pack.B").rank
+    (True, False, 11)
+    """
+
+    def __init__(self, knobs: Iterable[Knob]) -> None:
+        self._known: dict[str, Moves] = {}
+        for knob in knobs:
+            moves = self._known.setdefault(knob.key, knob.moves)
+            assert moves == knob.moves, f"two knobs {knob.name} move in different ways"
+            # the knobs of ``C.local`` are those of ``C`` if the sum has no stage of its own
+            self._known.setdefault(knob.key.rpartition(".")[2] or knob.key, knob.moves)
+
+    def of(self, name: str) -> Moves:
+        """Return how the knob of that name moves."""
+        *_, before, last = ("", *name.split("."))
+        keys = (f"{before}.{last}", last, f"{before}.")
+        return next((self._known[key] for key in keys if key in self._known), Moves())
+
+    def in_order(self, decisions: Mapping[str, Decision]) -> list[str]:
+        """Return the names of knobs, the most promising first."""
+        return sorted(decisions, key=lambda name: self.of(name).rank)
+
+    def start(self, name: str, options: Sequence[Decision]) -> int:
+        """Return the position of the option to start from."""
+        return self.of(name).start(options)
+
+    def start_inside(self, name: str, options: Sequence[Decision]) -> int:
+        """Return the position of :meth:`start`, but compute stages in the outermost loop that fits.
+
+        So a block of rows goes through all stages while it is in a cache.
+        """
+        moves = self.of(name)
+        return (moves.inside or moves.start)(options)
+
+    def others(
+        self, name: str, decision: Decision, options: Sequence[Decision] | None
+    ) -> list[Decision]:
+        """Return the values of a knob to try instead of ``decision``, the most promising first.
+
+        ``options`` is ``None`` for the order of a permutation. Then each item goes first, the last
+        one before others, as it is the contiguous one.
+        """
+        moves = self.of(name)
+        if options is None:
+            return _moved(list(decision), moves.both_ends)
+        distinct = [o for n, o in enumerate(options) if o not in options[:n]]
+        return [o for o in moves.tried(distinct) if o != decision][: moves.most]
+
+    def nearest(self, recorded: Decisions) -> Pick:
+        """Return a function that picks the option nearest to the recorded decision of a knob.
+
+        A knob that was not recorded starts as :meth:`start` says.
+        """
+
+        def pick(name: str, options: Sequence[Decision]) -> int:
+            if name not in recorded:
+                return self.start(name, options)
+            distances = [self.of(name).apart(recorded[name], option) for option in options]
+            return distances.index(min(distances))
+
+        return pick
+
+
+def _moved(order: list[int], back: bool) -> list[Decision]:
+    """Return an order with each item moved to the front, and then to the back if asked.
+
+    >>> _moved([0, 1, 2], False), _moved([0, 1], True)
+    ([[2, 0, 1], [1, 0, 2]], [[1, 0]])
+    """
+    found: list[Decision] = []
+    for front in (True, False) if back else (True,):
+        for item in reversed(order) if front else order:
+            rest = [n for n in order if n != item]
+            moved = [item, *rest] if front else [*rest, item]
+            if moved != order and moved not in found:
+                found.append(moved)
+    return found
+
