@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from schedlang.autotune.tactics.cpu.nest import LEAST_STEPS
 from schedlang.autotune.tactics.facts import Dataflow, Problem, StageFacts
-from schedlang.autotune.tactics.loops import fused
+from schedlang.autotune.tactics.loops import in_blocks
 from schedlang.autotune.tactics.scan_stages import scan_stages
 from schedlang.errors import SchedlangError
 from schedlang.ir.verify import verify
@@ -54,10 +54,7 @@ def _parallel(s: Schedule, stage: StageFacts) -> None:
 
 
 def _bound(s: Schedule, stage: StageFacts) -> None:
-    tensor = stage.tensor
-    block, thread = s[tensor].split(fused(s, tensor, stage.data_axes), factor=BLOCK)
-    s[tensor].bind(block, "blockIdx.x")
-    s[tensor].bind(thread, "threadIdx.x")
+    in_blocks(s, stage.tensor, stage.data_axes, BLOCK)
 
 
 __all__ = ["plain"]

@@ -12,7 +12,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from schedlang.autotune.tactics.access import Access, accesses, points_read
-from schedlang.autotune.tactics.scheduled import AttachPoint, Scheduled
+from schedlang.autotune.tactics.scheduled import (
+    AttachPoint,
+    OuterLoops,
+    Placement,
+    Scheduled,
+)  # fmt: skip
 from schedlang.autotune.work_bound import most_work
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.compute.work import flops, of_point
@@ -232,6 +237,14 @@ class StageFacts:
         """True if the stage is the start or the update of a scan."""
         readers = (self.flow.state.of(reader) for reader in self.consumers)
         return any(reader is not None and reader.is_scan for reader in readers)
+
+    def placed(self, nest: OuterLoops, axes: Sequence[Axis] | None = None) -> Scheduled:
+        """Return the decision that the stage is scheduled in ``nest``, and its producers may be.
+
+        ``axes`` are those of the stage that the data axes of the nest's head move, by default all.
+        """
+        place = Placement(nest, dict(enumerate(self.op.axis if axes is None else axes)))
+        return Scheduled(frozenset({self.tensor}), placements={self.tensor: place})
 
     def work(self, inlined: Collection[Tensor]) -> int:
         """Return the operations of the stage, including those of stages ``inlined`` into it."""

@@ -25,6 +25,19 @@ def fused(s: Schedule, tensor: Tensor, axes: Sequence[Axis]) -> Axis:
     return whole
 
 
+def innermost(s: Schedule, tensor: Tensor, *inner: Axis) -> None:
+    """Put loops inside of all others, in this order."""
+    in_order(s, tensor, [*(a for a in s[tensor].leaf_axes if a not in inner), *inner])
+
+
+def in_blocks(s: Schedule, tensor: Tensor, axes: Sequence[Axis], threads: int) -> Axis:
+    """Share the iterations of adjacent loops among blocks of GPU threads; return their loop."""
+    block, thread = s[tensor].split(fused(s, tensor, axes), factor=threads)
+    s[tensor].bind(block, "blockIdx.x")
+    s[tensor].bind(thread, "threadIdx.x")
+    return thread
+
+
 def first(made: Tensor | list[Tensor]) -> Tensor:
     """Return the first output of a stage made by rfactor or cache_write."""
     return made[0] if isinstance(made, list) else made

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.attach import inherited
 from schedlang.autotune.tactics.choosing import choosing_axes, chosen_axes
 from schedlang.autotune.tactics.cpu import nest as outer_loops
 from schedlang.autotune.tactics.cpu import parallel_reduction
-from schedlang.autotune.tactics.cpu.lanes import LANES, in_lanes, lanes_along
+from schedlang.autotune.tactics.cpu.lanes import LANES, ROW, choose_lanes, in_lanes
 from schedlang.autotune.tactics.cpu.nest import blocks, in_threads, split_tile
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.loops import in_order
-from schedlang.autotune.tactics.scheduled import OuterLoops, Placement, Scheduled
+from schedlang.autotune.tactics.scheduled import OuterLoops, Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
 from schedlang.compute.read import reads
 from schedlang.expr.nodes import Axis
 from schedlang.expr.visit import postorder
 from schedlang.schedule.schedule import Schedule
-
-# the most vectors in a row that is vectorized as a whole
-ROW = 4
 
 
 def applies(stage: StageFacts, others: Applicable) -> bool:
@@ -47,19 +42,14 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     An axis that chooses between values is unrolled, and what a choice of a producer makes is
     computed together.
     """
-    tensor, op, width = stage.tensor, stage.op, stage.width
+    tensor, op = stage.tensor, stage.op
     found = Scheduled(frozenset({tensor}))
     if len(op.axis) == stage.time_axes:
         return found
     last, root = stage.last, stage.attached is None
     joined = _joined_axes(stage, last) if root else [last]
-    length = prod(stage.extents([op.axis[at] for at in joined]))
-    lanes = 0
-    if length > 1 and not _scattered(stage):
-        whole = all(isinstance(op.axis[at].extent, int) for at in joined)
-        # a mostly masked vector is slower than scalar code
-        if whole or stage.little_padding(length, width):
-            lanes = knobs.choice(f"{stage.name}.lanes", lanes_along(length, width, ROW, whole))
+    row = [op.axis[at] for at in joined]
+    lanes = 0 if _scattered(stage) else choose_lanes(stage, row, ROW, knobs)
     choosing = [at for at in choosing_axes(stage) if at not in joined]
     if not root:
         if lanes:
@@ -81,8 +71,7 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
         s[tensor].unroll(inner[at])
     if lanes:
         s[tensor].vectorize(inner[last])
-    nest = OuterLoops(tensor, tuple(levels))
-    return found.joined(Scheduled(placements={tensor: Placement(nest, dict(enumerate(op.axis)))}))
+    return stage.placed(OuterLoops(tensor, tuple(levels)))
 
 
 def _joined_axes(stage: StageFacts, last: int) -> list[int]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import prod
 from types import MappingProxyType
 
+from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob, Moves, first, second, third
 from schedlang.autotune.tactics.loops import in_order
@@ -13,6 +15,8 @@ from schedlang.schedule.schedule import Schedule
 
 # numbers of vectors side by side
 VECTORS = (1, 2, 4, 8)
+# the most vectors in a row that is vectorized as a whole
+ROW = 4
 LANES = Knob(
     "C.lanes", "whole vectors, or all elements", "the number of neighbouring elements in lanes",
     Moves(rank=25, start=second),
@@ -44,6 +48,34 @@ def lanes_along(length: int, width: int, most: int, whole: bool) -> list[int]:
     if whole and length <= most * width:
         found.append(length)
     return found or [width]
+
+
+def choose_lanes(
+    stage: StageFacts, axes: Sequence[Axis], most: int, knobs: Knobs, name: str = ""
+) -> int:
+    """Choose the lanes along ``axes``, fused, of ``stage``: up to ``most`` whole vectors, or all.
+
+    There are none, and no knob, for one element, nor where most of a vector would be masked: that
+    is slower than scalar code. ``name`` begins the name of the knob, by default that of the stage.
+    """
+    length = prod(stage.extents(axes))
+    whole = all(isinstance(axis.extent, int) for axis in axes)
+    if length == 1 or not (whole or stage.little_padding(length, stage.width)):
+        return 0
+    options = lanes_along(length, stage.width, most, whole)
+    return knobs.choice(f"{name or stage.name}.lanes", options)
+
+
+def partial_sums(s: Schedule, stage: StageFacts, along: Axis, lanes: int) -> StageFacts:
+    """Add every ``lanes``-th step of a reduction axis in a lane of its own; return these sums.
+
+    The lanes are the last data axis of the sums, which are local to their reader.
+    """
+    _, lane = s[stage.tensor].split(along, factor=lanes)
+    made = s.rfactor(stage.tensor, lane, factor_axis=len(stage.op.axis))
+    sums = stage.after(s, made[0] if isinstance(made, list) else made)
+    s[sums.tensor].set_scope("local")
+    return sums
 
 
 def whole_steps(s: Schedule, stage: StageFacts, whole: Mapping[int, int]) -> list[Axis]:

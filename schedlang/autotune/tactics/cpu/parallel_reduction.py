@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.cpu.lanes import (
     LANES,
     PARTIAL_VECTORS,
+    choose_lanes,
     in_lanes,
-    lanes_along,
     partial_in_lanes,
+    partial_sums,
     vector_counts,
 )
 from schedlang.autotune.tactics.cpu.nest import LEAST_STEPS
@@ -19,7 +20,7 @@ from schedlang.autotune.tactics.cpu.runs import LEAST_RUN, run_of, whole_vectors
 from schedlang.autotune.tactics.facts import StageFacts, is_long
 from schedlang.autotune.tactics.knob import Knob, Moves
 from schedlang.autotune.tactics.loops import first, fused
-from schedlang.autotune.tactics.scheduled import Level, OuterLoops, Placement, Scheduled
+from schedlang.autotune.tactics.scheduled import Level, OuterLoops, Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
@@ -61,19 +62,29 @@ def too_few(stage: StageFacts) -> bool:
 def part_counts(stage: StageFacts) -> list[int]:
     """Return the possible numbers of parts per thread into which a reduction can be split.
 
-    The list is empty if there are few steps. It is empty in a scan, where threads would have to
-    start in each time step.
+    The list is empty if there are few steps.
+    """
+
+    def fits(count: int) -> bool:
+        run = run_of(stage)
+        shared = _shared(stage, run)
+        steps, length = (prod(stage.extents(axes)) for axes in (stage.op.reduce_axis, shared))
+        least = LEAST_RUN * stage.width
+        return steps >= count * least and length >= count * (least if shared == run else 1)
+
+    return parts_that_fit(stage, fits)
+
+
+def parts_that_fit(stage: StageFacts, fits: Callable[[int], bool]) -> list[int]:
+    """Return the numbers of parts per thread of which ``fits`` accepts that of all threads.
+
+    There are none for little work, and in a scan, where threads would have to start in each time
+    step.
     """
     threads = stage.problem.threads
     if threads == 1 or stage.time_axes or stage.evaluations < LEAST_STEPS:
         return []
-    run = run_of(stage)
-    shared = _shared(stage, run)
-    steps, length = (prod(stage.extents(axes)) for axes in (stage.op.reduce_axis, shared))
-    least = LEAST_RUN * stage.width
-    each = least if shared == run else 1
-    counts = {n: n * threads for n in PARTS}
-    return [n for n, c in counts.items() if steps >= c * least and length >= c * each]
+    return [n for n in PARTS if fits(n * threads)]
 
 
 def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
@@ -98,10 +109,7 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     outside = len(stage.op.reduce_axis) - len(run) if shared == run else 0
     partial = stage.after(s, first(s.rfactor(tensor, part)))
     nest = OuterLoops(partial.tensor, (Level(partial.op.axis[0], (0,), count),))
-    found = Scheduled(
-        frozenset({tensor, partial.tensor}),
-        placements={partial.tensor: Placement(nest, dict(enumerate(partial.op.axis)))},
-    )
+    found = partial.placed(nest).joined(Scheduled(frozenset({tensor})))
     rounds = {outside: whole[0]} if whole else {}
     if lanes:
         # splitting a run into parts fuses it into one loop
@@ -167,17 +175,14 @@ def _run_in_lanes(
     """Vectorize the last ``left`` reduction axes, with partial results of each result in lanes."""
     made = partial.tensor
     run = fused(s, made, partial.op.reduce_axis[-left:])
-    over, lane = s[made].split(run, factor=lanes)
-    length = partial.extents([run])[0]
-    sums = partial.after(s, first(s.rfactor(made, lane, factor_axis=len(partial.op.axis))))
-    s[sums.tensor].set_scope("local")
+    length, fixed = partial.extents([run])[0], isinstance(run.extent, int)
+    sums = partial_sums(s, partial, run, lanes)
     part, *data = s[made].op.axis
     s[sums.tensor].compute_at(s[made], next((a for a in reversed(data) if is_long(a)), part))
     last = len(sums.op.reduce_axis) - 1
-    whole = {last: length // lanes} if isinstance(over.extent, int) else {}
+    whole = {last: length // lanes} if fixed else {}
     partial_in_lanes(s, sums, whole={**whole, **rounds})
-    placed = Placement(nest, dict(enumerate(sums.op.axis[:-1])))
-    return Scheduled(frozenset({sums.tensor}), placements={sums.tensor: placed})
+    return sums.placed(nest, sums.op.axis[:-1])
 
 
 def _results_in_lanes(
@@ -186,18 +191,12 @@ def _results_in_lanes(
     """Vectorize the last data axis of the partial results; return its lanes, 0 for none."""
     last = partial.last
     axis = partial.op.axis[last]
-    length = partial.extents([axis])[0]
-    if last == 0 or length == 1:
+    if last == 0 or not any(read.contiguous(axis) for read in partial.reads):
         return 0
-    if not any(read.contiguous(axis) for read in partial.reads):
-        return 0
-    fixed = isinstance(axis.extent, int)
-    if not fixed and not partial.little_padding(length, stage.width):
-        return 0
-    many = lanes_along(length, stage.width, MOST_VECTORS, fixed)
-    lanes = knobs.choice(f"{stage.name}.lanes", many)
-    in_lanes(s, partial, lanes, rounds)
-    return lanes if fixed else 0
+    lanes = choose_lanes(partial, [axis], MOST_VECTORS, knobs, stage.name)
+    if lanes:
+        in_lanes(s, partial, lanes, rounds)
+    return lanes if isinstance(axis.extent, int) else 0
 
 
 def combine(s: Schedule, stage: StageFacts, count: int, lanes: int) -> None:

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.cpu import nest as outer_loops
-from schedlang.autotune.tactics.cpu.lanes import LANES, in_lanes, lanes_along, partial_in_lanes
+from schedlang.autotune.tactics.cpu.lanes import (
+    LANES,
+    ROW,
+    choose_lanes,
+    in_lanes,
+    partial_in_lanes,
+    partial_sums,
+)  # fmt: skip
 from schedlang.autotune.tactics.cpu.nest import blocks, in_threads, split_tile
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob
-from schedlang.autotune.tactics.loops import first, in_order
-from schedlang.autotune.tactics.scheduled import OuterLoops, Placement, Scheduled
+from schedlang.autotune.tactics.loops import in_order
+from schedlang.autotune.tactics.scheduled import OuterLoops, Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
 from schedlang.compute.read import Read
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.schedule.schedule import Schedule
 
-# the most vectors of other results side by side
-ROW = 4
 STEPS = Knob(
     "C.row_vectors", (0, 1, 2, 4),
     "the number of vectors of partial sums of a range; 0 adds one step after the other",
@@ -37,18 +42,14 @@ def applies(stage: StageFacts, others: Applicable) -> bool:
 
 def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     """Compute each range by loops of its own, in threads and with lanes if possible."""
-    tensor, op, width = stage.tensor, stage.op, stage.width
+    tensor, op = stage.tensor, stage.op
     found = Scheduled(frozenset({tensor}))
     if len(op.axis) == stage.time_axes:
         return found
     work = min(stage.evaluations, stage.problem.least)
     last = stage.last
-    lanes = 0
-    if op.axis[last] not in set(postorder(_ends(stage))):
-        whole = isinstance(op.axis[last].extent, int)
-        length = stage.extents([op.axis[last]])[0]
-        if length > 1 and (whole or stage.little_padding(length, width)):
-            lanes = knobs.choice(f"{stage.name}.lanes", lanes_along(length, width, ROW, whole))
+    ends = set(postorder(_ends(stage)))
+    lanes = 0 if op.axis[last] in ends else choose_lanes(stage, [op.axis[last]], ROW, knobs)
     if stage.attached is not None:
         if lanes:
             in_lanes(s, stage, lanes)
@@ -63,14 +64,12 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     if lanes:
         s[tensor].vectorize(inner[last])
     nest = OuterLoops(tensor, tuple(levels))
-    made = {tensor: Placement(nest, dict(enumerate(combined.op.axis)))}
-    if partial is not None:
-        if levels:
-            s[partial.tensor].compute_at(s[tensor], levels[-1].loop)
-        partial_in_lanes(s, partial)
-        made[partial.tensor] = Placement(nest, dict(enumerate(partial.op.axis[:-1])))
-        found = Scheduled(frozenset({tensor, partial.tensor}))
-    return found.joined(Scheduled(placements=made))
+    if partial is None:
+        return combined.placed(nest)
+    if levels:
+        s[partial.tensor].compute_at(s[tensor], levels[-1].loop)
+    partial_in_lanes(s, partial)
+    return combined.placed(nest).joined(partial.placed(nest, partial.op.axis[:-1]))
 
 
 def _partial(s: Schedule, stage: StageFacts, knobs: Knobs) -> StageFacts | None:
@@ -78,11 +77,7 @@ def _partial(s: Schedule, stage: StageFacts, knobs: Knobs) -> StageFacts | None:
     vectors = knobs.choice(f"{stage.name}.row_vectors", [0, 1, 2, 4])
     if not vectors:
         return None
-    *_, along = stage.op.reduce_axis
-    _, lane = s[stage.tensor].split(along, factor=vectors * stage.width)
-    made = stage.after(s, first(s.rfactor(stage.tensor, lane, factor_axis=len(stage.op.axis))))
-    s[made.tensor].set_scope("local")
-    return made
+    return partial_sums(s, stage, stage.op.reduce_axis[-1], vectors * stage.width)
 
 
 def _ends(stage: StageFacts) -> list[Expr]:

@@ -6,12 +6,15 @@ from math import prod
 
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.cpu.lanes import LANES
-from schedlang.autotune.tactics.cpu.nest import LEAST_STEPS
-from schedlang.autotune.tactics.cpu.parallel_reduction import PARTS, PARTS_PER_THREAD, combine
+from schedlang.autotune.tactics.cpu.parallel_reduction import (
+    PARTS_PER_THREAD,
+    combine,
+    parts_that_fit,
+)
 from schedlang.autotune.tactics.cpu.scatter_updates import row_lanes, rows_in_lanes
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob
-from schedlang.autotune.tactics.loops import first
+from schedlang.autotune.tactics.loops import first, innermost
 from schedlang.autotune.tactics.scheduled import Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
 from schedlang.expr import dtypes
@@ -36,12 +39,11 @@ def applies(stage: StageFacts, others: Applicable) -> bool:
 def part_counts(stage: StageFacts) -> list[int]:
     """Return the possible numbers of parts per thread, whose copies are no more than the updates.
     """
-    threads, axes = stage.problem.threads, stage.op.reduce_axis
-    if threads == 1 or not axes or stage.time_axes or stage.evaluations < LEAST_STEPS:
-        return []
-    steps = stage.extents(axes[:1])[0]
-    counts = [(n, n * threads) for n in PARTS]
-    return [n for n, c in counts if steps >= c and stage.results * c <= stage.evaluations]
+    steps = stage.extents(stage.op.reduce_axis[:1])
+    return parts_that_fit(
+        stage, lambda count: min(steps, default=0) >= count
+        and stage.results * count <= stage.evaluations,
+    )  # fmt: skip
 
 
 def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
@@ -60,7 +62,7 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
         made.add(turn)
         s[turn].compute_at(s[partial.tensor], s[partial.tensor].op.axis[0])
         copy = s[turn].op.axis[0]
-        s[turn].reorder(*(a for a in s[turn].leaf_axes if a is not copy), copy)
+        innermost(s, turn, copy)
         s[turn].unroll(copy)
     elif lanes:
         rows_in_lanes(s, partial, lanes)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.tactics.cpu.lanes import LANES, lanes_along
+from schedlang.autotune.tactics.cpu.lanes import LANES, ROW, choose_lanes
 from schedlang.autotune.tactics.cpu.nest import LEAST_STEPS
 from schedlang.autotune.tactics.facts import StageFacts, is_long
 from schedlang.autotune.tactics.knob import Knob
-from schedlang.autotune.tactics.loops import fused, in_order
+from schedlang.autotune.tactics.loops import fused, in_order, innermost
 from schedlang.autotune.tactics.scheduled import Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
 from schedlang.expr.nodes import Axis
 from schedlang.schedule.schedule import Schedule
 
-# the most vectors of a row that are lanes of one loop
-MOST_VECTORS = 4
 COLUMNS = Knob("C.columns", (True, False), "give each thread columns of the rows that it updates")
 
 
@@ -38,8 +36,8 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     ):  # fmt: skip
         own, rest = s[tensor].split(axes[-1], nparts=stage.problem.threads)
         over, lane = s[tensor].split(rest, factor=lanes)
-        others = (a for a in s[tensor].leaf_axes if a not in (own, over, lane))
-        in_order(s, tensor, [own, *others, over, lane])
+        inside = (a for a in s[tensor].leaf_axes if a not in (own, over, lane))
+        in_order(s, tensor, [own, *inside, over, lane])
         s[tensor].vectorize(lane)
         s[tensor].parallel(own)
     elif lanes:
@@ -60,20 +58,14 @@ def row_lanes(stage: StageFacts, knobs: Knobs) -> int:
     op = stage.op
     if not op.axis or op.axis[-1] in op.scattered or len(_before(stage)) == len(op.axis):
         return 0
-    length = stage.extents(op.axis[-1:])[0]
-    fixed = isinstance(op.axis[-1].extent, int)
-    if length == 1 or (not fixed and not stage.little_padding(length, stage.width)):
-        return 0
-    many = lanes_along(length, stage.width, MOST_VECTORS, fixed)
-    return knobs.choice(f"{stage.name}.lanes", many)
+    return choose_lanes(stage, op.axis[-1:], ROW, knobs)
 
 
 def rows_in_lanes(s: Schedule, stage: StageFacts, lanes: int) -> None:
     """Vectorize the last dimension of a stage, inside of its other loops."""
     view = s[stage.tensor]
     over, lane = view.split(stage.op.axis[-1], factor=lanes)
-    others = (a for a in view.leaf_axes if a is not over and a is not lane)
-    in_order(s, stage.tensor, [*others, over, lane])
+    innermost(s, stage.tensor, over, lane)
     view.vectorize(lane)
 
 

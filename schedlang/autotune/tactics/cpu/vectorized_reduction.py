@@ -9,12 +9,17 @@ from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.attach import attach, inherited
 from schedlang.autotune.tactics.cpu import nest as outer_loops
 from schedlang.autotune.tactics.cpu import parallel_reduction
-from schedlang.autotune.tactics.cpu.lanes import PARTIAL_VECTORS, partial_in_lanes, vector_counts
+from schedlang.autotune.tactics.cpu.lanes import (
+    PARTIAL_VECTORS,
+    partial_in_lanes,
+    partial_sums,
+    vector_counts,
+)  # fmt: skip
 from schedlang.autotune.tactics.cpu.nest import Loop, blocks, in_threads, split_tile
 from schedlang.autotune.tactics.cpu.runs import LEAST_RUN, fills_lanes, run_of, whole_vectors
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob, Moves, last
-from schedlang.autotune.tactics.loops import first, fused, in_order
+from schedlang.autotune.tactics.loops import fused, in_order
 from schedlang.autotune.tactics.scheduled import AttachPoint, OuterLoops, Placement, Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
 from schedlang.schedule.schedule import Schedule
@@ -52,9 +57,7 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     length, fixed = stage.extents([along])[0], isinstance(along.extent, int)
     counts = whole_vectors(stage, along, vector_counts(length // least_steps, width))
     lanes = width * knobs.choice(f"{name}.vectors", counts)
-    _, lane = s[tensor].split(along, factor=lanes)
-    partial = stage.after(s, first(s.rfactor(tensor, lane, factor_axis=len(stage.op.axis))))
-    s[partial.tensor].set_scope("local")
+    partial = partial_sums(s, stage, along, lanes)
     combined = stage.after(s)
     whole = {len(partial.op.reduce_axis) - 1: length // lanes} if fixed else {}
     if stage.attached is not None:
@@ -74,13 +77,7 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     if levels:
         s[partial.tensor].compute_at(s[tensor], levels[-1].loop)
     partial_in_lanes(s, partial, at if strip > 1 else None, whole)
-    return Scheduled(
-        frozenset({tensor, partial.tensor}),
-        placements={
-            tensor: Placement(nest, dict(enumerate(combined.op.axis))),
-            partial.tensor: Placement(nest, dict(enumerate(partial.op.axis[:-1]))),
-        },
-    )
+    return combined.placed(nest).joined(partial.placed(nest, partial.op.axis[:-1]))
 
 
 def _attached(

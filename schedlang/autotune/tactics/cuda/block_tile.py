@@ -14,7 +14,7 @@ from schedlang.autotune.tactics.cuda.tile_shares import KNOB, add_shares, shares
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob, Moves, yes
 from schedlang.autotune.tactics.loops import first, fused
-from schedlang.autotune.tactics.scheduled import OuterLoops, Placement, Scheduled
+from schedlang.autotune.tactics.scheduled import OuterLoops, Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
 from schedlang.expr.nodes import Axis
 from schedlang.schedule.schedule import Schedule
@@ -99,9 +99,8 @@ def blocked(
     for tile in shared:
         s[tile].compute_at(s[local], outer)
         _fetch(s, stage.after(s, tile), count, stage.extents([outer])[0] > 1, knobs)
-    place = Placement(OuterLoops(head.tensor, (), count), dict(enumerate(reader.op.axis)))
-    made = frozenset({head.tensor, local, *local_copies, *shared})
-    return Scheduled(made, placements={head.tensor: place})
+    made = Scheduled(frozenset({local, *local_copies, *shared}))
+    return reader.placed(OuterLoops(head.tensor, (), count)).joined(made)
 
 
 def _loops(s: Schedule, stage: StageFacts, parts: Shape) -> tuple[Axis, int]:

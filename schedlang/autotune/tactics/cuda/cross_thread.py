@@ -17,7 +17,7 @@ from schedlang.autotune.tactics.cuda.per_thread import ACCESS_LANES
 from schedlang.autotune.tactics.cuda.tile_shapes import reused
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.loops import fused
-from schedlang.autotune.tactics.scheduled import OuterLoops, Placement, Scheduled
+from schedlang.autotune.tactics.scheduled import OuterLoops, Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
 from schedlang.schedule.schedule import Schedule
 
@@ -61,12 +61,10 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     if lane is not None:
         s[tensor].reorder(outer, inner, lane)
         s[tensor].unroll(lane)
-    found = Scheduled(frozenset({tensor}))
     if point is not None:
-        return found
+        return Scheduled(frozenset({tensor}))
     s[tensor].bind(fused(s, tensor, stage.data_axes), "blockIdx.x")
-    place = Placement(OuterLoops(tensor, ()), dict(enumerate(stage.op.axis)))
-    return found.joined(Scheduled(placements={tensor: place}))
+    return stage.placed(OuterLoops(tensor, ()))
 
 
 def _coalesced(stage: StageFacts) -> bool:

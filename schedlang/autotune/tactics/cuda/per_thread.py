@@ -16,12 +16,11 @@ from schedlang.autotune.tactics.cuda.access_widths import (
 from schedlang.autotune.tactics.cuda.occupancy import BLOCK_THREADS, THREADS
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob, Moves, last
-from schedlang.autotune.tactics.loops import first, fused
+from schedlang.autotune.tactics.loops import first, fused, in_blocks
 from schedlang.autotune.tactics.scheduled import (
     AttachPoint,
     Level,
     OuterLoops,
-    Placement,
     Scheduled,
 )
 from schedlang.expr.nodes import Axis
@@ -59,8 +58,7 @@ def per_thread(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
         lanes = knobs.choice(f"{name}.lanes", _lanes(stage))
         found = found.joined(_in_blocks(s, stage, axes, threads, lanes))
         nest = OuterLoops(tensor, ())
-    place = Placement(nest, dict(enumerate(stage.after(s).op.axis)))
-    return found.joined(Scheduled(placements={tensor: place}))
+    return found.joined(stage.after(s).placed(nest))
 
 
 def _inside_block(s: Schedule, stage: StageFacts, point: AttachPoint) -> None:
@@ -95,9 +93,7 @@ def _in_blocks(
     sums = _sums(s, stage) if lanes > 1 and stage.is_reduction else None
     if lanes > 1:
         last, lane = s[tensor].split(last, factor=lanes)
-    block, thread = s[tensor].split(fused(s, tensor, [*axes[:-1], last]), factor=threads)
-    s[tensor].bind(block, "blockIdx.x")
-    s[tensor].bind(thread, "threadIdx.x")
+    thread = in_blocks(s, tensor, [*axes[:-1], last], threads)
     if lane is not None:
         s[tensor].vectorize(lane)
     if sums is None:

@@ -11,8 +11,8 @@ import math
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob, Moves
-from schedlang.autotune.tactics.loops import first, fused
-from schedlang.autotune.tactics.scheduled import OuterLoops, Placement, Scheduled
+from schedlang.autotune.tactics.loops import first, in_blocks
+from schedlang.autotune.tactics.scheduled import OuterLoops, Scheduled
 from schedlang.compute.tensor import Tensor
 from schedlang.schedule.schedule import Schedule
 
@@ -51,14 +51,11 @@ def add_shares(s: Schedule, head: StageFacts, sums: Tensor) -> Scheduled:
     """Compute an element of ``head`` per thread, and in it the sum that ``sums`` adds up."""
     tensor = head.tensor
     size = math.prod(head.extents(head.data_axes))
-    block, thread = s[tensor].split(fused(s, tensor, head.data_axes), factor=min(ADDING, size))
-    s[tensor].bind(block, "blockIdx.x")
-    s[tensor].bind(thread, "threadIdx.x")
+    thread = in_blocks(s, tensor, head.data_axes, min(ADDING, size))
     s[sums].compute_at(s[tensor], thread)
     for axis in s[sums].op.reduce_axis:
         s[sums].unroll(axis)
-    place = Placement(OuterLoops(tensor, ()), dict(enumerate(head.op.axis)))
-    return Scheduled(frozenset({tensor, sums}), placements={tensor: place})
+    return head.placed(OuterLoops(tensor, ())).joined(Scheduled(frozenset({sums})))
 
 
 __all__ = ["KNOB", "add_shares", "shares", "split_sums"]
