@@ -36,4 +36,4 @@ def extent_of(loop: For) -> int:
     return max(1, loop.extent) if isinstance(loop.extent, int) else SYMBOLIC
 
 
-__all__ = ["extent_of", "in_memory", "iterations", "name_of"]
+__all__ = ["SYMBOLIC", "extent_of", "in_memory", "iterations", "name_of"]

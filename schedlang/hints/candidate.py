@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, Literal
 
 from schedlang.schedule.schedule import Schedule
+
+# a function that takes a step, or a few that belong together
+Take = Callable[[Schedule], object]
 
 
 @dataclass(frozen=True)
@@ -17,8 +22,31 @@ class Candidate:
 
     primitive: str
     stage: str
-    take: Callable[[Schedule], object]
+    take: Take
     vectors: object = None
+
+    def taken(self, s: Schedule, warned: Literal["error", "ignore"]) -> Schedule:
+        """Return a copy of ``s`` that has taken the step; raise why it is refused.
+
+        A step that warns is refused, too, or its warnings are ignored.
+        """
+        copy = s.copy()
+        with warnings.catch_warnings():
+            warnings.simplefilter(warned)
+            self.take(copy)
+        return copy
+
+
+def step(primitive: str, stage: str, *arguments: Any, **options: Any) -> Candidate:
+    """Return the candidate of one step: a primitive of a stage, with its arguments."""
+    return Candidate(
+        primitive, stage, lambda s: getattr(s[stage], primitive)(*arguments, **options)
+    )
+
+
+def of_schedule(primitive: str, stage: str, *arguments: Any) -> Candidate:
+    """Return the candidate of one step that a schedule takes itself, as ``s.rfactor`` is."""
+    return Candidate(primitive, stage, lambda s: getattr(s, primitive)(*arguments))
 
 
 # what each candidate does, for people who have not scheduled before
@@ -43,4 +71,4 @@ MEANINGS: Mapping[str, str] = {
     "storage_align": "lengthen rows, so that they do not compete for the same part of the cache",
 }
 
-__all__ = ["MEANINGS", "Candidate"]
+__all__ = ["MEANINGS", "Candidate", "Take", "of_schedule", "step"]

@@ -6,12 +6,12 @@ the primitives themselves know what is legal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 
 from schedlang.compute.tensor import ComputeOp
 from schedlang.expr.nodes import Axis
-from schedlang.hints.candidate import Candidate
+from schedlang.hints.candidate import Candidate, Take, step
 from schedlang.hints.new_stages import new_stages
 from schedlang.hints.storage_candidates import storage
 from schedlang.schedule.schedule import Schedule
@@ -53,14 +53,14 @@ def _loops(s: Schedule, view: StageView, target: Target) -> Iterator[Candidate]:
             for width in (lanes, 2 * lanes):
                 yield Candidate("vectorize", name, _vectors(name, axis, width), (name, axis))
     if "parallel" not in taken and data:
-        yield Candidate("parallel", name, lambda s: s[name].parallel(data[0]))
+        yield step("parallel", name, data[0])
         if len(data) > 1:
             yield Candidate("parallel", name, _fused_parallel(name, data[0], data[1]))
     # around other loops, copies would only make the kernel long
     inner = next((a for a in reversed(view.leaf_axes) if kinds.get(a) not in WRITTEN), None)
     length = inner.extent if inner in plain and inner is not None else 0
     if inner is not None and type(length) is int and 1 < length <= MOST_UNROLLED:
-        yield Candidate("unroll", name, _unrolled(name, inner))
+        yield step("unroll", name, inner)
     lanes_at = next((a for a in view.leaf_axes if kinds.get(a) == "vectorize"), None)
     if any(a.is_reduce for a in plain):
         for axis, rows in product(data, ROWS):
@@ -80,14 +80,14 @@ def _loops(s: Schedule, view: StageView, target: Target) -> Iterator[Candidate]:
     for axis in plain:
         for chunk in CHUNKS if axis.is_reduce else BLOCKS:
             if type(axis.extent) is not int or axis.extent > chunk:
-                yield Candidate("split", name, _chunk(name, axis, chunk))
+                yield step("split", name, axis, factor=chunk)
     loops = view.leaf_axes
     for outer, inner in zip(loops, loops[1:]):
         if outer in plain and inner in plain and outer.is_reduce == inner.is_reduce:
-            yield Candidate("fuse", name, _fused(name, outer, inner))
+            yield step("fuse", name, outer, inner)
 
 
-def _vectors(name: str, axis: Axis, width: int) -> Callable[[Schedule], object]:
+def _vectors(name: str, axis: Axis, width: int) -> Take:
     def take(s: Schedule) -> None:
         inner = axis
         if type(axis.extent) is not int or axis.extent > width:
@@ -99,19 +99,11 @@ def _vectors(name: str, axis: Axis, width: int) -> Callable[[Schedule], object]:
     return take
 
 
-def _unrolled(name: str, axis: Axis) -> Callable[[Schedule], object]:
-    return lambda s: s[name].unroll(axis)
-
-
-def _fused(name: str, outer: Axis, inner: Axis) -> Callable[[Schedule], object]:
-    return lambda s: s[name].fuse(outer, inner)
-
-
-def _fused_parallel(name: str, outer: Axis, inner: Axis) -> Callable[[Schedule], object]:
+def _fused_parallel(name: str, outer: Axis, inner: Axis) -> Take:
     return lambda s: s[name].parallel(s[name].fuse(outer, inner))
 
 
-def _innermost(name: str, axis: Axis) -> Callable[[Schedule], object]:
+def _innermost(name: str, axis: Axis) -> Take:
     """Return the step that makes ``axis`` the innermost loop, around those that are written out."""
 
     def take(s: Schedule) -> None:
@@ -127,7 +119,7 @@ def _written_out(s: Schedule, name: str) -> list[Axis]:
     return [a for a in s[name].leaf_axes if kinds.get(a) in WRITTEN]
 
 
-def _tile(name: str, y: Axis, x: Axis, edge: int) -> Callable[[Schedule], object]:
+def _tile(name: str, y: Axis, x: Axis, edge: int) -> Take:
     """Return the steps that tile two axes, with whole reductions inside each tile's rows."""
 
     def take(s: Schedule) -> None:
@@ -142,7 +134,7 @@ def _tile(name: str, y: Axis, x: Axis, edge: int) -> Callable[[Schedule], object
     return take
 
 
-def _register_tile(name: str, axis: Axis, lanes: Axis, rows: int) -> Callable[[Schedule], object]:
+def _register_tile(name: str, axis: Axis, lanes: Axis, rows: int) -> Take:
     """Return the steps that keep the sums of several rows in registers."""
 
     def take(s: Schedule) -> None:
@@ -164,7 +156,7 @@ def _register_tile(name: str, axis: Axis, lanes: Axis, rows: int) -> Callable[[S
 
 def _vector_tile(
     name: str, axis: Axis, across: Axis, rows: int, width: int
-) -> Callable[[Schedule], object]:
+) -> Take:
     """Return the steps that keep the sums of several rows of vectors in registers."""
 
     def take(s: Schedule) -> None:
@@ -174,30 +166,26 @@ def _vector_tile(
     return take
 
 
-def _chunk(name: str, axis: Axis, chunk: int) -> Callable[[Schedule], object]:
-    return lambda s: s[name].split(axis, factor=chunk)
-
-
 def _placements(s: Schedule, view: StageView) -> Iterator[Candidate]:
     """Yield the places at which a stage that is not an output may be computed."""
     name, state = view.name, s.state
     if state.is_output(state.stages[name]):
         return
-    yield Candidate("compute_inline", name, lambda s: s[name].compute_inline())
+    yield step("compute_inline", name)
     stage = state.stages[name]
     if not isinstance(stage.attach, Root):
-        yield Candidate("compute_root", name, lambda s: s[name].compute_root())
+        yield step("compute_root", name)
     attach = place(state.updated(stage.with_(attach=Root()))).attach
     for reader, axis in legal_loops(state, attach, effective_readers(state)[name], stage):
         yield Candidate("compute_at", name, _attached(name, reader, axis))
         yield Candidate("store_at", name, _in_strips(name, reader, axis))
 
 
-def _attached(name: str, reader: str, axis: Axis) -> Callable[[Schedule], object]:
+def _attached(name: str, reader: str, axis: Axis) -> Take:
     return lambda s: s[name].compute_at(s[reader], axis)
 
 
-def _in_strips(name: str, reader: str, axis: Axis) -> Callable[[Schedule], object]:
+def _in_strips(name: str, reader: str, axis: Axis) -> Take:
     """Return the steps that slide a window along strips of a loop, which may run in parallel."""
 
     def take(s: Schedule) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
+from schedlang.autotune.tactics.loops import innermost
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
-from schedlang.hints.candidate import Candidate
+from schedlang.hints.candidate import Candidate, Take, of_schedule
 from schedlang.runtime.environment import threads_of
 from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.stage import StageView
@@ -25,7 +26,7 @@ def new_stages(s: Schedule, view: StageView, target: Target) -> Iterator[Candida
     name = view.name
     yield from _copies(s, view)
     if not any(step.stage == name for step in s.steps):
-        yield Candidate("cache_write", name, lambda s: s.cache_write(view.outputs[0], "global"))
+        yield of_schedule("cache_write", name, view.outputs[0], "global")
         # parts of a sum on threads of their own
         several = len(view.outputs) == 1 and threads_of(target) > 1
         for axis in view.op.reduce_axis if several else ():
@@ -70,11 +71,11 @@ def _lanes_of(stage: Stage, root: Axis) -> Axis:
     return found
 
 
-def _copy(name: str, tensor: Tensor) -> Callable[[Schedule], object]:
+def _copy(name: str, tensor: Tensor) -> Take:
     return lambda s: s.cache_read(tensor, "global", [s[name].outputs[0]])
 
 
-def _packed(name: str, tensor: Tensor, width: int) -> Callable[[Schedule], object]:
+def _packed(name: str, tensor: Tensor, width: int) -> Take:
     """Return the steps that copy a matrix in panels of ``width`` columns, row after row."""
 
     def take(s: Schedule) -> None:
@@ -89,7 +90,7 @@ def _packed(name: str, tensor: Tensor, width: int) -> Callable[[Schedule], objec
     return take
 
 
-def _in_lanes(name: str, axis: Axis, width: int) -> Callable[[Schedule], object]:
+def _in_lanes(name: str, axis: Axis, width: int) -> Take:
     """Return the steps that add every ``width``-th element in a lane of its own."""
 
     def take(s: Schedule) -> None:
@@ -100,13 +101,13 @@ def _in_lanes(name: str, axis: Axis, width: int) -> Callable[[Schedule], object]
             # partial results are added where they are made
             s[made].compute_at(s[name], data[-1])
         lane = s[made].op.axis[-1]
-        s[made].reorder(*(a for a in s[made].leaf_axes if a is not lane), lane)
+        innermost(s, made, lane)
         s[made].vectorize(lane)
 
     return take
 
 
-def _in_parts(name: str, axis: Axis, length: int) -> Callable[[Schedule], object]:
+def _in_parts(name: str, axis: Axis, length: int) -> Take:
     """Return the steps that add parts of ``length`` elements on threads of their own."""
 
     def take(s: Schedule) -> None:

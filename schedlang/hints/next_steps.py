@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -119,15 +118,12 @@ def taken(
 
     ``unproven`` is how many rules the verifier left open before, which a step may not add to.
     """
-    copy = s.copy()
     try:
-        with warnings.catch_warnings():
-            # a step that warns is a step that a person should not be led to
-            warnings.simplefilter("error")
-            candidate.take(copy)
-            nest = lower_state(copy.state)
-            found = report(nest)
-            after = estimated(nest, target).seconds
+        # a step that warns is a step that a person should not be led to
+        copy = candidate.taken(s, "error")
+        nest = lower_state(copy.state)
+        found = report(nest)
+        after = estimated(nest, target).seconds
     except (SchedlangError, Warning):
         return None
     refused = any(access.exact and not access.needs_sizes for access in found.accesses)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import SchedlangError
-from schedlang.expr.nodes import Axis
+from schedlang.hints.candidate import Candidate, of_schedule, step
 from schedlang.schedule.schedule import Schedule
-from schedlang.schedule.stage import StageView
 
 KINDS = ("vectorize", "parallel", "unroll")
 
@@ -44,21 +42,19 @@ def refusals(s: Schedule) -> list[Refused]:
     compute_inline() on stage B: B is an output and must be stored
     """
     found: dict[tuple[str, str, str], Refused] = {}
-    for primitive, stage, take in _asked(s):
-        copy = s.copy()
+    for asked in _asked(s):
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                take(copy)
+            asked.taken(s, "ignore")
         except SchedlangError as error:
-            made = Refused(primitive, stage, str(error))
+            made = Refused(asked.primitive, asked.stage, str(error))
             # the reason, without the call that was refused
             why = made.text.partition(": ")[2]
-            found.setdefault((primitive, stage, why), made)
+            found.setdefault((made.primitive, made.stage, why), made)
     return list(found.values())
 
 
-def _asked(s: Schedule) -> Iterator[tuple[str, str, Callable[[Schedule], object]]]:
+def _asked(s: Schedule) -> Iterator[Candidate]:
+    """Yield the plainest step of each kind, whether it makes sense or not."""
     for view in s.stages:
         if not isinstance(view.op, ComputeOp):
             continue
@@ -66,28 +62,11 @@ def _asked(s: Schedule) -> Iterator[tuple[str, str, Callable[[Schedule], object]
         for kind in KINDS:
             for axis in view.leaf_axes:
                 if axis not in s.state.stages[name].kinds:
-                    yield kind, name, _annotated(name, kind, axis)
-        yield "compute_inline", name, _inlined(name)
-        yield from _new_stages(view)
-
-
-def _new_stages(view: StageView) -> Iterator[tuple[str, str, Callable[[Schedule], object]]]:
-    name, tensor = view.name, view.outputs[0]
-    yield "cache_write", name, lambda s: s.cache_write(tensor, "global")
-    for axis in view.op.reduce_axis:
-        yield "rfactor", name, _factored(tensor, axis)
-
-
-def _inlined(name: str) -> Callable[[Schedule], object]:
-    return lambda s: s[name].compute_inline()
-
-
-def _factored(tensor: Tensor, axis: Axis) -> Callable[[Schedule], object]:
-    return lambda s: s.rfactor(tensor, axis)
-
-
-def _annotated(name: str, kind: str, axis: Axis) -> Callable[[Schedule], object]:
-    return lambda s: getattr(s[name], kind)(axis)
+                    yield step(kind, name, axis)
+        yield step("compute_inline", name)
+        yield of_schedule("cache_write", name, view.outputs[0], "global")
+        for axis in view.op.reduce_axis:
+            yield of_schedule("rfactor", name, view.outputs[0], axis)
 
 
 __all__ = ["Refused", "refusals"]

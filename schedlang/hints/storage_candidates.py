@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from schedlang.expr.dtypes import itemsize
-from schedlang.expr.nodes import Axis
-from schedlang.hints.candidate import Candidate
+from schedlang.hints.candidate import Candidate, step
 from schedlang.host import LINE
 from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.stage import StageView
@@ -25,22 +24,14 @@ def storage(s: Schedule, view: StageView) -> Iterator[Candidate]:
         size = itemsize(tensor.dtype)
         if len(axes) > 1 and isinstance(row, int) and row and row * size % CONFLICTS == 0:
             line = LINE // size
-            yield Candidate("storage_align", name, _aligned(name, axes[-2], line))
+            # then rows begin one cache line apart, modulo the sets of a cache
+            yield step("storage_align", name, axes[-2], 2 * line, line)
     # a loop with loops inside gives a fetch the time to arrive
     outside = [a for a in view.leaf_axes[:-1] if stage.kinds.get(a) is None]
     for tensor in view.op.input_tensors:
         if outside and not any(step.primitive == "prefetch" and step.stage == name
                                for step in s.steps):  # fmt: skip
-            yield Candidate("prefetch", name, _fetched(name, tensor, outside[-1]))
-
-
-def _aligned(name: str, axis: Axis, line: int) -> Callable[[Schedule], object]:
-    """Return the step after which rows begin one cache line apart, modulo the sets of a cache."""
-    return lambda s: s[name].storage_align(axis, 2 * line, line)
-
-
-def _fetched(name: str, tensor: object, axis: Axis) -> Callable[[Schedule], object]:
-    return lambda s: s[name].prefetch(tensor, axis, AHEAD)  # type: ignore[arg-type]
+            yield step("prefetch", name, tensor, outside[-1], AHEAD)
 
 
 __all__ = ["storage"]

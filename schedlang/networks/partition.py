@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from schedlang.autotune.model.problems import SYMBOLIC
 from schedlang.autotune.sizes import checked_sizes
 from schedlang.compute.chunks import extent_of
 from schedlang.compute.data import structure
@@ -15,6 +14,7 @@ from schedlang.compute.extraction import Subgraph, extracted
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import PlaceholderOp, Tensor
 from schedlang.compute.work import flops
+from schedlang.diagnostics.sites import SYMBOLIC
 from schedlang.errors import MissingNameError, listed, nearest
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Expr, Var

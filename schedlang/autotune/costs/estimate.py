@@ -14,6 +14,7 @@ from math import prod
 
 from schedlang.autotune.costs.arithmetic import instructions, operations
 from schedlang.autotune.costs.footprint import line_traffic, one_of_each_group
+from schedlang.diagnostics.sites import extent_of
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.index.enumeration import count, leaves_of, spans_of
@@ -29,8 +30,6 @@ from schedlang.target import Target
 LATENCY = 4
 # bytes per cycle that a miss in the first, the second and the last level of caches brings
 RATES = (32.0, 16.0, 8.0)
-# the assumed value of a symbolic size
-SYMBOLIC = 256
 # cycles to start a parallel loop, and to start it again soon, when threads still wait for work (see
 # runtime/numba_team.py); the seconds of a cycle
 LAUNCH, AGAIN, CYCLE = 6000.0, 3500.0, 3e-10
@@ -138,12 +137,12 @@ def launching(times: int) -> float:
 def parallel_loop(loops: Sequence[For]) -> tuple[For, int] | None:
     """Return the outermost parallel loop and how often it starts, if there is one."""
     outer = next((n for n, f in enumerate(loops) if f.kind == "parallel"), None)
-    return None if outer is None else (loops[outer], prod(_extent(f) for f in loops[:outer]))
+    return None if outer is None else (loops[outer], prod(extent_of(f) for f in loops[:outer]))
 
 
 def slowest_share(loop: For, threads: int) -> float:
     """Return the share of the iterations of a parallel loop that the busiest thread runs."""
-    count = _extent(loop)
+    count = extent_of(loop)
     return -(-count // threads) / count
 
 
@@ -151,7 +150,7 @@ def work_of(nest: Nest) -> float:
     """Return the arithmetic operations of a call, with repeated work counted each time."""
     total = 0.0
     for store, around in _stores(nest.body):
-        total += operations(store) * prod(_extent(f) for f in around.loops) * around.share
+        total += operations(store) * prod(extent_of(f) for f in around.loops) * around.share
     return total
 
 
@@ -195,7 +194,7 @@ def _part(test: If, loops: Sequence[For]) -> tuple[For, ...] | None:
 
 def _share(test: If, loops: Sequence[For]) -> float:
     """Return the part of lanes and rows that passes a test of bounds; 1 for any other test."""
-    spans = {f.axis: (0, _extent(f)) for f in loops if f.kind in ("unroll", "vectorize")}
+    spans = {f.axis: (0, extent_of(f)) for f in loops if f.kind in ("unroll", "vectorize")}
     leaves = leaves_of([test.cond])
     if not test.note or len(leaves) > 1 or not leaves.keys() <= spans.keys():
         return 1.0
@@ -209,7 +208,7 @@ def _new(test: If, loops: Sequence[For]) -> float:
 
     It is 1 if that depends on a size.
     """
-    spans = spans_of([test.cond], {f.axis: (0, _extent(f)) for f in loops})
+    spans = spans_of([test.cond], {f.axis: (0, extent_of(f)) for f in loops})
     if spans is None:
         return 1.0
     passed = count([(test.cond, True)], spans)
@@ -223,11 +222,11 @@ def _cost(
     """Return the costs of a statement on one core."""
     loops = around.loops
     lane = next((f for f in reversed(loops) if f.kind == "vectorize"), None)
-    lanes = _extent(lane) if lane else 1
+    lanes = extent_of(lane) if lane else 1
     written = [f for f in loops if f.kind == "unroll"]
     outside = [f for f in loops if f.kind not in ("unroll", "vectorize")]
-    copies = prod(_extent(f) for f in written)
-    times = around.new * prod(_extent(f) for f in outside)
+    copies = prod(extent_of(f) for f in written)
+    times = around.new * prod(extent_of(f) for f in outside)
     width = target.vector_width(store.buffers[0].dtype)
     pieces = -(-lanes // width)
     units = instructions(store, _times(store, lane, written, pieces), copies * pieces)
@@ -247,7 +246,7 @@ def _cost(
     loop_overhead = 1.0 if outside else 0.0
     if grouped:
         found = one_of_each_group(found)
-    moved = line_traffic(found, loops, _extent, target.caches, resident, jumps)
+    moved = line_traffic(found, loops, extent_of, target.caches, resident, jumps)
     traffic = tuple(bytes_ / rate for bytes_, rate in zip(moved, RATES[-len(moved) :]))
     compute = times * (each + loop_overhead)
     return Cost(loops, compute, traffic, times * copies * lanes * around.share * flops)
@@ -265,7 +264,7 @@ def _times(
         own = frozenset([node] if isinstance(node, Axis) else [])
         axes[id(node)] = own.union(*(axes[id(child)] for child in node.children))
 
-    many = {f.axis: _extent(f) for f in written} | ({lane.axis: pieces} if lane else {})
+    many = {f.axis: extent_of(f) for f in written} | ({lane.axis: pieces} if lane else {})
 
     def times(node: Expr) -> float:
         return prod(count for axis, count in many.items() if axis in axes[id(node)])
@@ -278,7 +277,7 @@ def _load(
 ) -> float:  # fmt: skip
     """Return the load or store instructions of all copies; equal ones count once."""
     offset = flat(access.buffer, access.indices)
-    equal = prod(_extent(f) for f in written if lane_step(offset, f.axis) == 0)
+    equal = prod(extent_of(f) for f in written if lane_step(offset, f.axis) == 0)
     count = copies / max(1, equal)
     if lane is None:
         return count
@@ -288,12 +287,8 @@ def _load(
     if step == 1:
         return count * pieces
     # strided lanes load one element at a time, unless unrolled copies form a square to transpose
-    square = any(_extent(f) >= 8 and lane_step(offset, f.axis) == 1 for f in written)
-    return count * (2.0 * pieces if square else 1.5 * _extent(lane))
-
-
-def _extent(loop: For) -> int:
-    return max(1, loop.extent) if isinstance(loop.extent, int) else SYMBOLIC
+    square = any(extent_of(f) >= 8 and lane_step(offset, f.axis) == 1 for f in written)
+    return count * (2.0 * pieces if square else 1.5 * extent_of(lane))
 
 
 __all__ = [

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.autotune.costs.arithmetic import instructions
+from schedlang.diagnostics.sites import SYMBOLIC
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Expr, Var
@@ -42,8 +43,6 @@ from schedlang.target import Target
 BARRIER = 30
 # the instructions of a loop that the instruction cache holds (fitted on an H100)
 CODE = 2048
-# the assumed value of a symbolic size
-SYMBOLIC = 256
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from schedlang.autotune.costs.estimate import SYMBOLIC
 from schedlang.autotune.space import Space
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.autotune.tactics.tactic import Registry
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
+from schedlang.diagnostics.sites import SYMBOLIC
 from schedlang.runtime.environment import threads
 from schedlang.target import Target
 

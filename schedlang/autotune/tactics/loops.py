@@ -9,7 +9,7 @@ from schedlang.expr.nodes import Axis
 from schedlang.schedule.schedule import Schedule
 
 
-def in_order(s: Schedule, tensor: Tensor, loops: Sequence[Axis]) -> None:
+def in_order(s: Schedule, tensor: Tensor | str, loops: Sequence[Axis]) -> None:
     """Reorder loops from outer to inner; a single loop needs no step."""
     if len(loops) > 1:
         s[tensor].reorder(*loops)
@@ -25,7 +25,7 @@ def fused(s: Schedule, tensor: Tensor, axes: Sequence[Axis]) -> Axis:
     return whole
 
 
-def innermost(s: Schedule, tensor: Tensor, *inner: Axis) -> None:
+def innermost(s: Schedule, tensor: Tensor | str, *inner: Axis) -> None:
     """Put loops inside of all others, in this order."""
     in_order(s, tensor, [*(a for a in s[tensor].leaf_axes if a not in inner), *inner])
 

@@ -14,6 +14,7 @@ from schedlang.autotune.tactics.knob import UNLIKE, Knob, Moves
 from schedlang.compute.tensor import ComputeOp
 from schedlang.diagnostics.tiles import registers
 from schedlang.expr.nodes import Axis
+from schedlang.host import LINE
 from schedlang.index.simplify import to_lin
 
 # the most vectors along the lanes: of a tile with rows, and of one without
@@ -30,8 +31,6 @@ LEAST_SUMS = 8
 MOST_LARGER, MOST_WASTE = 2, 0.15
 # the cost of loading a vector that no step reads again, in loads of an element
 VECTOR_LOAD = 3
-# bytes of a cache line
-LINE = 64
 # the most tiles that a descent tries
 MOST_TILES = 8
 

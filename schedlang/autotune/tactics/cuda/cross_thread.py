@@ -9,7 +9,6 @@ from schedlang.autotune.tactics.cuda.occupancy import (
     BLOCK_THREADS,
     FEW,
     THREADS,
-    WARP,
     needs_parts,
     results,
 )
@@ -19,6 +18,7 @@ from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.loops import fused
 from schedlang.autotune.tactics.scheduled import OuterLoops, Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
+from schedlang.gpu_lowering.counters import WARP
 from schedlang.schedule.schedule import Schedule
 
 

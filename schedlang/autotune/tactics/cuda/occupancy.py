@@ -10,8 +10,6 @@ from schedlang.autotune.tactics.tactic import Applicable
 
 # threads of a block
 THREADS = (64, 128, 256, 512)
-# the fewest threads that share a reduction
-WARP = 32
 # fewer results than this do not fill a GPU with one thread each
 FEW = 1 << 14
 # fewer results than this leave multiprocessors idle with one block each

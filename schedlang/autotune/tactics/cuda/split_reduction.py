@@ -5,13 +5,14 @@ from __future__ import annotations
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.cuda import cross_thread
 from schedlang.autotune.tactics.cuda.block_tile import all_reused
-from schedlang.autotune.tactics.cuda.occupancy import FEW, FEW_BLOCKS, WARP, results
+from schedlang.autotune.tactics.cuda.occupancy import FEW, FEW_BLOCKS, results
 from schedlang.autotune.tactics.cuda.per_thread import KNOBS, per_thread
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob, Moves
 from schedlang.autotune.tactics.loops import first, fused
 from schedlang.autotune.tactics.scheduled import Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
+from schedlang.gpu_lowering.counters import WARP
 from schedlang.schedule.schedule import Schedule
 
 # numbers of partial results per result

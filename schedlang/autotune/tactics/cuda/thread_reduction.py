@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from schedlang.autotune.tactics.cuda.occupancy import WARP, needs_parts
+from schedlang.autotune.tactics.cuda.occupancy import needs_parts
 from schedlang.autotune.tactics.cuda.per_thread import KNOBS, per_thread
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
+from schedlang.gpu_lowering.counters import WARP
 
 
 def applies(stage: StageFacts, others: Applicable) -> bool:
