@@ -34,7 +34,7 @@ from schedlang.errors import (
     TuningError,
     UnknownNameError,
 )
-from schedlang.networks import cache, tuning
+from schedlang.networks import cache, compiled, network, tuning
 from schedlang.networks.model import Model
 from schedlang.networks.network import Network
 from schedlang.networks.partition import partition
@@ -498,7 +498,7 @@ def test_a_module_that_was_linked_before_is_not_linked_again(
     first, w, b, x = mlp()
     source = first.source
     second, *_ = mlp()
-    monkeypatch.setattr(Network, "_made", lambda self, target: pytest.fail("linked again"))
+    monkeypatch.setattr(compiled, "linked_for", lambda *_: pytest.fail("linked again"))
     np.testing.assert_allclose(second(x), softmax_of(x, w, b), rtol=1e-5)
     assert second.source == source
     other, *_ = mlp(cut=["fc_bias"]) if "fc_bias" in str(first.partition) else mlp(name="other")
@@ -1089,7 +1089,7 @@ def test_a_network_that_cannot_be_saved_is_refused_before_it_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     net, *_ = mlp(target="cpu")
-    monkeypatch.setattr(net, "_whole", lambda: pytest.fail("it is built"))
+    monkeypatch.setattr(network, "with_whole", lambda *_: pytest.fail("it is built"))
     (tmp_path / "file").touch()
     with pytest.raises(NetworkError, match="it exists already"):
         net.save(tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import pytest
 
 import schedlang as sl
 from schedlang.compute.tensor import Tensor
+from schedlang.networks.compiled import planned
+from schedlang.networks.network import Network
+from schedlang.networks.plan import saved_schedules
 
 TINY = np.float32(1e-20)
 # the product of two of them is a denormal number
@@ -30,8 +34,9 @@ def in_threads(shape: tuple[int, ...]) -> dict[str, str]:
 
 def network(shape: tuple[int, ...], target: str, flush: bool) -> Any:
     net = sl.network(squared(shape), target=target, flush_denormals=flush)
-    net._steps = in_threads(shape)
-    return net
+    made = net._compiled
+    plan = replace(made.plan, saved=saved_schedules(in_threads(shape)))
+    return Network(planned(made, plan))
 
 
 @pytest.mark.parametrize("target", ["cpu", "c"])

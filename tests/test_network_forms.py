@@ -19,6 +19,7 @@ from schedlang.errors import BuildError, TuningError
 from schedlang.networks.forms import Forms, all_forms
 from schedlang.networks.network import Network
 from schedlang.networks.partition import Part
+from schedlang.networks.plan import Plan
 from schedlang.networks.sources import OfModel
 from schedlang.networks.tuning import Tuned, Work, works_of
 from schedlang.runtime.cache_files import START, contents, store
@@ -44,9 +45,9 @@ def image(channels: int = 16, edge: int = 7) -> np.ndarray:
 
 
 def forms_of(out: Tensor, arrays: dict[Tensor, np.ndarray]) -> Forms:
-    source = sl.network(out, arrays, target=TARGET)._source
+    source = sl.network(out, arrays, target=TARGET)._compiled.source
     assert isinstance(source, OfModel)
-    found = source.forms(TARGET)
+    found = source.forms(TARGET, Plan())
     assert found is not None
     return found
 
@@ -120,11 +121,11 @@ def test_forms_beside_small_tiles_by_the_rule(tmp_path: Path, fastest: int) -> N
     out, arrays = model(32, images=3)
     forms = forms_of(out, arrays)
     assert forms.rule == {"conv": 2} and forms.open == {"conv": (2, 0, 4)}
-    assert sl.network(out, arrays, target=TARGET)._divided().forms == {"conv": 2}
+    assert sl.network(out, arrays, target=TARGET)._compiled.parts.forms == {"conv": 2}
     database = Database(tmp_path / "trials.jsonl")
     timed(database, forms, lambda form, part: 1.0 if form == fastest else 9.0)
     net = sl.network(out, arrays, target=TARGET, database=database)
-    assert net._divided().forms == {"conv": fastest}
+    assert net._compiled.parts.forms == {"conv": fastest}
     names = {0: "direct", 2: "F(2x2, 3x3)", 4: "F(4x4, 3x3)"}
     others = {f"as {name}" for form, name in names.items() if form != fastest}
     unused = {work.name for work in works_of(net.partition, forms, TARGET) if not work.used}
@@ -210,7 +211,8 @@ def test_forms_that_another_process_chose(cache: Path) -> None:
         np.testing.assert_allclose(net(image()), wanted, rtol=1e-4, atol=1e-4)
         assert {weight.shape[:2] for weight in net.weights.values()} >= {(4, 4)}
         started = sl.network(out, arrays, TARGET, database=database, name=name)
-        assert runs_products(started) and started._parts is None and has_products(started)
+        assert runs_products(started) and started._compiled.divided is None
+        assert has_products(started)
 
 
 def test_a_call_while_forms_are_searched(
@@ -471,7 +473,7 @@ def test_databases_that_cannot_be_read(
 def test_all_forms_asks_once_for_each_division() -> None:
     asked: list[int] = []
     out, arrays = model()
-    source = sl.network(out, arrays, target=TARGET)._source
+    source = sl.network(out, arrays, target=TARGET)._compiled.source
     assert isinstance(source, OfModel)
 
     def divide(form: Callable) -> object:

@@ -25,11 +25,13 @@ from schedlang.codegen.network_cuda_file import HELPERS
 from schedlang.errors import BuildError, CallError, CallTypeError, NetworkError, TuningError
 from schedlang.expr.dtypes import array_dtype
 from schedlang.intrinsics.dialect import GPU_NAMES
-from schedlang.networks import profile, tuning
+from schedlang.networks import compiled, profile, tuning
+from schedlang.networks.compiled import Compiled, arrays_of, with_weights
 from schedlang.networks.data import from_data, to_data
 from schedlang.networks.device_module import DeviceModule
 from schedlang.networks.device_program import device_module_data
 from schedlang.networks.network import Network
+from schedlang.networks.plan import Plan, saved_schedules
 from schedlang.networks.sources import OfGraph
 from schedlang.runtime import files, nvidia
 from schedlang.runtime.ceilings import Ceilings
@@ -257,8 +259,9 @@ def test_cuda_is_the_emulator_where_the_environment_says_so(
 def on_emulator(net: Network) -> Network:
     """Return the same network for the emulator, with the same schedules."""
     steps = {kernel.name: kernel.schedule.to_json() for kernel in net.kernels}
-    source = OfGraph(net.recipe, net.outputs, net._weights())
-    return Network(source, Target("cuda-emulator"), None, steps)
+    source = OfGraph(net.recipe, net.outputs, arrays_of(with_weights(net._compiled)))
+    plan = Plan(saved=saved_schedules(steps))
+    return Network(Compiled(source, Target("cuda-emulator"), plan))
 
 
 def test_equal_parts_share_their_kernels() -> None:
@@ -579,7 +582,7 @@ def test_a_network_from_the_cache_is_not_linked_again(
     net, w, b, x = small
     first, second = (pickle.loads(pickle.dumps(net)) for _ in range(2))
     source = first.source
-    monkeypatch.setattr(Network, "_made", lambda self, target: pytest.fail("linked again"))
+    monkeypatch.setattr(compiled, "linked_for", lambda *_: pytest.fail("linked again"))
     assert second.source == source and isinstance(second.module, DeviceModule)
     np.testing.assert_allclose(second.module.simulate(x), softmax_of(x, w, b), rtol=1e-5)
 

@@ -170,7 +170,7 @@ def test_a_network_from_the_cache_checks_without_its_parts(
     assert net(view(9))[0].shape == (9,)
     with pytest.raises(CallError, match=CANNOT):
         net(view(5))
-    assert net._parts is None and [c.part for c in net.module.data.checks] == ["shift"]
+    assert net._compiled.divided is None and [c.part for c in net.module.data.checks] == ["shift"]
     # the nest is made again only of a kernel whose accesses are checked
     monkeypatch.setattr("schedlang.networks.size_checks._nest", pytest.fail)
     x = sl.placeholder((sl.var("n"), 4), name="x")

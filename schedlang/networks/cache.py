@@ -18,6 +18,7 @@ from schedlang.networks.data import ModuleData
 from schedlang.networks.data import from_data as module_from_data
 from schedlang.networks.data import to_data as module_data
 from schedlang.networks.model import Recipe
+from schedlang.networks.plan import Plan
 from schedlang.runtime.cache_files import MODULE, contents
 from schedlang.runtime.cache_files import store as store_file
 from schedlang.runtime.environment import machine, sources, threads, versions
@@ -26,14 +27,14 @@ from schedlang.runtime.tuning_files import own_file, packaged_files
 from schedlang.target import Target
 
 
-def cache_key(what: Any, target: Target, database: Any, used: Sequence[Path] | None = None) -> str:
+def cache_key(what: Any, target: Target, plan: Plan | None = None) -> str:
     """Return a key of ``what`` a module is made from, as JSON values, and of what makes it.
 
     It hashes ``what`` (a graph, names, cuts, fusions), the target and the machine, the versions,
     the sizes and times of the files of schedlang's source, and those of each file that schedules
-    come from: ``used``, or by default those of ``database``.
+    of ``plan`` come from; those of a folder come from none.
     """
-    files = _files(database) if used is None else used
+    files = [] if plan is None or plan.saved is not None else _files(plan.database)
     whole = [
         what, astuple(target), _machine(target), threads(), versions(), intrinsics_key(), sources(),
         [_stamp(path) for path in files],

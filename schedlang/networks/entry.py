@@ -5,13 +5,16 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from schedlang.compute.tensor import check_name
 from schedlang.errors import CallTypeError, NetworkError, explain, nearest
+from schedlang.networks.compiled import Compiled, from_cache, with_parts
 from schedlang.networks.model import Options, Recipe, check_outputs, model_of
 from schedlang.networks.network import Network
 from schedlang.networks.overrides import fuse_groups, named_stages
+from schedlang.networks.plan import Plan, saved_schedules
 from schedlang.networks.sources import OfFolder, OfModel
 from schedlang.networks.weights import weight_array
 from schedlang.target import Target, or_emulator
@@ -87,11 +90,11 @@ def network(
     arrays = {t: weight_array(t, v, model.outputs, model.layers) for t, v in model.params.items()}
     source = OfModel(recipe, model.outputs, arrays, Options(fold, layouts, winograd))
     where = or_emulator(Target.of(target))
-    made = Network(source, where, database)
-    if where.is_gpu or not source.is_known(where, database):
+    made = Compiled(source, where, Plan(database))
+    if where.is_gpu or not source.is_known(where, made.plan):
         # what does not fit is an error now
-        made._divided()
-    return made
+        made = with_parts(made)
+    return Network(made)
 
 
 def _no_option(name: str) -> str:
@@ -141,13 +144,15 @@ def load(folder: str | os.PathLike[str], target: Target | str | None = None) -> 
                 f"Load it for {kinds}, or build the network again for {where.kind}.",
             )
         )
-    made = Network(source, where, None, source.head.steps, source.head.origins)
-    if (where.is_gpu or not made._started()) and not made._built():
+    plan = Plan(saved=saved_schedules(source.head.steps, source.head.origins))
+    made = from_cache(Compiled(source, where, plan))
+    if made.data is None:
         from schedlang.networks.saved_schedules import saved_kernels
 
         # what is wrong with the folder is an error now; the cache has what was checked before
-        made._kernels = saved_kernels(folder, source.head, made.partition.parts, where)
-    return made
+        kernels = saved_kernels(folder, source.head, made.partition.parts, where)
+        made = replace(made, kernels=kernels)
+    return Network(made)
 
 
 __all__ = ["load", "network"]

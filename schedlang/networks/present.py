@@ -2,99 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from schedlang.autoschedule.known import known, sources
 from schedlang.autoschedule.scheduler import choose
 from schedlang.autotune.model.problems import problem_of
 from schedlang.compute.graph import variables
-from schedlang.networks.kernels import PartKernel, Source
-from schedlang.networks.origins import GIVEN, Origin
+from schedlang.networks.compiled import Compiled, planned, with_parts
+from schedlang.networks.kernels import Source
 from schedlang.networks.partition import Part, equal_parts
+from schedlang.networks.plan import KernelSchedule, Plan
 from schedlang.networks.surroundings import surroundings
 from schedlang.schedule.schedule import Schedule
-from schedlang.target import Target
 
 if TYPE_CHECKING:
     from schedlang.networks.tuning import Tuned
 
-# the steps of a schedule as JSON, and its origin
-Kept = tuple[str, Origin]
-# the steps and the origins of schedules, by the names of kernels
-Schedules = tuple[dict[str, str], dict[str, Origin]]
-
 
 @dataclass(frozen=True, eq=False)
 class Present:
-    """The schedules of a network of ``parts`` when a search begins.
+    """A network when a search begins, which has parts.
 
-    ``steps`` and ``origins`` are those that were set or saved, as ``part_kernels`` takes them, and
-    ``kernels`` those that are made, if they are. Others come from ``database``. The search writes
-    to another one if ``moved``. With ``every``, it may not try the schedule of the cost model.
-    ``since`` has the key of the part and the steps of each kernel whose schedule was set after it
-    began, by the name of the kernel.
+    The search writes to ``database``. With ``every``, it may not try the schedule of the cost
+    model. It chooses the forms of convolutions if they are ``open``.
     """
 
-    parts: Sequence[Part]
-    target: Target
+    network: Compiled
     database: Source
-    steps: Mapping[str, str]
-    origins: Mapping[str, Origin]
-    kernels: Sequence[PartKernel] = ()
-    moved: bool = False
     every: bool = False
-    since: dict[str, tuple[str, str]] = field(default_factory=dict)
+    open: bool = False
+
+    @property
+    def _parts(self) -> Sequence[Part]:
+        return self.network.partition.parts
 
     def schedule(self, key: str) -> Schedule | None:
         """Return the schedule of the kernel of the parts with this key.
 
         ``None`` if no part has it, or if it is that of the cost model, with which a search begins.
         """
-        first = next((part for part in self.parts if part.key == key), None)
-        found = None if first is None else self._kept(first, self.every)
-        if first is None or found is None:
+        first = next((part for part in self._parts if part.key == key), None)
+        kept = None if first is None else self._kept(first, self.every)
+        if first is None or kept is None:
             return None
-        return Schedule.from_json(found[0], list(first.group.outputs))
+        return Schedule.from_json(kept.steps, list(first.group.outputs))
 
-    def staying(self, searches: Sequence[Tuned], parts: Sequence[Part]) -> Schedules:
+    def renewed(self, now: Compiled, searches: Sequence[Tuned]) -> Compiled:
+        """Return the network as it is ``now`` by what these searches left in their database.
+
+        It has parts. A call that was made meanwhile has settled the forms of convolutions.
+        """
+        database = now.plan.database if self.database is None else self.database
+        made = planned(now, Plan(database, now.plan.forms))
+        if self.open and made.plan.forms is None:
+            made = replace(made, divided=None)
+        made = with_parts(made)
+        given = self._staying(now.plan, searches, made.partition.parts)
+        return replace(made, plan=replace(made.plan, given=given))
+
+    def _staying(
+        self, now: Plan, searches: Sequence[Tuned], parts: Sequence[Part]
+    ) -> dict[str, KernelSchedule]:
         """Return the schedules that no search replaced, of kernels that a network of ``parts`` has.
 
-        Those that the database of the searches has are left out, unless they were set since.
+        Those that the database of the searches has are left out, unless the user set them since.
         """
+        before = self.network.plan.schedules
         # a form of a convolution may have a kernel of the same name
         keys = {same[0].name: same[0].key for same in equal_parts(parts)}
         replaced = {t.work.key for t in searches if t.seconds is not None and not t.kept}
-        found: Schedules = {}, {}
-        for first, *_ in equal_parts(self.parts):
+        moved = self.database != self.network.plan.database
+        staying: dict[str, KernelSchedule] = {}
+        for first, *_ in equal_parts(self._parts):
             name = first.name
             if keys.get(name) != first.key or first.key in replaced:
                 continue
-            kept = self._kept(first) if name in self.steps or self.moved else None
+            kept = self._kept(first) if name in before or moved else None
             if kept is not None:
-                found[0][name], found[1][name] = kept
-        for name, (key, steps) in self.since.items():
-            if keys.get(name) == key:
-                found[0][name], found[1][name] = steps, (GIVEN, "")
-        return found
+                staying[name] = kept
+        for name, schedule in now.given.items():
+            if schedule not in before.values() and schedule.part == keys.get(name):
+                staying[name] = schedule
+        return staying
 
-    def _kept(self, first: Part, every: bool = False) -> Kept | None:
+    def _kept(self, first: Part, every: bool = False) -> KernelSchedule | None:
         """Return the schedule of the kernel of a part; ``None`` for that of the cost model."""
-        if first.name in self.steps:
-            return self.steps[first.name], self.origins.get(first.name, (GIVEN, ""))
+        network, plan = self.network, self.network.plan
+        if first.name in plan.schedules:
+            return plan.schedules[first.name]
         outputs = list(first.group.outputs)
         # a search plans for the sizes that it is given, and not for those that are assumed
         sizes = any(v.is_size for v in variables(outputs))
-        problem = problem_of(outputs, self.target, {})
-        if not (every or sizes) and known(problem, sources(outputs, self.database)) is None:
+        problem = problem_of(outputs, network.target, {})
+        if not (every or sizes) and known(problem, sources(outputs, plan.database)) is None:
             return None
-        made = next((kernel for kernel in self.kernels if kernel.name == first.name), None)
+        made = next((k for k in network.kernels or () if k.name == first.name), None)
         if made is not None:
-            return made.schedule.to_json(), (made.origin, made.note)
-        among = surroundings(self.parts, self.target)
-        choice = choose(outputs, self.target, None, self.database, among.cold(first), among.team)
-        return choice.schedule.to_json(), (choice.origin, choice.note)
+            return KernelSchedule(made.schedule.to_json(), (made.origin, made.note))
+        among = surroundings(self._parts, network.target)
+        cold, team = among.cold(first), among.team
+        choice = choose(outputs, network.target, None, plan.database, cold, team)
+        return KernelSchedule(choice.schedule.to_json(), (choice.origin, choice.note))
 
 
 __all__ = ["Present"]

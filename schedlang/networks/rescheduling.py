@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from schedlang.errors import NetworkError, explain, listed, nearest
-from schedlang.networks.kernels import PartKernel, Source, part_kernels
-from schedlang.networks.partition import Partition
+from schedlang.networks.compiled import Compiled, planned, with_kernels
+from schedlang.networks.kernels import part_kernels
+from schedlang.networks.plan import with_schedule
 from schedlang.schedule.schedule import Schedule
-from schedlang.target import Target
 
 
-def rescheduled(
-    kernels: Sequence[PartKernel], partition: Partition, target: Target, database: Source,
-    part: str, schedule: Any,
-) -> tuple[PartKernel, ...]:  # fmt: skip
-    """Return ``kernels`` with that of a part under another schedule.
+def rescheduled(network: Compiled, part: str, schedule: Any) -> Compiled:
+    """Return a network with the kernel of a part under another schedule.
 
     Raises :class:`~schedlang.errors.NetworkError` for an unknown part, for what is no schedule, and
     for a schedule of another computation. Raises what ``sl.build`` raises for one that cannot run
-    on ``target``.
+    on the target.
     """
+    network = with_kernels(network)
+    kernels = network.kernels or ()
     made = next((kernel for kernel in kernels if part in kernel.parts), None)
     if made is None:
         names = [name for kernel in kernels for name in kernel.parts]
@@ -44,9 +43,12 @@ def rescheduled(
                 f'one of net.partition["{made.name}"].group.outputs.',
             )
         )
-    same = [partition[name] for name in made.parts]
-    (new,) = part_kernels(same, target, database, {made.name: schedule.to_json()})
-    return tuple(new if kernel is made else kernel for kernel in kernels)
+    name, steps = made.name, schedule.to_json()
+    same = [network.partition[other] for other in made.parts]
+    plan = with_schedule(network.plan, name, steps, same[0].key)
+    (new,) = part_kernels(same, network.target, plan.database, plan.steps, plan.origins)
+    others = tuple(new if kernel is made else kernel for kernel in kernels)
+    return replace(planned(network, plan), kernels=others)
 
 
 __all__ = ["rescheduled"]

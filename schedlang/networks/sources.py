@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from schedlang.networks.cache import cache_key, cached
 from schedlang.networks.call import weight_in
 from schedlang.networks.data import ModuleData
 from schedlang.networks.model import Options, Recipe
+from schedlang.networks.plan import Plan
 from schedlang.networks.saving import WEIGHTS, Saved, head_of, load_saved, manifest_of
 from schedlang.networks.starts import Start, packed_of, start_of, store_packed, store_start
 from schedlang.networks.weights import UNREADABLE, digest, read_params
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class Artifact:
     """The data of a module, which the cache folder has under ``key``, and its packed weights.
 
     ``forms`` are those of its convolutions, as :class:`~schedlang.networks.dividing.Divided` has
@@ -49,97 +50,92 @@ class Found:
     forms: Mapping[str, int] = field(default_factory=dict)
 
 
-class Source(Protocol):
-    """The source of a network.
+class Source:
+    """The source of a network; by default, a graph whose weights are those of one form."""
 
-    ``name`` and ``structure`` are those of the recipe, which may be made when it is asked for.
-    """
-
-    @property
-    def name(self) -> str: ...
+    recipe: Recipe
 
     @property
-    def structure(self) -> Any: ...
+    def name(self) -> str:
+        """The name of the recipe, which may be made when it is asked for."""
+        return self.recipe.name
 
     @property
-    def recipe(self) -> Recipe: ...
+    def structure(self) -> Any:
+        """The structure of the recipe."""
+        return self.recipe.structure
 
-    def divided(self, target: Target, database: Any) -> Divided:
-        """Return the network in parts; ``database`` may tell which forms of them are faster."""
-        ...
+    def divided(self, target: Target, plan: Plan) -> Divided:
+        """Return the network in parts; its database may tell which forms of them are faster."""
+        raise NotImplementedError
 
-    def forms(self, target: Target) -> Forms | None:
+    def forms(self, target: Target, plan: Plan) -> Forms | None:
         """Return the network in all forms of its convolutions, ``None`` if these are settled."""
-        ...
+        return None
 
-    def found(self, target: Target, database: Any) -> Found | None:
-        """Return the module that an earlier process made of this, ``None`` if there is none."""
-        ...
+    def found(self, target: Target, plan: Plan) -> Artifact | None:
+        """Return the module that an earlier process made of this, ``None`` if there is none.
 
-    def settled(self, forms: Mapping[str, int]) -> Source:
-        """Return this source for a module whose weights are packed for convolutions of ``forms``.
-
-        The network keeps these forms and these weights.
+        The cache folder may have it under a key of its parts all the same.
         """
-        ...
+        return None
 
-    def stored(
-        self, target: Target, database: Any, made: Found, weights: Sequence[Tensor], trials: str
-    ) -> Source:
-        """Let other processes find the module that was ``made``, and return the settled source.
+    def store(
+        self, target: Target, plan: Plan, made: Artifact, weights: Sequence[Tensor], trials: str
+    ) -> None:
+        """Let other processes find the module that was ``made``.
 
         ``weights`` are those of the module, in its order, and ``trials`` is the key of the
         database, as :class:`~schedlang.networks.dividing.Divided` has it.
         """
-        ...
 
-    def without_steps(self) -> Source:
-        """Return the source of the same graph with other schedules than those that were saved."""
-        ...
+    def packed(self) -> Source:
+        """Return this source for a network whose module has packed the weights."""
+        return self
+
+
+@dataclass(frozen=True)
+class Hashes:
+    """The hashes of a graph and of the values of its weights."""
+
+    graph: str
+    weights: str
 
 
 @dataclass(frozen=True, eq=False)
-class OfModel:
+class OfModel(Source):
     """A model: a graph that is not prepared, and the arrays of its weights.
 
-    Once a module has packed weights, ``taken`` has the forms of the convolutions that these are
-    packed for. The arrays are empty if nothing needs them any more.
+    Once a module has packed the weights, the arrays are empty, since nothing needs them any more,
+    and ``hashes`` has what they were.
     """
 
     recipe: Recipe
     outputs: tuple[Tensor, ...]
     params: Mapping[Tensor, np.ndarray]
     options: Options
-    taken: Mapping[str, int] | None = None
+    hashes: Hashes | None = None
 
-    @property
-    def name(self) -> str:
-        return self.recipe.name
-
-    @property
-    def structure(self) -> Any:
-        return self.recipe.structure
-
-    def divided(self, target: Target, database: Any) -> Divided:
+    def divided(self, target: Target, plan: Plan) -> Divided:
         """Return the network in parts, its convolutions in the fastest form that is known."""
         divide = partial(self._divided, target)
-        if self.taken is not None:
-            return self._as_taken(divide, self.taken)
+        if plan.forms is not None:
+            return self._as_taken(divide, plan.forms)
         if not self._timed(target):
             return divide()
         from schedlang.networks.forms import chosen
 
         try:
             # before the times are read: those that are written meanwhile may be read, too
-            trials = self._key(target, database)
+            trials = self._key(target, plan)
         except BuildError:
             # no cache folder, and no times: the first call says so
             return divide()
-        return replace(chosen(divide, target, database), trials=trials)
+        return replace(chosen(divide, target, plan.database), trials=trials)
 
-    def forms(self, target: Target) -> Forms | None:
+    def forms(self, target: Target, plan: Plan) -> Forms | None:
         """Return the network in all forms of its convolutions, ``None`` if these are settled."""
-        if self.taken is not None or not self._timed(target):
+        if plan.forms is not None or not self._timed(target):
             return None
         from schedlang.networks.forms import all_forms
 
@@ -166,6 +162,8 @@ class OfModel:
     @cached_property
     def _graph(self) -> str:
         """A hash of all but the values of the weights."""
+        if self.hashes is not None:
+            return self.hashes.graph
         recipe, inputs = self.recipe, self.recipe.inputs
         about = [
             to_data((*self.outputs, *inputs, *self.params)), len(self.outputs), len(inputs),
@@ -179,26 +177,26 @@ class OfModel:
     @cached_property
     def _weights(self) -> str:
         """A hash of the values of the weights, as they are when it is first asked for."""
-        return digest(self.params.values())
+        return self.hashes.weights if self.hashes is not None else digest(self.params.values())
 
-    def _key(self, target: Target, database: Any) -> str:
-        return cache_key(["model", self._graph], target, database)
+    def _key(self, target: Target, plan: Plan) -> str:
+        return cache_key(["model", self._graph], target, plan)
 
     def _packed_key(self, target: Target) -> str:
         """Return the key of the packed weights, of which there is one copy for all databases."""
-        return cache_key(["packed", self._graph], target, None, used=())
+        return cache_key(["packed", self._graph], target)
 
-    def is_known(self, target: Target, database: Any) -> bool:
+    def is_known(self, target: Target, plan: Plan) -> bool:
         """Return whether an earlier process made a module of this, of the same weights or not."""
         try:
-            return start_of(self._key(target, database)) is not None
+            return start_of(self._key(target, plan)) is not None
         except BuildError:
             # no folder: the first call says so
             return False
 
-    def found(self, target: Target, database: Any) -> Found | None:
+    def found(self, target: Target, plan: Plan) -> Artifact | None:
         """Return the module that an earlier process made of this, ``None`` if there is none."""
-        key = self._key(target, database)
+        key = self._key(target, plan)
         start = start_of(key)
         if start is None or start.weights != self._weights:
             return None
@@ -208,44 +206,34 @@ class OfModel:
         params = packed_of(self._packed_key(target), start, data.storage.param_bytes)
         if params is None:
             return None
-        return Found(start.module, data, params, start.forms)
+        return Artifact(start.module, data, params, start.forms)
 
-    def settled(self, forms: Mapping[str, int]) -> OfModel:
-        """Return this source for a module whose weights are packed for convolutions of ``forms``.
+    def store(
+        self, target: Target, plan: Plan, made: Artifact, weights: Sequence[Tensor], trials: str
+    ) -> None:
+        """Let other processes find the module that was ``made``.
 
-        Its hash is that of the weights as they are now, if it was not asked for before.
+        Others would choose forms by the times in the database now, and find no module with those of
+        other times, nor one of arrays that were changed since they were hashed.
         """
-        return self._settled(forms, self.params)
-
-    def _settled(self, forms: Mapping[str, int], params: Mapping[Tensor, np.ndarray]) -> OfModel:
-        found = replace(self, taken=forms, params=params)
-        vars(found).update(_graph=self._graph, _weights=self._weights)
-        return found
-
-    def stored(
-        self, target: Target, database: Any, made: Found, weights: Sequence[Tensor], trials: str
-    ) -> OfModel:
-        """Let other processes find the module that was ``made``, and return the settled source.
-
-        That has no arrays: the module has the packed ones. Others would choose forms by the times
-        in the database now, and find no module with those of other times, nor one of arrays that
-        were changed since they were hashed.
-        """
-        key, known = self._key(target, database), vars(self).get("_weights")
+        key, known = self._key(target, plan), vars(self).get("_weights")
         current = not (made.forms and self._timed(target)) or trials == key
-        hashed = self.taken is not None or known is None
+        hashed = self.hashes is not None or known is None
         if current and (hashed or known == digest(self.params.values())):
             packed = store_packed(self._packed_key(target), self._weights, made.params)
             if packed is not None:
                 store_start(key, Start(made.key, self._weights, packed, dict(made.forms)))
-        return self._settled(made.forms, dict.fromkeys(self.params, np.empty(0)))
 
-    def without_steps(self) -> OfModel:
-        """Return this source, whose schedules come from a database or from the cost model."""
-        return self
+    def packed(self) -> OfModel:
+        """Return this source without arrays.
+
+        Its hash is that of the weights as they are now, if it was not asked for before.
+        """
+        hashes = Hashes(self._graph, self._weights)
+        return replace(self, params=dict.fromkeys(self.params, np.empty(0)), hashes=hashes)
 
 
-class OfFolder:
+class OfFolder(Source):
     """The network of a folder, whose manifest is read now.
 
     Raises :class:`~schedlang.errors.NetworkError` for a folder without a manifest that this version
@@ -267,8 +255,8 @@ class OfFolder:
     def structure(self) -> Any:
         return self.head.structure
 
-    @property
-    def recipe(self) -> Recipe:
+    @cached_property
+    def recipe(self) -> Recipe:  # type: ignore[override]
         return self.saved.recipe
 
     @cached_property
@@ -276,25 +264,22 @@ class OfFolder:
         """The graph and the weights, which are read if they were not."""
         return load_saved(self._folder, self._manifest, self.head, self._arrays)
 
-    def divided(self, target: Target, database: Any) -> Divided:
+    def divided(self, target: Target, plan: Plan) -> Divided:
         """Return the network in parts."""
-        return self.without_steps().divided(target, database)
+        return OfGraph(self.recipe, self.saved.outputs, self.saved.weights).divided(target, plan)
 
-    def forms(self, target: Target) -> None:
-        """Return ``None``: the folder has the weights of one form."""
-
-    def _key(self, target: Target) -> str:
+    def _key(self, target: Target, plan: Plan) -> str:
         manifest = hashlib.sha256(self._manifest).hexdigest()
-        # its schedules come from no database
-        return cache_key(["folder", manifest], target, None, used=())
+        return cache_key(["folder", manifest], target, plan)
 
-    def found(self, target: Target, database: Any) -> Found | None:
+    def found(self, target: Target, plan: Plan) -> Artifact | None:
         """Return the module that an earlier process made of this, ``None`` if there is none.
 
         The weights are read now. If they are damaged there is none, and :attr:`saved` says why; nor
-        is there if indices were checked with other ones.
+        is there if indices were checked with other ones, or for other schedules than those of the
+        folder.
         """
-        start = start_of(self._key(target))
+        start = None if plan.saved is None else start_of(self._key(target, plan))
         data = None if start is None else cached(start.module, target)
         if start is None or data is None:
             return None
@@ -307,72 +292,35 @@ class OfFolder:
             if name not in arrays or digest([arrays[name]]) != found:
                 return None
         self._arrays = arrays
-        return Found(start.module, data, params)
+        return Artifact(start.module, data, params)
 
-    def settled(self, forms: Mapping[str, int]) -> OfFolder:
-        """Return this source."""
-        return self
-
-    def stored(
-        self, target: Target, database: Any, made: Found, weights: Sequence[Tensor], trials: str
-    ) -> OfFolder:
-        """Let other processes find the module that was ``made``, and return this source."""
+    def store(
+        self, target: Target, plan: Plan, made: Artifact, weights: Sequence[Tensor], trials: str
+    ) -> None:
+        """Let other processes find the module that was ``made`` by the schedules of the folder."""
         places = zip(weights, made.data.storage.params)
-        if {tensor: place.name for tensor, place in places} == self.saved.names:
+        same = {tensor: place.name for tensor, place in places} == self.saved.names
+        if same and plan.saved is not None:
             arrays = {name: weight for weight, name in self.saved.names.items()}
             indexing = {
                 name: digest([self.saved.weights[arrays[name]]]) for name in self.saved.indexing
             }
-            store_start(self._key(target), Start(made.key, indexing=indexing))
-        return self
-
-    def without_steps(self) -> OfGraph:
-        """Return the source of the same graph with other schedules than those that were saved."""
-        return OfGraph(self.recipe, self.saved.outputs, self.saved.weights)
+            store_start(self._key(target, plan), Start(made.key, indexing=indexing))
 
 
 @dataclass(frozen=True, eq=False)
-class OfGraph:
+class OfGraph(Source):
     """A graph that was prepared before, and the arrays of its weights."""
 
     recipe: Recipe
     outputs: tuple[Tensor, ...]
     params: Mapping[Tensor, np.ndarray]
 
-    @property
-    def name(self) -> str:
-        return self.recipe.name
-
-    @property
-    def structure(self) -> Any:
-        return self.recipe.structure
-
-    def forms(self, target: Target) -> None:
-        """Return ``None``: the weights are those of one form."""
-
-    def divided(self, target: Target, database: Any) -> Divided:
+    def divided(self, target: Target, plan: Plan) -> Divided:
         """Return the network in parts."""
         from schedlang.networks.dividing import divided_again
 
         return divided_again(self.outputs, self.params, self.recipe)
 
-    def found(self, target: Target, database: Any) -> Found | None:
-        """Return ``None``: the cache folder has the module under a key of its parts alone."""
-        return None
 
-    def settled(self, forms: Mapping[str, int]) -> OfGraph:
-        """Return this source."""
-        return self
-
-    def stored(
-        self, target: Target, database: Any, made: Found, weights: Sequence[Tensor], trials: str
-    ) -> OfGraph:
-        """Return this source, and store nothing."""
-        return self
-
-    def without_steps(self) -> OfGraph:
-        """Return this source."""
-        return self
-
-
-__all__ = ["Found", "OfFolder", "OfGraph", "OfModel", "Source"]
+__all__ = ["Artifact", "Hashes", "OfFolder", "OfGraph", "OfModel", "Source"]
