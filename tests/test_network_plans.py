@@ -151,7 +151,7 @@ def draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> random.Random:
 
 
 def lines_of(work: Callable[[], None], most: int | None = None) -> int:
-    """Run ``work``, and return the lines of ``CHANGING`` that ran; Ctrl-C ends it after ``most``."""
+    """Run ``work``, and return the lines of ``CHANGING`` that ran; ``most`` of them do."""
     count = 0
 
     def traced(frame: FrameType, event: str, value: Any) -> Any:
