@@ -263,10 +263,3 @@ def schedules_of(network: Compiled) -> tuple[dict[str, str], dict[str, Origin]]:
     kernels = cast("tuple[PartKernel, ...]", network.kernels)
     steps = {kernel.name: kernel.schedule.to_json() for kernel in kernels}
     return steps, {kernel.name: (kernel.origin, kernel.note) for kernel in kernels}
-
-
-__all__ = [
-    "Compiled", "from_cache", "linked_for", "planned", "schedules_of", "arrays_of", "weights_of",
-    "with_data", "with_kernels", "with_module", "with_named_weights", "with_parts", "with_weights",
-    "with_whole",
-]  # fmt: skip

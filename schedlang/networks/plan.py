@@ -71,6 +71,3 @@ def saved_schedules(
 def with_schedule(plan: Plan, kernel: str, steps: str, part: str) -> Plan:
     """Return a plan in which the user gave a schedule for a kernel of the parts with a key."""
     return replace(plan, given={**plan.given, kernel: KernelSchedule(steps, part=part)})
-
-
-__all__ = ["KernelSchedule", "Plan", "saved_schedules", "with_schedule"]

@@ -105,6 +105,3 @@ class Present:
         cold, team = among.cold(first), among.team
         choice = choose(outputs, network.target, None, plan.database, cold, team)
         return KernelSchedule(choice.schedule.to_json(), (choice.origin, choice.note))
-
-
-__all__ = ["Present"]
