@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Optional
 
 import numpy as np
 import pytest
@@ -13,9 +13,9 @@ import schedlang as sl
 from schedlang.errors import VerifyError
 from schedlang.machine.interpret import interpret_kernel, interpret_machine
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import Fn, For, Let, Num, Op, Reg, Splat, Store, Type
+from schedlang.machine.nodes import Fn, For, Let, Num, Op, Operation, Reg, Splat, Store, Type, Value
 from schedlang.machine.verify import verify_machine
-from schedlang.machine.walks import walk
+from schedlang.machine.walks import children, operations, walk
 from tests.conftest import Golden
 from tests.graphs import product
 
@@ -162,3 +162,19 @@ def test_an_access_outside_of_an_array_is_found() -> None:
     with pytest.raises(IndexError, match="of an array of 64 elements"):
         interpret_machine(wrong, arrays)
 
+
+def test_walks_know_an_operation_that_is_defined_later() -> None:
+    """A class outside of the package, such as that of an instruction, declares its operands."""
+
+    @dataclass(frozen=True)
+    class Sum(Operation):
+        OPERANDS = ("a", "start")
+
+        a: Value
+        start: Optional[Value] = None
+        type: Type = FLOAT
+
+    a, b = Reg("a", FLOAT), Reg("b", FLOAT)
+    factor = Op("*", a, b, FLOAT)
+    assert children(Sum(a)) == (a,) and children(Sum(a, b)) == (a, b)
+    assert list(operations(Sum(factor, b))) == [factor, Sum(factor, b)]

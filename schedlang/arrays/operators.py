@@ -12,26 +12,21 @@ from schedlang.arrays.operands import axis_in, whole
 from schedlang.arrays.products import matmul
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.expr.operators import OPERATORS as ROWS
 from schedlang.language.calls import call
 from schedlang.language.construct import binary, unary
 from schedlang.language.operators import BINARY, COMPARED, EQUAL, OPERANDS
-
-# the stage of an operator is named after NumPy's function
-WORDS = {
-    "+": "add", "-": "subtract", "*": "multiply", "/": "divide", "//": "floor_divide",
-    "%": "remainder", "**": "power", "&": "bitwise_and", "|": "bitwise_or", "^": "bitwise_xor",
-    "<<": "left_shift", ">>": "right_shift", "<": "less", "<=": "less_equal", ">": "greater",
-    ">=": "greater_equal", "==": "equal", "!=": "not_equal",
-}  # fmt: skip
 
 
 def apply_binary(op: str, left: Any, right: Any) -> Any:
     """Return ``left op right``: an array if one of them has a dimension, else an expression."""
     _refuse_elements(left, right)
     asked = f"{_shown(left)} {op} {_shown(right)}"
+    # the stage of an operator is named after NumPy's function
+    word = ROWS[op].ufunc
     if op == "**" and whole((left, right)) is not None:
-        return elementwise(WORDS[op], power, left, right, asked=asked)
-    return elementwise(WORDS[op], lambda a, b: binary(op, a, b), left, right, asked=asked)
+        return elementwise(word, power, left, right, asked=asked)
+    return elementwise(word, lambda a, b: binary(op, a, b), left, right, asked=asked)
 
 
 def _refuse_elements(left: Any, right: Any) -> None:

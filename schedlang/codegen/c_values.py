@@ -7,6 +7,7 @@ from typing import Any
 from schedlang.codegen.c_headers import has_function, library_function
 from schedlang.expr.dtypes import SHORT_FLOATS, computed, is_float
 from schedlang.expr.functions import FUNCTIONS, INTRINSICS
+from schedlang.expr.operators import COMPARISONS, OPERATORS
 from schedlang.expr.printer import number, paren
 from schedlang.machine import nodes as m
 from schedlang.machine.nodes import Num, Op, Reg, Type, Value
@@ -18,12 +19,9 @@ TAGS = {
     "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16",
     "uint32": "u32", "uint64": "u64",
 }  # fmt: skip
-_LEVELS = {
-    "*": 10, "/": 10, "+": 9, "-": 9, "<": 7, "<=": 7, ">": 7, ">=": 7, "==": 6, "!=": 6,
-    "&": 5, "^": 4, "|": 3,
-}  # fmt: skip
+_LEVELS = {o.symbol: o.in_c for o in OPERATORS.values() if o.in_c}
 _AND, _CONDITIONAL, _UNARY, _ATOM = 2, 1, 11, 12
-_COMPARE = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+_COMPARE = {symbol: OPERATORS[symbol].method for symbol in COMPARISONS}
 # rules of functions whose result has another dtype than the operand
 _OTHER_RESULT = ("test", "count", "saturated", "bits")
 # the text of a value, and its precedence in C

@@ -20,7 +20,8 @@ from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.bfloat import converted, held
 from schedlang.expr.evaluate import plan
-from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Const, Expr, Var
+from schedlang.expr.nodes import Axis, Binary, Const, Expr, Var
+from schedlang.expr.operators import COMPARISONS
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.language.construct import const
 

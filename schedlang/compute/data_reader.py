@@ -32,15 +32,13 @@ from schedlang.compute.tensor import (
     placeholder,
 )  # fmt: skip
 from schedlang.errors import ComputeError, SchedlangError
-from schedlang.expr import dtypes, nodes
+from schedlang.expr import dtypes
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
+from schedlang.expr.operators import OPERATORS
 from schedlang.expr.visit import postorder
 from schedlang.language import construct
 from schedlang.language.calls import build_call
-
-_BINARY = frozenset(("+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "<<", ">>",
-                     *nodes.COMPARISONS))  # fmt: skip
 
 
 def rebuild(data: Any) -> tuple[Tensor, ...]:
@@ -218,7 +216,7 @@ def _const(reader: _Reader, dtype: Any, value: Any, weak: Any) -> Const:
 
 
 def _binary(reader: _Reader, op: Any, a: Any, b: Any, dtype: Any, weak: Any) -> Expr:
-    if not isinstance(op, str) or op not in _BINARY:
+    if not isinstance(op, str) or op not in OPERATORS:
         raise ComputeError(f"there is no operator {shortened(op)}")
     x, y = reader.expr(a), reader.expr(b)
     fresh = construct.binary(op, x, y)

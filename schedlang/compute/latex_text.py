@@ -12,6 +12,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.expr import dtypes
 from schedlang.expr.functions import FUNCTIONS, OPERAND
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
+from schedlang.expr.operators import BITS, COMPARISON, OPERATORS
 from schedlang.expr.printer import complex_number
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, to_expr
@@ -40,12 +41,6 @@ class Written(IntEnum):
     ATOM = 7
 
 
-_RELATIONS = {"<": "<", "<=": r"\leq", ">": ">", ">=": r"\geq", "==": "=", "!=": r"\neq"}
-_BITS = {
-    "&": r"\;\mathrm{and}\;", "|": r"\;\mathrm{or}\;", "^": r"\oplus", "<<": r"\ll",
-    ">>": r"\gg",
-}  # fmt: skip
-_LOGIC = {"&": r"\wedge", "|": r"\vee", "^": r"\oplus"}
 
 Piece = tuple[str, Written]
 
@@ -190,15 +185,16 @@ def _is_exact(node: Cast) -> bool:
 
 
 def _binary(node: Binary, a: Piece, b: Piece) -> Piece:
-    if node.op in _RELATIONS:
+    row = OPERATORS[node.op]
+    if row.kind == COMPARISON:
         sides = [_parenthesized(p, Written.REMAINDER) for p in (a, b)]
-        return f"{sides[0]} {_RELATIONS[node.op]} {sides[1]}", Written.COMPARED
-    if node.op in _BITS:
-        signs = _LOGIC if node.dtype == "bool" else _BITS
+        return f"{sides[0]} {row.latex} {sides[1]}", Written.COMPARED
+    if row.kind == BITS:
+        sign = row.logic if node.dtype == "bool" else row.latex
         least = Written.COMPARED if node.dtype == "bool" else Written.ATOM
         same = isinstance(node.a, Binary) and node.a.op == node.op and a[1] is Written.LOGIC
         left = a[0] if same else _parenthesized(a, least)
-        return f"{left} {signs[node.op]} {_parenthesized(b, least)}", Written.LOGIC
+        return f"{left} {sign} {_parenthesized(b, least)}", Written.LOGIC
     if node.op == "+":
         return f"{_parenthesized(a, Written.SUM)} + {_after(b, Written.SUM)}", Written.SUM
     if node.op == "-":

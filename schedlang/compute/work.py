@@ -20,11 +20,10 @@ from schedlang.expr.dtypes import is_complex
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.functions import SATURATED
 from schedlang.expr.lazy import conditions
-from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Call, Expr, Unary, Var
+from schedlang.expr.nodes import Axis, Binary, Call, Expr, Unary, Var
+from schedlang.expr.operators import ARITHMETIC, COMPARISON, OPERATORS
 from schedlang.index.enumeration import count, leaves_of
 
-_ARITHMETIC = ("+", "-", "*", "/", "//", "%", "**")
-_BITS = ("&", "|", "^", "<<", ">>")
 # reducers whose step counts as one comparison, though their combiners have more
 _SELECTING = ("argmax", "argmin")
 
@@ -175,9 +174,10 @@ def operations_of(node: Expr) -> int:
         return int(node.op == "-" or node.dtype != "bool")
     if not isinstance(node, Binary):
         return 0
-    if node.op in COMPARISONS:
+    kind = OPERATORS[node.op].kind
+    if kind == COMPARISON:
         return int(not (node.a.weak and node.b.weak))
-    return int(node.op in _ARITHMETIC or (node.op in _BITS and node.dtype != "bool"))
+    return int(kind == ARITHMETIC or node.dtype != "bool")
 
 
 def _count_where(cond: Expr, sizes: Mapping[Var, Any]) -> tuple[int, int] | None:

@@ -26,18 +26,12 @@ from schedlang.expr.nodes import (
     Unary,
     Var,
 )
-from schedlang.expr.special_values import power
+from schedlang.expr.operators import OPERATORS
 from schedlang.expr.visit import postorder
 
 Reader = Callable[[Any, "tuple[Any, ...]"], Any]
 
-_BINARY: dict[str, Callable[..., Any]] = {
-    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide,
-    "//": np.floor_divide, "%": np.remainder, "<": np.less, "<=": np.less_equal,
-    ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
-    "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor, "<<": np.left_shift,
-    ">>": np.right_shift, "**": power,
-}  # fmt: skip
+_BINARY = {symbol: row.of_numpy for symbol, row in OPERATORS.items()}
 
 @dataclass(frozen=True)
 class Program:

@@ -21,8 +21,6 @@ ExprLike = Union["Expr", int, float, complex, bool, np.generic]
 # the most characters of an expression that a message repeats
 LONGEST_QUOTED = 60
 
-COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
-
 
 class Expr:
     """Base class of expressions; :mod:`schedlang.language.operators` adds the operators."""

@@ -16,12 +16,12 @@ from schedlang.expr.nodes import (
     Unary,
     Var,
 )
+from schedlang.expr.operators import COMPARISONS, OPERATORS
 from schedlang.expr.visit import postorder
 
-PRECEDENCE = {
-    "|": 4, "^": 5, "&": 6, "<": 3, "<=": 3, ">": 3, ">=": 3, "==": 3, "!=": 3,
-    "<<": 7, ">>": 7, "+": 8, "-": 8, "*": 9, "/": 9, "//": 9, "%": 9, "**": 11,
-}  # fmt: skip
+PRECEDENCE = {symbol: row.binds for symbol, row in OPERATORS.items()}
+# operators that are written in parentheses as their own left operand
+_UNCHAINED = (*COMPARISONS, "**")
 UNARY = 10
 ATOM = 12
 LOWEST = 0
@@ -40,7 +40,7 @@ def binary_text(
 ) -> tuple[str, int]:
     """Return ``left op right`` and its precedence; each operand is a text and its precedence."""
     level = PRECEDENCE[op]
-    same = level + 1 if op in ("<", "<=", ">", ">=", "==", "!=", "**") else level
+    same = level + 1 if op in _UNCHAINED else level
     a = paren(left[0], left[1], same)
     b = paren(right[0], right[1], level if op == "**" else level + 1)
     return (f"{a}{op}{b}" if tight else f"{a} {op} {b}"), level

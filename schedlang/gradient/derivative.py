@@ -9,7 +9,6 @@ from schedlang.compute.read import Read, reads
 from schedlang.errors import ComputeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import (
-    COMPARISONS,
     Binary,
     Call,
     Cast,
@@ -19,6 +18,7 @@ from schedlang.expr.nodes import (
     Unary,
     Var,
 )
+from schedlang.expr.operators import COMPARISONS
 from schedlang.expr.visit import postorder, with_children
 from schedlang.gradient import functions
 from schedlang.gradient.algebra import (

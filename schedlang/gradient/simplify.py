@@ -8,6 +8,7 @@ from typing import Any
 
 from schedlang.expr.lazy import is_both
 from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Select, Unary
+from schedlang.expr.operators import OPERATORS
 from schedlang.expr.visit import rewrite
 from schedlang.index.conditions import compares_indices, occupied, truth
 from schedlang.index.linear import Lin, Opaque, to_expr
@@ -92,9 +93,6 @@ def _decided(node: Expr, ranges: Ranges) -> Expr:
     return node
 
 
-_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-
-
 def _compared(node: Binary) -> Expr:
     """Return a comparison of indices with positive terms on both sides and without a common factor.
 
@@ -108,7 +106,7 @@ def _compared(node: Binary) -> Expr:
         return node
     op, sign = node.op, 1
     if all(coef < 0 for coef in terms.values()):
-        op, sign = _FLIPPED[op], -1
+        op, sign = OPERATORS[op].mirrored, -1
     common = gcd(*terms.values())
     # sign*lin is common*x + offset, which is compared with 0
     offset = lin.offset * sign

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedlang.expr.lazy import is_both
-from schedlang.expr.nodes import COMPARISONS, Binary, Const, Expr, Select, Unary
+from schedlang.expr.nodes import Binary, Const, Expr, Select, Unary
+from schedlang.expr.operators import COMPARISONS, OPERATORS
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Div, Lin, Mod
 from schedlang.index.ranges import Ranges
@@ -15,7 +16,7 @@ from schedlang.index.simplify import to_lin
 # a condition and its truth value
 Held = tuple[Expr, bool]
 
-NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+NEGATED = {symbol: OPERATORS[symbol].negated for symbol in COMPARISONS}
 # (sign, shift): the comparison of ``x`` with 0 holds exactly where ``x*sign + shift`` is at most 0
 _AT_MOST = {"<": (1, 1), "<=": (1, 0), ">": (-1, 1), ">=": (-1, 0)}
 # alternatives nested deeper than this add no facts

@@ -13,7 +13,6 @@ from schedlang.errors import ComputeTypeError, explain, shown
 from schedlang.expr import dtypes
 from schedlang.expr.bfloat import as_float32, converted
 from schedlang.expr.nodes import (
-    COMPARISONS,
     Binary,
     Cast,
     Const,
@@ -23,6 +22,7 @@ from schedlang.expr.nodes import (
     Unary,
     Var,
 )  # fmt: skip
+from schedlang.expr.operators import COMPARISONS
 from schedlang.index.ranges import weak_range
 
 # the largest power of a complex number that is written as products, as in NumPy

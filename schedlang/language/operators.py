@@ -13,6 +13,8 @@ import numpy as np
 
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr.nodes import Axis, Expr, ExprLike
+from schedlang.expr.operators import COMPARISON
+from schedlang.expr.operators import OPERATORS as ROWS
 from schedlang.expr.printer import text
 from schedlang.expr.symbolic import to_sympy
 from schedlang.expr.visit import axes_in
@@ -21,12 +23,11 @@ from schedlang.language.construct import binary, cast, unary
 from schedlang.language.foreign import NUMBA_TYPE
 from schedlang.language.ufuncs import apply_ufunc
 
-BINARY = {
-    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
-    "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
-}  # fmt: skip
-COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+BINARY = {o.method: o.symbol for o in ROWS.values() if o.kind != COMPARISON}
 EQUAL = {"eq": "==", "ne": "!="}
+COMPARED = {
+    o.method: o.symbol for o in ROWS.values() if o.kind == COMPARISON and o.method not in EQUAL
+}
 
 OPERANDS = (Expr, int, float, complex, np.generic)
 Operator = Callable[[Expr, ExprLike], Expr]

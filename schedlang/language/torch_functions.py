@@ -12,6 +12,7 @@ import numpy as np
 
 from schedlang.errors import ComputeTypeError, explain, shown
 from schedlang.expr.functions import FUNCTIONS
+from schedlang.expr.operators import COMPARISON, OPERATORS
 
 # functions of PyTorch that NumPy has under another name, and those that are an expression
 _NAMES = {
@@ -19,9 +20,8 @@ _NAMES = {
     "bmm": "np.matmul", "mv": "np.matmul", "pow": "np.power", "mul": "np.multiply",
     "sub": "np.subtract", "div": "np.divide", "neg": "np.negative", "permute": "np.transpose",
     "unsqueeze": "np.expand_dims", "norm": "np.linalg.norm", "einsum": "sl.einsum",
-    "eq": "np.equal", "ne": "np.not_equal", "lt": "np.less", "le": "np.less_equal",
-    "gt": "np.greater", "ge": "np.greater_equal", "index_select": "np.take",
-    "gather": "np.take_along_axis",
+    "index_select": "np.take", "gather": "np.take_along_axis",
+    **{o.method: f"np.{o.ufunc}" for o in OPERATORS.values() if o.kind == COMPARISON},
     **{f.name: f.spelled for f in FUNCTIONS.values() if f.rule == "float"},
 }  # fmt: skip
 _FORMULAS = {

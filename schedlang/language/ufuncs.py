@@ -10,19 +10,14 @@ import numpy as np
 from schedlang.errors import ComputeTypeError, shown
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import Expr
+from schedlang.expr.operators import OPERATORS
 from schedlang.language.calls import call
 from schedlang.language.composed import COMPOSED
 from schedlang.language.construct import as_expr, binary, cast, unary
 from schedlang.language.foreign import check_ufunc
 
-_OPERATORS = {
-    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "true_divide": "/",
-    "floor_divide": "//", "remainder": "%", "mod": "%", "power": "**", "less": "<",
-    "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!=",
-    "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "left_shift": "<<",
-    "right_shift": ">>",
-}  # fmt: skip
-_LOGICAL = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
+_OPERATORS = {name: o.symbol for o in OPERATORS.values() for name in (o.ufunc, *o.others)}
+_LOGICAL = {o.logical: o.symbol for o in OPERATORS.values() if o.logical}
 _UNARY = {"negative": "-", "invert": "~"}
 _CALLS = {f.ufunc: f.name for f in FUNCTIONS.values() if f.ufunc}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.expr import dtypes
+from schedlang.expr.operators import OPERATORS
 from schedlang.intrinsics import twins
 from schedlang.intrinsics.twins import gpu as gpu_twins
 from schedlang.machine.nodes import (
@@ -30,13 +30,7 @@ from schedlang.machine.nodes import (
 )
 from schedlang.machine.text import CALLED, WRAPPING
 
-OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
-    "//": operator.floordiv, "%": operator.mod, "**": operator.pow, "<<": operator.lshift,
-    ">>": operator.rshift, "&": operator.and_, "|": operator.or_, "^": operator.xor,
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-    "==": operator.eq, "!=": operator.ne,
-}  # fmt: skip
+_PYTHONS = {symbol: row.of_python for symbol, row in OPERATORS.items()}
 
 
 class Evaluator:
@@ -149,11 +143,11 @@ def _number(value: Num) -> Any:
 
 def _operation(value: Op, a: Any, b: Any) -> Any:
     if value.index:
-        return OPERATORS[value.op](a, b)
+        return _PYTHONS[value.op](a, b)
     dtype, lanes = value.type.dtype, value.type.lanes
     called = CALLED.get(value.op)
     if dtype == "int64" and not lanes:
         called = called or WRAPPING.get(value.op)
-    found = getattr(twins, called)(a, b) if called else OPERATORS[value.op](a, b)
+    found = getattr(twins, called)(a, b) if called else _PYTHONS[value.op](a, b)
     narrow = dtypes.is_integer(dtype) and dtypes.itemsize(dtype) < 8 and not lanes
     return cast(found, dtype) if narrow else found

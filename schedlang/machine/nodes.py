@@ -12,7 +12,10 @@ Walks, rewriting and scopes derive from this. A declared field may be ``None``, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import get_annotations
+from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, Optional, Union
 
 from schedlang.expr import dtypes
@@ -74,10 +77,32 @@ class Order:
         return Type(dtypes.INDEX, len(self.lanes))
 
 
+# the function that reads the operands, for each class of operations
+READERS: dict[type, Callable[[Any], tuple[Value, ...]]] = {}
+
+
 class Operation:
     """The base of values with operands, which are the fields ``OPERANDS``."""
 
     OPERANDS: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        if cls.OPERANDS:
+            READERS[cls] = _reader(cls)
+
+
+def _reader(kind: type[Operation]) -> Callable[[Any], tuple[Value, ...]]:
+    """Return the function that reads the operands of a kind of value."""
+    types = {n: str(t) for base in kind.__mro__[::-1] for n, t in get_annotations(base).items()}
+    first, *rest = kind.OPERANDS
+    read: Callable[[Any], Any] = attrgetter(*kind.OPERANDS)
+    if types[first].startswith("tuple"):
+        return read
+    if not rest:
+        return lambda value: (read(value),)
+    if not any(types[name].startswith("Optional") for name in rest):
+        return read
+    return lambda value: tuple([v for v in read(value) if v is not None])
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from schedlang.expr import dtypes
+from schedlang.expr.operators import OPERATORS
 from schedlang.expr.printer import ATOM, LOWEST, PRECEDENCE, UNARY, binary_text, number, paren
 from schedlang.machine.nodes import (
     INDEX,
@@ -28,8 +29,8 @@ from schedlang.machine.nodes import (
 from schedlang.machine.walks import operations
 
 # operators that numba defines otherwise than NumPy, and those for which it assumes no overflow
-CALLED = {"//": "floordiv", "%": "mod", "**": "power", "<<": "left_shift", ">>": "right_shift"}
-WRAPPING = {"+": "add", "-": "subtract", "*": "multiply"}
+CALLED = {o.symbol: o.called for o in OPERATORS.values() if o.called}
+WRAPPING = {o.symbol: o.wrapping for o in OPERATORS.values() if o.wrapping}
 # the integer dtypes whose scalars numba computes in a wider one
 _NARROW = frozenset(d for d in dtypes.DTYPES if dtypes.is_integer(d) and dtypes.itemsize(d) < 8)
 # the functions that round to short floats

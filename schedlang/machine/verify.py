@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from schedlang.errors import VerifyError
 from schedlang.expr.dtypes import computed, itemsize
+from schedlang.expr.operators import COMPARISONS
 from schedlang.intrinsics.dialect import GPU_NAMES, NAMES
 from schedlang.machine.accesses import fields_given, fields_needed
 from schedlang.machine.nest import MachineNest
@@ -43,7 +44,6 @@ from schedlang.machine.nodes import (
 from schedlang.machine.text import Printer
 from schedlang.machine.walks import children, operations, values
 
-COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 SHIFTS = ("<<", ">>")
 FUNCTIONS = frozenset({*NAMES, *GPU_NAMES, "min", "max"})
 _BOOL = Type("bool")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
-from operator import attrgetter, is_
-from typing import Any, Optional, Union
+from operator import is_
+from typing import Optional, Union
 
 from schedlang.ir.nodes import changed
-from schedlang.machine.nodes import Array, Body, Num, Operation, Reg, Splat, Stmt, Type, Value
+from schedlang.machine.nodes import READERS, Array, Body, Num, Reg, Splat, Stmt, Type, Value
 
 
 def wide(value: Value, lanes: int) -> Value:
@@ -20,28 +19,8 @@ def wide(value: Value, lanes: int) -> Value:
 
 def children(value: Value) -> tuple[Value, ...]:
     """Return the operands of ``value``."""
-    operands = _OPERANDS.get(type(value))
+    operands = READERS.get(type(value))
     return () if operands is None else operands(value)
-
-
-def _reader(kind: type[Operation]) -> Callable[[Any], tuple[Value, ...]]:
-    """Return the function that reads the operands of a kind of value."""
-    types = {f.name: str(f.type) for f in fields(kind)}  # type: ignore[arg-type]
-    first, *rest = kind.OPERANDS
-    read: Callable[[Any], Any] = attrgetter(*kind.OPERANDS)
-    if types[first].startswith("tuple"):
-        return read
-    if not rest:
-        return lambda value: (read(value),)
-    if not any(types[name].startswith("Optional") for name in rest):
-        return read
-    return lambda value: tuple([v for v in read(value) if v is not None])
-
-
-# the function that reads the operands, for each kind of value that has any
-_OPERANDS: dict[type, Callable[[Any], tuple[Value, ...]]] = {
-    kind: _reader(kind) for kind in Operation.__subclasses__()
-}
 
 
 def values(stmt: Stmt) -> tuple[Value, ...]:
@@ -119,7 +98,7 @@ def operations(value: Value) -> Sequence[Value]:
     stack: list[Value] = [value]
     while stack and len(found) <= MOST_AT_ONCE:
         node = stack.pop()
-        operands = _OPERANDS.get(type(node))
+        operands = READERS.get(type(node))
         if operands is not None:
             found.append(node)
             stack += operands(node)

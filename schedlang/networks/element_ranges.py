@@ -22,7 +22,6 @@ from schedlang.compute.tensor import ComputeOp, Operation, Tensor
 from schedlang.expr import dtypes
 from schedlang.expr.dtypes import INDEX
 from schedlang.expr.nodes import (
-    COMPARISONS,
     Axis,
     Binary,
     Call,
@@ -33,6 +32,7 @@ from schedlang.expr.nodes import (
     Unary,
     Var,
 )
+from schedlang.expr.operators import COMPARISONS, OPERATORS
 from schedlang.expr.visit import postorder
 from schedlang.index.conditions import NEGATED, Held, joined_by
 from schedlang.index.intervals import (
@@ -46,7 +46,6 @@ from schedlang.index.intervals import (
     union,
 )
 
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
 # in an address space of 48 bits, no array that has elements is longer along one dimension
 _MOST = 1 << 47
 
@@ -123,7 +122,7 @@ class ElementRanges:
         numbers: dict[object, int] = {}
         limits: dict[int, Interval] = {}
         for op, a, b in _comparisons(held):
-            for side, other, how in ((a, b, op), (b, a, _MIRRORED[op])):
+            for side, other, how in ((a, b, op), (b, a, OPERATORS[op].mirrored)):
                 key = numbered(side, numbers)[id(side)]
                 limit = _limit(how, self._walk(other, given, {}, {}))
                 limits[key] = _both(limits.get(key, UNBOUNDED), limit)
@@ -292,7 +291,7 @@ def _comparisons(held: Path) -> Iterator[tuple[str, Expr, Expr]]:
         if isinstance(node, Binary) and node.op in COMPARISONS:
             op = node.op if truth else NEGATED[node.op]
             same = node.a.dtype == node.b.dtype and dtypes.is_integer(node.a.dtype)
-            if op in _MIRRORED and same:
+            if op != "!=" and same:
                 yield op, node.a, node.b
 
 

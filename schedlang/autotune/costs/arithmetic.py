@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import Binary, Call, Expr, Select
+from schedlang.expr.operators import ARITHMETIC, OPERATORS
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Load, Store
 
 # cycles of a division and of a math function, per vector
 DIVISION, MATH = 10, 14
-ARITHMETIC = ("+", "-", "*", "/", "//", "%", "**")
 CHEAP = frozenset(f.name for f in FUNCTIONS.values() if f.cheap)
 
 
@@ -47,7 +47,7 @@ def operations(store: Store) -> int:
     """Return the number of arithmetic operations of one lane, without the index arithmetic."""
     loads = {id(node) for node in postorder(store.values) if isinstance(node, Load)}
     counted = sum(
-        (isinstance(node, Binary) and node.op in ARITHMETIC)
+        (isinstance(node, Binary) and OPERATORS[node.op].kind == ARITHMETIC)
         or (isinstance(node, Call) and node.fn not in CHEAP)
         for node in postorder(store.values, loads) if not node.weak
     )  # fmt: skip

@@ -11,6 +11,8 @@ from schedlang.arrays.elementwise import array
 from schedlang.arrays.shaping import broadcast_to
 from schedlang.compute.tensor import Tensor
 from schedlang.expr import dtypes
+from schedlang.expr.operators import COMPARISON
+from schedlang.expr.operators import OPERATORS as ROWS
 from schedlang.frontend.torch.calls import Call, Operator, combined, of_dtype
 from schedlang.language.calls import call as function_of
 from schedlang.tvm.topi.stages import wide_dtype
@@ -22,8 +24,8 @@ FUNCTIONS = (
     "abs", "bitwise_not", "ceil", "floor", "isinf", "isnan", "trunc", "logical_not",
 )  # fmt: skip
 KEPT = ("isinf", "isnan", "logical_not")
-COMPARISONS = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
-               "ge": "greater_equal"}  # fmt: skip
+# ATen's names are those of Python's methods
+COMPARED = {o.method: o.ufunc for o in ROWS.values() if o.kind == COMPARISON}
 ARITHMETIC = {"mul": "multiply", "remainder": "floor_mod", "fmod": "mod", "maximum": "maximum",
               "minimum": "minimum", "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or",
               "bitwise_xor": "bitwise_xor", "__lshift__": "left_shift",
@@ -192,7 +194,7 @@ def _both(name: str, operator: Operator) -> dict[str, Operator]:
 
 OPERATORS: dict[str, Operator] = {
     **{f"{name}.default": _function(name) for name in FUNCTIONS},
-    **{k: f for n, t in COMPARISONS.items() for k, f in _both(n, _comparison(t)).items()},
+    **{k: f for n, t in COMPARED.items() for k, f in _both(n, _comparison(t)).items()},
     **{k: f for n, t in ARITHMETIC.items() for k, f in _both(n, _arithmetic(t)).items()},
     **{f"{name}.default": _logic(name) for name in LOGIC},
     **_both("add", add), **_both("sub", sub), **_both("rsub", rsub), **_both("div", div),

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from operator import is_
 from typing import Any
 
-from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Const, Expr, Select, Var
+from schedlang.expr.nodes import Axis, Binary, Const, Expr, Select, Var
+from schedlang.expr.operators import COMPARISONS
 from schedlang.expr.printer import is_index
 from schedlang.expr.visit import preorder, rewrite
 from schedlang.index.conditions import decided, facts_of
