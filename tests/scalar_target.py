@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schedlang.codegen.listing import Listing
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.passes.serial import serial
 from schedlang.targets import CBackend, Lowered, Request
@@ -21,8 +20,8 @@ class Scalar(CBackend):
         vector_registers=16, openmp=False, measured_as="scalar",
     )  # fmt: skip
 
-    def printed(self, request: Request[Lowered], machine: MachineNest) -> Listing:
-        return super().printed(request, serial(machine))
+    def machine(self, request: Request[Lowered]) -> MachineNest:
+        return serial(super().machine(request))
 
 
 __all__ = ["Scalar"]

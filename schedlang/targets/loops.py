@@ -33,6 +33,12 @@ class PrintedBackend(Backend[L]):
         """Return names that the file needs itself."""
         return [*NAMES, *HELPERS]
 
+    def machine(self, request: Request[L]) -> MachineNest:
+        """Return the machine nest, which passes of the target's own may change."""
+        loops, host = request.lowered.loops, self.host(request.target)
+        taken, fastmath = self.taken(loops), request.options.fastmath
+        return machine_nest(loops, host, request.public, taken, fastmath)
+
     @abstractmethod
     def printed(self, request: Request[L], machine: MachineNest) -> Listing:
         """Return the file of a machine nest."""
@@ -42,16 +48,14 @@ class PrintedBackend(Backend[L]):
         """Return the kernel of what was built."""
 
     def kernel(self, request: Request[L]) -> Kernel:
-        loops, options = request.lowered.loops, request.options
-        host, public = self.host(request.target), request.public
-        machine = machine_nest(loops, host, public, self.taken(loops), options.fastmath)
+        machine = self.machine(request)
         parallel = any(f.parallel for f in machine.functions)
         serial_text = self.printed(request, serial(machine)).text if parallel else ""
         listing = self.printed(request, machine)
         built = Built(
-            request.signature, request.target, machine.entry.name, public, listing.text, machine,
-            serial_text, request.checked_by_size, request.unproven, listing.numbers,
-            options.fastmath, listing.launches,
+            request.signature, request.target, machine.entry.name, request.public, listing.text,
+            machine, serial_text, request.checked_by_size, request.unproven, listing.numbers,
+            request.options.fastmath, listing.launches,
         )  # fmt: skip
         return self.wrapped(request, built)
 
@@ -75,16 +79,14 @@ class LoopBackend(PrintedBackend[Lowered]):
 class NumbaBackend(PrintedBackend[L]):
     """A target whose file is Python, which numba compiles, or which runs as it is."""
 
-    compiled = True
-
     def shown(self, request: Request[L]) -> str:
         """Return what the header of the file shows."""
         return str(request.nest)
 
     def printed(self, request: Request[L], machine: MachineNest) -> Listing:
-        source = source_of(machine, request.public)
+        source, compiled = source_of(machine, request.public), not self.facts.interpreted
         return render(
-            request.lowered.loops, source, request.steps, request.options.fastmath, self.compiled,
+            request.lowered.loops, source, request.steps, request.options.fastmath, compiled,
             self.shown(request), request.refused,
         )  # fmt: skip
 

@@ -16,8 +16,6 @@ class PythonBackend(LoopBackend, NumbaBackend[Lowered]):
 
     facts = KINDS["python"]
 
-    compiled = False
-
     def warnings(
         self, nest: Nest, lowered: Lowered, target: Target
     ) -> Iterator[tuple[str, type[Warning]]]:
