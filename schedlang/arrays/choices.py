@@ -122,7 +122,6 @@ def nan_to_num(
     x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Any:
     """Return ``np.nan_to_num``: NaN and infinities replaced, by 0 and the largest numbers."""
-    del copy
 
     def number(v: Expr) -> Expr:
         if dtypes.is_complex(v.dtype):

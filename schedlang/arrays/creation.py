@@ -20,23 +20,23 @@ from schedlang.language.construct import as_expr, binary, cast
 
 def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
     """Return ``np.full_like``: ``fill_value`` in the shape and dtype of ``a``."""
-    source = tensor_of(a, "np.full_like")
-    kind = source.dtype if dtype is None else dtypes.canonical(dtype)
-    return _filled("full", source.shape if shape is None else shape, fill_value, kind)
+    return _like("full", a, fill_value, dtype, shape)
 
 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None) -> Tensor:
     """Return ``np.zeros_like``; ``np.empty_like`` is the same."""
-    source = tensor_of(a, "np.zeros_like")
-    kind = source.dtype if dtype is None else dtypes.canonical(dtype)
-    return _filled("zeros", source.shape if shape is None else shape, 0, kind)
+    return _like("zeros", a, 0, dtype, shape)
 
 
 def ones_like(a: Any, dtype: Any = None, shape: Any = None) -> Tensor:
     """Return ``np.ones_like``."""
-    source = tensor_of(a, "np.ones_like")
+    return _like("ones", a, 1, dtype, shape)
+
+
+def _like(word: str, a: Any, value: Any, dtype: Any, shape: Any) -> Tensor:
+    source = tensor_of(a, f"np.{word}_like")
     kind = source.dtype if dtype is None else dtypes.canonical(dtype)
-    return _filled("ones", source.shape if shape is None else shape, 1, kind)
+    return _filled(word, source.shape if shape is None else shape, value, kind)
 
 
 def zeros(shape: Any, dtype: Any = float) -> Tensor:

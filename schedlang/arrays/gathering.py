@@ -14,7 +14,7 @@ import numpy as np
 
 from schedlang.arrays.operands import axis_in
 from schedlang.arrays.shapes import at_least_0, broadcast, is_one
-from schedlang.arrays.slices import Taken, taken
+from schedlang.arrays.slices import Taken, index_text, taken
 from schedlang.arrays.stages import each, read
 from schedlang.arrays.taking import known_index, read_index
 from schedlang.compute.partial_index import wrong_count
@@ -152,7 +152,7 @@ def _expanded(tensor: Tensor, items: Sequence[Any], written: str) -> tuple[list[
         known.append(_known(item, written) if array else item)
     given = sum(map(_width, known))
     if given > tensor.ndim:
-        raise BoundsError(wrong_count(tensor, tuple(_text(v) for v in known)))
+        raise BoundsError(wrong_count(tensor, tuple(index_text(v) for v in known)))
     if sum(v is Ellipsis for v in known) > 1:
         raise ComputeTypeError(f"{written}: give ... once")
     rest = [slice(None)] * (tensor.ndim - given)
@@ -238,11 +238,3 @@ def _part(
         )
     index = scalar(dimension, item) if scalar else tensor.checked_index(dimension, item)
     return _Array((), lambda _: index)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, Tensor):
-        return value.name
-    if isinstance(value, np.ndarray):
-        return "[...]"
-    return "..." if value is Ellipsis else str(value)

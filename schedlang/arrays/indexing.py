@@ -11,7 +11,7 @@ import numpy as np
 from schedlang.arrays.gathering import gathered, is_array
 from schedlang.arrays.operands import axis_in
 from schedlang.arrays.shapes import at_least_0, same
-from schedlang.arrays.slices import Taken, taken
+from schedlang.arrays.slices import Taken, index_text, items_text, taken
 from schedlang.arrays.stages import LETTERS, through, view
 from schedlang.arrays.taking import read_index
 from schedlang.compute.partial_index import wrong_count
@@ -40,7 +40,7 @@ def get(tensor: Tensor, indices: Any) -> Any:
     if not all(isinstance(v, (Expr, int)) for v in items):
         items = tuple(v[()] if isinstance(v, np.ndarray) and not v.ndim else v for v in items)
         if any(is_array(v) for v in items):
-            return gathered(tensor, items, f"{tensor.name}[{_written(items)}]")
+            return gathered(tensor, items, f"{tensor.name}[{items_text(items)}]")
     basic = any(_is_basic(v) for v in items)
     if not basic and len(items) == tensor.ndim:
         return _row_source(tensor.element(_from_the_start(tensor, items)))
@@ -50,7 +50,7 @@ def get(tensor: Tensor, indices: Any) -> Any:
     if basic:
         raise ComputeTypeError(
             explain(
-                f"{tensor.name}[{_written(items)}]",
+                f"{tensor.name}[{items_text(items)}]",
                 f"{axis} is an axis, so this reads an element, where slices are not supported",
                 "Read single elements, and write loops as axes: k = sl.reduce_axis(n), and "
                 f"sl.sum({tensor.name}[i + k], axis=k).",
@@ -75,8 +75,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _from_the_start(tensor: Tensor, items: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a full index whose integers and 0-d tensors count from the start, if it has no axes.
-    """
+    """Return an index, whose numbers and 0-d tensors count from the start unless it has axes."""
     if not any(isinstance(v, Tensor) or (_is_integer(v) and v < 0) for v in items):
         return items
     if any(isinstance(v, Expr) and axis_in(v) is not None for v in items):
@@ -115,29 +114,12 @@ def _position(tensor: Tensor, dimension: int, value: Any) -> Any:
     return number if number >= 0 else extent - -number
 
 
-def _written(items: Sequence[Any]) -> str:
-    return ", ".join(_text(v) for v in items)
-
-
-def _text(value: Any) -> str:
-    if value is Ellipsis:
-        return "..."
-    if isinstance(value, Tensor):
-        return value.name
-    if isinstance(value, np.ndarray):
-        return "[...]"
-    if not isinstance(value, slice):
-        return str(value)
-    ends = [("" if v is None else str(v)) for v in (value.start, value.stop)]
-    return ":".join([*ends, *([] if value.step is None else [str(value.step)])])
-
-
 def _view(tensor: Tensor, items: tuple[Any, ...]) -> Tensor:
     given = sum(v is not None and v is not Ellipsis for v in items)
     if given > tensor.ndim or sum(v is Ellipsis for v in items) > 1:
         if given > tensor.ndim:
-            raise BoundsError(wrong_count(tensor, tuple(_text(v) for v in items)))
-        raise ComputeTypeError(f"{tensor.name}[{_written(items)}]: give ... once")
+            raise BoundsError(wrong_count(tensor, tuple(index_text(v) for v in items)))
+        raise ComputeTypeError(f"{tensor.name}[{items_text(items)}]: give ... once")
     rest = [slice(None)] * (tensor.ndim - given)
     at = next((k for k, v in enumerate(items) if v is Ellipsis), None)
     full = [*items, *rest] if at is None else [*items[:at], *rest, *items[at + 1 :]]
@@ -154,7 +136,7 @@ def _view(tensor: Tensor, items: tuple[Any, ...]) -> Tensor:
 
 def _part(tensor: Tensor, dimension: int, value: Any, items: tuple[Any, ...]) -> Part:
     if isinstance(value, slice):
-        return taken(value, tensor.shape[dimension], f"{tensor.name}[{_written(items)}]")
+        return taken(value, tensor.shape[dimension], f"{tensor.name}[{items_text(items)}]")
     return _from_start(tensor, dimension, value)
 
 

@@ -174,7 +174,6 @@ def meshgrid(
     *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> list[Tensor]:
     """Return ``np.meshgrid``: views of vectors along the dimensions of a grid."""
-    del copy
     if indexing not in ("xy", "ij"):
         raise ComputeError(f"np.meshgrid: indexing={indexing!r} is neither 'xy' nor 'ij'")
     vectors = [ravel(v) for v in xi]
@@ -200,7 +199,6 @@ def reshape(a: Any, shape: Any, copy: bool | None = None) -> Tensor:
     With symbolic sizes, the two shapes must have provably equal numbers of elements. ``copy`` has
     no effect, since tensors are never written to.
     """
-    del copy
     source = tensor_of(a, "np.reshape")
     asked = f"np.reshape of {source.name}"
     wanted = _completed(source, shape, asked)

@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from schedlang.arrays.shapes import at_least_0, extent, smallest
 from schedlang.compute.read import Read
-from schedlang.compute.tensor import Extent
+from schedlang.compute.tensor import Extent, Tensor
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Const, Expr
 from schedlang.expr.visit import postorder
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr
+
+
+def index_text(item: Any) -> str:
+    """Return one item of an index as it is written between brackets.
+
+    >>> index_text(slice(1, None)), index_text(...)
+    ('1:', '...')
+    """
+    if item is Ellipsis:
+        return "..."
+    if isinstance(item, Tensor):
+        return item.name
+    if isinstance(item, np.ndarray):
+        return "[...]"
+    if not isinstance(item, slice):
+        return str(item)
+    ends = ["" if v is None else str(v) for v in (item.start, item.stop)]
+    return ":".join([*ends, *([] if item.step is None else [str(item.step)])])
+
+
+def items_text(items: Sequence[Any]) -> str:
+    """Return the items of an index as they are written between brackets."""
+    return ", ".join(map(index_text, items))
 
 
 class Taken(NamedTuple):

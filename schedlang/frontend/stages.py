@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from schedlang import topi
 from schedlang.arrays.naming import renamed
+from schedlang.compute.graph import operations
 from schedlang.compute.tensor import Operation, PlaceholderOp, Tensor
 from schedlang.tvm.topi.elementwise import identity
 
@@ -75,3 +77,14 @@ class Stages:
 def cast_to(made: Tensor, dtype: str) -> Tensor:
     """Return ``made`` cast to ``dtype``, if it has another one."""
     return made if made.dtype == dtype else topi.cast(made, dtype)
+
+
+def is_zero(tensor: Tensor) -> bool:
+    """Return whether a tensor is a stage of zeros, as exporters make them."""
+    body: Any = getattr(tensor.op, "body", ())
+    return len(body) == 1 and getattr(body[0], "value", None) == 0
+
+
+def layers_of(outputs: Sequence[Tensor], layers: Mapping[str, str]) -> dict[str, str]:
+    """Return the layers, by name, of the stages that the outputs need."""
+    return {op.name: layers[op.name] for op in operations(outputs) if op.name in layers}

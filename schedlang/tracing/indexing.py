@@ -14,6 +14,7 @@ import numpy as np
 
 from schedlang.arrays.gathering import gathered, is_array, places
 from schedlang.arrays.naming import automatic_name, mark_automatic
+from schedlang.arrays.slices import items_text
 from schedlang.arrays.stages import each, tensor_of
 from schedlang.compute.math import all as all_of
 from schedlang.compute.math import if_then_else
@@ -49,7 +50,7 @@ def selected(base: Any, item: Any) -> Any:
     if not isinstance(base, Tensor):
         base = tensor_of(base, "an index of a 0-d array")
     if any(is_array(i) for i in items):
-        written = f"{base.name}[{_written(items)}]"
+        written = f"{base.name}[{items_text(items)}]"
         return gathered(base, items, written, lambda k, i: _index(base, k, i))
     if not any(isinstance(i, Expr) for i in items):
         return base[item]
@@ -73,7 +74,8 @@ def _scalar_assigned(base: Expr, items: Sequence[Any], new: Expr) -> Expr:
     if len(left) == 1 and isinstance(left[0], Expr) and left[0].dtype == "bool":
         return if_then_else(left[0], new, base)
     raise BoundsError(
-        f"x[{_written(items)}] = ... of a 0-d array: it has no dimension to index; write x[...] = v"
+        f"x[{items_text(items)}] = ... of a 0-d array: it has no dimension to index; write "
+        "x[...] = v"
     )
 
 
@@ -84,7 +86,7 @@ def updated(base: Tensor, items: Sequence[Any], value: Any, combine: str = "last
     another ``combine`` of :func:`~schedlang.scatter` combines them with the old one. Raises
     ``ComputeError`` if ``value`` does not broadcast to the elements.
     """
-    written = f"{base.name}[{_written(items)}]"
+    written = f"{base.name}[{items_text(items)}]"
     found = places(base, items, written, lambda k, i: _index(base, k, i))
     source = spread(value, found.shape, f"{written} = ...")
     made: Tensor = scatter(
@@ -131,7 +133,7 @@ def assigned(base: Any, item: Any, value: Any) -> Any:
         return updated(base, items, value)
     parts = _parts(base, items)
     shape = tuple(p.extent for p in parts if p.extent is not None)
-    source = spread(value, shape, f"{base.name}[{_written(items)}] = ...")
+    source = spread(value, shape, f"{base.name}[{items_text(items)}] = ...")
     if isinstance(value, Tensor) and (value.shape, value.dtype) == (base.shape, base.dtype):
         if all(p.whole for p in parts):
             return value
@@ -177,7 +179,7 @@ def _masked(base: Tensor, items: Sequence[Any], value: Any) -> Tensor:
     if len(items) > 1:
         raise ComputeTypeError(
             explain(
-                f"{base.name}[{_written(items)}] = ...",
+                f"{base.name}[{items_text(items)}] = ...",
                 "a mask stands beside other indices",
                 "Assign through one mask of the shape of the array, x[mask] = value, or choose: "
                 "x[...] = np.where(mask, value, x).",
@@ -199,12 +201,12 @@ def _parts(base: Tensor, items: Sequence[Any]) -> list[Part]:
     count = sum(i is not Ellipsis for i in items)
     if count > base.ndim or sum(i is Ellipsis for i in items) > 1:
         raise BoundsError(
-            f"{base.name}[{_written(items)}]: {base.name} of shape {shape_text(base.shape)} has "
+            f"{base.name}[{items_text(items)}]: {base.name} of shape {shape_text(base.shape)} has "
             f"{base.ndim} dimensions"
         )
     if any(i is None for i in items):
         raise ComputeTypeError(
-            f"{base.name}[{_written(items)}] = ...: None adds a dimension, which an assignment "
+            f"{base.name}[{items_text(items)}] = ...: None adds a dimension, which an assignment "
             "does not need; leave it out"
         )
     full = [slice(None)] * (base.ndim - count)
@@ -223,9 +225,7 @@ def _part(base: Tensor, dim: int, item: Any, extent: Extent) -> Part:
         return Part(_index(base, dim, item), 1, None)
     at = int(item)
     if isinstance(extent, int) and not -extent <= at < extent:
-        raise BoundsError(
-            f"index {dim} of {base.name} is {at}, but the extent there is {extent}"
-        )
+        raise BoundsError(f"index {dim} of {base.name} is {at}, but the extent there is {extent}")
     return Part(at if at >= 0 else extent + at, 1, None)
 
 
@@ -277,16 +277,3 @@ def _sliced(base: Tensor, dim: int, item: slice, extent: Extent) -> Part:
     start, stop, step = item.indices(extent)
     count = len(range(start, stop, step))
     return Part(start, step, count, whole=(start, step, count) == (0, 1, extent))
-
-
-def _written(items: Sequence[Any]) -> str:
-    return ", ".join(_slice_text(i) if isinstance(i, slice) else _text(i) for i in items)
-
-
-def _text(item: Any) -> str:
-    return "..." if item is Ellipsis else item.name if isinstance(item, Tensor) else str(item)
-
-
-def _slice_text(item: slice) -> str:
-    ends = ["" if e is None else str(e) for e in (item.start, item.stop)]
-    return ":".join([*ends, *([] if item.step is None else [str(item.step)])])

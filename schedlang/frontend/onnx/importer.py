@@ -8,7 +8,7 @@ from typing import Any
 
 from schedlang.arrays.naming import prefixed, unviewed
 from schedlang.arrays.stages import tensor_of
-from schedlang.compute.graph import operations, placeholders
+from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor, declared, placeholder
 from schedlang.errors import FrontendError, SchedlangError
 from schedlang.expr.nodes import Expr
@@ -23,7 +23,7 @@ from schedlang.frontend.onnx.limits import MOST_ELEMENTS
 from schedlang.frontend.onnx.operators import function_of
 from schedlang.frontend.onnx.sizes import input_shapes
 from schedlang.frontend.onnx.values import Known, Params, Value
-from schedlang.frontend.stages import Stages
+from schedlang.frontend.stages import Stages, layers_of
 
 
 def from_onnx(model: Any, shapes: Mapping[str, Any] | None = None) -> Imported:
@@ -71,7 +71,7 @@ def from_onnx(model: Any, shapes: Mapping[str, Any] | None = None) -> Imported:
     outputs, structure = _outputs(graph, values, params, stages, titles)
     needed = {*placeholders(outputs)}
     kept = {tensor: array for tensor, array in params.arrays.items() if tensor in needed}
-    return Imported(outputs, inputs, kept, _layers(outputs, stages.layers), structure)
+    return Imported(outputs, inputs, kept, layers_of(outputs, stages.layers), structure)
 
 
 def _value(name: str, values: dict[str, Value], graph: Graph) -> Value:
@@ -159,8 +159,3 @@ def _outputs(
             found[tensor] = unviewed(stages.rename(tensor, title))
         places.append(list(found).index(tensor))
     return tuple(found.values()), tuple(places) if len(places) > 1 else places[0]
-
-
-def _layers(outputs: Sequence[Tensor], layers: Mapping[str, str]) -> dict[str, str]:
-    """Return the nodes of the stages that the outputs need."""
-    return {op.name: layers[op.name] for op in operations(outputs) if op.name in layers}

@@ -13,7 +13,7 @@ from schedlang.errors import FrontendError, SchedlangError, explain
 from schedlang.frontend.names import Names
 from schedlang.frontend.stages import Stages
 from schedlang.frontend.torch.calls import Call
-from schedlang.frontend.torch.layers import Layer, layers_of, used_results
+from schedlang.frontend.torch.layers import Layer, layers_of, used_results, word_of
 from schedlang.frontend.torch.lines import line_of
 from schedlang.frontend.torch.missing import without_form
 from schedlang.frontend.torch.operators import OPERATORS, apply
@@ -58,7 +58,7 @@ class Conversion:
                 self._convert(node, layers.get(node, Layer("", node.name)))
 
     def _convert(self, node: Any, layer: Layer) -> None:
-        word = _word(node)
+        word = word_of(node)
         if word in _CHECKS or _is_condition(node):
             return
         args = [self._value(a) for a in node.args]
@@ -162,7 +162,7 @@ def _check_known(nodes: Sequence[Any], layers: Mapping[Any, Layer]) -> None:
 
 
 def _has_form(node: Any) -> bool:
-    word = _word(node)
+    word = word_of(node)
     if node.op != "call_function":
         return False
     if word in ("getitem", "sym_size", *_CHECKS) or (word in _SIZES and _is_size(node)):
@@ -170,10 +170,6 @@ def _has_form(node: Any) -> bool:
     if _is_condition(node):
         return True
     return str(node.target).startswith("aten.") and _operator_name(node) in OPERATORS
-
-
-def _word(node: Any) -> str:
-    return str(getattr(node.target, "_opname", None) or getattr(node.target, "__name__", ""))
 
 
 def _operator_name(node: Any) -> str:
@@ -209,4 +205,3 @@ def _check_results(call: Call, made: Any) -> None:
 
 
 _REPORT = "This is a defect of schedlang: please report it."
-

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from schedlang import topi
-from schedlang.arrays.shaping import expand_dims, reshape, squeeze
+from schedlang.arrays.shaping import expand_dims, squeeze
 from schedlang.compute.tensor import Tensor
+from schedlang.frontend.convolutions import LAYOUTS, as_column, convolve, convolve_transposed
 from schedlang.frontend.torch.calls import Call, Operator
-
-LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 
 def convolution(
@@ -26,28 +24,9 @@ def convolution(
     if transposed:
         made = _transposed(call, data, weight, steps, widths[:count], spread, extra, groups)
     else:
-        made = _plain(call, data, weight, steps, widths, spread, groups)
-    column = None if bias is None else reshape(bias, (bias.shape[0], *[1] * count))
-    made = call.biased(made, column)
+        made = convolve(data, weight, steps, widths, spread, groups, call.wide)
+    made = call.biased(made, as_column(bias, count))
     return squeeze(made, 0) if single else made
-
-
-def _plain(
-    call: Call, data: Tensor, weight: Tensor, stride: Sequence[int], padding: Sequence[int],
-    dilation: Sequence[int], groups: int,
-) -> Tensor:  # fmt: skip
-    count = weight.ndim - 2
-    channels, depth = data.shape[1], weight.shape[1]
-    given = (data, weight, stride, padding, dilation)
-    if count == 2 and groups == 1:
-        return topi.nn.conv2d_nchw(*given, call.wide)
-    if count == 2 and depth == 1 and groups == channels == weight.shape[0]:
-        return topi.nn.depthwise_conv2d_nchw(*given, call.wide)
-    if count == 2:
-        return topi.nn.group_conv2d_nchw(*given, groups, call.wide)
-    if count == 1:
-        return topi.nn.group_conv1d_ncw(*given, groups, call.wide)
-    return topi.nn.conv3d_ncdhw(*given, groups, call.wide)
 
 
 def _transposed(
@@ -60,21 +39,13 @@ def _transposed(
             f"a transposed convolution with dilation={list(dilation)} has no form here",
             "Use dilation=1, or upsample and then convolve.",
         )
-    if count == 2:
-        if groups > 1:
-            return topi.nn.group_conv2d_transpose_nchw(
-                data, weight, stride, padding, call.wide, extra, groups
-            )
-        return topi.nn.conv2d_transpose_nchw(data, weight, stride, padding, call.wide, extra)
-    if groups > 1:
+    if count != 2 and groups > 1:
         raise call.refuse(
             f"a transposed convolution of {count} dimension{'s' * (count > 1)} with "
             f"groups={groups} has no form here",
             "Write a transposed convolution for each group, and join them.",
         )
-    if count == 1:
-        return topi.nn.conv1d_transpose_ncw(data, weight, stride, padding, call.wide, extra)
-    return topi.nn.conv3d_transpose_ncdhw(data, weight, stride, padding, call.wide, extra)
+    return convolve_transposed(data, weight, stride, padding, extra, groups, call.wide)
 
 
 def each(given: Any, count: int) -> tuple[Any, ...]:

@@ -70,17 +70,9 @@ def scalar_tensor(call: Call, s: Any) -> Tensor:
     return topi.full((), call.dtype, s)
 
 
-def zeros(call: Call, size: Any) -> Tensor:
-    return topi.full(size, call.dtype, 0)
-
-
-def ones(call: Call, size: Any) -> Tensor:
-    return topi.full(size, call.dtype, 1)
-
-
-def empty(call: Call, size: Any) -> Tensor:
-    """Elements without a value are 0."""
-    return topi.full(size, call.dtype, 0)
+def _filled(value: int) -> Operator:
+    """Return the operator of a new tensor; elements without a value are 0, too."""
+    return lambda call, size: topi.full(size, call.dtype, value)
 
 
 def arange(call: Call, start: Any = 0, end: Any = None, step: Any = 1) -> Tensor:
@@ -94,7 +86,7 @@ def arange_to(call: Call, end: Any) -> Tensor:
 OPERATORS: dict[str, Operator] = {
     "embedding.default": embedding, "index_select.default": index_select, "index.Tensor": index,
     "gather.default": gather, "full.default": full, "full_like.default": full_like,
-    "scalar_tensor.default": scalar_tensor, "zeros.default": zeros, "ones.default": ones,
-    "empty.memory_format": empty, "arange.start_step": arange, "arange.start": arange,
+    "scalar_tensor.default": scalar_tensor, "zeros.default": _filled(0), "ones.default": _filled(1),
+    "empty.memory_format": _filled(0), "arange.start_step": arange, "arange.start": arange,
     "arange.default": arange_to,
 }  # fmt: skip

@@ -66,9 +66,14 @@ def _stack(node: Any) -> list[tuple[str, str]]:
     return [(key, path) for key, (path, _) in found.items() if path]
 
 
+def word_of(node: Any) -> str:
+    """Return the name of the operator or function that a node calls."""
+    return str(getattr(node.target, "_opname", None) or getattr(node.target, "__name__", ""))
+
+
 def _word(node: Any) -> str:
-    name = getattr(node.target, "_opname", None) or getattr(node.target, "__name__", "call")
-    return _WORDS.get(str(name), str(name).strip("_"))
+    name = word_of(node) or "call"
+    return _WORDS.get(name, name.strip("_"))
 
 
 def used_results(node: Any) -> dict[int, bool]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedlang.errors import FrontendError, explain
-from schedlang.frontend.torch.layers import Layer, counted
+from schedlang.frontend.torch.layers import Layer, counted, word_of
 from schedlang.frontend.torch.lines import line_of
 
 # what results depend on data: their number, or what is computed after them
@@ -52,10 +52,10 @@ def operator_of(node: Any) -> str:
     """Return the operator of a call as users know it: ``aten.sort.default``, ``cond``."""
     if _is_wrapped(node):
         return str(node.args[1])
-    if _word(node).startswith(_CHANGES) and node.args:
+    if word_of(node).startswith(_CHANGES) and node.args:
         return str(node.args[0])
     if _is_higher_order(node):
-        return _word(node).removesuffix("_impl")
+        return word_of(node).removesuffix("_impl")
     return str(node.target)
 
 
@@ -66,7 +66,7 @@ def _reason(node: Any) -> tuple[str, str]:
             "it does more than compute a result, as printing does, and a network only computes",
             "Leave it out of forward.",
         )
-    if _is_higher_order(node) and _word(node) in _CONTROL_FLOW:
+    if _is_higher_order(node) and word_of(node) in _CONTROL_FLOW:
         return (
             "it calls functions by the values of a tensor, or for each of its rows, and a network "
             "computes the same for all values",
@@ -78,34 +78,30 @@ def _reason(node: Any) -> tuple[str, str]:
             "it makes complex numbers, and a network computes with real numbers",
             "Keep the real and the imaginary part in tensors of their own.",
         )
-    if _word(node) in ("_local_scalar_dense", "item"):
+    if word_of(node) in ("_local_scalar_dense", "item"):
         return (
             "it makes a number of the value of a tensor, and a network computes the same for all "
             "values",
             "Leave out .item() or float(): a tensor of one element is multiplied, added and "
             "compared as a number is.",
         )
-    if _word(node) in _OF_DATA:
+    if word_of(node) in _OF_DATA:
         return (
             "its result depends on the values of a tensor, and a network computes the same for "
             "all values",
             "Keep all elements, and choose between values: torch.where(x > 0, x, 0).",
         )
     hint = "Write it with operators that have a form; docs/networks.md lists them."
-    if _word(node) in _RANDOM:
+    if word_of(node) in _RANDOM:
         hint = "A network draws no random numbers: call module.eval(), or pass them as an input."
     return "this operator has no form here", hint
 
 
 def _is_wrapped(node: Any) -> bool:
-    return _word(node) == _EFFECTS
+    return word_of(node) == _EFFECTS
 
 
 def _is_higher_order(node: Any) -> bool:
     """Return whether a call is given functions or operators, as PyTorch's wrappers are."""
     kinds = {kind.__name__ for kind in type(node.target).__mro__}
     return "HigherOrderOperator" in kinds and not _is_wrapped(node)
-
-
-def _word(node: Any) -> str:
-    return str(getattr(node.target, "_opname", None) or getattr(node.target, "__name__", ""))

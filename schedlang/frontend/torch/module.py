@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from schedlang import topi
 from schedlang.arrays.naming import renamed, unviewed
-from schedlang.compute.graph import operations, placeholders
+from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import PlaceholderOp, Tensor, placeholder
 from schedlang.errors import FrontendError, explain, missing_extra
 from schedlang.frontend.imported import Imported
 from schedlang.frontend.names import Names
+from schedlang.frontend.stages import layers_of
 from schedlang.frontend.torch.converting import Conversion
 from schedlang.frontend.torch.examples import Examples, examples_of, leaves
 from schedlang.frontend.torch.exporting import check_module, decomposed, exported
@@ -72,7 +73,7 @@ def _imported(program: Any, examples: Examples) -> Imported:
     return Imported(
         tuple(outputs), tuple(inputs.values()),
         {tensor: array for tensor, array in arrays.items() if tensor in read},
-        _layers(outputs, conversion.layers), structure,
+        layers_of(outputs, conversion.layers), structure,
     )  # fmt: skip
 
 
@@ -177,8 +178,3 @@ def _check_mutations(signature: Any) -> None:
                     f"Return the new value of {spec.target}, and pass the old one as an input.",
                 )
             )
-
-
-def _layers(outputs: Sequence[Tensor], layers: Mapping[str, str]) -> dict[str, str]:
-    """Return the layers of the stages that the outputs need."""
-    return {op.name: layers[op.name] for op in operations(outputs) if op.name in layers}

@@ -10,8 +10,9 @@ from schedlang import topi
 from schedlang.arrays.shaping import expand_dims, squeeze
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr
+from schedlang.frontend.convolutions import LAYOUTS
 from schedlang.frontend.torch.calls import Call, Operator
-from schedlang.frontend.torch.convolutions import LAYOUTS, each
+from schedlang.frontend.torch.convolutions import each
 from schedlang.language.calls import call as call_of
 from schedlang.language.construct import cast, const
 from schedlang.tvm.topi.stages import compute

@@ -10,6 +10,7 @@ from schedlang.arrays.naming import prefixed
 from schedlang.arrays.rearranging import flip
 from schedlang.arrays.shaping import swapaxes
 from schedlang.compute.tensor import Tensor
+from schedlang.frontend.stages import is_zero
 from schedlang.frontend.torch.calls import Call, Operator
 
 # a layer in one direction: (sequence, weights, first states, reverse) to its states at each step
@@ -94,12 +95,6 @@ def _state(states: Tensor, number: int) -> Tensor | None:
     if is_zero(states):
         return None
     return states[number]
-
-
-def is_zero(tensor: Tensor) -> bool:
-    """Return whether a tensor is a stage of zeros."""
-    body: Any = getattr(tensor.op, "body", ())
-    return len(body) == 1 and getattr(body[0], "value", None) == 0
 
 
 OPERATORS: dict[str, Operator] = {"lstm.input": lstm, "gru.input": gru}

@@ -31,20 +31,15 @@ def sum_(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tenso
     return of_dtype(topi.sum(values, _axes(dim), keepdim), call.dtype)
 
 
-def prod(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    return topi.prod(of_dtype(x, call.dtype), _axes(dim), keepdim) if x.ndim else _only(call, x)
+def _folded(fold: Callable[..., Tensor]) -> Operator:
+    def operator(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+        values = of_dtype(x, call.dtype)
+        return fold(values, _axes(dim), keepdim) if x.ndim else values
+
+    return operator
 
 
-def mean(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    return topi.mean(of_dtype(x, call.dtype), _axes(dim), keepdim) if x.ndim else _only(call, x)
-
-
-def amax(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    return topi.max(x, _axes(dim), keepdim) if x.ndim else x
-
-
-def amin(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    return topi.min(x, _axes(dim), keepdim) if x.ndim else x
+mean = _folded(topi.mean)
 
 
 def _only(call: Call, x: Tensor) -> Tensor:
@@ -66,29 +61,19 @@ def min_dim(call: Call, x: Tensor, dim: int, keepdim: bool) -> tuple[Any, Any]:
     )
 
 
-def argmax(call: Call, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
-    return index_of("argmax", x, dim, keepdim)
+def _place(name: str) -> Operator:
+    return lambda call, x, dim, keepdim: index_of(name, x, dim, keepdim)
 
 
-def argmin(call: Call, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
-    return index_of("argmin", x, dim, keepdim)
-
-
-def any_(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    return _truth_over(topi.any, call, x, dim, keepdim)
-
-
-def all_(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    return _truth_over(topi.all, call, x, dim, keepdim)
-
-
-def _truth_over(
-    fold: Callable[..., Tensor], call: Call, x: Tensor, dim: Any, keepdim: bool
-) -> Tensor:
+def _truth_over(fold: Callable[..., Tensor]) -> Operator:
     """Over no dimensions, ``dim=()``, each element is its own result, unlike in a sum."""
-    found = _truth(x) if dim == [] or not x.ndim else fold(_truth(x), _axes(dim), keepdim)
-    # that of uint8 is uint8
-    return of_dtype(found, call.dtype)
+
+    def operator(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+        alone = dim == [] or not x.ndim
+        # that of uint8 is uint8
+        return of_dtype(_truth(x) if alone else fold(_truth(x), _axes(dim), keepdim), call.dtype)
+
+    return operator
 
 
 def _truth(x: Tensor) -> Tensor:
@@ -155,10 +140,13 @@ def _running(fold: Callable[..., Tensor], call: Call, x: Tensor, dim: int) -> Te
 
 OPERATORS: dict[str, Operator] = {
     "sum.default": sum_, "sum.dim_IntList": sum_, "mean.default": mean, "mean.dim": mean,
-    "prod.default": prod, "prod.dim_int": prod, "amax.default": amax, "amin.default": amin,
-    "max.default": amax, "min.default": amin, "max.dim": max_dim, "min.dim": min_dim,
-    "argmax.default": argmax, "argmin.default": argmin, "any.default": any_, "any.dim": any_,
-    "any.dims": any_, "all.default": all_, "all.dim": all_, "all.dims": all_,
+    "prod.default": _folded(topi.prod), "prod.dim_int": _folded(topi.prod),
+    **dict.fromkeys(("amax.default", "max.default"), _folded(topi.max)),
+    **dict.fromkeys(("amin.default", "min.default"), _folded(topi.min)),
+    "max.dim": max_dim, "min.dim": min_dim,
+    "argmax.default": _place("argmax"), "argmin.default": _place("argmin"),
+    **{f"any.{form}": _truth_over(topi.any) for form in ("default", "dim", "dims")},
+    **{f"all.{form}": _truth_over(topi.all) for form in ("default", "dim", "dims")},
     "var.correction": var, "var_mean.correction": var_mean,
     "linalg_vector_norm.default": vector_norm, "logsumexp.default": logsumexp,
     "cumsum.default": cumsum, "cumprod.default": cumprod,

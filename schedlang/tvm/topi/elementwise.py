@@ -135,7 +135,6 @@ def cast(x: Any, dtype: Any, span: Any = None) -> Tensor:
     >>> cast(sl.placeholder((3,), name="A"), "int32")
     Tensor(cast: int32[3])
     """
-    del span
     kind = te_dtype(dtype)
     return array("cast", lambda v: converted(v, kind), x)
 

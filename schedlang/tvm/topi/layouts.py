@@ -27,7 +27,6 @@ def layout_transform(
     >>> layout_transform(A, "NCHW", "NCHW16c")
     Tensor(layout_transform: float32[1, 2, 8, 8, 16])
     """
-    del schedule_rule
     asked = "topi.layout_transform"
     source, result = (_parsed(asked, v, w) for v, w in ((src_layout, "src_layout"),
                                                        (dst_layout, "dst_layout")))  # fmt: skip

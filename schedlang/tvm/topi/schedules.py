@@ -37,7 +37,6 @@ def schedule_of(place: str, name: str, kind: str | None) -> Callable[..., Schedu
     """
 
     def schedule(outs: Any, *layout: Any) -> Schedule:
-        del layout
         tensors = list(outs) if isinstance(outs, (list, tuple)) else [outs]
         for tensor in tensors:
             if not isinstance(tensor, Tensor):

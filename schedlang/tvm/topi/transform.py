@@ -195,7 +195,6 @@ def strided_slice(
     >>> strided_slice(sl.placeholder((8, 9), name="A"), [1, -1], [8, 0], [2, -2])
     Tensor(slice: float32[4, 4])
     """
-    del assume_inbound
     asked = "topi.strided_slice"
     for given, what in ((begin, "begin"), (end, "end")):
         if not isinstance(given, (list, tuple)):

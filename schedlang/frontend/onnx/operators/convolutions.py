@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from schedlang import topi
-from schedlang.arrays.shaping import reshape
 from schedlang.compute.tensor import Tensor
 from schedlang.expr import dtypes
+from schedlang.frontend.convolutions import as_column, convolve, convolve_transposed
 from schedlang.frontend.onnx.call import Call
 from schedlang.frontend.onnx.operators.elementwise import check_dtypes
 from schedlang.frontend.onnx.operators.table import Table, since
-from schedlang.frontend.onnx.operators.windows import LAYOUTS, Windows, windows
+from schedlang.frontend.onnx.operators.windows import Windows, windows
 
 
 def conv(
@@ -19,7 +19,9 @@ def conv(
 ) -> Tensor:  # fmt: skip
     _check(call, x, w, b, kernel_shape)
     slid = windows(call, x.shape[2:], w.shape[2:], strides, dilations, pads, auto_pad)
-    return call.biased(_plain(x, w, slid, group), _column(b, x.ndim - 2), x.dtype)
+    wide = dtypes.computed(x.dtype)
+    made = convolve(x, w, slid.strides, slid.pads, slid.dilations, group, wide)
+    return call.biased(made, as_column(b, x.ndim - 2), x.dtype)
 
 
 def _check(
@@ -35,20 +37,6 @@ def _check(
         raise call.refused(
             f"its attribute 'kernel_shape' is {kernel_shape}, but its weights have shape {w.shape}"
         )
-
-
-def _column(bias: Tensor | None, count: int) -> Tensor | None:
-    return None if bias is None else reshape(bias, (bias.shape[0], *[1] * count))
-
-
-def _plain(x: Tensor, w: Tensor, slid: Windows, group: int) -> Tensor:
-    count, wide = x.ndim - 2, dtypes.computed(x.dtype)
-    given = (x, w, slid.strides, slid.pads, slid.dilations)
-    if count == 2 and group == 1:
-        return topi.nn.conv2d_nchw(*given, wide)
-    if count == 2 and w.shape[1] == 1 and group == x.shape[1] == w.shape[0]:
-        return topi.nn.depthwise_conv2d_nchw(*given, wide)
-    return topi.nn.conv(*given, group, LAYOUTS[count], f"OI{LAYOUTS[count][2:]}", wide)
 
 
 def conv_transpose(
@@ -76,15 +64,8 @@ def conv_transpose(
             "Export the model with a transposed convolution of two dimensions.",
         )
     wide = dtypes.computed(x.dtype)
-    made = {
-        1: lambda: topi.nn.conv1d_transpose_ncw(x, weights, slid.strides, widths, wide, extra),
-        2: lambda: topi.nn.group_conv2d_transpose_nchw(
-            x, weights, slid.strides, widths, wide, extra, group)
-        if group > 1 else topi.nn.conv2d_transpose_nchw(
-            x, weights, slid.strides, widths, wide, extra),
-        3: lambda: topi.nn.conv3d_transpose_ncdhw(x, weights, slid.strides, widths, wide, extra),
-    }[count]()  # fmt: skip
-    return call.biased(made, _column(b, count), x.dtype)
+    made = convolve_transposed(x, weights, slid.strides, widths, extra, group, wide)
+    return call.biased(made, as_column(b, count), x.dtype)
 
 
 def _from_shape(

@@ -15,6 +15,7 @@ from schedlang.frontend.onnx.call import Call
 from schedlang.frontend.onnx.operators.elementwise import check_dtypes
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.onnx.values import Known, Value
+from schedlang.frontend.stages import is_zero
 from schedlang.language.calls import call as math
 
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
@@ -201,7 +202,7 @@ def _states(
     if given is None or (isinstance(given, Known) and not given.symbolic and not given.array.any()):
         return None
     states = call.tensor(given)
-    if _is_zero(states):
+    if is_zero(states):
         return None
     shape = (wanted[1], wanted[0], wanted[2]) if layout else wanted
     if states.ndim != 3 or not all(map(same, states.shape, shape)):
@@ -209,12 +210,6 @@ def _states(
                            f"{shape_text(shape)}")  # fmt: skip
     rows = swapaxes(states, 0, 1) if layout else states
     return [rows[k] for k in range(wanted[0])]
-
-
-def _is_zero(tensor: Tensor) -> bool:
-    """Return whether a tensor is a stage of zeros, as exporters make them."""
-    body: Any = getattr(tensor.op, "body", ())
-    return len(body) == 1 and getattr(body[0], "value", None) == 0
 
 
 def _part(call: Call, given: Value, k: int) -> Tensor:

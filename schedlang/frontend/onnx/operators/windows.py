@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schedlang.compute.tensor import Extent
+from schedlang.frontend.convolutions import LAYOUTS
 from schedlang.frontend.onnx.call import Call
-
-LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 
 @dataclass(frozen=True)

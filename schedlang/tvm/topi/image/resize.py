@@ -79,7 +79,6 @@ def resize1d(
     >>> resize1d(sl.placeholder((1, 3, 10), name="A"), None, 15)
     Tensor(resize1d: float32[1, 3, 15])
     """
-    del extrapolation_value, output_shape
     return _resize("resize1d", "W", data, roi, size, layout, method, coordinate_transformation_mode,
                    rounding_method, bicubic_alpha, bicubic_exclude, out_dtype, scales)  # fmt: skip
 
@@ -118,7 +117,6 @@ def resize2d(
     >>> resize2d(A, None, (15, 20), method="nearest_neighbor")
     Tensor(resize2d: float32[1, 3, 15, 20])
     """
-    del extrapolation_value, output_shape
     return _resize("resize2d", "HW", data, roi, size, layout, method,
                    coordinate_transformation_mode, rounding_method, bicubic_alpha, bicubic_exclude,
                    out_dtype, scales)  # fmt: skip
@@ -136,7 +134,6 @@ def resize3d(
     >>> resize3d(sl.placeholder((1, 3, 4, 5, 6), name="A"), None, (8, 5, 3))
     Tensor(resize3d: float32[1, 3, 8, 5, 3])
     """
-    del extrapolation_value, output_shape
     return _resize("resize3d", "DHW", data, roi, size, layout, method,
                    coordinate_transformation_mode, rounding_method, bicubic_alpha, bicubic_exclude,
                    out_dtype, scales)  # fmt: skip
@@ -159,7 +156,6 @@ def _resize(
         )
     check_choice(asked, mode, "coordinate_transformation_mode", TRANSFORMS)
     check_choice(asked, rounding, "rounding_method", ROUNDINGS)
-    del roi
     wanted = dict(zip(letters, check_numbers(asked, size, "size", (len(letters),), 1)))
     own = dict(zip(dims, data.shape))
     factors = _factors(asked, scales, len(letters))

@@ -55,7 +55,6 @@ def batch_norm(
                 "moving_var.",
             )
         )
-    del momentum
     along = axis_number(1 if axis is None else axis, data.ndim, asked)
     channels = data.shape[along]
     scaled, centered = scale is None or scale, center is None or center

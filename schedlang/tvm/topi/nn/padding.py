@@ -39,7 +39,6 @@ def pad(
     >>> pad(sl.placeholder((4, 5), name="A"), [0, 1], [0, 2])
     Tensor(PadInput: float32[4, 8])
     """
-    del attrs
     with names_of_user("pad(", "topi.nn.pad("):
         made = boundary.pad(data, pad_before, pad_after, value=pad_value, name=name)
     mark_automatic(made)

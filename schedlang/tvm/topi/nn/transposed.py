@@ -39,7 +39,7 @@ def conv1d_transpose_ncw(
     >>> conv1d_transpose_ncw(A, W, 2, 1)
     Tensor(conv1d_transpose_ncw: float32[1, 5, 16])
     """
-    return _transposed(data, kernel, stride, padding, out_dtype, output_padding, 1, 1)
+    return transposed_convolution(data, kernel, stride, padding, out_dtype, output_padding, 1, 1)
 
 
 def group_conv1d_transpose_ncw(
@@ -55,7 +55,9 @@ def group_conv1d_transpose_ncw(
     >>> group_conv1d_transpose_ncw(A, W, 2, 1, groups=2)
     Tensor(group_conv1d_transpose_ncw: float32[1, 6, 16])
     """
-    return _transposed(data, kernel, stride, padding, out_dtype, output_padding, groups, 1)
+    return transposed_convolution(
+        data, kernel, stride, padding, out_dtype, output_padding, groups, 1
+    )
 
 
 def conv2d_transpose_nchw(
@@ -77,7 +79,7 @@ def conv2d_transpose_nchw(
     >>> conv2d_transpose_nchw(A, W, (2, 2), (1, 1), "float32", (1, 1))
     Tensor(conv2d_transpose_nchw: float32[1, 5, 16, 16])
     """
-    return _transposed(Input, Filter, strides, padding, out_dtype, output_padding, 1, 2)
+    return transposed_convolution(Input, Filter, strides, padding, out_dtype, output_padding, 1, 2)
 
 
 def group_conv2d_transpose_nchw(
@@ -93,7 +95,9 @@ def group_conv2d_transpose_nchw(
     >>> group_conv2d_transpose_nchw(A, W, 2, 0, groups=2)
     Tensor(group_conv2d_transpose_nchw: float32[1, 6, 16, 16])
     """
-    return _transposed(data, kernel, stride, padding, out_dtype, output_padding, groups, 2)
+    return transposed_convolution(
+        data, kernel, stride, padding, out_dtype, output_padding, groups, 2
+    )
 
 
 def conv3d_transpose_ncdhw(
@@ -110,10 +114,10 @@ def conv3d_transpose_ncdhw(
     >>> conv3d_transpose_ncdhw(A, W, 2, 0)
     Tensor(conv3d_transpose_ncdhw: float32[1, 5, 4, 8, 8])
     """
-    return _transposed(Input, Filter, strides, padding, out_dtype, output_padding, 1, 3)
+    return transposed_convolution(Input, Filter, strides, padding, out_dtype, output_padding, 1, 3)
 
 
-def _transposed(
+def transposed_convolution(
     data: Any, kernel: Any, stride: Any, padding: Any, out_dtype: Any, output_padding: Any,
     groups: Any, count: int,
 ) -> Tensor:  # fmt: skip
