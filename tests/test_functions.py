@@ -7,28 +7,31 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import schedlang as sl
+from schedlang import topi
 from schedlang.compute import functions
 from schedlang.expr.functions import FUNCTIONS, Function
 
 PACKAGE = Path(sl.__file__).parent
-STUB = PACKAGE / "compute" / "functions.pyi"
-LANGUAGE = PACKAGE.parent / "docs" / "language.md"
+STUB, TOPI_STUB = (PACKAGE / p / "functions.pyi" for p in ("compute", "tvm/topi"))
+LANGUAGE, TOPI = (PACKAGE.parent / "docs" / name for name in ("language.md", "topi.md"))
+TOPI_BEGIN, TOPI_END = "| functions of elements | ", ", `negative`"
 BEGIN, END = "| function | returns | on expressions also |\n", "\n\n"
 PUBLIC = [f for f in FUNCTIONS.values() if f.returns]
 
 
-def stub() -> str:
-    """Return what type checkers see of ``compute/functions.py``."""
-    listed = "\n".join(f'    "{name}",' for name in functions.__all__)
+def stub(module: ModuleType, result: str, imports: str) -> str:
+    """Return what type checkers see of a module of functions that rows define."""
+    listed = "\n".join(f'    "{name}",' for name in module.__all__)
     lines = ['"""Written from the table of functions by tests/test_functions.py."""', "",
-             "from typing import Any", "", f"__all__ = [\n{listed}\n]", ""]  # fmt: skip
-    for row in PUBLIC:
-        operands = "x: Any" if row.arity == 1 else "x: Any, y: Any"
-        lines.append(f"def {row.name}({operands}) -> Any: ...")
+             imports, f"__all__ = [\n{listed}\n]", ""]  # fmt: skip
+    for name in module.__all__:
+        operands = "x: Any" if FUNCTIONS[name].arity == 1 else "x: Any, y: Any"
+        lines.append(f"def {name}({operands}) -> {result}: ...")
     return "\n".join(lines) + "\n"
 
 
@@ -52,13 +55,24 @@ def check_written(path: Path, wanted: str, request: pytest.FixtureRequest) -> No
         assert same, "a row changed: run this test with --update-golden"
 
 
-def test_the_stub_is_written_from_the_table(request: pytest.FixtureRequest) -> None:
-    check_written(STUB, stub(), request)
+def test_the_stubs_are_written_from_the_table(request: pytest.FixtureRequest) -> None:
+    check_written(STUB, stub(functions, "Any", "from typing import Any\n"), request)
+    imports = """from collections.abc import Callable
+from typing import Any
+
+from schedlang.compute.tensor import Tensor
+"""
+    made = stub(topi.functions, "Tensor", imports)
+    made += "def function(\n    name: str, value: Callable[[Any], Any], returns: str\n"
+    check_written(TOPI_STUB, made + ") -> Callable[[Any], Tensor]: ...\n", request)
 
 
-def test_the_document_is_written_from_the_table(request: pytest.FixtureRequest) -> None:
+def test_the_documents_are_written_from_the_table(request: pytest.FixtureRequest) -> None:
     before, begin, rest = LANGUAGE.read_text(encoding="utf-8").partition(BEGIN)
     check_written(LANGUAGE, before + begin + table() + rest[rest.index(END) :], request)
+    before, begin, rest = TOPI.read_text(encoding="utf-8").partition(TOPI_BEGIN)
+    listed = ", ".join(f"`{name}`" for name in sorted(topi.functions.__all__))
+    check_written(TOPI, before + begin + listed + rest[rest.index(TOPI_END) :], request)
 
 
 # --- a new function

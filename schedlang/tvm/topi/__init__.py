@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.errors import missing_name
-from schedlang.tvm.topi import cuda, generic, image, nn, sparse, utils, x86
+from schedlang.tvm.topi import cuda, functions, generic, image, nn, sparse, utils, x86
 from schedlang.tvm.topi.broadcast import (
     add,
     bitwise_and,
@@ -56,46 +56,20 @@ from schedlang.tvm.topi.broadcast import (
     subtract,
 )
 from schedlang.tvm.topi.elementwise import (
-    abs,
-    acos,
-    asin,
-    atan,
     bitwise_not,
     cast,
-    ceil,
     clip,
-    cos,
-    cosh,
     elemwise_sum,
-    erf,
-    exp,
-    exp2,
-    expm1,
-    floor,
     full,
     full_like,
     identity,
-    isfinite,
-    isinf,
-    isnan,
-    log,
-    log1p,
-    log2,
-    log10,
     logical_not,
     negative,
     reinterpret,
     round,
-    rsqrt,
-    sigmoid,
     sign,
-    sin,
-    sinh,
-    sqrt,
-    tan,
-    tanh,
-    trunc,
 )
+from schedlang.tvm.topi.functions import *
 from schedlang.tvm.topi.gathering import (
     adv_index,
     arange,
@@ -167,19 +141,19 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "abs", "acos", "add", "adv_index", "all", "any", "arange", "argmax", "argmin", "asin", "atan",
-    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast_add", "broadcast_div",
-    "broadcast_maximum", "broadcast_minimum", "broadcast_mod", "broadcast_mul", "broadcast_pow",
-    "broadcast_sub", "broadcast_to", "cast", "ceil", "clip", "concatenate", "cos", "cosh", "cuda",
-    "cumprod", "cumsum", "divide", "einsum", "elemwise_sum", "equal", "erf", "exp", "exp2",
-    "expand_dims", "expm1", "flip", "floor", "floor_divide", "floor_mod", "full", "full_like",
-    "gather", "gather_nd", "generic", "greater", "greater_equal", "identity", "image", "isfinite",
-    "isinf", "isnan", "layout_transform", "left_shift", "less", "less_equal", "log", "log10",
-    "log1p", "log2", "logical_and", "logical_not", "logical_or", "logical_xor", "matmul", "max",
-    "maximum", "mean", "meshgrid", "min", "minimum", "mod", "multiply", "ndarray_size", "negative",
-    "nn", "not_equal", "one_hot", "power", "prod", "reinterpret", "repeat", "reshape",
-    "reverse_sequence", "right_shift", "round", "rsqrt", "sequence_mask", "shape", "sigmoid",
-    "sign", "sin", "sinh", "sliding_window", "sparse", "split", "sqrt", "squeeze", "stack",
-    "strided_slice", "subtract", "sum", "take", "tan", "tanh", "tensordot", "tile", "transpose",
-    "trilu", "trunc", "unravel_index", "utils", "where", "x86",
+    "add", "adv_index", "all", "any", "arange", "argmax", "argmin", "bitwise_and", "bitwise_not",
+    "bitwise_or", "bitwise_xor", "broadcast_add", "broadcast_div", "broadcast_maximum",
+    "broadcast_minimum", "broadcast_mod", "broadcast_mul", "broadcast_pow", "broadcast_sub",
+    "broadcast_to", "cast", "clip", "concatenate", "cuda", "cumprod", "cumsum", "divide", "einsum",
+    "elemwise_sum", "equal", "expand_dims", "flip", "floor_divide", "floor_mod", "full",
+    "full_like", "gather", "gather_nd", "generic", "greater", "greater_equal", "identity", "image",
+    "layout_transform", "left_shift", "less", "less_equal", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "matmul", "max", "maximum", "mean", "meshgrid", "min", "minimum",
+    "mod", "multiply", "ndarray_size", "negative", "nn", "not_equal", "one_hot", "power", "prod",
+    "reinterpret", "repeat", "reshape", "reverse_sequence", "right_shift", "round", "sequence_mask",
+    "shape", "sign", "sliding_window", "sparse", "split", "squeeze", "stack", "strided_slice",
+    "subtract", "sum", "take", "tensordot", "tile", "transpose", "trilu", "unravel_index", "utils",
+    "where", "x86",
 ]  # fmt: skip
+__all__ += functions.__all__
+__all__.sort()

@@ -2,13 +2,13 @@
 
 >>> import numpy as np, schedlang as sl
 >>> A = sl.placeholder((2,), name="A")
->>> sl.reference(exp(A))(np.array([0, 1], "float32"))
-array([1.      , 2.718282], dtype=float32)
+>>> sl.reference(negative(A))(np.array([0.5, 1], "float32"))
+array([-0.5, -1. ], dtype=float32)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from schedlang.arrays.elementwise import array
@@ -23,58 +23,17 @@ from schedlang.language.construct import cast as converted
 from schedlang.tvm import tir
 from schedlang.tvm.tir import te_dtype
 from schedlang.tvm.topi.checks import check_scalar, check_tensor
+from schedlang.tvm.topi.functions import function
 from schedlang.tvm.topi.rules import operator, tensor
 from schedlang.tvm.topi.stages import compute
 
-
-def _function(name: str, value: Callable[[Any], Any], what: str) -> Callable[[Any], Tensor]:
-    def function(x: Any) -> Tensor:
-        check_tensor(f"topi.{name}", x, "x")
-        return array(name, value, x, asked=f"topi.{name}")
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Return {what} of each element of tensor ``x``, in its shape."
-    return function
-
-
-def _call(name: str, what: str) -> Callable[[Any], Tensor]:
-    return _function(name, lambda v: call(name, v), what)
-
-
-exp = _call("exp", "e to the power")
-exp2 = _call("exp2", "2 to the power")
-expm1 = _call("expm1", "e to the power, less 1,")
-log = _call("log", "the natural logarithm")
-log1p = _call("log1p", "the natural logarithm of 1 more than that")
-log2 = _call("log2", "the logarithm to base 2")
-log10 = _call("log10", "the logarithm to base 10")
-sqrt = _call("sqrt", "the square root")
-rsqrt = _call("rsqrt", "1 over the square root")
-sigmoid = _call("sigmoid", "1 / (1 + exp(-x))")
-erf = _call("erf", "the error function")
-tanh = _call("tanh", "the hyperbolic tangent")
-sinh = _call("sinh", "the hyperbolic sine")
-cosh = _call("cosh", "the hyperbolic cosine")
-tan = _call("tan", "the tangent")
-sin = _call("sin", "the sine")
-cos = _call("cos", "the cosine")
-asin = _call("asin", "the inverse of the sine")
-acos = _call("acos", "the inverse of the cosine")
-atan = _call("atan", "the inverse of the tangent")
-floor = _call("floor", "the integer below")
-ceil = _call("ceil", "the integer above")
-trunc = _call("trunc", "the integer toward zero")
-abs = _call("abs", "the absolute value")  # noqa: A001
-isnan = _call("isnan", "whether it is NaN,")
-isinf = _call("isinf", "whether it is infinite,")
-isfinite = _call("isfinite", "whether it is neither NaN nor infinite,")
-round = _function(  # noqa: A001
-    "round", tir.round, "the nearest integer, ties away from zero as in te,"
+round = function(  # noqa: A001
+    "round", tir.round, "the nearest integer, ties away from zero as in te"
 )
-negative = _function("negative", lambda v: unary("-", v), "the negative")
-sign = _function("sign", lambda v: _sign(v), "-1, 0 or 1 by its sign, and NaN,")
-logical_not = _function("logical_not", lambda v: unary("~", v != 0), "whether it is 0,")
-bitwise_not = _function("bitwise_not", lambda v: unary("~", v), "the integer of inverted bits")
+negative = function("negative", lambda v: unary("-", v), "the negative of ``x``")
+sign = function("sign", lambda v: _sign(v), "-1, 0 or 1 by the sign of ``x``, and NaN of NaN")
+logical_not = function("logical_not", lambda v: unary("~", v != 0), "whether ``x`` is 0")
+bitwise_not = function("bitwise_not", lambda v: unary("~", v), "the integer of inverted bits")
 
 
 def _sign(value: Any) -> Any:
