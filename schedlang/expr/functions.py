@@ -36,11 +36,12 @@ class Function:
     for functions without one. By default that is the function ``library`` of Python's ``math``, in
     float64.
 
-    Kernels call the intrinsic ``name``, or ``intrinsic``. A function of C's math library is
-    computed by it, as ``library``: on a CPU in float64, on a GPU by ``device`` of libdevice, by
-    default under the same name. It is ``close`` if libdevice's float32 function is within 2 units
-    in the last place; others are computed in float64. A function with ``own_cpu`` has an intrinsic
-    for CPUs that is written by hand.
+    Kernels call the intrinsic ``name``, or ``intrinsic``. LLVM computes it as ``llvm`` says: the
+    module under ``intrinsics/`` that has the rule, and the rule with what it takes before the
+    operands. A function of C's math library is computed by it, as ``library``: on a CPU in float64,
+    on a GPU by ``device`` of libdevice, by default under the same name. It is ``close`` if
+    libdevice's float32 function is within 2 units in the last place; others are computed in
+    float64. A function with ``own_cpu`` has an intrinsic for CPUs that is written by hand.
 
     ``sympy`` is the function in sympy, over ``x0`` and ``x1``, from which the derivative follows;
     ``known`` is a part of the derivative, and what it is in terms of the value ``y``. Its value and
@@ -60,6 +61,7 @@ class Function:
     ufunc: str = ""
     value: Callable[..., Any] | None = None
     intrinsic: str = ""
+    llvm: str = ""
     library: str = ""
     device: str = ""
     close: bool = False
@@ -149,11 +151,13 @@ _ROWS = (
         close=True, sympy="log(1 + x0)", latex=r"\log\left(1 + @\right)",
     ),
     Function(
-        "sqrt", "float", "the square root of ``x``", ufunc="sqrt", sympy="sqrt(x0)",
+        "sqrt", "float", "the square root of ``x``", ufunc="sqrt",
+        llvm="elementary: elementwise, is_float, emit_sqrt", sympy="sqrt(x0)",
         known=("x0", "y**2"), finite="above 0", latex=r"\sqrt{@}",
     ),
     Function(
         "rsqrt", "float", "``1 / sqrt(x)``", value=partial(_in_float64, _inverse_root),
+        llvm="elementary: elementwise, is_float, emit_rsqrt",
         sympy="1/sqrt(x0)", known=("x0", "y**-2"), finite="above 0", latex=r"\frac{1}{\sqrt{@}}",
         latex_level="SIGNED",
     ),
@@ -229,20 +233,23 @@ _ROWS = (
     ),
     Function(
         "floor", "whole", "the largest integer at most ``x``; integers stay as they are",
-        ufunc="floor", sympy="floor(x0)", finite="everywhere",
+        ufunc="floor", llvm="elementary: rounding, 'floor'", sympy="floor(x0)", finite="everywhere",
         latex=r"\left\lfloor @ \right\rfloor",
     ),
     Function(
         "ceil", "whole", "the smallest integer at least ``x``", ufunc="ceil",
+        llvm="elementary: rounding, 'ceil'",
         sympy="ceiling(x0)", finite="everywhere", latex=r"\left\lceil @ \right\rceil",
     ),
     Function(
-        "trunc", "whole", "``x`` rounded toward zero", ufunc="trunc", device="trunc",
+        "trunc", "whole", "``x`` rounded toward zero", ufunc="trunc",
+        llvm="elementary: rounding, 'trunc'", device="trunc",
         finite="everywhere",
     ),
     Function(
         "round", "whole", "``x`` rounded to an integer, ties to even", ufunc="rint",
-        intrinsic="round_even", device="rint", finite="everywhere",
+        intrinsic="round_even", llvm="elementary: rounding, 'rint'", device="rint",
+        finite="everywhere",
     ),
     Function(
         "conj", "same", "the complex conjugate of ``x``", complex=True, ufunc="conjugate",
@@ -252,11 +259,13 @@ _ROWS = (
         "imag", "part", "the imaginary part of ``x``; that of a real number is 0", complex=True,
         ufunc="imag",
     ),
-    Function("isnan", "test", "whether ``x`` is NaN", complex=True, ufunc="isnan"),
-    Function("isinf", "test", "whether ``x`` is infinite", complex=True, ufunc="isinf"),
+    Function("isnan", "test", "whether ``x`` is NaN", complex=True, ufunc="isnan",
+             llvm="predicates: predicate, emit_isnan"),
+    Function("isinf", "test", "whether ``x`` is infinite", complex=True, ufunc="isinf",
+             llvm="predicates: predicate, emit_isinf"),
     Function(
         "isfinite", "test", "whether ``x`` is neither infinite nor NaN", complex=True,
-        ufunc="isfinite",
+        ufunc="isfinite", llvm="predicates: predicate, emit_isfinite",
     ),
     Function(
         "min", "common", arity=2, ufunc="minimum", value=minimum, intrinsic="minimum",
@@ -266,12 +275,18 @@ _ROWS = (
         "max", "common", arity=2, ufunc="maximum", value=maximum, intrinsic="maximum",
         sympy="Max(x0, x1)", finite="everywhere", cheap=True, latex=r"\max",
     ),
-    Function("popcount", "count", ufunc="bitwise_count", cheap=True),
+    Function(
+        "popcount", "count", ufunc="bitwise_count", llvm="saturated: counted", cheap=True,
+    ),
     # reinterpret the bits of an operand of the same size
-    *(Function(f"bits_{t}", "bits", value=partial(_bits, t), cheap=True)
-      for t in ("int32", "int64", "float32", "float64")),
+    *(Function(f"bits_{t}", "bits", value=partial(_bits, t), cheap=True,
+               llvm=f"bits: reinterpreted, types.{source}, types.{t}, {scalar}")
+      for source, t, scalar in (
+          ("float32", "int32", "ir.IntType(32)"), ("float64", "int64", "ir.IntType(64)"),
+          ("int32", "float32", "ir.FloatType()"), ("int64", "float64", "ir.DoubleType()"))),
     # the nearest integer of a dtype, floats truncated toward zero and NaN as 0
-    *(Function(f"{SATURATED}{t}", "saturated", value=partial(saturated, dtype=t), cheap=True)
+    *(Function(f"{SATURATED}{t}", "saturated", value=partial(saturated, dtype=t), cheap=True,
+               llvm=f"saturated: saturating, types.{t}")
       for t in _WIDTHS),
 )  # fmt: skip
 FUNCTIONS = {f.name: f for f in _ROWS}
@@ -279,17 +294,21 @@ FUNCTIONS = {f.name: f for f in _ROWS}
 INTRINSICS = {f.called: f for f in _ROWS if f.called}
 
 
-def library_definitions() -> dict[str, str]:
-    """Return the intrinsics of ``intrinsics/cpu/libm.py`` that call C's math library, as text."""
-    return {f.called: _definition(f, "libm", f"math.{f.library}") for f in _ROWS
-            if f.library and not f.own_cpu}  # fmt: skip
+def definitions(module: str) -> dict[str, str]:
+    """Return the intrinsics that a module under ``intrinsics/`` makes of rows, as text by name.
 
-
-def device_definitions() -> dict[str, str]:
-    """Return the intrinsics of ``intrinsics/gpu/libdevice.py`` that call libdevice, as text."""
-    return {f.called: _definition(f, "libdevice", f"{f.device or f.library!r}, {f.close}")
-            for f in _ROWS if f.device or f.library}  # fmt: skip
-
-
-def _definition(f: Function, maker: str, what: str) -> str:
-    return f"{f.called} = intrinsic_of({f.called!r}, {f.arity}, {maker}, {what})"
+    >>> definitions("cpu/libm")["log1p"]
+    "log1p = intrinsic_of('log1p', 1, libm, math.log1p)"
+    """
+    if module == "cpu/libm":
+        rules = {f: f"libm, math.{f.library}" for f in _ROWS if f.library and not f.own_cpu}
+    elif module == "gpu/libdevice":
+        rules = {f: f"libdevice, {name!r}, {f.close}" for f in _ROWS
+                 if (name := f.device or f.library)}  # fmt: skip
+    else:
+        start = f"{module}: "
+        rules = {f: f.llvm.removeprefix(start) for f in _ROWS if f.llvm.startswith(start)}
+    return {
+        f.called: f"{f.called} = intrinsic_of({f.called!r}, {f.arity}, {rule})"
+        for f, rule in rules.items()
+    }

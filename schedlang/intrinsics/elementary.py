@@ -13,6 +13,7 @@ from numba import types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
+from schedlang.expr.functions import definitions
 from schedlang.intrinsics.operators import (
     elementwise,
     emit_compare,
@@ -42,7 +43,7 @@ def intrinsic_of(name: str, operands: int, typed: Callable[..., Any], *what: Any
 
     function = of_one if operands == 1 else of_two
     function.__name__ = name
-    function.__doc__ = f"Return {name} of scalars or of each lane (floats)."
+    function.__doc__ = f"Return {name} of scalars or of each lane."
     return intrinsic(prefer_literal=operands == 2)(function)
 
 
@@ -139,50 +140,14 @@ def rounding(name: str, x: types.Type) -> Any:
     return elementwise(is_number, emit, x)
 
 
-@intrinsic
-def floor(typingctx: Any, x: Any) -> Any:
-    """Return `x` rounded down, of the same dtype."""
-    return rounding("floor", x)
-
-
-@intrinsic
-def ceil(typingctx: Any, x: Any) -> Any:
-    """Return `x` rounded up, of the same dtype."""
-    return rounding("ceil", x)
-
-
-@intrinsic
-def trunc(typingctx: Any, x: Any) -> Any:
-    """Return `x` rounded toward zero, of the same dtype."""
-    return rounding("trunc", x)
-
-
-@intrinsic
-def round_even(typingctx: Any, x: Any) -> Any:
-    """Return `x` rounded to the nearest whole number, ties to even, of the same dtype."""
-    return rounding("rint", x)
-
-
 def emit_sqrt(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
     """Emit the square root of a."""
     return call_llvm(builder, "sqrt", a.type, [a])
 
 
-@intrinsic
-def sqrt(typingctx: Any, x: Any) -> Any:
-    """Return the square root of `x` (floats)."""
-    return elementwise(is_float, emit_sqrt, x)
-
-
 def emit_rsqrt(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
     """Emit 1 / sqrt(a)."""
     return builder.fdiv(constant(ty, 1), emit_sqrt(builder, ty, a))
-
-
-@intrinsic
-def rsqrt(typingctx: Any, x: Any) -> Any:
-    """Return 1 / sqrt(x) (floats)."""
-    return elementwise(is_float, emit_rsqrt, x)
 
 
 def emit_integer_power(builder: ir.IRBuilder, ty: types.Type, x: ir.Value, y: ir.Value) -> ir.Value:
@@ -216,3 +181,8 @@ def emit_integer_power(builder: ir.IRBuilder, ty: types.Type, x: ir.Value, y: ir
     small = builder.icmp_unsigned("<", builder.add(x, one), constant(ty, 3))
     unit = builder.and_(small, builder.icmp_unsigned("!=", x, zero))
     return builder.select(builder.and_(negative, builder.not_(unit)), zero, product)
+
+
+# the others, one a row of the table of functions, call intrinsic_of
+exec("\n".join(definitions("elementary").values()))
+__all__ = [*definitions("elementary")]

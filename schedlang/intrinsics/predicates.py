@@ -6,9 +6,9 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
-from schedlang.intrinsics.elementary import emit_absolute
+from schedlang.expr.functions import definitions
+from schedlang.intrinsics.elementary import emit_absolute, intrinsic_of  # noqa: F401
 from schedlang.intrinsics.operators import Emit
 from schedlang.intrinsics.simd import constant, is_float, with_element
 
@@ -44,19 +44,6 @@ def emit_isfinite(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Valu
     return builder.fcmp_ordered("<", emit_absolute(builder, ty, a), constant(ty, float("inf")))
 
 
-@intrinsic
-def isnan(typingctx: Any, x: Any) -> Any:
-    """Return whether `x` is NaN."""
-    return predicate(emit_isnan, x)
-
-
-@intrinsic
-def isinf(typingctx: Any, x: Any) -> Any:
-    """Return whether `x` is infinite."""
-    return predicate(emit_isinf, x)
-
-
-@intrinsic
-def isfinite(typingctx: Any, x: Any) -> Any:
-    """Return whether `x` is neither infinite nor NaN."""
-    return predicate(emit_isfinite, x)
+# the others, one a row of the table of functions, call intrinsic_of
+exec("\n".join(definitions("predicates").values()))
+__all__ = [*definitions("predicates")]

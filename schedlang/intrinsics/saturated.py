@@ -7,9 +7,9 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core.errors import TypingError
-from numba.extending import intrinsic
 
-from schedlang.intrinsics.elementary import emit_absolute
+from schedlang.expr.functions import definitions
+from schedlang.intrinsics.elementary import emit_absolute, intrinsic_of  # noqa: F401
 from schedlang.intrinsics.operators import is_bits
 from schedlang.intrinsics.simd import (
     call_llvm,
@@ -67,7 +67,7 @@ def saturate_float(
     return builder.select(beyond, constant(dst, high), inside)
 
 
-def saturating(x: types.Type, dtype: types.Type) -> Any:
+def saturating(dtype: types.Type, x: types.Type) -> Any:
     """Return the signature and the code of a saturating cast."""
     src = types.unliteral(x)
     if not isinstance(element(src), types.Number | types.Boolean):
@@ -80,57 +80,8 @@ def saturating(x: types.Type, dtype: types.Type) -> Any:
     return dst(src), codegen
 
 
-@intrinsic
-def saturated_int8(typingctx: Any, x: Any) -> Any:
-    """Return `x` as the nearest int8, floats truncated toward zero and NaN as 0."""
-    return saturating(x, types.int8)
-
-
-@intrinsic
-def saturated_int16(typingctx: Any, x: Any) -> Any:
-    """Return `x` as the nearest int16, floats truncated toward zero and NaN as 0."""
-    return saturating(x, types.int16)
-
-
-@intrinsic
-def saturated_int32(typingctx: Any, x: Any) -> Any:
-    """Return `x` as the nearest int32, floats truncated toward zero and NaN as 0."""
-    return saturating(x, types.int32)
-
-
-@intrinsic
-def saturated_int64(typingctx: Any, x: Any) -> Any:
-    """Return `x` as the nearest int64, floats truncated toward zero and NaN as 0."""
-    return saturating(x, types.int64)
-
-
-@intrinsic
-def saturated_uint8(typingctx: Any, x: Any) -> Any:
-    """Return `x` as the nearest uint8, floats truncated toward zero and NaN as 0."""
-    return saturating(x, types.uint8)
-
-
-@intrinsic
-def saturated_uint16(typingctx: Any, x: Any) -> Any:
-    """Return `x` as the nearest uint16, floats truncated toward zero and NaN as 0."""
-    return saturating(x, types.uint16)
-
-
-@intrinsic
-def saturated_uint32(typingctx: Any, x: Any) -> Any:
-    """Return `x` as the nearest uint32, floats truncated toward zero and NaN as 0."""
-    return saturating(x, types.uint32)
-
-
-@intrinsic
-def saturated_uint64(typingctx: Any, x: Any) -> Any:
-    """Return `x` as the nearest uint64, floats truncated toward zero and NaN as 0."""
-    return saturating(x, types.uint64)
-
-
-@intrinsic
-def popcount(typingctx: Any, x: Any) -> Any:
-    """Return the number of 1 bits of |x| as uint8 (integers and booleans)."""
+def counted(x: types.Type) -> Any:
+    """Return the signature and the code of the number of 1 bits of |x| as uint8."""
     src = types.unliteral(x)
     if not is_bits(src):
         raise TypingError(f"popcount({x}): give an integer or a boolean")
@@ -149,3 +100,8 @@ def popcount(typingctx: Any, x: Any) -> Any:
 def unsigned(ty: types.Integer) -> types.Integer:
     """Return the unsigned integer type of as many bits."""
     return types.Integer.from_bitwidth(ty.bitwidth, False)
+
+
+# the others, one a row of the table of functions, call intrinsic_of
+exec("\n".join(definitions("saturated").values()))
+__all__ = [*definitions("saturated")]

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from schedlang import intrinsics
-from schedlang.expr.functions import device_definitions, library_definitions
+from schedlang.expr.functions import definitions
 
 PACKAGE = "schedlang.intrinsics.cpu"
 # in order of dependence: each module imports only from the ones before it
@@ -29,8 +29,6 @@ DEVICE_PACKAGE = "schedlang.intrinsics.gpu"
 DEVICE_MODULES = (*SHARED, "gpu/libdevice", "gpu/warp", "gpu/atomics")
 # the constant in which a module names functions that are compiled like a kernel
 COMPILED = "COMPILED"
-# the definitions that a module makes from the table of functions
-DEFINITIONS = {"cpu/libm": library_definitions, "gpu/libdevice": device_definitions}
 OPERATORS = {
     ast.Add: "add",
     ast.Sub: "sub",
@@ -107,7 +105,7 @@ def read_library(modules: tuple[str, ...] = MODULES) -> Library:
     library = Library([], {})
     for module in modules:
         text = (Path(intrinsics.__file__).parent / f"{module}.py").read_text(encoding="utf-8")
-        text += "\n".join(DEFINITIONS.get(module, dict)().values())
+        text += "\n".join(definitions(module).values())
         lines, tree = text.splitlines(), ast.parse(text)
         declared = declaration(tree)
         compiled = ast.literal_eval(declared.value) if declared else ()
@@ -116,7 +114,8 @@ def read_library(modules: tuple[str, ...] = MODULES) -> Library:
                 if not ast.unparse(node).startswith("from schedlang"):
                     library.imports.update({a.asname or a.name: node for a in node.names})
             elif not is_docstring(node) and node is not declared:
-                library.pieces.append(piece(node, lines, compiled))
+                found = piece(node, lines, compiled)
+                library.pieces += [found] if found.name != "__all__" else []
     return library
 
 

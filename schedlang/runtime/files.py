@@ -16,7 +16,7 @@ from typing import Any
 from schedlang import intrinsics
 from schedlang.codegen.listing import Launch
 from schedlang.errors import BuildError
-from schedlang.expr.functions import device_definitions, library_definitions
+from schedlang.expr import functions
 from schedlang.machine.names import KEPT_BY_NUMBA, short_name
 from schedlang.runtime.cache_files import (
     BYTECODE,
@@ -37,10 +37,9 @@ QUICK = frozenset({(0, 68)})
 def intrinsics_key() -> str:
     """Return a hash of the intrinsics' source; a change of an intrinsic makes new kernel files."""
     digest = hashlib.sha256()
-    for path in sorted(Path(intrinsics.__file__).parent.rglob("*.py")):
+    paths = sorted(Path(intrinsics.__file__).parent.rglob("*.py"))
+    for path in (*paths, Path(functions.__file__)):
         digest.update(path.read_bytes())
-    defined = (*library_definitions().values(), *device_definitions().values())
-    digest.update("\n".join(defined).encode())
     return digest.hexdigest()[:12]
 
 

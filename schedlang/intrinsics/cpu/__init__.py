@@ -70,26 +70,21 @@ and end with them.
 from __future__ import annotations
 
 from schedlang.intrinsics.bfloat import bfloat, bfloat_bits, bfloat_from, bfloat_value
-from schedlang.intrinsics.bits import bits_float32, bits_float64, bits_int32, bits_int64
+from schedlang.intrinsics.bits import *
 from schedlang.intrinsics.cpu.clock import thread_number, ticks
 from schedlang.intrinsics.cpu.conditional import vload_if, vload_if_half
 from schedlang.intrinsics.cpu.denormals import flush_denormals, restore_mode
 from schedlang.intrinsics.cpu.libm import *
 from schedlang.intrinsics.cpu.vmath import erf, exp, log, sigmoid, tanh
 from schedlang.intrinsics.dialect import NAMES
+from schedlang.intrinsics.elementary import *
 from schedlang.intrinsics.elementary import (
     absolute,
-    ceil,
     copysign,
-    floor,
     fma,
     maximum,
     minimum,
-    round_even,
-    rsqrt,
     select,
-    sqrt,
-    trunc,
 )
 from schedlang.intrinsics.half import half, half_from
 from schedlang.intrinsics.hints import apart, rolled, rounded
@@ -131,18 +126,8 @@ from schedlang.intrinsics.operators import (
     right_shift,
     subtract,
 )
-from schedlang.intrinsics.predicates import isfinite, isinf, isnan
-from schedlang.intrinsics.saturated import (
-    popcount,
-    saturated_int8,
-    saturated_int16,
-    saturated_int32,
-    saturated_int64,
-    saturated_uint8,
-    saturated_uint16,
-    saturated_uint32,
-    saturated_uint64,
-)
+from schedlang.intrinsics.predicates import *
+from schedlang.intrinsics.saturated import *
 from schedlang.intrinsics.scattered import (
     vgather,
     vgather_half,

@@ -15,7 +15,7 @@ from numba.core.errors import TypingError
 from numba.core.typing.templates import signature
 from numba.extending import intrinsic
 
-from schedlang.expr.functions import library_definitions
+from schedlang.expr.functions import definitions
 from schedlang.intrinsics.elementary import emit_integer_power, intrinsic_of  # noqa: F401
 from schedlang.intrinsics.simd import (
     Vec,
@@ -90,5 +90,5 @@ def power(typingctx: Any, x: Any, y: Any) -> Any:
 
 
 # the others, one a row of the table of functions, call intrinsic_of
-exec("\n".join(library_definitions().values()))
-__all__ = ["exp2", "power", *library_definitions()]
+exec("\n".join(definitions("cpu/libm").values()))
+__all__ = ["exp2", "power", *definitions("cpu/libm")]

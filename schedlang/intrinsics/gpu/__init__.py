@@ -16,17 +16,14 @@ This package needs numba-cuda.
 from __future__ import annotations
 
 from schedlang.intrinsics.bfloat import bfloat, bfloat_bits, bfloat_from, bfloat_value
-from schedlang.intrinsics.bits import bits_float32, bits_float64, bits_int32, bits_int64
+from schedlang.intrinsics.bits import *
 from schedlang.intrinsics.dialect import GPU_NAMES
+from schedlang.intrinsics.elementary import *
 from schedlang.intrinsics.elementary import (
     absolute,
-    ceil,
     copysign,
-    floor,
     fma,
-    rsqrt,
     select,
-    sqrt,
 )
 from schedlang.intrinsics.gpu.atomics import (
     atomic_add,
@@ -78,18 +75,8 @@ from schedlang.intrinsics.operators import (
     right_shift,
     subtract,
 )
-from schedlang.intrinsics.predicates import isfinite, isinf, isnan
-from schedlang.intrinsics.saturated import (
-    popcount,
-    saturated_int8,
-    saturated_int16,
-    saturated_int32,
-    saturated_int64,
-    saturated_uint8,
-    saturated_uint16,
-    saturated_uint32,
-    saturated_uint64,
-)
+from schedlang.intrinsics.predicates import *
+from schedlang.intrinsics.saturated import *
 from schedlang.intrinsics.scattered import (
     vgather,
     vgather_half,

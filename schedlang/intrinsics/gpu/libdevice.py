@@ -15,7 +15,7 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from schedlang.expr.functions import device_definitions
+from schedlang.expr.functions import definitions
 from schedlang.intrinsics.elementary import emit_integer_power, intrinsic_of  # noqa: F401
 from schedlang.intrinsics.simd import (
     common_type,
@@ -103,5 +103,5 @@ def power(typingctx: Any, x: Any, y: Any) -> Any:
 
 
 # the others, one a row of the table of functions, call intrinsic_of
-exec("\n".join(device_definitions().values()))
-__all__ = ["power", "sigmoid", *device_definitions()]
+exec("\n".join(definitions("gpu/libdevice").values()))
+__all__ = ["power", "sigmoid", *definitions("gpu/libdevice")]

@@ -1,4 +1,4 @@
-"""Casts, arithmetic, rounding, comparisons and bits of NumPy scalars and small arrays."""
+"""Casts, arithmetic and choices of NumPy scalars and small arrays."""
 
 # the compiled function of the same name has the docstring
 
@@ -11,7 +11,6 @@ import numpy as np
 from schedlang.expr import special_values
 from schedlang.expr.bfloat import from_bits, to_bits
 from schedlang.expr.bfloat import rounded as rounded_bfloat
-from schedlang.expr.special_values import saturated
 
 Array = np.ndarray
 Value = Any
@@ -120,121 +119,11 @@ def select(cond: Value, a: Value, b: Value) -> Value:
 
 
 @quiet
-def minimum(a: Value, b: Value) -> Value:
-    return special_values.minimum(a, b)
-
-
-@quiet
-def maximum(a: Value, b: Value) -> Value:
-    return special_values.maximum(a, b)
-
-
-@quiet
 def fma(a: Value, b: Value, c: Value) -> Value:
     dtype = np.result_type(a, b, c)
     wide = np.float64 if dtype == np.float32 else np.longdouble
     return cast(np.multiply(a, b, dtype=wide) + c, dtype)
 
 
-@quiet
-def absolute(x: Value) -> Value:
-    return np.absolute(x)
-
-
 def copysign(a: Value, b: Value) -> Value:
     return np.copysign(a, b)
-
-
-@quiet
-def sqrt(x: Value) -> Value:
-    return np.sqrt(x)
-
-
-@quiet
-def rsqrt(x: Value) -> Value:
-    return cast(1, x.dtype) / np.sqrt(x)
-
-
-@quiet
-def floor(x: Value) -> Value:
-    return np.floor(x)
-
-
-@quiet
-def ceil(x: Value) -> Value:
-    return np.ceil(x)
-
-
-@quiet
-def trunc(x: Value) -> Value:
-    return np.trunc(x)
-
-
-@quiet
-def round_even(x: Value) -> Value:
-    return np.rint(x) if np.asarray(x).dtype.kind == "f" else x
-
-
-def isnan(x: Value) -> Value:
-    return np.isnan(x)
-
-
-def isinf(x: Value) -> Value:
-    return np.isinf(x)
-
-
-def isfinite(x: Value) -> Value:
-    return np.isfinite(x)
-
-
-def bits_int32(x: Value) -> Value:
-    return np.asarray(x, np.float32).view(np.int32)[()]
-
-
-def bits_int64(x: Value) -> Value:
-    return np.asarray(x, np.float64).view(np.int64)[()]
-
-
-@quiet
-def popcount(x: Value) -> Value:
-    return np.bitwise_count(x)
-
-
-def saturated_int8(x: Value) -> Value:
-    return saturated(x, "int8")
-
-
-def saturated_int16(x: Value) -> Value:
-    return saturated(x, "int16")
-
-
-def saturated_int32(x: Value) -> Value:
-    return saturated(x, "int32")
-
-
-def saturated_int64(x: Value) -> Value:
-    return saturated(x, "int64")
-
-
-def saturated_uint8(x: Value) -> Value:
-    return saturated(x, "uint8")
-
-
-def saturated_uint16(x: Value) -> Value:
-    return saturated(x, "uint16")
-
-
-def saturated_uint32(x: Value) -> Value:
-    return saturated(x, "uint32")
-
-
-def saturated_uint64(x: Value) -> Value:
-    return saturated(x, "uint64")
-
-
-def bits_float32(x: Value) -> Value:
-    return np.asarray(x, np.int32).view(np.float32)[()]
-
-
-def bits_float64(x: Value) -> Value:
-    return np.asarray(x, np.int64).view(np.float64)[()]

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.expr import special_values
 from schedlang.intrinsics.twins import *
-from schedlang.intrinsics.twins.arithmetic import add, maximum, minimum, multiply
+from schedlang.intrinsics.twins.arithmetic import add, multiply, quiet
 from schedlang.intrinsics.twins.memory import load, store, vload, vload_half, vstore, vstore_half
 
 
@@ -54,11 +55,11 @@ def atomic_multiply(A: np.ndarray, off: int, x: Any) -> None:
 
 
 def atomic_minimum(A: np.ndarray, off: int, x: Any) -> None:
-    store(A, off, minimum(load(A, off), x))
+    store(A, off, quiet(special_values.minimum)(load(A, off), x))
 
 
 def atomic_maximum(A: np.ndarray, off: int, x: Any) -> None:
-    store(A, off, maximum(load(A, off), x))
+    store(A, off, quiet(special_values.maximum)(load(A, off), x))
 
 
 def unrolled() -> None:

@@ -1,4 +1,4 @@
-"""Math functions in NumPy, computed in float64 and rounded."""
+"""The functions of the language in NumPy."""
 
 # the compiled function of the same name has the docstring
 
@@ -9,24 +9,33 @@ from collections.abc import Callable
 import numpy as np
 
 from schedlang.expr import special_values
-from schedlang.expr.functions import FUNCTIONS, Function
+from schedlang.expr.functions import INTRINSICS, Function
 from schedlang.intrinsics.twins.arithmetic import Value, cast, quiet
 
 
-def mathematical(function: Function) -> Callable[..., Value]:
-    """Return a function of floats, computed in float64 and rounded to the dtype of its operands."""
+def twin(row: Function) -> Callable[..., Value]:
+    """Return the twin of a function: of C's library in float64, rounded, others in their dtype."""
 
     @quiet
-    def twin(*operands: Value) -> Value:
-        value = function.of_numpy(*map(np.float64, operands))
-        return cast(value, np.result_type(*operands))
+    def in_float64(*operands: Value) -> Value:
+        return cast(row.of_numpy(*map(np.float64, operands)), np.result_type(*operands))
 
-    return twin
+    @quiet
+    def whole(x: Value) -> Value:
+        return row.of_numpy(x) if np.asarray(x).dtype.kind == "f" else x
+
+    if row.library or row.own_cpu:
+        return in_float64
+    return whole if row.rule == "whole" else quiet(row.of_numpy)
 
 
-globals().update(
-    {f.called: mathematical(f) for f in FUNCTIONS.values() if f.library or f.own_cpu}
-)
+globals().update({name: twin(row) for name, row in INTRINSICS.items()})
+
+
+# as the compiled function, it rounds twice
+@quiet
+def rsqrt(x: Value) -> Value:
+    return cast(1, x.dtype) / np.sqrt(x)
 
 
 @quiet
