@@ -2,8 +2,8 @@
 
 The function of an operator takes the :class:`Call`, an argument for each input of the operator, and
 a keyword for each attribute, with the operator's default. Annotations say what an input must be:
-``Tensor`` (a known array becomes a parameter), ``Known`` (it must be known at import) or ``Value``
-(either of them).
+``Tensor`` (a known array becomes a parameter), ``Floats`` (a tensor of floats), ``Known`` (an array
+that is known at import) or ``Value`` (a tensor or a known array).
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from schedlang.arrays.elementwise import array
 from schedlang.arrays.naming import renamed
 from schedlang.compute.tensor import Extent, Tensor, declared
 from schedlang.errors import FrontendError, nearest
+from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr
 from schedlang.frontend.onnx.graph import Node
 from schedlang.frontend.onnx.values import Known, Params, Value, number
 from schedlang.frontend.stages import cast_to
 from schedlang.language.construct import binary
 
+# a tensor of floats
+Floats = Tensor
 _TYPES: dict[str, Callable[[Any], bool]] = {
     "int": lambda v: isinstance(v, int),
     "float": lambda v: isinstance(v, float),
@@ -52,6 +55,11 @@ class Call:
     def refused(self, why: str, hint: str = "") -> FrontendError:
         """Return the error that says why this node cannot become a computation."""
         return self.node.refused(why, hint)
+
+    def check_float(self, value: Value) -> None:
+        """Raise for a value whose elements are no floats."""
+        if not dtypes.is_float(value.dtype):
+            raise self.refused(f"its input is {value.dtype}, but the operator computes with floats")
 
     def check_ndim(self, ndim: int) -> None:
         """Raise for a result of more dimensions than arrays have, before it is made."""
@@ -113,10 +121,6 @@ class Call:
             raise self.refused(f"its input {what!r} must be one number, not {value.array.size}")
         flat = Known(value.name, value.array.reshape(-1), value.dtype)
         return self.integers(flat, what)[0]
-
-    def wants(self, position: int) -> bool:
-        """Return whether the output at ``position`` has a name, by which others may read it."""
-        return position < len(self.node.outputs) and bool(self.node.outputs[position])
 
     def only_outputs(self, count: int, names: str) -> None:
         """Raise unless only the first ``count`` outputs are asked for; ``names`` are the others."""
@@ -193,5 +197,7 @@ def converted(
                 )
             found.append(value)
         else:
+            if kind == "Floats":
+                call.check_float(value)
             found.append(call.tensor(value))
     return found

@@ -10,8 +10,8 @@ from schedlang.arrays.elementwise import array
 from schedlang.arrays.shapes import axis_number, is_one, size_of
 from schedlang.arrays.shaping import reshape
 from schedlang.compute.tensor import Tensor
-from schedlang.frontend.onnx.call import Call
-from schedlang.frontend.onnx.operators.elementwise import check_dtypes, check_float
+from schedlang.frontend.onnx.call import Call, Floats
+from schedlang.frontend.onnx.operators.elementwise import check_dtypes
 from schedlang.frontend.onnx.operators.table import Function, Table, since
 from schedlang.frontend.onnx.values import Value
 from schedlang.language.calls import call as math
@@ -20,8 +20,7 @@ from schedlang.language.construct import const, select
 
 
 def _plain(function: Callable[[Tensor], Tensor]) -> Function:
-    def operator(call: Call, x: Tensor) -> Tensor:
-        check_float(call, x)
+    def operator(call: Call, x: Floats) -> Tensor:
         return function(x)
 
     return operator
@@ -45,8 +44,7 @@ def elu(call: Call, x: Tensor, *, alpha: float = 1.0) -> Tensor:
     return topi.nn.elu(x, alpha)
 
 
-def celu(call: Call, x: Tensor, *, alpha: float = 1.0) -> Tensor:
-    check_float(call, x)
+def celu(call: Call, x: Floats, *, alpha: float = 1.0) -> Tensor:
     if alpha == 0:
         raise call.refused("its attribute 'alpha' is 0, by which it divides")
     return array("celu", lambda v: math("max", v, 0.0) + math(
@@ -54,23 +52,20 @@ def celu(call: Call, x: Tensor, *, alpha: float = 1.0) -> Tensor:
 
 
 def selu(
-    call: Call, x: Tensor, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323
+    call: Call, x: Floats, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323
 ) -> Tensor:
-    check_float(call, x)
     return array(
         "selu", lambda v: select(v > 0, v, math("expm1", v) * alpha) * gamma, x
     )  # fmt: skip
 
 
-def thresholded_relu(call: Call, x: Tensor, *, alpha: float = 1.0) -> Tensor:
-    check_float(call, x)
+def thresholded_relu(call: Call, x: Floats, *, alpha: float = 1.0) -> Tensor:
     return array("thresholded_relu", lambda v: select(v > alpha, v, const(0, v.dtype)), x)
 
 
 def hard_sigmoid(
-    call: Call, x: Tensor, *, alpha: float = 0.20000000298023224, beta: float = 0.5
+    call: Call, x: Floats, *, alpha: float = 0.20000000298023224, beta: float = 0.5
 ) -> Tensor:
-    check_float(call, x)
     return array(
         "hard_sigmoid", lambda v: math("min", math("max", v * alpha + beta, 0.0), 1.0), x
     )  # fmt: skip
@@ -90,8 +85,7 @@ def softsign(x: Tensor) -> Tensor:
     return array("softsign", lambda v: v / (math("abs", v) + 1.0), x)
 
 
-def shrink(call: Call, input: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:  # noqa: A002
-    check_float(call, input)
+def shrink(call: Call, input: Floats, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:  # noqa: A002
     return array(
         "shrink",
         lambda v: select(
@@ -103,7 +97,7 @@ def shrink(call: Call, input: Tensor, *, bias: float = 0.0, lambd: float = 0.5) 
 def swish(call: Call, x: Tensor, *, alpha: float = 1.0) -> Tensor:
     if alpha == 1:
         return topi.nn.silu(x)
-    check_float(call, x)
+    call.check_float(x)
     return array("swish", lambda v: v * math("sigmoid", v * alpha), x)
 
 

@@ -9,7 +9,7 @@ from schedlang import topi
 from schedlang.arrays.elementwise import array
 from schedlang.compute.tensor import Tensor
 from schedlang.expr import dtypes
-from schedlang.frontend.onnx.call import Call
+from schedlang.frontend.onnx.call import Call, Floats
 from schedlang.frontend.onnx.elements import dtype_of
 from schedlang.frontend.onnx.operators.table import Function, Table, since
 from schedlang.frontend.onnx.values import Known, Value, number
@@ -27,11 +27,6 @@ def check_dtypes(call: Call, *values: Value) -> str:
             "A Cast node converts one of them.",
         )
     return found[0]
-
-
-def check_float(call: Call, x: Value) -> None:
-    if not dtypes.is_float(x.dtype):
-        raise call.refused(f"its input is {x.dtype}, but the operator computes with floats")
 
 
 def _pairs(function: Callable[[Any, Any], Any]) -> Function:
@@ -71,8 +66,7 @@ def _many(function: Callable[[Any, Any], Any]) -> Function:
 def _floats(function: Callable[[Tensor], Tensor]) -> Function:
     """Return the function of an operator of one tensor of floats."""
 
-    def operator(call: Call, input: Tensor) -> Tensor:  # noqa: A002
-        check_float(call, input)
+    def operator(call: Call, input: Floats) -> Tensor:  # noqa: A002
         return function(input)
 
     return operator
@@ -88,7 +82,7 @@ def _any(function: Callable[[Tensor], Tensor]) -> Function:
 def mean(call: Call, *data_0: Value) -> Any:
     total = _many(topi.add)(call, *data_0)
     dtype = data_0[0].dtype
-    check_float(call, data_0[0])
+    call.check_float(data_0[0])
     return topi.multiply(total, const(1 / len(data_0), dtype)) if len(data_0) > 1 else total
 
 
@@ -123,14 +117,12 @@ def _row(name: str) -> Callable[[Tensor], Tensor]:
     return lambda x: array(name, lambda v: math(name, v), x)
 
 
-def isinf(call: Call, x: Tensor, *, detect_negative: int = 1, detect_positive: int = 1) -> Tensor:
-    check_float(call, x)
-
+def isinf(call: Call, x: Floats, *, detect_negative: int = 1, detect_positive: int = 1) -> Tensor:
     def value(v: Any) -> Any:
-        found = math("isinf", v)
+        infinite = math("isinf", v)
         if not detect_negative:
-            found = found & (v > 0)
-        return found if detect_positive else found & (v < 0)
+            infinite = infinite & (v > 0)
+        return infinite if detect_positive else infinite & (v < 0)
 
     return array("isinf", value, x)
 
@@ -143,14 +135,24 @@ def bit_shift(call: Call, x: Value, y: Value, *, direction: str) -> Any:
 
 
 def cast(
-    call: Call, input: Tensor, *, to: int, saturate: int = 1, round_mode: str = "up"  # noqa: A002
+    call: Call,
+    input: Tensor,  # noqa: A002
+    *,
+    to: int,
+    saturate: int = 1,
+    round_mode: str = "up",
 ) -> Tensor:
     """``saturate`` and ``round_mode`` are for types of 8 bits, which have no dtype here."""
     return cast_to(input, dtype_of(to, f"{call.node}: its attribute 'to'"))
 
 
 def cast_like(
-    call: Call, input: Tensor, target_type: Value, *, saturate: int = 1, round_mode: str = "up"  # noqa: A002
+    call: Call,
+    input: Tensor,  # noqa: A002
+    target_type: Value,
+    *,
+    saturate: int = 1,
+    round_mode: str = "up",
 ) -> Tensor:
     return cast_to(input, target_type.dtype)
 

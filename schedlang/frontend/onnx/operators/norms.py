@@ -9,8 +9,7 @@ from schedlang.arrays.elementwise import array
 from schedlang.arrays.shapes import axis_number
 from schedlang.arrays.shaping import reshape
 from schedlang.compute.tensor import Tensor
-from schedlang.frontend.onnx.call import Call
-from schedlang.frontend.onnx.operators.elementwise import check_float
+from schedlang.frontend.onnx.call import Call, Floats
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.language.calls import call as math
 from schedlang.language.composed import norm_of
@@ -115,9 +114,8 @@ def lrn(
     return topi.nn.lrn(x, size, 1, alpha, beta, bias)
 
 
-def lp_normalization(call: Call, input: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:  # noqa: A002
+def lp_normalization(call: Call, input: Floats, *, axis: int = -1, p: int = 2) -> Tensor:  # noqa: A002
     """Where the norm is 0, the elements are 0."""
-    check_float(call, input)
     if p not in (1, 2):
         raise call.refused(f"its attribute 'p' is {p}, but must be 1 or 2")
     powers = array("powers", lambda v: math("abs", v) if p == 1 else v * v, input)
@@ -130,9 +128,8 @@ def lp_normalization(call: Call, input: Tensor, *, axis: int = -1, p: int = 2) -
     return array("lp_normalization", value, input, sums)
 
 
-def mean_variance(call: Call, x: Tensor, *, axes: list[int] | None = None) -> Tensor:
+def mean_variance(call: Call, x: Floats, *, axes: list[int] | None = None) -> Tensor:
     """The deviation has 1e-9 added, as ONNX's own definition has."""
-    check_float(call, x)
     over = tuple([0, 2, 3] if axes is None else axes)
     means = topi.mean(x, over, True)
     squares = topi.mean(array("squares", lambda v, m: (v - m) * (v - m), x, means), over, True)

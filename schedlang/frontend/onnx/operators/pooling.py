@@ -8,8 +8,7 @@ from typing import Any
 from schedlang import topi
 from schedlang.arrays.elementwise import array
 from schedlang.compute.tensor import Tensor
-from schedlang.frontend.onnx.call import Call
-from schedlang.frontend.onnx.operators.elementwise import check_float
+from schedlang.frontend.onnx.call import Call, Floats
 from schedlang.frontend.onnx.operators.table import Function, Table, since
 from schedlang.frontend.onnx.operators.windows import windows
 from schedlang.language.calls import call as math
@@ -44,11 +43,10 @@ def max_pool(
 
 
 def average_pool(
-    call: Call, x: Tensor, *, kernel_shape: list[int], auto_pad: str = "NOTSET",
+    call: Call, x: Floats, *, kernel_shape: list[int], auto_pad: str = "NOTSET",
     ceil_mode: int = 0, count_include_pad: int = 0, dilations: list[int] | None = None,
     pads: list[int] | None = None, strides: list[int] | None = None,
 ) -> Tensor:  # fmt: skip
-    check_float(call, x)
     return _pooled(call, x, "avg", kernel_shape, strides, dilations, pads, auto_pad, ceil_mode,
                    count_include_pad)  # fmt: skip
 
@@ -60,21 +58,19 @@ def _spatial(call: Call, x: Tensor) -> tuple[int, ...]:
 
 
 def _global(kind: str, function: Callable[..., Tensor]) -> Function:
-    def operator(call: Call, x: Tensor) -> Tensor:
+    def operator(call: Call, x: Floats) -> Tensor:
         axes = _spatial(call, x)
-        check_float(call, x)
         return topi.nn.global_pool(x, kind) if len(axes) == 2 else function(x, axes, True)
 
     return operator
 
 
 def lp_pool(
-    call: Call, x: Tensor, *, kernel_shape: list[int], auto_pad: str = "NOTSET",
+    call: Call, x: Floats, *, kernel_shape: list[int], auto_pad: str = "NOTSET",
     ceil_mode: int = 0, dilations: list[int] | None = None, p: int = 2,
     pads: list[int] | None = None, strides: list[int] | None = None,
 ) -> Tensor:  # fmt: skip
     """The root of the sum of powers, as the mean of the window times its number of elements."""
-    check_float(call, x)
     powers = array("powers", lambda v: _power(v, p), x)
     means = _pooled(call, powers, "avg", kernel_shape, strides, dilations, pads, auto_pad,
                     ceil_mode, 1)  # fmt: skip
@@ -86,8 +82,7 @@ def lp_pool(
     return array("lp_pool", lambda v: _root(v * float(count), p), means)
 
 
-def global_lp_pool(call: Call, x: Tensor, *, p: int = 2) -> Tensor:
-    check_float(call, x)
+def global_lp_pool(call: Call, x: Floats, *, p: int = 2) -> Tensor:
     powers = array("powers", lambda v: _power(v, p), x)
     return array("global_lp_pool", lambda v: _root(v, p), topi.sum(powers, _spatial(call, x), True))
 
