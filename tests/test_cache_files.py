@@ -20,7 +20,7 @@ import schedlang as sl
 from schedlang import topi
 from schedlang.errors import BuildError, CacheWarning
 from schedlang.runtime import cache_files, files
-from schedlang.runtime.cache_files import KINDS, WEIGHTS, Kind, contents, mapped, store
+from schedlang.runtime.cache_files import KINDS, WEIGHTS, Kind, contents, memory_map, store
 from tests.marks import compiles
 
 CONTENT = bytes(range(256)) * 3
@@ -51,9 +51,9 @@ def damages(content: bytes) -> Iterator[bytes]:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.what)
 def test_what_was_stored_is_read(kind: Kind) -> None:
     path = kind.path("one")
-    assert contents(kind, path) is None and mapped(kind, path) is None
+    assert contents(kind, path) is None and memory_map(kind, path) is None
     digest = store(kind, path, CONTENT)
-    read = mapped(kind, path)
+    read = memory_map(kind, path)
     assert read is not None and digest == read.digest
     assert contents(kind, path) == CONTENT == bytes(read.content)
     assert store(kind, path, np.arange(3, dtype="int32")) != digest
@@ -61,7 +61,7 @@ def test_what_was_stored_is_read(kind: Kind) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("read", [contents, mapped], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("read", [contents, memory_map], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.what)
 def test_each_cut_and_each_flipped_byte_is_seen(kind: Kind, read: Callable[..., Any]) -> None:
     path = kind.path("one")

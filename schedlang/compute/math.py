@@ -7,7 +7,7 @@ from typing import Any
 from schedlang.compute import functions
 from schedlang.compute.functions import *
 from schedlang.compute.reduce import Reduction, is_reduction, truth
-from schedlang.compute.whole import mapped, traceable
+from schedlang.compute.whole import elementwise, traceable
 from schedlang.errors import ComputeTypeError, explain, shown
 from schedlang.expr import dtypes
 from schedlang.expr.functions import SATURATED
@@ -32,7 +32,7 @@ def popcount(x: Any) -> Any:
     >>> sl.reference(C)(np.array([0, 7, -7], "int32"))
     array([0, 3, 3], dtype=uint8)
     """
-    return mapped("popcount", lambda v: call("popcount", v), x)
+    return elementwise("popcount", lambda v: call("popcount", v), x)
 
 
 @traceable
@@ -66,19 +66,19 @@ def saturating_cast(x: Any, dtype: object) -> Any:
                 f"Convert with sl.cast({shown(x)}, {name!r}), after np.clip for other limits.",
             )
         )
-    return mapped("saturating_cast", lambda v: call(f"{SATURATED}{name}", v), x)
+    return elementwise("saturating_cast", lambda v: call(f"{SATURATED}{name}", v), x)
 
 
 @traceable
 def pow(x: Any, y: Any) -> Any:  # noqa: A001
     """Return ``x`` to the power ``y``, as ``x ** y``."""
-    return mapped("power", lambda a, b: binary("**", a, b), x, y)
+    return elementwise("power", lambda a, b: binary("**", a, b), x, y)
 
 
 @traceable
 def atan2(y: Any, x: Any) -> Any:
     """Return the angle of the point ``(x, y)``."""
-    return mapped("atan2", lambda a, b: call("atan2", a, b), y, x)
+    return elementwise("atan2", lambda a, b: call("atan2", a, b), y, x)
 
 
 @traceable
@@ -90,7 +90,7 @@ def cast(value: Any, dtype: object) -> Any:
     >>> cast(3, "float32").dtype
     'float32'
     """
-    return mapped("astype", lambda v: construct.cast(v, dtype), value)
+    return elementwise("astype", lambda v: construct.cast(v, dtype), value)
 
 
 @traceable
@@ -99,7 +99,7 @@ def select(cond: Any, a: Any, b: Any) -> Any:
 
     Both are evaluated, so the reads of both must be in bounds.
     """
-    return mapped("select", construct.select, cond, a, b)
+    return elementwise("select", construct.select, cond, a, b)
 
 
 @traceable
@@ -110,7 +110,7 @@ def if_then_else(cond: Any, a: Any, b: Any) -> Any:
 
         sl.if_then_else(i >= 1, A[i - 1], 0)
     """
-    return mapped("select", lambda c, x, y: construct.select(c, x, y, lazy=True), cond, a, b)
+    return elementwise("select", lambda c, x, y: construct.select(c, x, y, lazy=True), cond, a, b)
 
 
 @traceable
@@ -128,7 +128,7 @@ def all(*conditions: Any, axis: Any = None, where: Any = None) -> Any:  # noqa: 
     found = _reduced("all", conditions, axis, where)
     if found is not None:
         return found
-    return mapped("all", lambda *given: _joined("&", "all", given), *conditions)
+    return elementwise("all", lambda *given: _joined("&", "all", given), *conditions)
 
 
 @traceable
@@ -137,7 +137,7 @@ def any(*conditions: Any, axis: Any = None, where: Any = None) -> Any:  # noqa: 
     found = _reduced("any", conditions, axis, where)
     if found is not None:
         return found
-    return mapped("any", lambda *given: _joined("|", "any", given), *conditions)
+    return elementwise("any", lambda *given: _joined("|", "any", given), *conditions)
 
 
 def _reduced(name: str, given: tuple[Any, ...], axis: Any, where: Any) -> Reduction | None:
@@ -174,7 +174,7 @@ def _joined(op: str, name: str, conditions: tuple[Any, ...]) -> Expr:
 @traceable
 def logical_not(cond: Any) -> Any:
     """Return whether ``cond`` does not hold."""
-    return mapped("logical_not", _not, cond)
+    return elementwise("logical_not", _not, cond)
 
 
 def _not(cond: ExprLike) -> Expr:

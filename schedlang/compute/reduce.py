@@ -8,7 +8,7 @@ from typing import Any
 from schedlang.compute.ragged import boxed, is_ragged, moved, ragged_axis, with_ranges
 from schedlang.compute.reducer import Reducer
 from schedlang.compute.tensor import Extent, Tensor, check_extent, check_name
-from schedlang.compute.whole import mapped, traceable
+from schedlang.compute.whole import elementwise, traceable
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Const, Expr, ExprLike, Var
@@ -304,7 +304,7 @@ def _extreme(
                 f"sl.{name}(a, b) of two expressions takes no where= or init=; only a reduction "
                 f"does: sl.{name}(expr, axis=k, where=...)"
             )
-        return mapped(f"{name}imum", lambda *v: _extreme_of(name, v), expr, axis, *values)
+        return elementwise(f"{name}imum", lambda *v: _extreme_of(name, v), expr, axis, *values)
     # te passes where and init by position after the axis
     for given, known in zip(values, (where, init)):
         if known is not None or len(values) > 2:

@@ -11,7 +11,7 @@ from schedlang.compute.tensor import Tensor
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def mapped(word: str, function: Callable[..., Any], *values: Any) -> Any:
+def elementwise(word: str, function: Callable[..., Any], *values: Any) -> Any:
     """Return ``function(*values)``; if a value is a whole tensor, a stage named after ``word``."""
     for value in values:
         if isinstance(value, Tensor) and value.ndim:

@@ -11,7 +11,7 @@ from schedlang.expr.nodes import Var
 from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.program import Program
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, For, If, Stmt, Store, mapped, walk
+from schedlang.ir.nodes import Block, For, If, Stmt, Store, walk, with_held
 from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.loops.sums import kept_buffers, steps_of
 from schedlang.target import Target
@@ -145,7 +145,7 @@ def _shortened(update: Update, loop: For, extent: int) -> Update:
     """Return ``update`` with fewer iterations of a loop around it."""
 
     def changed(stmt: Stmt) -> Stmt:
-        made = mapped(stmt, changed)
+        made = with_held(stmt, changed)
         return replace(made, extent=extent) if stmt is loop and isinstance(made, For) else made
 
     step = changed(update.step)

@@ -24,6 +24,7 @@ from schedlang.ir.nodes import (
     Load,
     Stmt,
     Store,
+    held,
     walk,
 )
 from schedlang.ir.printer import expr_text
@@ -226,13 +227,10 @@ def is_start(stmt: Stmt, store: Store, guards: Sequence[If]) -> bool:
     too. Then that store writes every initialized element, and can replace the initialization.
     """
     conds: list[str] = []
-    while isinstance(stmt, (For, If)) or (isinstance(stmt, Block) and len(stmt.stmts) == 1):
-        stmts = stmt.stmts if isinstance(stmt, Block) else stmt.body.stmts
-        if len(stmts) != 1:
-            return False
+    while len(inside := held(stmt)) == 1:
         if isinstance(stmt, If):
             conds.append(expr_text(stmt.cond, {}))
-        stmt = stmts[0]
+        (stmt,) = inside
     assert store.reducer is not None
     return (
         isinstance(stmt, Store) and stmt.reducer is None and stmt.stage == store.stage

@@ -7,7 +7,7 @@ registers until the current tile has been used. Source: TVM's ``inject_double_bu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from schedlang.errors import BuildError, explain
@@ -26,8 +26,19 @@ from schedlang.ir.nodes import (
     Store,
     walk,
 )
-from schedlang.ir.rewrite import deep, relocated, substituted, with_buffers, with_rows
+from schedlang.ir.rewrite import (
+    deep,
+    relocated,
+    replaced,
+    substituted,
+    with_buffers,
+    with_each,
+    with_rows,
+)
 from schedlang.ir.trimmed import trimmed, within
+
+# how often each buffer is read and written
+Uses = dict[Buffer, int]
 
 NOTE = "there is a next tile"
 
@@ -40,8 +51,8 @@ def with_two_copies(block: Block) -> Block:
     }  # fmt: skip
     if not doubled:
         return block
-    uses = _uses(block)
-    made, used = _block(block, doubled, uses)
+    used: set[Buffer] = set()
+    made = _doubled(block, doubled, _uses(block), used)
     single = [b for b in doubled if b not in used]
     for buffer in single:
         # the tail of a cut loop is a single tile without a next one
@@ -64,7 +75,7 @@ def no_next_tile(buffer: Buffer) -> BuildError:
     )
 
 
-def _stored(block: Block, doubled: dict[Buffer, Buffer]) -> Block:
+def _stored(block: Block, doubled: Mapping[Buffer, Buffer]) -> Block:
     """Return ``block`` with both copies allocated in front: the first fill precedes the loop."""
 
     def without(stmt: Stmt) -> Stmt:
@@ -77,32 +88,22 @@ def _stored(block: Block, doubled: dict[Buffer, Buffer]) -> Block:
     return Block((*copies, *made.stmts))
 
 
-def _block(
-    block: Block, doubled: dict[Buffer, Buffer], uses: dict[Buffer, int]
-) -> tuple[Block, set[Buffer]]:
-    made: list[Stmt] = []
-    used: set[Buffer] = set()
-    for stmt in block.stmts:
-        if isinstance(stmt, Block):
-            part, more = _block(stmt, doubled, uses)
-            made += part.stmts
-            used |= more
-        elif isinstance(stmt, For):
-            stmts, more = _loop(stmt, doubled, uses)
-            made += stmts
-            used |= more
-        elif isinstance(stmt, If):
-            part, more = _block(stmt.body, doubled, uses)
-            made.append(replace(stmt, body=part))
-            used |= more
-        else:
-            made.append(stmt)
-    return Block(tuple(made)), used
+def _doubled(
+    block: Block, doubled: Mapping[Buffer, Buffer], uses: Uses, used: set[Buffer]
+) -> Block:
+    """Return ``block`` with fills moved ahead; add the buffers with two copies to ``used``."""
+
+    def change(stmt: Stmt) -> list[Stmt]:
+        if isinstance(stmt, For):
+            return _loop(stmt, doubled, uses, used)
+        return [with_each(stmt, change)]
+
+    return replaced(block, change)
 
 
-def _uses(stmt: Stmt) -> dict[Buffer, int]:
+def _uses(stmt: Stmt) -> Uses:
     """Count the reads and writes of each buffer in ``stmt``."""
-    found: dict[Buffer, int] = {}
+    found: Uses = {}
     for inside, _ in walk(stmt):
         for access in accesses(inside):
             # an update counts once
@@ -111,14 +112,14 @@ def _uses(stmt: Stmt) -> dict[Buffer, int]:
     return found
 
 
-def _fills(stmt: Stmt, doubled: dict[Buffer, Buffer]) -> set[Buffer]:
+def _fills(stmt: Stmt, doubled: Mapping[Buffer, Buffer]) -> set[Buffer]:
     """Return the double buffers that ``stmt`` writes; empty if it writes others too."""
     written = stored(stmt)
     return written if written and written <= set(doubled) else set()
 
 
 def _separate_fills(
-    stmts: Sequence[Stmt], doubled: dict[Buffer, Buffer]
+    stmts: Sequence[Stmt], doubled: Mapping[Buffer, Buffer]
 ) -> tuple[list[Stmt], list[Stmt]]:
     """Separate the fills that depend on nothing else in the loop from the other statements."""
     fills: list[Stmt] = []
@@ -138,8 +139,8 @@ def _separate_fills(
 
 
 def _loop(
-    loop: For, doubled: dict[Buffer, Buffer], uses: dict[Buffer, int]
-) -> tuple[list[Stmt], set[Buffer]]:
+    loop: For, doubled: Mapping[Buffer, Buffer], uses: Uses, used: set[Buffer]
+) -> list[Stmt]:
     """Return the loop with its independent fills moved one iteration ahead."""
     found = trimmed(loop)
     fills, rest = _separate_fills(found.body.stmts, doubled)
@@ -151,11 +152,11 @@ def _loop(
         filled = set()
     extent = to_lin(loop.extent)
     if loop.kind != "serial" or not filled or not rest or extent.const == 1:
-        body, used = _block(loop.body, doubled, uses)
-        return [replace(loop, body=body)], used
+        return [replace(loop, body=_doubled(loop.body, doubled, uses, used))]
     now = Lin.of(loop.axis)
     others = {b: d for b, d in doubled.items() if b not in filled}
-    after, more = _block(Block(tuple(rest)), others, uses)
+    after = _doubled(Block(tuple(rest)), others, uses, used)
+    used |= filled
 
     def at(iteration: Lin) -> dict[Buffer, Expr]:
         two = Const(2, "int64", True)
@@ -181,11 +182,11 @@ def _loop(
         b: s.number for s, _ in walk(parts.reads) if isinstance(s, Store) for b in s.buffers
     }
     waiting = [Alloc(b, number=readers[b]) for b in parts.waiting]
-    return [*waiting, *first, replace(loop, body=within(found.tests, body))], filled | more
+    return [*waiting, *first, replace(loop, body=within(found.tests, body))]
 
 
 def _filling(
-    stmts: Sequence[Stmt], axis: Axis, iteration: Lin, doubled: dict[Buffer, Buffer],
+    stmts: Sequence[Stmt], axis: Axis, iteration: Lin, doubled: Mapping[Buffer, Buffer],
     rows: dict[Buffer, Expr],
 ) -> list[Stmt]:  # fmt: skip
     def plain(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
@@ -197,7 +198,9 @@ def _filling(
     return [_with_copy_index(s, doubled, rows) for s in made]
 
 
-def _with_copy_index(stmt: Stmt, doubled: dict[Buffer, Buffer], rows: dict[Buffer, Expr]) -> Stmt:
+def _with_copy_index(
+    stmt: Stmt, doubled: Mapping[Buffer, Buffer], rows: dict[Buffer, Expr]
+) -> Stmt:
     def moved_to(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
         return (doubled[buffer], (rows[buffer], *at)) if buffer in rows else None
 

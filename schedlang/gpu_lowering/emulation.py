@@ -25,7 +25,9 @@ from schedlang.ir.nodes import (
     Load,
     Stmt,
     Store,
+    block_of,
     walk,
+    with_held,
 )
 from schedlang.ir.rewrite import deep, relocated, with_rows
 from schedlang.state.state import SERPENTINE
@@ -37,7 +39,7 @@ def as_loops(program: Program) -> Nest:
     Unrolled loops become serial: a CPU runs them as fast and compiles them ten times faster.
     """
     body = deep(Block(tuple(_steps(program.steps))), _plain)
-    return replace(program.nest, body=_block(body))
+    return replace(program.nest, body=block_of(body))
 
 
 def _plain(stmt: Stmt) -> Stmt:
@@ -72,7 +74,8 @@ def _steps(steps: Sequence[Step]) -> list[Stmt]:
 
 def _grid(launch: Launch) -> Stmt:
     """Return the loops over the blocks; the longest one is outermost and parallel."""
-    body = Block(tuple(_Threads(launch).block(launch.body)))
+    threads = _Threads(launch)
+    body = block_of(threads.in_rows(Block(tuple(threads.block(launch.body)))))
 
     def length(index: Index) -> float:
         return index.extent if isinstance(index.extent, int) else float("inf")
@@ -138,13 +141,9 @@ class _Threads:
             return []
         if isinstance(stmt, Exchange):
             return self.exchange(stmt)
-        if isinstance(stmt, (For, If)):
-            body = Block(tuple(self.block(stmt.body)))
-            head = self.in_rows(replace(stmt, body=Block()))
-            assert isinstance(head, (For, If))
-            return [replace(head, body=body)]
-        assert isinstance(stmt, Block)
-        return self.block(stmt)
+        if isinstance(stmt, Block):
+            return self.block(stmt)
+        return [with_held(stmt, lambda inner: Block(tuple(self.block(block_of(inner)))))]
 
     def exchange(self, stmt: Exchange) -> list[Stmt]:
         """Return thread loops in which each thread reads the row of its partner."""
@@ -179,20 +178,15 @@ class _Threads:
         """Return ``stmts`` inside loops over the threads."""
         if not stmts:
             return []
-        body = self.in_rows(Block(tuple(stmts)))
+        body = Block(tuple(stmts))
         for index in reversed(self.threads):
-            body = Block((_loop(index, self.launch, _block(body)),))
-        return list(_block(body).stmts)
+            body = Block((_loop(index, self.launch, body),))
+        return list(body.stmts)
 
 
 def _loop(index: Index, launch: Launch, body: Block) -> For:
     """Return the loop over the values of a block or thread index."""
     return For(index.axis, index.extent, "serial", body, launch.stage, number=index.number)
-
-
-def _block(stmt: Stmt) -> Block:
-    assert isinstance(stmt, Block)
-    return stmt
 
 
 def _const(value: int) -> Const:

@@ -8,17 +8,14 @@ from schedlang.errors import BuildError, explain, subscript
 from schedlang.expr.visit import postorder
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Load, Note, Stmt, Store, walk
+from schedlang.ir.rewrite import without_blocks
 
 BOUND = ("thread", "vthread")
 
 
 def host_statements(block: Block) -> Iterator[Stmt]:
-    """Yield the statements of a host block, with nested blocks flattened."""
-    for stmt in block.stmts:
-        if isinstance(stmt, Block):
-            yield from host_statements(stmt)
-        elif not isinstance(stmt, Note):
-            yield stmt
+    """Yield the statements of a host block and of the blocks in it."""
+    return (stmt for stmt in without_blocks(block) if not isinstance(stmt, Note))
 
 
 def is_region(stmt: Stmt) -> bool:

@@ -51,7 +51,7 @@ def decided_by_data(program: Program) -> bool:
             deciding: list[Expr] = []
             if isinstance(stmt, Store):
                 deciding += stmt.indices
-            elif isinstance(stmt, (If, For)):
+            elif stmt.HELD:
                 deciding += expressions(stmt)
             for node in postorder(expressions(stmt)):
                 if isinstance(node, Load):
@@ -143,7 +143,7 @@ class _Needed:
         if id(loop) not in self.moving:
             roots: list[Expr] = []
             for stmt, _ in walk(loop.body):
-                if isinstance(stmt, (If, For)):
+                if stmt.HELD:
                     roots += expressions(stmt)
                 for access, _ in self.accesses[id(stmt)]:
                     roots += [*access.indices, *access.tests]

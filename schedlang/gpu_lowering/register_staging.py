@@ -11,8 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from schedlang.expr.visit import postorder
-from schedlang.ir.accesses import loaded, stored
-from schedlang.ir.nodes import Block, Buffer, Fetch, For, If, Load, Stmt, Store, expressions
+from schedlang.ir.accesses import loaded, sites, stored
+from schedlang.ir.nodes import Block, Buffer, Fetch, For, Load, Stmt, Store, expressions
+from schedlang.ir.rewrite import deep
+
+# the loads of what each store stores
+Kept = dict[Stmt, tuple[Load, ...]]
 
 # the most bytes and elements of the next tiles that a thread keeps in registers
 MOST_WAITING = 256
@@ -43,14 +47,14 @@ def staged_fills(fills: Sequence[Stmt]) -> StagedFills:
     stores: list[Stmt] = []
     for fill in fills:
         others = [f for f in fills if f is not fill]
-        more = list(waiting)
-        parts = _parts(fill, (), more) if _is_alone(fill, others) else None
-        if parts is None or not _fits(more):
+        kept = _kept(fill, waiting) if _is_alone(fill, others) else None
+        more = [*waiting, *_buffers(kept or {})]
+        if kept is None or not _fits(more):
             reads.append(fill)
             continue
         waiting = more
-        reads.append(parts[0])
-        stores.append(parts[1])
+        reads.append(_reads(fill, kept))
+        stores.append(_stores(fill, kept))
     return StagedFills(tuple(waiting), Block(tuple(reads)), Block(tuple(stores)))
 
 
@@ -67,42 +71,58 @@ def _fits(waiting: Sequence[Buffer]) -> bool:
     return size <= MOST_WAITING and elements <= MOST_ELEMENTS
 
 
-def _parts(stmt: Stmt, loops: tuple[For, ...], waiting: list[Buffer]) -> tuple[Block, Block] | None:
-    """Return the reads and the stores of ``stmt``; add the buffers between them to ``waiting``.
+def _kept(fill: Stmt, waiting: Sequence[Buffer]) -> Kept | None:
+    """Return what each store of ``fill`` stores, from registers besides ``waiting``.
 
-    Return ``None`` if ``stmt`` cannot be divided.
+    Return ``None`` if ``fill`` cannot be divided.
     """
-    if isinstance(stmt, Block):
-        parts = [_parts(s, loops, waiting) for s in stmt.stmts]
-        found = [part for part in parts if part is not None]
-        if len(found) < len(parts):
+    kept: Kept = {}
+    for site in sites(fill):
+        stmt = site.stmt
+        if isinstance(stmt, For) and not isinstance(stmt.extent, int):
             return None
-        return Block(tuple(r for r, _ in found)), Block(tuple(s for _, s in found))
-    if isinstance(stmt, For) and not isinstance(stmt.extent, int):
-        return None
-    places = stmt.indices if isinstance(stmt, Store) else expressions(stmt)
-    if any(isinstance(n, Load) for n in postorder(places)):
-        # the store evaluates these again after the current tile was used, when data may differ
-        return None
-    if isinstance(stmt, (For, If)):
-        inner = (*loops, stmt) if isinstance(stmt, For) else loops
-        inside = _parts(stmt.body, inner, waiting)
-        if inside is None:
+        places = stmt.indices if isinstance(stmt, Store) else expressions(stmt)
+        if any(isinstance(n, Load) for n in postorder(places)):
+            # the store evaluates these again after the current tile was used, when data may differ
             return None
-        made = _unrolled(stmt)
-        reads, stores = (replace(made, body=part) for part in inside)
-        return Block((reads,)), Block((stores,))
-    if isinstance(stmt, Store) and stmt.reducer is None:
-        kept = tuple(_storage(b, loops, waiting) for b in stmt.buffers)
-        waiting += kept
-        at = tuple(loop.axis for loop in loops)
-        values = tuple(Load(b, at, b.dtype) for b in kept)
-        read = replace(stmt, buffers=kept, indices=at)
-        return Block((read,)), Block((replace(stmt, values=values),))
-    return (Block((stmt,)), Block()) if isinstance(stmt, Fetch) else None
+        if isinstance(stmt, Store) and stmt.reducer is None:
+            taken = [*waiting, *_buffers(kept)]
+            registers = [_storage(b, site.loops, taken) for b in stmt.buffers]
+            at = tuple(loop.axis for loop in site.loops)
+            kept[stmt] = tuple(Load(b, at, b.dtype) for b in registers)
+        elif not (stmt.HELD or isinstance(stmt, Fetch)):
+            return None
+    return kept
 
 
-def _unrolled(stmt: For | If) -> For | If:
+def _buffers(kept: Kept) -> list[Buffer]:
+    return [load.buffer for loads in kept.values() for load in loads]
+
+
+def _reads(fill: Stmt, kept: Kept) -> Stmt:
+    """Return ``fill`` with its elements in registers."""
+
+    def read(stmt: Stmt) -> Stmt:
+        if not isinstance(stmt, Store):
+            return _unrolled(stmt)
+        loads = kept[stmt]
+        return replace(stmt, buffers=tuple(x.buffer for x in loads), indices=loads[0].indices)
+
+    return deep(fill, read)
+
+
+def _stores(fill: Stmt, kept: Kept) -> Stmt:
+    """Return ``fill`` with the values that wait in registers."""
+
+    def store(stmt: Stmt) -> Stmt:
+        if isinstance(stmt, Store):
+            return replace(stmt, values=kept[stmt])
+        return Block() if isinstance(stmt, Fetch) else _unrolled(stmt)
+
+    return deep(fill, store)
+
+
+def _unrolled(stmt: Stmt) -> Stmt:
     """Return a serial loop as an unrolled one, since registers cannot be indexed."""
     if isinstance(stmt, For) and stmt.kind == "serial":
         return replace(stmt, kind="unroll")

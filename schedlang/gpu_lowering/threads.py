@@ -11,9 +11,30 @@ from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.cross_thread import combine, crosses, is_start, parts_of, team_of
 from schedlang.gpu_lowering.program import Index
 from schedlang.index.simplify import to_lin
-from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Load, Stmt, Store, walk
+from schedlang.ir.accesses import stores
+from schedlang.ir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    Fetch,
+    For,
+    If,
+    Load,
+    Stmt,
+    Store,
+    walk,
+    with_held,
+)
 from schedlang.ir.predicate_threads import free_threads
-from schedlang.ir.rewrite import deep, mapped, storage, with_buffers, with_leaves
+from schedlang.ir.rewrite import (
+    deep,
+    replaced,
+    storage,
+    with_buffers,
+    with_each,
+    with_expressions,
+    with_leaves,
+)
 from schedlang.state.state import THREADS
 
 
@@ -74,17 +95,11 @@ def shared_first(block: Block) -> Block:
     def without(stmt: Stmt) -> Stmt:
         return Block() if any(stmt is s for s in shared) else stmt
 
-    rest = deep(block, without)
-    return _named_apart(Block((*shared, *_flat(rest))))
+    def flat(stmt: Stmt) -> list[Stmt]:
+        return [with_each(stmt, flat)]
 
-
-def _flat(stmt: Stmt) -> list[Stmt]:
-    """Return the statements of nested blocks, flattened."""
-    if isinstance(stmt, Block):
-        return [x for s in stmt.stmts for x in _flat(s)]
-    if isinstance(stmt, (For, If)):
-        return [replace(stmt, body=Block(tuple(_flat(stmt.body))))]
-    return [stmt]
+    rest = replaced(deep(block, without), flat)
+    return _named_apart(Block((*shared, *rest.stmts)))
 
 
 def _named_apart(block: Block) -> Block:
@@ -139,11 +154,9 @@ class _ThreadBody:
             return made
         if isinstance(stmt, Alloc):
             return self.storage(stmt)
-        stmt = mapped(stmt, self.value)
-        if isinstance(stmt, For):
-            if stmt.kind == "vectorize":
-                self.check_lanes(stmt)
-            return [replace(stmt, body=Block(tuple(self.stmts(stmt.body, guards))))]
+        stmt = with_expressions(stmt, self.value)
+        if isinstance(stmt, For) and stmt.kind == "vectorize":
+            self.check_lanes(stmt)
         if isinstance(stmt, If):
             if self.varies(stmt.cond):
                 return self.stmts(stmt.body, (*guards, stmt))
@@ -153,10 +166,11 @@ class _ThreadBody:
                 inside = replace(stmt, body=Block(tuple(self.stmts(stmt.body, ()))))
                 self.around = self.around[: len(self.around) - len(guards)]
                 return [_under(guards, inside)]
-            return [replace(stmt, body=Block(tuple(self.stmts(stmt.body, guards))))]
         if isinstance(stmt, Store):
             return [_under((*guards, *self.selecting_one(stmt, guards)), stmt)]
-        return [_under(guards, stmt)] if isinstance(stmt, Fetch) else [stmt]
+        if isinstance(stmt, Fetch):
+            return [_under(guards, stmt)]
+        return [with_held(stmt, lambda inner: Block(tuple(self.stmts(inner, guards))))]
 
     def across(self, region: For, guards: tuple[If, ...], made: list[Stmt]) -> None:
         """Add a cross-thread reduction to ``made``: partial results, combination, one store."""
@@ -193,12 +207,12 @@ class _ThreadBody:
             return parts.update(stmt) if own and isinstance(stmt, Store) else stmt
 
         inner = self.inside(region, guards, deep(region, to_part))
-        store = mapped(parts.store, self.value)
+        store = with_expressions(parts.store, self.value)
         assert isinstance(store, Store)
         summed = {s.axis for s, _ in walk(region) if isinstance(s, For) and s.axis.is_reduce}
         summed |= {self.loops[tag].axis for tag in tags}
         own = tuple(
-            g for g in map(self.guard, guards_around(region, parts.store))
+            g for g in map(self.guard, _guards_around(region, parts.store))
             if not any(n in summed for n in postorder([g.cond]))
         )  # fmt: skip
         allocs, steps, result = combine(parts, team_of(tags, self.loops))
@@ -313,18 +327,9 @@ def _under(guards: Sequence[If], stmt: Stmt) -> Stmt:
     return stmt
 
 
-def guards_around(region: Stmt, store: Store) -> list[If]:
+def _guards_around(region: Stmt, store: Store) -> tuple[If, ...]:
     """Return the guards inside ``region`` around ``store``, outermost first."""
-    if isinstance(region, Block):
-        found = (guards_around(s, store) for s in region.stmts)
-        return next((f for f, s in zip(found, region.stmts) if holds(s, store)), [])
-    if isinstance(region, If):
-        return [region, *guards_around(region.body, store)]
-    return guards_around(region.body, store) if isinstance(region, For) else []
-
-
-def holds(stmt: Stmt, store: Store) -> bool:
-    return any(s is store for s, _ in walk(stmt))
+    return next(site.guards for site in stores(region) if site.stmt is store)
 
 
 def uniform(root: Expr, varying: set[Axis]) -> bool:

@@ -9,40 +9,33 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from schedlang.errors import BuildError, explain
-from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.nodes import Expr
 from schedlang.expr.visit import postorder
+from schedlang.ir.accesses import contexts
 from schedlang.ir.nodes import (
     Alloc,
     Block,
     Buffer,
-    Exchange,
     For,
-    If,
     Load,
     Stmt,
-    Store,
+    buffers_of,
     expressions,
+    read_by,
     walk,
+    written_by,
 )
-from schedlang.ir.rewrite import deep, relocated, with_rows
+from schedlang.ir.rewrite import deep, relocated, replaced, storage, with_each, with_rows
 
 
 def without_vthreads(block: Block) -> Block:
     """Return ``block`` with virtual threads as unrolled loops around dependent statements."""
-    made: list[Stmt] = []
-    for stmt in block.stmts:
-        if isinstance(stmt, Block):
-            made += without_vthreads(stmt).stmts
-        elif isinstance(stmt, For):
-            body = without_vthreads(stmt.body)
-            made += _spread(replace(stmt, body=body)) if stmt.kind == "vthread" else [
-                replace(stmt, body=body)
-            ]  # fmt: skip
-        elif isinstance(stmt, If):
-            made.append(replace(stmt, body=without_vthreads(stmt.body)))
-        else:
-            made.append(stmt)
-    return Block(tuple(made))
+    return replaced(block, _without)
+
+
+def _without(stmt: Stmt) -> list[Stmt]:
+    made = with_each(stmt, _without)
+    return _spread(made) if isinstance(made, For) and made.kind == "vthread" else [made]
 
 
 def _spread(loop: For) -> list[Stmt]:
@@ -71,45 +64,27 @@ def _spread(loop: For) -> list[Stmt]:
     body = deep(relocated(loop.body, moved_to), without)
     spreader = _Spreader(replace(loop, kind="unroll", body=Block()), frozenset(copies.values()))
     allocs = (Alloc(copy, number=numbers[b]) for b, copy in copies.items())
-    return [*allocs, *spreader.stmts(body)]
+    return [*allocs, *replaced(body, spreader.stmts).stmts]
 
 
 def _differing(loop: For) -> set[Buffer]:
     """Return the buffers allocated inside whose contents differ between virtual threads."""
-    inside = [s for s, _ in walk(loop.body)]
-    made = {s.buffer for s in inside if isinstance(s, Alloc)}
-    varying: set[Expr] = {loop.axis}
-    own: set[Buffer] = set()
+    made, own = set(storage(loop.body)), set[Buffer]()
+
+    def varies(stmt: Stmt, under: bool) -> bool:
+        return under or not own.isdisjoint(read_by(stmt)) or any(
+            n is loop.axis or (isinstance(n, Load) and n.buffer in own)
+            for n in postorder(expressions(stmt))
+        )  # fmt: skip
+
     before = -1
     while before != len(own):
         before = len(own)
-        _add_varying(loop.body, made, own, varying, False)
+        for stmt, under in contexts(loop.body, False, varies):
+            written = made.intersection(written_by(stmt))
+            if written and varies(stmt, under):
+                own |= written
     return own
-
-
-def _add_varying(
-    stmt: Stmt, made: set[Buffer], own: set[Buffer], varying: set[Expr], under: bool
-) -> None:
-    """Add to ``own`` the buffers to which ``stmt`` writes values that vary."""
-    if isinstance(stmt, Block):
-        for part in stmt.stmts:
-            _add_varying(part, made, own, varying, under)
-        return
-    varies = under or _varies(expressions(stmt), own, varying)
-    if isinstance(stmt, (For, If)):
-        _add_varying(stmt.body, made, own, varying, varies)
-    elif isinstance(stmt, Store) and varies:
-        own |= made & set(stmt.buffers)
-    elif isinstance(stmt, Exchange) and (varies or own & set(stmt.source)):
-        own |= made & set(stmt.into)
-
-
-def _varies(roots: tuple[Expr, ...], own: set[Buffer], varying: set[Expr]) -> bool:
-    return any(
-        n in varying or (isinstance(n, Load) and n.buffer in own)
-        for n in postorder(roots)
-        if isinstance(n, (Axis, Load))
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,22 +95,10 @@ class _Spreader:
     copies: frozenset[Buffer]
 
     def stmts(self, stmt: Stmt) -> list[Stmt]:
-        if isinstance(stmt, Block):
-            return [x for s in stmt.stmts for x in self.stmts(s)]
-        if isinstance(stmt, (For, If)) and not self.depends(expressions(stmt)):
-            return [replace(stmt, body=Block(tuple(self.stmts(stmt.body))))]
-        roots = expressions(stmt)
-        if isinstance(stmt, (For, If)) or self.depends(roots) or self.writes(stmt):
+        own = not self.copies.isdisjoint(buffers_of(stmt))
+        if own or any(n is self.loop.axis for n in postorder(expressions(stmt))):
             return [replace(self.loop, body=Block((stmt,)))]
-        return [stmt]
-
-    def depends(self, roots: tuple[Expr, ...]) -> bool:
-        return any(n is self.loop.axis for n in postorder(roots))
-
-    def writes(self, stmt: Stmt) -> bool:
-        if isinstance(stmt, Exchange):
-            return bool(self.copies & {*stmt.into, *stmt.source})
-        return isinstance(stmt, Store) and bool(self.copies & set(stmt.buffers))
+        return [with_each(stmt, self.stmts)]
 
 
 __all__ = ["without_vthreads"]

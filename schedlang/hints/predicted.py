@@ -25,7 +25,7 @@ from schedlang.autotune.costs.estimate import (
 from schedlang.diagnostics.sites import extent_of
 from schedlang.expr.dtypes import is_float
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, For, Stmt, Store, mapped, walk
+from schedlang.ir.nodes import Block, For, Stmt, Store, walk, with_held
 from schedlang.machine.loops.plain_loops import FEWEST, could_be_vectorized
 from schedlang.target import Target
 
@@ -73,7 +73,7 @@ def _starts(loops: Sequence[For]) -> float:
 
 def with_vectors_of_llvm(nest: Nest) -> Nest:
     """Return ``nest`` with the plain loops that LLVM vectorizes by itself as vectorized loops."""
-    body = mapped(nest.body, _vectorized)
+    body = with_held(nest.body, _vectorized)
     assert isinstance(body, Block)
     return replace(nest, body=body)
 
@@ -83,7 +83,7 @@ def _vectorized(stmt: Stmt) -> Stmt:
         pragmas = (*stmt.pragmas, (BY_LLVM, None))
         # the passes take vectors of a known length: a size counts as what estimates assume
         return replace(stmt, kind="vectorize", extent=extent_of(stmt), pragmas=pragmas)
-    return mapped(stmt, _vectorized)
+    return with_held(stmt, _vectorized)
 
 
 def _is_vectorized(loop: For) -> bool:

@@ -4,8 +4,10 @@ The ``number`` of a statement is its place among those of the scheduled nest
 (:mod:`schedlang.ir.numbers`). What a pass makes of a statement keeps its number.
 
 A statement declares what its fields hold: ``HELD`` the statements in it, ``EXPRESSIONS`` what it
-evaluates itself, ``READ`` and ``WRITTEN`` the buffers that it accesses at its indices. Walks,
-rewriting and substitution derive from this. A declared field may be a tuple, or a number.
+evaluates itself, ``POLYNOMIALS`` those of them that are in normal form, ``READ`` and ``WRITTEN``
+the buffers that it accesses at its indices, ``DEFINES`` those that it allocates, and ``BINDS`` the
+axes that have a value in it. Walks, rewriting and substitution derive from this. A declared field
+may be a tuple, or a number.
 
 The last six statements are made by the passes of ``machine/loops``. They print and run in the
 interpreter, but the passes of lowering and the verifier of nests do not know them.
@@ -87,8 +89,11 @@ class Statement:
 
     HELD: ClassVar[tuple[str, ...]] = ()
     EXPRESSIONS: ClassVar[tuple[str, ...]] = ()
+    POLYNOMIALS: ClassVar[tuple[str, ...]] = ()
     READ: ClassVar[tuple[str, ...]] = ()
     WRITTEN: ClassVar[tuple[str, ...]] = ()
+    DEFINES: ClassVar[tuple[str, ...]] = ()
+    BINDS: ClassVar[tuple[str, ...]] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +105,7 @@ class For(Statement):
 
     HELD = ("body",)
     EXPRESSIONS = ("extent",)
+    BINDS = ("axis",)
 
     axis: Axis
     extent: Union[int, Expr]
@@ -170,6 +176,9 @@ class Alloc(Statement):
     ``layout`` maps a relative index to its place in the buffer; it is empty for the identity.
     """
 
+    POLYNOMIALS = ("origin",)
+    DEFINES = ("buffer",)
+
     buffer: Buffer
     origin: tuple[Lin, ...] = ()
     layout: Layout = ()
@@ -232,6 +241,8 @@ class Lanes(Statement):
     """The values ``start .. start + count`` of a vectorized ``axis``, all at once."""
 
     HELD = ("body",)
+    POLYNOMIALS = ("start",)
+    BINDS = ("axis",)
 
     axis: Axis
     start: Lin
@@ -247,6 +258,7 @@ class Strips(Statement):
     """
 
     HELD = ("body",)
+    BINDS = ("start", "axis")
 
     axis: Axis
     start: Axis
@@ -278,6 +290,8 @@ class Copy(Statement):
     """Statements in which ``axis`` is the number ``at``."""
 
     HELD = ("body",)
+    POLYNOMIALS = ("at",)
+    BINDS = ("axis",)
 
     axis: Axis
     at: int
@@ -337,7 +351,7 @@ Around = (For, If, Lanes, Strips, Copy, Kept, Masked)
 
 
 def buffers_of(stmt: Stmt) -> tuple[Buffer, ...]:
-    """Return the buffers that a statement itself names, without those that its values read."""
+    """Return the buffers that a statement itself accesses, without those that its values read."""
     return (*written_by(stmt), *read_by(stmt))
 
 
@@ -383,6 +397,16 @@ def walk(root: Stmt) -> list[tuple[Stmt, int]]:
     return found
 
 
+def defined_by(stmt: Stmt) -> tuple[Buffer, ...]:
+    """Return the buffers that a statement itself allocates."""
+    return _listed(stmt, stmt.DEFINES)
+
+
+def bound(stmt: Stmt) -> tuple[Axis, ...]:
+    """Return the axes that have a value in the statements of ``stmt``."""
+    return _listed(stmt, stmt.BINDS)
+
+
 def held(stmt: Stmt) -> tuple[Stmt, ...]:
     """Return the statements that ``stmt`` directly holds, in program order."""
     return _listed(stmt, stmt.HELD)
@@ -402,7 +426,7 @@ def changed(node: Node, **fields: Any) -> Node:
     return made
 
 
-def mapped(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
+def with_held(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
     """Return ``stmt`` with ``change`` applied to the statements that it directly holds.
 
     The result is ``stmt`` itself if ``change`` returns each of them as it is.
@@ -412,7 +436,7 @@ def mapped(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
         return stmt if all(map(is_, stmts, stmt.stmts)) else Block(stmts)
     if isinstance(stmt, Copies):
         # a copy is no statement by itself
-        copies = tuple([mapped(copy, change) for copy in stmt.copies])
+        copies = tuple([with_held(copy, change) for copy in stmt.copies])
         return stmt if all(map(is_, copies, stmt.copies)) else changed(stmt, copies=copies)
     for name in stmt.HELD:
         old = getattr(stmt, name)

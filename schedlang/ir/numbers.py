@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from schedlang.ir.nodes import For, Stmt, block_of, changed, mapped
+from schedlang.ir.nodes import For, Stmt, block_of, changed, with_held
 from schedlang.ir.trimmed import trimmed
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ def numbered(nest: Nest) -> Nest:
         if isinstance(stmt, For):
             silent.update(id(test) for test in trimmed(stmt).tests)
         if id(stmt) in silent:
-            return mapped(stmt, change)
+            return with_held(stmt, change)
         if hasattr(stmt, "number"):
             stmt = changed(stmt, number=next(numbers))
-        return mapped(stmt, change)
+        return with_held(stmt, change)
 
     return replace(nest, body=block_of(change(nest.body)))
 

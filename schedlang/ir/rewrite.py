@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +10,17 @@ from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import rewrite
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
-from schedlang.ir.nodes import Alloc, Block, Buffer, Load, Stmt, buffers_of, changed, walk
-from schedlang.ir.nodes import mapped as with_held
+from schedlang.ir.nodes import (
+    Block,
+    Buffer,
+    Load,
+    Stmt,
+    buffers_of,
+    changed,
+    defined_by,
+    walk,
+    with_held,
+)
 
 
 def with_leaves(root: Expr, swap: Mapping[Expr, Expr]) -> Expr:
@@ -19,7 +28,7 @@ def with_leaves(root: Expr, swap: Mapping[Expr, Expr]) -> Expr:
     return rewrite(root, swap.get) if swap else root
 
 
-def mapped(stmt: Stmt, value: Callable[[Expr], Expr]) -> Stmt:
+def with_expressions(stmt: Stmt, value: Callable[[Expr], Expr]) -> Stmt:
     """Return ``stmt`` with ``value`` applied to each expression of its own, not to its body."""
     new: dict[str, Any] = {}
     for name in stmt.EXPRESSIONS:
@@ -29,6 +38,27 @@ def mapped(stmt: Stmt, value: Callable[[Expr], Expr]) -> Stmt:
         elif isinstance(field, Expr):
             new[name] = value(field)
     return changed(stmt, **new) if new else stmt
+
+
+def with_polynomials(stmt: Stmt, value: Callable[[Lin], Lin]) -> Stmt:
+    """Return ``stmt`` with ``value`` applied to each polynomial of its own, not to its body."""
+    new: dict[str, Any] = {}
+    for name in stmt.POLYNOMIALS:
+        field = getattr(stmt, name)
+        if isinstance(field, tuple):
+            new[name] = tuple(map(value, field))
+        elif isinstance(field, Lin):
+            new[name] = value(field)
+    return changed(stmt, **new) if new else stmt
+
+
+def with_own_buffers(stmt: Stmt, names: Sequence[str], new: Callable[[Buffer], Buffer]) -> Stmt:
+    """Return ``stmt`` with ``new`` applied to each buffer in the fields ``names``."""
+    fields: dict[str, Any] = {}
+    for name in names:
+        field = getattr(stmt, name)
+        fields[name] = tuple(map(new, field)) if isinstance(field, tuple) else new(field)
+    return changed(stmt, **fields) if fields else stmt
 
 
 def substituted(stmt: Stmt, swap: Mapping[Expr, Expr]) -> Stmt:
@@ -45,9 +75,7 @@ def substituted(stmt: Stmt, swap: Mapping[Expr, Expr]) -> Stmt:
     }
 
     def change(old: Stmt) -> Stmt:
-        if isinstance(old, Alloc) and old.origin:
-            return replace(old, origin=tuple(at.substitute(leaves) for at in old.origin))
-        return mapped(old, value)
+        return with_polynomials(with_expressions(old, value), lambda at: at.substitute(leaves))
 
     return deep(stmt, change)
 
@@ -56,6 +84,27 @@ def deep(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
     """Return ``stmt`` with ``change`` applied to each statement, innermost first."""
     stmt = with_held(stmt, lambda inner: deep(inner, change))
     return stmt if isinstance(stmt, Block) else change(stmt)
+
+
+def without_blocks(stmt: Stmt) -> Iterator[Stmt]:
+    """Yield the statements of nested blocks; one that is no block alone."""
+    if isinstance(stmt, Block):
+        for inner in stmt.stmts:
+            yield from without_blocks(inner)
+    else:
+        yield stmt
+
+
+def replaced(stmt: Stmt, change: Callable[[Stmt], Sequence[Stmt]]) -> Block:
+    """Return the statements that ``change`` returns for those of a block, or for one, in order."""
+    return Block(tuple([new for old in without_blocks(stmt) for new in change(old)]))
+
+
+def with_each(stmt: Stmt, change: Callable[[Stmt], Sequence[Stmt]]) -> Stmt:
+    """Return ``stmt`` with several statements, or none, in place of each that it holds."""
+    if isinstance(stmt, Block):
+        return replaced(stmt, change)
+    return with_held(stmt, lambda inner: replaced(inner, change))
 
 
 Relocation = Callable[[Buffer, tuple[Expr, ...]], "tuple[Buffer, tuple[Expr, ...]] | None"]
@@ -67,14 +116,12 @@ def with_buffers(block: Block, new: Mapping[Buffer, Buffer]) -> Block:
     def moved_to(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
         return (new[buffer], at) if buffer in new else None
 
-    def made(stmt: Stmt) -> Stmt:
-        if isinstance(stmt, Alloc) and stmt.buffer in new:
-            return replace(stmt, buffer=new[stmt.buffer])
-        return stmt
+    def defines(stmt: Stmt) -> Stmt:
+        return with_own_buffers(stmt, stmt.DEFINES, lambda buffer: new.get(buffer, buffer))
 
-    changed = deep(relocated(block, moved_to), made)
-    assert isinstance(changed, Block)
-    return changed
+    made = deep(relocated(block, moved_to), defines)
+    assert isinstance(made, Block)
+    return made
 
 
 def relocated(stmt: Stmt, moved_to: Relocation) -> Stmt:
@@ -95,7 +142,7 @@ def relocated(stmt: Stmt, moved_to: Relocation) -> Stmt:
         return rewrite(root, load, memo)
 
     def change(old: Stmt) -> Stmt:
-        new = mapped(old, value)
+        new = with_expressions(old, value)
         names = (*new.WRITTEN, *new.READ)
         if not names:
             return new
@@ -104,21 +151,17 @@ def relocated(stmt: Stmt, moved_to: Relocation) -> Stmt:
         if not places:
             return new
 
-        def moved(field: Any) -> Any:
-            if isinstance(field, tuple):
-                return tuple(map(moved, field))
-            return places[field][0] if field in places else field
-
         # all buffers of a statement are accessed at the same indices
         _, at = next(iter(places.values()))
-        return changed(new, indices=at, **{name: moved(getattr(new, name)) for name in names})
+        new = with_own_buffers(new, names, lambda b: places[b][0] if b in places else b)
+        return changed(new, indices=at)
 
     return deep(stmt, change)
 
 
 def storage(stmt: Stmt) -> list[Buffer]:
     """Return the buffers that ``stmt`` allocates."""
-    return [s.buffer for s, _ in walk(stmt) if isinstance(s, Alloc)]
+    return [buffer for s, _ in walk(stmt) for buffer in defined_by(s)]
 
 
 def with_rows(buffer: Buffer, *extents: int) -> Buffer:

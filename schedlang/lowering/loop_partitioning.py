@@ -16,7 +16,7 @@ from schedlang.index.linear import ZERO, Div, Extreme, Lin, Mod, Opaque, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Block, For, If, Load, Stmt, Store, walk
-from schedlang.ir.rewrite import mapped, storage, substituted, with_buffers
+from schedlang.ir.rewrite import storage, substituted, with_buffers, with_expressions
 from schedlang.lowering.instantiate import simplified
 
 # the most iterations of an edge
@@ -188,7 +188,7 @@ def _simplified_stmt(stmt: Stmt, ranges: Ranges) -> list[Stmt]:
         done = rewrite(root, node, memo)
         return index(done) if done.weak and done.dtype == "int64" else done
 
-    new = mapped(stmt, value)
+    new = with_expressions(stmt, value)
     if isinstance(new, If):
         if isinstance(new.cond, Const):
             return _simplified_stmt(new.body, ranges) if new.cond.value else []

@@ -18,7 +18,7 @@ from schedlang.machine.nodes import Array, Body, Function, Load, Reg, Run, Stmt,
 from schedlang.machine.passes.equal import shape_of
 from schedlang.machine.rewrite import with_children
 from schedlang.machine.verify import verify_machine
-from schedlang.machine.walks import children, mapped, with_bodies
+from schedlang.machine.walks import children, with_bodies, with_statements
 
 Parameter = Union[Array, Reg]
 
@@ -174,7 +174,7 @@ def _with_calls(body: Body, names: Mapping[str, str]) -> Body:
             return changed(stmt, function=names[stmt.function])
         return with_bodies(stmt, lambda inner: _with_calls(inner, names))
 
-    return mapped(body, change)
+    return with_statements(body, change)
 
 
 def _with_arrays(value: Value, arrays: Mapping[int, Any]) -> Value:

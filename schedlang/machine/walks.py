@@ -73,7 +73,7 @@ def with_bodies(stmt: Stmt, change: Callable[[Body], Body]) -> Stmt:
     return changed(stmt, **new) if new else stmt
 
 
-def mapped(body: Body, change: Callable[[Stmt], Stmt]) -> Body:
+def with_statements(body: Body, change: Callable[[Stmt], Stmt]) -> Body:
     """Return ``body`` with ``change`` applied to each statement; itself if none changes."""
     found = tuple([change(stmt) for stmt in body])
     return body if all(map(is_, found, body)) else found

@@ -19,7 +19,7 @@ import numpy as np
 
 from schedlang.networks.call import new_bytes
 from schedlang.networks.model import FORMS
-from schedlang.runtime.cache_files import START, WEIGHTS, contents, mapped, store
+from schedlang.runtime.cache_files import START, WEIGHTS, contents, memory_map, store
 
 FORMAT = 4
 
@@ -71,7 +71,7 @@ def packed_of(key: str, start: Start, size: int) -> np.ndarray | None:
     """
     if not size:
         return new_bytes(0)
-    packed = mapped(WEIGHTS, _packed_path(key, start.weights))
+    packed = memory_map(WEIGHTS, _packed_path(key, start.weights))
     # the same weights are packed in other ways for other forms
     if packed is None or len(packed.content) != size or packed.digest != start.digest:
         return None

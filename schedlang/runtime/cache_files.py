@@ -119,7 +119,7 @@ def contents(kind: Kind, path: Path) -> bytes | None:
     return None if verified is None else whole[: len(verified.content)]
 
 
-def mapped(kind: Kind, path: Path) -> Verified | None:
+def memory_map(kind: Kind, path: Path) -> Verified | None:
     """Return what :func:`store` wrote as a private map of the file, else as :func:`contents`.
 
     Processes share the pages of the map. What is written to it stays in this process.

@@ -16,7 +16,7 @@ from schedlang.compute.facts import facts_of
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, For, Load, Stmt, block_of, mapped
+from schedlang.ir.nodes import Block, For, Load, Stmt, block_of, with_held
 from schedlang.ir.trimmed import Trimmed, trimmed
 
 SAMPLES = 256
@@ -56,7 +56,7 @@ class _Sampler:
 
     def stmt(self, stmt: Stmt, values: Mapping[Any, Any]) -> Stmt:
         if not isinstance(stmt, For):
-            return mapped(stmt, lambda inner: self.stmt(inner, values))
+            return with_held(stmt, lambda inner: self.stmt(inner, values))
         found = trimmed(stmt)
         start, length = self.range_of(stmt, found, values)
         at = start + np.floor(self.rng.random(SAMPLES) * np.maximum(length, 1)).astype(np.int64)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from schedlang.expr.nodes import Axis
 from schedlang.index.linear import Lin, to_expr
-from schedlang.ir.nodes import Alloc, Block, For, Stmt, block_of, mapped, walk
+from schedlang.ir.nodes import Alloc, Block, For, Stmt, block_of, walk, with_held
 from schedlang.ir.rewrite import substituted
 from schedlang.machine.loops.job import MOST_COPIES, LoopJob
 
@@ -42,7 +42,7 @@ def _blocked(stmt: Stmt, around: int) -> Stmt:
             if MOST_IN_A_ROW < around * copies <= MOST_COPIES and _only_stores(stmt):
                 return _in_blocks(stmt, stmt.extent, max(1, BLOCK * stmt.extent // copies))
             around *= stmt.extent
-    return mapped(stmt, lambda inner: _blocked(inner, around))
+    return with_held(stmt, lambda inner: _blocked(inner, around))
 
 
 def _copies(body: Block) -> int:

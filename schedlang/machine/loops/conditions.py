@@ -32,8 +32,8 @@ from schedlang.ir.nodes import (
     block_of,
     changed,
     expressions,
-    mapped,
     walk,
+    with_held,
 )
 from schedlang.ir.offsets import flat, is_uniform, lane_step
 from schedlang.machine.loops.job import LoopJob
@@ -98,7 +98,7 @@ def _settled(stmt: Stmt, place: _Place) -> Stmt:
         return _copy(stmt, place)
     elif isinstance(stmt, Lanes):
         place = replace(place, lanes=stmt)
-    return mapped(stmt, lambda inner: _settled(inner, place))
+    return with_held(stmt, lambda inner: _settled(inner, place))
 
 
 def _copy(stmt: Copy, place: _Place) -> Copy:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from schedlang.ir.nodes import Block, For, Stmt, Strips, block_of, changed, mapped, walk
+from schedlang.ir.nodes import Block, For, Stmt, Strips, block_of, changed, walk, with_held
 from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.loops.strips import BECOMES_FUNCTION, becomes_lanes, most_lanes
 
@@ -56,11 +56,11 @@ def loops_inside(loop: For, around: int) -> int:
 
 def _marked(stmt: Stmt, job: LoopJob, place: _Place) -> Stmt:
     if not isinstance(stmt, For):
-        return mapped(stmt, lambda inner: _marked(inner, job, place))
+        return with_held(stmt, lambda inner: _marked(inner, job, place))
     lanes = becomes_lanes(stmt, job.target)
     if not is_loop(stmt, job):
         inside = replace(place, in_lanes=place.in_lanes or lanes)
-        return mapped(stmt, lambda inner: _marked(inner, job, inside))
+        return with_held(stmt, lambda inner: _marked(inner, job, inside))
     parallel = stmt.kind == "parallel" and not place.in_parallel and not place.in_lanes
     if parallel or place.loops >= DEEPEST_LOOPS:
         stmt = changed(stmt, pragmas=(*stmt.pragmas, (BECOMES_FUNCTION, None)))
@@ -70,7 +70,7 @@ def _marked(stmt: Stmt, job: LoopJob, place: _Place) -> Stmt:
         place.deep, loops_inside(stmt, place.loops), place.in_parallel or parallel,
         place.in_lanes or lanes,
     )  # fmt: skip
-    return mapped(stmt, lambda inner: _marked(inner, job, inside))
+    return with_held(stmt, lambda inner: _marked(inner, job, inside))
 
 
 def is_loop(loop: For, job: LoopJob) -> bool:

@@ -26,8 +26,8 @@ from schedlang.ir.nodes import (
     Store,
     block_of,
     expressions,
-    mapped,
     walk,
+    with_held,
 )
 from schedlang.ir.offsets import flat, lane_step
 from schedlang.machine.loops.job import LoopJob
@@ -53,7 +53,7 @@ def mark_plain_loops(body: Block, job: LoopJob) -> Block:
 
 
 def _marked(stmt: Stmt, job: LoopJob) -> Stmt:
-    found = mapped(stmt, lambda inner: _marked(inner, job))
+    found = with_held(stmt, lambda inner: _marked(inner, job))
     if not isinstance(stmt, For) or not isinstance(found, For):
         return found
     pragmas = list(stmt.pragmas)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import prod
 
 from schedlang.expr.nodes import Binary, Call, Expr
-from schedlang.ir.nodes import Block, Buffer, For, Kept, Stmt, Store, block_of, mapped, walk
+from schedlang.ir.nodes import Block, Buffer, For, Kept, Stmt, Store, block_of, walk, with_held
 from schedlang.ir.updates import combined
 from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.loops.plain_loops import MOST, is_plain
@@ -31,7 +31,7 @@ def _rounded(stmt: Stmt, waits: bool) -> Stmt:
     if waits and isinstance(stmt, Store) and stmt.reducer is not None:
         update = combined(stmt)
         return replace(update, values=tuple(map(unfused, update.values)))
-    return mapped(stmt, lambda inner: _rounded(inner, waits))
+    return with_held(stmt, lambda inner: _rounded(inner, waits))
 
 
 def _waits(loop: For, buffers: frozenset[Buffer]) -> bool:

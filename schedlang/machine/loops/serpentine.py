@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Optional
 
 from schedlang.expr.nodes import Axis
-from schedlang.ir.nodes import Block, For, Stmt, block_of, changed, mapped
+from schedlang.ir.nodes import Block, For, Stmt, block_of, changed, with_held
 from schedlang.machine.loops.job import LoopJob
 from schedlang.state.state import SERPENTINE
 
@@ -31,7 +31,7 @@ def _found(stmt: Stmt, around: Optional[Axis]) -> Stmt:
             own = () if around is None else ((TURNS_WITH, around),)
             stmt = changed(stmt, pragmas=(*others, *own))
         around = stmt.axis
-    return mapped(stmt, lambda inner: _found(inner, around))
+    return with_held(stmt, lambda inner: _found(inner, around))
 
 
 def turns_with(loop: For) -> Optional[Axis]:

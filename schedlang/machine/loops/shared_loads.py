@@ -23,8 +23,8 @@ from schedlang.ir.nodes import (
     changed,
     expressions,
     held,
-    mapped,
     walk,
+    with_held,
 )
 from schedlang.machine.loops.job import LoopJob
 
@@ -45,7 +45,7 @@ def share_loads(body: Block, job: LoopJob) -> Block:
 
 def _shared(stmt: Stmt) -> Stmt:
     if not isinstance(stmt, Copies) or not stmt.share:
-        return mapped(stmt, _shared)
+        return with_held(stmt, _shared)
     written = {b for s, _ in walk(stmt) for b in buffers_of(s)}
     found: set[Expr] = set()
     _find(stmt, (), written, found, set())

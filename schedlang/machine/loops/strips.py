@@ -19,8 +19,8 @@ from schedlang.ir.nodes import (
     Strips,
     block_of,
     buffers_of,
-    mapped,
     walk,
+    with_held,
 )
 from schedlang.machine.loops.job import MOST_COPIES, LoopJob
 from schedlang.target import Target
@@ -69,7 +69,7 @@ def _mined(stmt: Stmt, job: LoopJob, kept: Buffers, around: For | None) -> Stmt:
     if isinstance(stmt, Kept):
         kept = stmt.buffers
     if not isinstance(stmt, For) or not becomes_lanes(stmt, job.target):
-        return mapped(stmt, lambda inner: _mined(inner, job, kept, around))
+        return with_held(stmt, lambda inner: _mined(inner, job, kept, around))
     if around is not None:
         raise BuildError(
             f"stage {stmt.stage} vectorizes {stmt.axis.name} inside the vectorized loop "

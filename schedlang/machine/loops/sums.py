@@ -28,8 +28,8 @@ from schedlang.ir.nodes import (
     block_of,
     changed,
     expressions,
-    mapped,
     walk,
+    with_held,
 )
 from schedlang.ir.offsets import flat, lane_step
 from schedlang.machine.loops.functions import (
@@ -62,13 +62,13 @@ class _Place:
 
 def _kept(stmt: Stmt, job: LoopJob, around: tuple[For, ...]) -> Stmt:
     if not isinstance(stmt, For):
-        return mapped(stmt, lambda inner: _kept(inner, job, around))
+        return with_held(stmt, lambda inner: _kept(inner, job, around))
     if _may_keep(stmt):
         buffers = _buffers(stmt, job, _place(around, job))
         if buffers:
             return Kept(buffers, Block((stmt,)))
     inside = (*around, stmt)
-    return mapped(stmt, lambda inner: _kept(inner, job, inside))
+    return with_held(stmt, lambda inner: _kept(inner, job, inside))
 
 
 def _may_keep(loop: For) -> bool:

@@ -23,8 +23,8 @@ from schedlang.ir.nodes import (
     block_of,
     changed,
     held,
-    mapped,
     walk,
+    with_held,
 )
 from schedlang.ir.offsets import CLOSE, lane_step, offset_of
 from schedlang.machine.loops.job import LoopJob
@@ -48,7 +48,7 @@ def _transposed(stmt: Stmt, values: Values) -> Stmt:
     if isinstance(stmt, Copy):
         values = {**values, stmt.axis: Lin.of(stmt.at)}
     if not isinstance(stmt, Copies) or not stmt.share:
-        return mapped(stmt, lambda inner: _transposed(inner, values))
+        return with_held(stmt, lambda inner: _transposed(inner, values))
     written = {b for s, _ in walk(stmt) for b in buffers_of(s)}
     read: dict[Columns, set[int]] = defaultdict(set)
     for load, place in _loads(stmt, _Place(values)):

@@ -22,8 +22,8 @@ from schedlang.ir.nodes import (
     Store,
     Strips,
     block_of,
-    mapped,
     walk,
+    with_held,
 )
 from schedlang.machine.loops.functions import becomes_function
 from schedlang.machine.loops.job import MOST_COPIES, LoopJob
@@ -61,7 +61,7 @@ def _unrolled(stmt: Stmt, job: LoopJob, place: _Place) -> Stmt:
         place = replace(place, in_lanes=True)
     elif isinstance(stmt, Copy):
         place = replace(place, fixed=place.fixed | {stmt.axis})
-    return mapped(stmt, lambda inner: _unrolled(inner, job, place))
+    return with_held(stmt, lambda inner: _unrolled(inner, job, place))
 
 
 def _copies(loop: For, extent: int, job: LoopJob, place: _Place) -> Stmt:

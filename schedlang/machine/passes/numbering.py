@@ -13,7 +13,7 @@ from schedlang.machine.nodes import Body, For, If, Let, Load, Num, Reg, Stmt, Va
 from schedlang.machine.passes.job import Job
 from schedlang.machine.rewrite import with_children, with_values
 from schedlang.machine.text import Printer
-from schedlang.machine.walks import children, mapped, values, with_bodies
+from schedlang.machine.walks import children, values, with_bodies, with_statements
 
 _TEMPORARY = re.compile(r"t(_\d+)?")
 _USED = re.compile(r"\bt(?:_\d+)?\b")
@@ -57,7 +57,7 @@ class _Pass:
     printer: Printer
 
     def body(self, body: Body) -> Body:
-        return mapped(body, self.statement)
+        return with_statements(body, self.statement)
 
     def statement(self, stmt: Stmt) -> Stmt:
         own = values(stmt)

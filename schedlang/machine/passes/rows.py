@@ -19,12 +19,12 @@ from schedlang.machine.text import Printer
 from schedlang.machine.walks import (
     bound,
     defined,
-    mapped,
     operations,
     parts,
     values,
     walk,
     with_bodies,
+    with_statements,
 )
 
 
@@ -84,13 +84,13 @@ def _inside(stmt: Stmt, named: dict[Value, Reg], job: Job) -> Stmt:
     if isinstance(stmt, For):
         inner = tuple(_renamed(s, named) for s in stmt.body)
         return changed(stmt, body=_scope(inner, stmt.number, job))
-    return with_bodies(stmt, lambda body: mapped(body, lambda s: _inside(s, named, job)))
+    return with_bodies(stmt, lambda body: with_statements(body, lambda s: _inside(s, named, job)))
 
 
 def _renamed(stmt: Stmt, named: dict[Value, Reg]) -> Stmt:
     """Return ``stmt`` with the registers of ``named`` rows, also in what it holds."""
     stmt = swapped(stmt, named)
-    return with_bodies(stmt, lambda body: mapped(body, lambda s: _renamed(s, named)))
+    return with_bodies(stmt, lambda body: with_statements(body, lambda s: _renamed(s, named)))
 
 
 __all__ = ["name_rows"]

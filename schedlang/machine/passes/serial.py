@@ -8,7 +8,7 @@ from schedlang.ir.nodes import changed
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import INDEX, Body, Fn, For, Num, Stmt, Value, View
 from schedlang.machine.rewrite import swapped
-from schedlang.machine.walks import mapped, with_bodies
+from schedlang.machine.walks import with_bodies, with_statements
 
 # a thread's number is known only where parallel loops run
 _NUMBER: dict[Value, Value] = {Fn("thread_number", (), INDEX): Num(0)}
@@ -21,7 +21,7 @@ def serial(nest: MachineNest) -> MachineNest:
 
 
 def _body(body: Body) -> Body:
-    return mapped(body, _statement)
+    return with_statements(body, _statement)
 
 
 def _statement(stmt: Stmt) -> Stmt:

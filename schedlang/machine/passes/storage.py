@@ -9,7 +9,7 @@ from schedlang.ir.nodes import Buffer, changed
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Alloc, Array, Body, Function, Stmt
 from schedlang.machine.passes.job import Job
-from schedlang.machine.walks import mapped, walk, with_bodies
+from schedlang.machine.walks import walk, with_bodies, with_statements
 
 STACK_BYTES = 64 * 1024
 STACK_TOTAL = 512 * 1024
@@ -90,7 +90,7 @@ def _inside(stmt: Stmt, shared: set[Array]) -> Stmt:
 
 def _placed(body: Body, stack: set[Array]) -> Body:
     """Return ``body`` with the place of each allocation; ``body`` itself if there is none."""
-    return mapped(body, lambda stmt: _placed_in(stmt, stack))
+    return with_statements(body, lambda stmt: _placed_in(stmt, stack))
 
 
 def _placed_in(stmt: Stmt, stack: set[Array]) -> Stmt:

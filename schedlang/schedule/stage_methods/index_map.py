@@ -11,7 +11,7 @@ from schedlang.state.primitives.storage import ROWS, TRANSFORM
 from schedlang.state.state import Stage
 
 
-def mapped(index_map: Any, stage: Stage) -> tuple[Any, ...]:
+def mapped_indices(index_map: Any, stage: Stage) -> tuple[Any, ...]:
     """Return the indices that ``index_map`` returns for the dimensions of ``stage``."""
     asked, axes = f"transform_layout(index_map) on stage {stage.name}", stage.op.axis
     if stage.is_scan:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.schedule.refuse import refuse
-from schedlang.schedule.stage_methods.index_map import mapped
+from schedlang.schedule.stage_methods.index_map import mapped_indices
 
 if TYPE_CHECKING:
     from schedlang.schedule.stage import StageView
@@ -82,7 +82,7 @@ def transform_layout(self: StageView, index_map: Callable[..., Any]) -> None:
     >>> s.nest().buffers[-1].shape
     (2, 8, 16)
     """
-    self._apply("transform_layout", indices=mapped(index_map, self._stage))
+    self._apply("transform_layout", indices=mapped_indices(index_map, self._stage))
 
 
 def double_buffer(self: StageView) -> None:
