@@ -15,7 +15,7 @@ from schedlang.index.conjunctions import Held
 from schedlang.index.simplify import to_lin
 from schedlang.ir.accesses import contexts
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Load, Stmt, Store, expressions
+from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Load, Stmt, Store, expressions, held
 from schedlang.ir.trimmed import trimmed
 
 
@@ -42,8 +42,9 @@ class _Context:
         """Return the context of the body of ``stmt``."""
         if isinstance(stmt, For):
             return replace(self, loops=(*self.loops, (stmt.axis, to_lin(stmt.extent))))
-        assert isinstance(stmt, If)
-        return replace(self, held=(*self.held, (stmt.cond, True)))
+        if isinstance(stmt, If):
+            return replace(self, held=(*self.held, (stmt.cond, True)))
+        return self
 
 
 def traffic(nest: Nest) -> Traffic:
@@ -132,32 +133,30 @@ def _peak(body: Block, counter: Counter) -> Any:
         stmt, context, ready = stack.pop()
         if not ready:
             stack.append((stmt, context, True))
-            if isinstance(stmt, Block):
-                stack += [(inner, context, False) for inner in stmt.stmts]
-            elif isinstance(stmt, (For, If)):
-                stack.append((stmt.body, context.within(stmt), False))
-        elif isinstance(stmt, Block):
-            peaks[id(stmt)] = _peak_of_block(stmt, peaks)
-        elif isinstance(stmt, (For, If)):
-            peaks[id(stmt)] = _if_reached(peaks[id(stmt.body)], stmt, context, counter)
+            if stmt.HELD:
+                inside = context.within(stmt)
+                stack += [(inner, inside, False) for inner in held(stmt)]
+            continue
+        peaks[id(stmt)] = _if_reached(_peak_of(held(stmt), peaks), stmt, context, counter)
     return peaks[id(body)]
 
 
-def _peak_of_block(block: Block, peaks: dict[int, Any]) -> Any:
-    held: Any = 0
+def _peak_of(stmts: Sequence[Stmt], peaks: dict[int, Any]) -> Any:
+    """Return the peak of statements that run one after the other."""
+    taken: Any = 0
     most: Any = 0
-    for inner in block.stmts:
-        if isinstance(inner, Alloc):
-            held = held + storage_bytes(inner.buffer)
+    for stmt in stmts:
+        if isinstance(stmt, Alloc):
+            taken = taken + storage_bytes(stmt.buffer)
         else:
-            most = _larger(most, held + peaks.get(id(inner), 0))
-    return _larger(most, held)
+            most = _larger(most, taken + peaks[id(stmt)])
+    return _larger(most, taken)
 
 
-def _if_reached(peak: Any, stmt: For | If, context: _Context, counter: Counter) -> Any:
+def _if_reached(peak: Any, stmt: Stmt, context: _Context, counter: Counter) -> Any:
     """Return ``peak``, or 0 at sizes where the body of ``stmt`` never runs."""
-    if peak == 0:
-        return 0
+    if peak == 0 or not isinstance(stmt, (For, If)):
+        return peak
     if isinstance(stmt, For):
         return where_positive(peak, [to_lin(stmt.extent)])
     inside = context.within(stmt)

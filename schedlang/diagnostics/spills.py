@@ -11,7 +11,8 @@ from schedlang.expr.nodes import Var
 from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.program import Program
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, For, If, Stmt, Store, walk, with_held
+from schedlang.ir.nodes import For, If, Stmt, Store, walk, with_held
+from schedlang.ir.rewrite import replaced, with_each
 from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.loops.sums import kept_buffers, steps_of
 from schedlang.target import Target
@@ -78,7 +79,7 @@ def _kept_out(update: Update, nest: Nest, target: Target) -> str | None:
         return None
     if sum(need(update, LoopJob(nest, target))) > target.vector_registers:
         return None
-    untested = replace(update.step, body=Block(tuple(_untested(update.step.body.stmts))))
+    untested = replace(update.step, body=replaced(update.step.body, _untested))
     steps = steps_of(update.step, nest)
     if not kept_buffers(untested, target.vector_width, target.vector_registers, steps):
         return None
@@ -97,17 +98,10 @@ def _kept_out(update: Update, nest: Nest, target: Target) -> str | None:
     )
 
 
-def _untested(stmts: Iterable[Stmt]) -> list[Stmt]:
-    """Return ``stmts`` without the tail tests of splits."""
-    found: list[Stmt] = []
-    for stmt in stmts:
-        if isinstance(stmt, If) and stmt.tail:
-            found += _untested(stmt.body.stmts)
-        elif isinstance(stmt, (For, If)):
-            found.append(replace(stmt, body=Block(tuple(_untested(stmt.body.stmts)))))
-        else:
-            found.append(stmt)
-    return found
+def _untested(stmt: Stmt) -> list[Stmt]:
+    """Return ``stmt`` without the tail tests of splits."""
+    made = with_each(stmt, _untested)
+    return list(made.body.stmts) if isinstance(made, If) and made.tail else [made]
 
 
 def _too_many(update: Update, job: LoopJob) -> str | None:

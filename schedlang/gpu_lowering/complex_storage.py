@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from schedlang.expr.dtypes import is_complex
-from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
-from schedlang.ir.nodes import Alloc, walk
+from schedlang.gpu_lowering.program import Launch, Program, Scratch, Step
+from schedlang.ir.rewrite import replaced, storage
 from schedlang.lowering.complex_storage import Splitter, split_with
 
 
@@ -16,8 +16,7 @@ def split_program(program: Program) -> Program:
     See :func:`schedlang.lowering.complex_storage.split_complex`.
     """
     nest = program.nest
-    own = [s.buffer for launch in program.launches for s, _ in walk(launch.body)
-           if isinstance(s, Alloc)]  # fmt: skip
+    own = [buffer for launch in program.launches for buffer in storage(launch.body)]
     if not any(is_complex(b.dtype) for b in (*nest.buffers, *program.scratch, *own)):
         return program
     made = Splitter()
@@ -28,11 +27,9 @@ def _steps(steps: tuple[Step, ...], made: Splitter) -> tuple[Step, ...]:
     found: list[Step] = []
     for step in steps:
         if isinstance(step, Launch):
-            found.append(replace(step, body=made.block(step.body)))
+            found.append(replace(step, body=replaced(step.body, made.statement)))
         elif isinstance(step, Scratch):
             found += [replace(step, buffer=b) for b in made.storage(step.buffer)]
-        elif isinstance(step, Repeat):
-            found.append(replace(step, body=_steps(step.body, made)))
         else:
             found.append(replace(step, body=_steps(step.body, made)))
     return tuple(found)

@@ -12,18 +12,8 @@ from schedlang.index.linear import Lin, number_or_expr, to_expr
 from schedlang.index.simplify import to_lin
 from schedlang.index.solving import Equation, equations
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import (
-    Alloc,
-    Block,
-    Buffer,
-    Fetch,
-    For,
-    If,
-    Load,
-    Note,
-    Stmt,
-    Store,
-)
+from schedlang.ir.nodes import Block, Buffer, For, Load, Stmt, block_of, changed, with_held
+from schedlang.ir.rewrite import with_expressions, with_own_buffers
 
 
 def at_sizes(nest: Nest, sizes: Mapping[str, int]) -> Nest:
@@ -34,7 +24,7 @@ def at_sizes(nest: Nest, sizes: Mapping[str, int]) -> Nest:
     sizer = _Sizer(known)
     args = tuple(sizer.buffer(a) if isinstance(a, Buffer) else a for a in nest.args)
     outputs = tuple(sizer.buffer(b) for b in nest.outputs)
-    return replace(nest, args=args, outputs=outputs, body=sizer.block(nest.body), sizes=())
+    return replace(nest, args=args, outputs=outputs, body=block_of(sizer.stmt(nest.body)), sizes=())
 
 
 def size_equations(nest: Nest) -> list[Equation]:
@@ -75,28 +65,12 @@ class _Sizer:
 
         return rewrite(root, swap)
 
-    def block(self, block: Block) -> Block:
-        return Block(tuple(self.stmt(s) for s in block.stmts))
-
     def stmt(self, stmt: Stmt) -> Stmt:
         if isinstance(stmt, For):
             extent = self.extent(stmt.extent)
             if isinstance(extent, int) and extent <= 0:
                 return Block()
-            return replace(stmt, extent=extent, body=self.block(stmt.body))
-        if isinstance(stmt, If):
-            return replace(stmt, cond=self.value(stmt.cond), body=self.block(stmt.body))
-        if isinstance(stmt, Store):
-            buffers = tuple(self.buffer(b) for b in stmt.buffers)
-            indices = tuple(self.value(i) for i in stmt.indices)
-            values = tuple(self.value(v) for v in stmt.values)
-            return replace(stmt, buffers=buffers, indices=indices, values=values)
-        if isinstance(stmt, Alloc):
-            return replace(stmt, buffer=self.buffer(stmt.buffer))
-        if isinstance(stmt, Fetch):
-            indices = tuple(self.value(i) for i in stmt.indices)
-            return replace(stmt, buffer=self.buffer(stmt.buffer), indices=indices)
-        if isinstance(stmt, Block):
-            return self.block(stmt)
-        assert isinstance(stmt, Note)
-        return stmt
+            return changed(stmt, extent=extent, body=block_of(self.stmt(stmt.body)))
+        names = (*stmt.DEFINES, *stmt.WRITTEN, *stmt.READ)
+        own = with_own_buffers(with_expressions(stmt, self.value), names, self.buffer)
+        return with_held(own, self.stmt)

@@ -40,6 +40,7 @@ from schedlang.ir.nodes import (
     Stmt,
     Store,
     expressions,
+    held,
 )
 from schedlang.ir.predicate_threads import BOUND, kernel_tags
 from schedlang.ir.printer import expr_text
@@ -161,22 +162,20 @@ class _Walker:
     def visit(self, stmt: Stmt, stack: list[tuple[str, Any]]) -> None:
         if isinstance(stmt, Block):
             stack.append(("block", stmt))
-            stack.extend(("visit", s) for s in reversed(stmt.stmts))
-            return
-        if isinstance(stmt, Store):
+        elif isinstance(stmt, Store):
             # it may stand in no loop of its stage
             self.stage = stmt.stage or self.stage
         for value in expressions(stmt):
             self.expression(value, stmt)
         if isinstance(stmt, For):
             self.enter_loop(stmt)
-            stack += [("loop", stmt), ("visit", stmt.body)]
+            stack.append(("loop", stmt))
         elif isinstance(stmt, If):
             if stmt.cond.dtype != "bool":
                 self.fail(f"the condition {self.text(stmt.cond)} is {stmt.cond.dtype}")
             self.around.append(stmt)
             self.facts.append(self.facts[-1] + facts_of(stmt.cond, True, self.ranges))
-            stack += [("guard", stmt), ("visit", stmt.body)]
+            stack.append(("guard", stmt))
         elif isinstance(stmt, Store):
             self.store(stmt)
         elif isinstance(stmt, Alloc):
@@ -188,6 +187,7 @@ class _Walker:
             self.depth[stmt.buffer] = len(self.loops)
         elif isinstance(stmt, Fetch):
             self.access(stmt.buffer, stmt.indices, exact=False)
+        stack += [("visit", inner) for inner in reversed(held(stmt))]
 
     def forget(self, block: Block) -> None:
         for stmt in block.stmts:

@@ -15,7 +15,8 @@ from schedlang.expr.complex_parts import Parts, Value, split, whole
 from schedlang.expr.dtypes import is_complex, part_of
 from schedlang.expr.nodes import ArrayRead, Const, Expr, Var
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Alloc, Block, Buffer, Exchange, Fetch, For, If, Load, Stmt, Store
+from schedlang.ir.nodes import Alloc, Buffer, Exchange, Fetch, Load, Stmt, Store
+from schedlang.ir.rewrite import replaced, with_each, with_expressions
 
 Pair = tuple[Buffer, Buffer]
 
@@ -44,7 +45,7 @@ def split_with(made: Splitter, nest: Nest) -> Nest:
     args = tuple(made.argument(a) for a in nest.args)
     given = dict(zip(nest.args, args))
     outputs: Any = tuple(given[b] for b in nest.outputs)
-    return replace(nest, args=args, outputs=outputs, body=made.block(nest.body))
+    return replace(nest, args=args, outputs=outputs, body=replaced(nest.body, made.statement))
 
 
 class Splitter:
@@ -72,29 +73,19 @@ class Splitter:
             self.pairs[buffer] = re, im
         return self.pairs[buffer]
 
-    def block(self, body: Block) -> Block:
-        return Block(tuple(made for stmt in body.stmts for made in self.statement(stmt)))
-
     def statement(self, stmt: Stmt) -> list[Stmt]:
-        if isinstance(stmt, Block):
-            return [self.block(stmt)]
-        if isinstance(stmt, For):
-            return [replace(stmt, body=self.block(stmt.body))]
-        if isinstance(stmt, If):
-            return [replace(stmt, cond=self.real(stmt.cond), body=self.block(stmt.body))]
         if isinstance(stmt, Alloc):
             return [replace(stmt, buffer=b) for b in self.storage(stmt.buffer)]
-        if isinstance(stmt, Fetch):
-            indices = tuple(map(self.real, stmt.indices))
-            return [replace(stmt, buffer=b, indices=indices) for b in self.storage(stmt.buffer)]
         if isinstance(stmt, Store):
             return [self.store(stmt)]
-        if isinstance(stmt, Exchange):
+        real = with_expressions(stmt, self.real)
+        if isinstance(real, Fetch):
+            return [replace(real, buffer=b) for b in self.storage(real.buffer)]
+        if isinstance(real, Exchange):
             into, source = (tuple(part for b in buffers for part in self.storage(b))
-                            for buffers in (stmt.into, stmt.source))  # fmt: skip
-            indices = tuple(map(self.real, stmt.indices))
-            return [replace(stmt, into=into, source=source, indices=indices)]
-        return [stmt]
+                            for buffers in (real.into, real.source))  # fmt: skip
+            return [replace(real, into=into, source=source)]
+        return [with_each(real, self.statement)]
 
     def real(self, value: Expr) -> Expr:
         (found,) = split([value], self.load)

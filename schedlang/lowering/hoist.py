@@ -7,44 +7,28 @@ from dataclasses import replace
 
 from schedlang.expr.nodes import Expr
 from schedlang.expr.visit import axes_in, postorder
-from schedlang.ir.nodes import Alloc, Block, For, If, Load, Stmt
+from schedlang.ir.nodes import Alloc, Block, For, If, Load, Stmt, block_of, changed, with_held
 from schedlang.ir.printer import expr_text
+from schedlang.ir.rewrite import replaced
 
 
 def hoist(block: Block) -> Block:
     """Return ``block`` with each guard as far out as possible, and equal neighbours merged."""
-    done: list[list[Stmt]] = [[]]
-    stack: list[Stmt | None] = [block]
-    around: list[For | If] = []
-    # None on the stack marks the end of the innermost open loop or guard
-    while stack:
-        stmt = stack.pop()
-        if stmt is None:
-            body = _merged(done.pop())
-            done[-1] += _rebuilt(around.pop(), body)
-        elif isinstance(stmt, Block):
-            stack.extend(reversed(stmt.stmts))
-        elif isinstance(stmt, (For, If)):
-            around.append(stmt)
-            done.append([])
-            stack += [None, stmt.body]
-        else:
-            done[-1].append(stmt)
-    return Block(tuple(_merged(done.pop())))
+    return Block(tuple(_merged(replaced(block, _hoisted).stmts)))
 
 
-def _rebuilt(outer: For | If, stmts: list[Stmt]) -> list[Stmt]:
-    """Return ``outer`` around ``stmts``, with the guards that can move out of it around it."""
+def _hoisted(stmt: Stmt) -> list[Stmt]:
+    """Return ``stmt`` with the guards that can move out of it around it."""
+    outer = with_held(stmt, lambda inner: hoist(block_of(inner)))
     guards: list[If] = []
-    while isinstance(outer, For) and _movable(outer, stmts):
-        guard = stmts[0]
+    while isinstance(outer, For) and _movable(outer, outer.body.stmts):
+        (guard,) = outer.body.stmts
         assert isinstance(guard, If)
         guards.append(guard)
-        stmts = list(guard.body.stmts)
-    made: Stmt = replace(outer, body=Block(tuple(stmts)))
+        outer = changed(outer, body=guard.body)
     for guard in reversed(guards):
-        made = replace(guard, body=Block((made,)))
-    return [made]
+        outer = changed(guard, body=Block((outer,)))
+    return [outer]
 
 
 def _movable(loop: For, body: Sequence[Stmt]) -> bool:
@@ -54,7 +38,7 @@ def _movable(loop: For, body: Sequence[Stmt]) -> bool:
     return not any(n is loop.axis or isinstance(n, Load) for n in postorder([body[0].cond]))
 
 
-def _merged(stmts: list[Stmt]) -> list[Stmt]:
+def _merged(stmts: Sequence[Stmt]) -> list[Stmt]:
     """Merge adjacent guards with the same condition, unless the first body may change it."""
     made: list[Stmt] = []
     for stmt in stmts:

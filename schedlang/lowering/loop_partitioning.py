@@ -15,8 +15,16 @@ from schedlang.index.conditions import compares_indices, facts_of, truth
 from schedlang.index.linear import ZERO, Div, Extreme, Lin, Mod, Opaque, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
+from schedlang.ir.accesses import stores
 from schedlang.ir.nodes import Block, For, If, Load, Stmt, Store, walk
-from schedlang.ir.rewrite import storage, substituted, with_buffers, with_expressions
+from schedlang.ir.rewrite import (
+    replaced,
+    storage,
+    substituted,
+    with_buffers,
+    with_each,
+    with_expressions,
+)
 from schedlang.lowering.instantiate import simplified
 
 # the most iterations of an edge
@@ -30,7 +38,7 @@ class Access:
     """An index or a comparison that depends on lanes, with the loops around it."""
 
     value: Expr
-    loops: tuple[tuple[Axis, Lin], ...]
+    extents: tuple[tuple[Axis, Lin], ...]
     lanes: frozenset[Axis]
 
 
@@ -46,25 +54,28 @@ def split_edges(block: Block) -> Block:
 
 
 def _block(block: Block, ranges: Ranges, copies: int) -> Block:
-    return Block(tuple(made for stmt in block.stmts for made in _stmt(stmt, ranges, copies)))
+    return replaced(block, lambda stmt: _stmt(stmt, ranges, copies))
 
 
 def _stmt(stmt: Stmt, ranges: Ranges, copies: int) -> list[Stmt]:
-    if isinstance(stmt, Block):
-        return list(_block(stmt, ranges, copies).stmts)
-    if isinstance(stmt, If):
-        known = ranges.assuming(facts_of(stmt.cond, True, ranges))
-        return [replace(stmt, body=_block(stmt.body, known, copies))]
-    if not isinstance(stmt, For) or stmt.kind == "vectorize":
+    if isinstance(stmt, For) and stmt.kind == "vectorize":
         return [stmt]
-    found = _interior(stmt, ranges) if stmt.kind == "serial" else None
+    found = _interior(stmt, ranges) if isinstance(stmt, For) and stmt.kind == "serial" else None
     if found is None or copies * len(found) > MOST_COPIES:
-        inside = ranges.extended(stmt.axis, ZERO, to_lin(stmt.extent) - 1)
-        return [replace(stmt, body=_block(stmt.body, inside, copies))]
+        inside = _inside(stmt, ranges)
+        return [with_each(stmt, lambda inner: _stmt(inner, inside, copies))]
+    assert isinstance(stmt, For)
     return [
         part for k, (first, last) in enumerate(found)
         for part in _part(stmt, first, last, ranges, copies * len(found), fresh=k > 0)
     ]  # fmt: skip
+
+
+def _inside(stmt: Stmt, ranges: Ranges) -> Ranges:
+    """Return what is known in the statements of ``stmt``."""
+    if isinstance(stmt, For):
+        return ranges.extended(stmt.axis, ZERO, to_lin(stmt.extent) - 1)
+    return ranges.assuming(facts_of(stmt.cond, True, ranges)) if isinstance(stmt, If) else ranges
 
 
 def _part(loop: For, first: int, last: int, ranges: Ranges, copies: int, fresh: bool) -> list[Stmt]:
@@ -77,8 +88,8 @@ def _part(loop: For, first: int, last: int, ranges: Ranges, copies: int, fresh: 
         at = Binary("+", axis, at, "int64", True) if first else axis
     moved = body if at is axis else substituted(body, {axis: at})
     inside = ranges.extended(axis, ZERO, Lin.of(last - first))
-    known = _simplified_stmt(moved, inside)
-    again = _block(Block(tuple(known)), inside, copies)
+    known = replaced(moved, lambda stmt: _simplified_stmt(stmt, inside))
+    again = _block(known, inside, copies)
     if last == first:
         return list(again.stmts)
     return [replace(loop, extent=last - first + 1, body=again)]
@@ -89,9 +100,7 @@ def _interior(loop: For, ranges: Ranges) -> list[tuple[int, int]] | None:
     if not isinstance(loop.extent, int) or loop.extent < 2:
         return None
     count = loop.extent
-    found = [
-        a for a in _accesses(loop.body, (), frozenset()) if loop.axis in set(axes_in([a.value]))
-    ]
+    found = [a for a in _accesses(loop.body) if loop.axis in set(axes_in([a.value]))]
 
     def clamp_free(access: Access, first: int, last: int) -> bool:
         return _is_clamp_free(access, ranges.extended(loop.axis, Lin.of(first), Lin.of(last)))
@@ -119,23 +128,13 @@ def _interior(loop: For, ranges: Ranges) -> list[tuple[int, int]] | None:
     return [(a, b) for a, b in parts if a <= b]
 
 
-def _accesses(
-    block: Block, loops: tuple[tuple[Axis, Lin], ...], lanes: frozenset[Axis]
-) -> Iterator[Access]:
+def _accesses(block: Block) -> Iterator[Access]:
     """Yield the accesses under vectorized loops that may be clamped or tested in each lane."""
-    for stmt in block.stmts:
-        if isinstance(stmt, Block):
-            yield from _accesses(stmt, loops, lanes)
-        elif isinstance(stmt, For):
-            inner = lanes | {stmt.axis} if stmt.kind == "vectorize" else lanes
-            around = (*loops, (stmt.axis, to_lin(stmt.extent) - 1))
-            yield from _accesses(stmt.body, around, inner)
-        elif isinstance(stmt, If):
-            yield from _accesses(stmt.body, loops, lanes)
-        elif isinstance(stmt, Store) and lanes:
-            for value in _parts(stmt):
-                if not lanes.isdisjoint(axes_in([value])):
-                    yield Access(value, loops, lanes)
+    for site in stores(block):
+        lanes = frozenset(loop.axis for loop in site.loops if loop.kind == "vectorize")
+        for value in _parts(site.stmt) if lanes else ():
+            if not lanes.isdisjoint(axes_in([value])):
+                yield Access(value, site.extents, lanes)
 
 
 def _parts(store: Store) -> Iterator[Expr]:
@@ -151,8 +150,8 @@ def _parts(store: Store) -> Iterator[Expr]:
 
 def _is_clamp_free(access: Access, ranges: Ranges) -> bool:
     """Return whether ``ranges`` remove all clamps from an index, or decide a comparison."""
-    for axis, last in access.loops:
-        ranges = ranges.extended(axis, ZERO, last)
+    for axis, extent in access.extents:
+        ranges = ranges.extended(axis, ZERO, extent - 1)
     if access.value.dtype == "bool":
         return truth(access.value, ranges) is not None
     lin = to_lin(access.value, ranges=ranges)
@@ -169,8 +168,6 @@ def _is_clamp_free(access: Access, ranges: Ranges) -> bool:
 
 def _simplified_stmt(stmt: Stmt, ranges: Ranges) -> list[Stmt]:
     """Return ``stmt`` in the simplest form that ``ranges`` allow."""
-    if isinstance(stmt, Block):
-        return [made for s in stmt.stmts for made in _simplified_stmt(s, ranges)]
     memo: dict[int, Expr] = {}
 
     def node(root: Expr) -> Expr | None:
@@ -189,12 +186,8 @@ def _simplified_stmt(stmt: Stmt, ranges: Ranges) -> list[Stmt]:
         return index(done) if done.weak and done.dtype == "int64" else done
 
     new = with_expressions(stmt, value)
-    if isinstance(new, If):
-        if isinstance(new.cond, Const):
-            return _simplified_stmt(new.body, ranges) if new.cond.value else []
-        known = ranges.assuming(facts_of(new.cond, True, ranges))
-        return [replace(new, body=Block(tuple(_simplified_stmt(new.body, known))))]
-    if isinstance(new, For):
-        inside = ranges.extended(new.axis, ZERO, to_lin(new.extent) - 1)
-        return [replace(new, body=Block(tuple(_simplified_stmt(new.body, inside))))]
-    return [new]
+    inside = _inside(new, ranges)
+    simple = with_each(new, lambda inner: _simplified_stmt(inner, inside))
+    if isinstance(simple, If) and isinstance(simple.cond, Const):
+        return list(simple.body.stmts) if simple.cond.value else []
+    return [simple]

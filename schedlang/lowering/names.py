@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 
 from schedlang.expr.nodes import Axis
-from schedlang.ir.nodes import Alloc, Block, For, If, walk
+from schedlang.ir.nodes import Block, For, Stmt, bound, held
+from schedlang.ir.rewrite import storage
 
 
 def loop_names(root: Block, given: Iterable[str] = ()) -> dict[Axis, str]:
@@ -15,16 +16,14 @@ def loop_names(root: Block, given: Iterable[str] = ()) -> dict[Axis, str]:
     its stage's name. ``given`` are the names of the arguments and sizes.
     """
     names: dict[Axis, str] = {}
-    other = {*given, *(s.buffer.name for s, _ in walk(root) if isinstance(s, Alloc))}
-    stack: list[tuple[Block, tuple[Axis, ...]]] = [(root, ())]
+    other = {*given, *(b.name for b in storage(root))}
+    stack: list[tuple[Stmt, tuple[Axis, ...]]] = [(root, ())]
     while stack:
-        block, around = stack.pop()
-        for stmt in reversed(block.stmts):
-            if isinstance(stmt, If):
-                stack.append((stmt.body, around))
-            elif isinstance(stmt, For):
+        outer, around = stack.pop()
+        for stmt in reversed(held(outer)):
+            if isinstance(stmt, For):
                 _name(names, stmt, around, other)
-                stack.append((stmt.body, (*around, stmt.axis)))
+            stack.append((stmt, (*around, *bound(stmt))))
     return names
 
 

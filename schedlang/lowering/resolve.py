@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from schedlang.compute.read import Read
@@ -14,7 +14,19 @@ from schedlang.index.linear import Lin, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import extreme
 from schedlang.index.simplify import to_lin
-from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Load, Note, Stmt, Store
+from schedlang.ir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    Fetch,
+    For,
+    Load,
+    Stmt,
+    Store,
+    block_of,
+    with_held,
+)
+from schedlang.ir.rewrite import with_expressions
 from schedlang.lowering.drafts import DraftPrefetch, DraftRead, DraftStore
 from schedlang.state.layout import Layout, stored_index
 
@@ -54,23 +66,23 @@ def _block(
             assert draft.buffer.tensor is not None
             scope[draft.buffer.tensor] = Place(draft.buffer, draft.origin, draft.layout)
             made.append(draft)
-        elif isinstance(draft, For):
-            last = to_lin(draft.extent) - 1
-            inner = ranges.extended(draft.axis, Lin.of(0), last)
-            made.append(replace(draft, body=_block(draft.body.stmts, scope, alias, inner)))
-        elif isinstance(draft, If):
-            cond = _loads(draft.cond, scope, alias, ranges)
-            body = _block(draft.body.stmts, scope, alias, ranges)
-            made.append(replace(draft, cond=cond, body=body))
         elif isinstance(draft, DraftStore):
             made.append(_store(draft, scope, alias, ranges))
         elif isinstance(draft, DraftPrefetch):
             place = _find(draft.tensor, scope, alias)
             made.append(Fetch(place.buffer, _clamped(draft.indices, place, ranges)))
         else:
-            assert isinstance(draft, Note)
-            made.append(draft)
+            made.append(_around(draft, scope, alias, ranges))
     return Block(tuple(made))
+
+
+def _around(draft: Stmt, scope: Where, alias: Mapping[Tensor, Tensor], ranges: Ranges) -> Stmt:
+    """Return a loop, a guard or a note over buffers."""
+    inside = ranges
+    if isinstance(draft, For):
+        inside = ranges.extended(draft.axis, Lin.of(0), to_lin(draft.extent) - 1)
+    own = with_expressions(draft, lambda value: _loads(value, scope, alias, ranges))
+    return with_held(own, lambda body: _block(block_of(body).stmts, scope, alias, inside))
 
 
 def _find(tensor: Tensor, scope: Where, alias: Mapping[Tensor, Tensor]) -> Place:

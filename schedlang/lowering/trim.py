@@ -23,7 +23,8 @@ from schedlang.index.relax import lower, relax, upper
 from schedlang.index.rules import floordiv
 from schedlang.index.simplify import to_lin
 from schedlang.ir.accesses import accesses, loads, stored
-from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Load, Stmt, Store, walk
+from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store, held, walk
+from schedlang.ir.rewrite import replaced, storage, with_each
 
 Facts = frozenset[Lin]
 
@@ -83,11 +84,9 @@ class _Trimmer:
         return a - b + 1 if cond.op == "<" else b - a
 
     def block(self, block: Block, place: _Place) -> Block:
-        return Block(tuple(made for stmt in block.stmts for made in self.stmt(stmt, place)))
+        return replaced(block, lambda stmt: self.stmt(stmt, place))
 
     def stmt(self, stmt: Stmt, place: _Place) -> Sequence[Stmt]:
-        if isinstance(stmt, Block):
-            return self.block(stmt, place).stmts
         if isinstance(stmt, If):
             if stmt.limit is None:
                 inside = self.block(stmt.body, place)
@@ -99,7 +98,7 @@ class _Trimmer:
             return [replace(stmt, body=inside)]
         if isinstance(stmt, For):
             return [self.loop(stmt, place)]
-        return [stmt]
+        return [with_each(stmt, lambda inner: self.stmt(inner, place))]
 
     def implied(self, test: If, place: _Place) -> bool:
         """Return whether ``test``, of a tail or ``where``, holds wherever the ranges inside do."""
@@ -115,7 +114,7 @@ class _Trimmer:
         inside = place.inside(loop)
         tests: list[tuple[Binary, bool]] = []
         if loop.kind == "serial" and not (_holds_kernels(loop) and not place.in_kernel):
-            found = self.necessary(loop.body, inside.ranges, _stored_in(loop))
+            found = self.necessary(loop.body, inside.ranges, set(storage(loop.body)))
             facts: Facts | None = self.usable(loop, found)
             together = _is_shared(loop)
             for thread in place.threads:
@@ -138,7 +137,7 @@ class _Trimmer:
 
     def usable(self, loop: For, facts: Facts | None) -> Facts:
         """Return the facts that can be tested before an iteration of ``loop``."""
-        changed = stored(loop.body) | _stored_in(loop)
+        changed = stored(loop.body).union(storage(loop.body))
         return frozenset(f for f in facts or () if changed.isdisjoint(self.buffers(f)))
 
     def buffers(self, fact: Lin) -> set[Buffer]:
@@ -152,10 +151,6 @@ class _Trimmer:
 
         Stores to the buffers ``stored`` have none, since nothing outside reads them.
         """
-        if isinstance(stmt, Block):
-            found = [self.necessary(s, ranges, stored) for s in stmt.stmts]
-            known = [f for f in found if f is not None]
-            return frozenset.intersection(*known) if known else None
         if isinstance(stmt, For):
             inner = ranges.extended(stmt.axis, ZERO, to_lin(stmt.extent) - 1)
             return self.relaxed(self.necessary(stmt.body, inner, stored), stmt, inner)
@@ -170,7 +165,9 @@ class _Trimmer:
             return frozenset(f for f in facts if not self.reads_at(f, axes))
         if isinstance(stmt, Store):
             return None if stored.issuperset(stmt.buffers) else frozenset()
-        return None
+        found = [self.necessary(s, ranges, stored) for s in held(stmt)]
+        known = [f for f in found if f is not None]
+        return frozenset.intersection(*known) if known else None
 
     def reads_at(self, fact: Lin, axes: set[Axis]) -> bool:
         """Return whether ``fact`` depends on an element whose index depends on ``axes``."""
@@ -228,10 +225,6 @@ class _Trimmer:
         known = self.elements.within(place.ranges)
         high, low = upper(a, known), lower(b, known)
         return high is not None and low is not None and known.nonneg(low - high)
-
-
-def _stored_in(loop: For) -> set[Buffer]:
-    return {s.buffer for s, _ in walk(loop.body) if isinstance(s, Alloc)}
 
 
 def _holds_kernels(loop: For) -> bool:

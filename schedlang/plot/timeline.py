@@ -20,7 +20,7 @@ from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, to_expr
 from schedlang.ir.accesses import Access, accesses, stores
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Load, Stmt, Store, walk
+from schedlang.ir.nodes import Alloc, Buffer, For, If, Load, Stmt, Store, held, walk
 from schedlang.plot.subject import shape_of
 
 # loops whose iterations run at the same time
@@ -155,19 +155,18 @@ def timeline(
         stmt: Stmt, loops: tuple[For, ...], units: tuple[int, ...], guards: tuple[Expr, ...],
         base: int,
     ) -> None:  # fmt: skip
-        if isinstance(stmt, Block):
-            for inner in stmt.stmts:
-                visit(inner, loops, units, guards, base)
-                base += spans[id(inner)]
-        elif isinstance(stmt, For):
+        if isinstance(stmt, For):
             unit = 0 if stmt.kind in TOGETHER else spans[id(stmt.body)]
-            starts[id(stmt)] = base, (*units, unit)
-            visit(stmt.body, (*loops, stmt), (*units, unit), guards, base)
+            loops, units = (*loops, stmt), (*units, unit)
+            starts[id(stmt)] = base, units
         elif isinstance(stmt, If):
-            visit(stmt.body, loops, units, (*guards, stmt.cond), base)
+            guards = (*guards, stmt.cond)
         elif isinstance(stmt, Store):
             shown = tuple(counts[id(loop)] for loop in loops)
             sites.append(Timed(stmt, loops, shown, units, guards, base, known))
+        for inner in held(stmt):
+            visit(inner, loops, units, guards, base)
+            base += spans[id(inner)]
 
     visit(nest.body, (), (), (), 0)
     return Timeline(nest, tuple(sites), starts, places, spans[id(nest.body)], known)
@@ -185,22 +184,19 @@ def _measure(
     spans: dict[int, int], counts: dict[int, int],
 ) -> int:  # fmt: skip
     """Record how long each statement takes at most, and how often each loop runs at most."""
-    length = 0
-    if isinstance(stmt, Block):
-        length = sum(_measure(s, loops, values, limits, spans, counts) for s in stmt.stmts)
-    elif isinstance(stmt, For):
+    if isinstance(stmt, For):
         extent = stmt.extent
         if isinstance(extent, Expr):
             _refuse_data((extent,), f"the loop {stmt.axis.name}")
             extent = _largest(extent, loops, counts, values)
         counts[id(stmt)] = min(extent, limits.get(stmt.axis, extent))
-        inside = _measure(stmt.body, (*loops, stmt), values, limits, spans, counts)
-        length = inside if stmt.kind in TOGETHER else inside * counts[id(stmt)]
+        loops = (*loops, stmt)
     elif isinstance(stmt, If):
         _refuse_data((stmt.cond,), f"the guard {stmt.cond}")
-        length = _measure(stmt.body, loops, values, limits, spans, counts)
-    elif isinstance(stmt, Store):
-        length = 1
+    length = int(isinstance(stmt, Store))
+    length += sum(_measure(s, loops, values, limits, spans, counts) for s in held(stmt))
+    if isinstance(stmt, For) and stmt.kind not in TOGETHER:
+        length *= counts[id(stmt)]
     spans[id(stmt)] = length
     return length
 

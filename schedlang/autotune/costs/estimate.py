@@ -167,7 +167,8 @@ def _inside(stmt: Stmt, around: _Around) -> _Around:
         return replace(around, loops=(*loops, stmt))
     if isinstance(stmt, Kept):
         return replace(around, kept=stmt.buffers)
-    assert isinstance(stmt, If)
+    if not isinstance(stmt, If):
+        return around
     part = _part(stmt, loops)
     if part is not None:
         return replace(around, loops=part)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from schedlang.autotune.costs.warp import size_of
 from schedlang.ir.accesses import loads, stores
-from schedlang.ir.nodes import Barrier, Block, Buffer, For, If, Kept, Stmt, Store
+from schedlang.ir.nodes import Barrier, Block, Buffer, For, Stmt, Store, held
 
 # the cycles of an iteration with barriers, and of a read of global memory that is used at once
 SYNC, LATENCY = 350.0, 500.0
@@ -42,19 +42,17 @@ def waiting_cycles(body: Block) -> float:
 
 
 def _visit(stmt: Stmt, around: Iteration, staged: frozenset[Buffer]) -> None:
-    if isinstance(stmt, Block):
-        for inner in stmt.stmts:
-            _visit(inner, around, staged)
-    elif isinstance(stmt, For) and stmt.kind == "serial":
+    if isinstance(stmt, For) and stmt.kind == "serial":
         turn = Iteration()
         _visit(stmt.body, turn, staged)
         around.inner += size_of(stmt.extent) * turn.cycles
-    elif isinstance(stmt, (For, If, Kept)):
-        _visit(stmt.body, around, staged)
-    elif isinstance(stmt, Barrier):
+        return
+    if isinstance(stmt, Barrier):
         around.barriers = True
     elif isinstance(stmt, Store) and not set(stmt.buffers) <= staged:
         around.reads = around.reads or any(n.buffer.scope == "global" for n in loads(stmt.values))
+    for inner in held(stmt):
+        _visit(inner, around, staged)
 
 
 def _staged(body: Block) -> frozenset[Buffer]:

@@ -32,6 +32,7 @@ from schedlang.ir.nodes import (
     Load,
     Stmt,
     Store,
+    held,
     walk,
 )
 from schedlang.ir.offsets import flat
@@ -94,20 +95,20 @@ def size_of(extent: int | Expr) -> int:
 
 
 def _walk(warp: Warp, stmt: Stmt, around: Around, work: Work) -> None:
-    if isinstance(stmt, Block):
-        for inner in stmt.stmts:
-            _walk(warp, inner, around, work)
-    elif isinstance(stmt, For):
+    if isinstance(stmt, For):
         _loop(warp, stmt, around, work)
-    elif isinstance(stmt, Kept):
+        return
+    if isinstance(stmt, Kept):
         _kept(warp, stmt, around, work)
-    elif isinstance(stmt, If):
+        return
+    if isinstance(stmt, If):
         work.instructions += 2 * around.times
-        _walk(warp, stmt.body, around, work)
     elif isinstance(stmt, (Barrier, Exchange)):
         work.instructions += BARRIER * around.times
     elif isinstance(stmt, Store):
         _store(warp, stmt, around, work)
+    for inner in held(stmt):
+        _walk(warp, inner, around, work)
 
 
 def _loop(warp: Warp, loop: For, around: Around, work: Work) -> None:
