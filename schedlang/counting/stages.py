@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import Alloc, Body, For, If, Let, Prefetch, Reg, Stmt, Store
-from schedlang.machine.walks import parts, values, walk
+from schedlang.machine.nodes import Alloc, Body, Let, Prefetch, Reg, Stmt, Store
+from schedlang.machine.walks import bodies, defined, parts, values, walk
 
 
 def stages(nest: MachineNest) -> dict[Stmt, str]:
@@ -49,13 +49,12 @@ def _backwards(
     """
     first = ""
     for stmt in reversed(body):
-        if isinstance(stmt, For):
-            stage = _backwards(stmt.body, uses, stored, found)
-        elif isinstance(stmt, If):
-            other = _backwards(stmt.orelse, uses, stored, found)
-            stage = _backwards(stmt.body, uses, stored, found) or other
-            if stmt.result is not None:
-                stage = uses.get(stmt.result.name, stage)
+        if bodies(stmt):
+            stage = ""
+            for side in reversed(bodies(stmt)):
+                stage = _backwards(side, uses, stored, found) or stage
+            for result in defined(stmt):
+                stage = uses.get(result.name, stage)
         elif isinstance(stmt, Store):
             stage = stmt.stage or stored[stmt.array.name]
         elif isinstance(stmt, Let):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from schedlang.errors import BuildError, explain
 from schedlang.gpu_lowering.program import Launch
-from schedlang.ir.nodes import Alloc, walk
 from schedlang.ir.printer import bytes_text
+from schedlang.ir.rewrite import storage
 from schedlang.target import Target
 
 
@@ -35,7 +35,7 @@ def check_limits(launch: Launch, target: Target) -> None:
                     "Bind the longest axis to blockIdx.x, or split and fuse it differently.",
                 )
             )
-    for buffer in (s.buffer for s, _ in walk(launch.body) if isinstance(s, Alloc)):
+    for buffer in storage(launch.body):
         if buffer.scope == "local" and (buffer.bytes or 0) > limits.local:
             raise BuildError(
                 explain(

@@ -9,7 +9,8 @@ from typing import Optional, Union
 
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Alloc, Block, Buffer, walk
+from schedlang.ir.nodes import Block, Buffer
+from schedlang.ir.rewrite import storage
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +61,7 @@ class Launch:
     @property
     def shared(self) -> tuple[Buffer, ...]:
         """The shared buffers of a block."""
-        found = (s.buffer for s, _ in walk(self.body) if isinstance(s, Alloc))
+        found = storage(self.body)
         return tuple(b for b in found if b.scope == "shared")
 
     @property

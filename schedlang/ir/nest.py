@@ -8,8 +8,9 @@ from typing import Any, Union
 
 from schedlang.expr.nodes import Axis, Var
 from schedlang.ir.html import nest_html
-from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, walk
+from schedlang.ir.nodes import Block, Buffer, For, If, walk
 from schedlang.ir.printer import nest_text
+from schedlang.ir.rewrite import storage
 from schedlang.ir.terminal import show_nest
 from schedlang.markup.bundle import mime_bundle
 from schedlang.markup.fragment import fragment
@@ -55,7 +56,7 @@ class Nest:
     def buffers(self) -> tuple[Buffer, ...]:
         """All buffers: arguments first, then allocations in program order."""
         given = tuple(a for a in self.args if isinstance(a, Buffer))
-        return given + tuple(s.buffer for s, _ in walk(self.body) if isinstance(s, Alloc))
+        return (*given, *storage(self.body))
 
     @cached_property
     def loops(self) -> tuple[For, ...]:

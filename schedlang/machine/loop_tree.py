@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from schedlang.machine.evaluate import Evaluator
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import INDEX, Body, For, If, Let, Load, Reg, Run, Stmt, Value
-from schedlang.machine.walks import parts
+from schedlang.machine.nodes import INDEX, Body, For, Let, Load, Reg, Run, Stmt, Value
+from schedlang.machine.walks import bodies, parts
 
 # the iterations of a loop whose end depends on data
 UNKNOWN = 8
@@ -74,10 +74,6 @@ class _Builder:
                 known.pop(stmt.reg.name, None)
             else:
                 known[stmt.reg.name] = value
-        elif isinstance(stmt, If):
-            then = self.body(stmt.body, outer, depth, times, dict(known), first)
-            other = first + len(then)
-            return then + self.body(stmt.orelse, outer, depth, times, dict(known), other)
         elif isinstance(stmt, Run):
             return self.body(self.functions[stmt.function], outer, depth, times, known, first)
         elif isinstance(stmt, For):
@@ -88,7 +84,10 @@ class _Builder:
             place = Place(stmt, outer, depth, times, float(count))
             held = self.body(stmt.body, first, depth + 1, times * count, inside, first + 1)
             return [place, *held]
-        return []
+        found: list[Place] = []
+        for side in bodies(stmt):
+            found += self.body(side, outer, depth, times, dict(known), first + len(found))
+        return found
 
 
 def _value(value: Value, known: Mapping[str, float]) -> float | None:

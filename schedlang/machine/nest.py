@@ -8,10 +8,10 @@ from typing import Any
 
 from schedlang.expr.nodes import Axis, Var
 from schedlang.ir.nodes import Buffer
-from schedlang.machine.nodes import Alloc, For, Function, If, Let, Thread, View
+from schedlang.machine.nodes import Function
 from schedlang.machine.printer import machine_text
 from schedlang.machine.text import Texts
-from schedlang.machine.walks import walk
+from schedlang.machine.walks import bound, defined, walk
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,14 +40,7 @@ class MachineNest:
         for function in self.functions:
             found |= {function.name, *(p.name for p in function.parameters)}
             for stmt, _ in walk(function.body):
-                if isinstance(stmt, (Let, Thread)):
-                    found.add(stmt.reg.name)
-                elif isinstance(stmt, For):
-                    found.add(stmt.index.name)
-                elif isinstance(stmt, (Alloc, View)):
-                    found.add(stmt.array.name)
-                elif isinstance(stmt, If) and stmt.result is not None:
-                    found.add(stmt.result.name)
+                found.update(named.name for named in (*defined(stmt), *bound(stmt)))
         return found
 
     def __reduce__(self) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Optional, TypeGuard, Union
 
 from schedlang.expr.dtypes import itemsize
@@ -27,14 +28,13 @@ from schedlang.machine.nodes import (
     For,
     Function,
     Hint,
-    If,
     Num,
     Op,
     Run,
     Stmt,
     View,
 )
-from schedlang.machine.walks import walk
+from schedlang.machine.walks import bodies, walk, with_bodies, with_statements
 
 
 @dataclass(frozen=True)
@@ -155,10 +155,8 @@ class _Functions:
                 most = max(most, top := _end(stmt, top))
             elif isinstance(stmt, Run):
                 most = max(most, top + self.needs[stmt.function].shared)
-            elif isinstance(stmt, For) and not stmt.parallel:
-                most = max(most, self.peak(stmt.body, top))
-            elif isinstance(stmt, If):
-                most = max(most, self.peak(stmt.body, top), self.peak(stmt.orelse, top))
+            elif not _is_parallel(stmt):
+                most = max(most, *(self.peak(inner, top) for inner in bodies(stmt)))
         return most
 
     def for_threads(self) -> Array:
@@ -185,15 +183,10 @@ class _Place:
                 top = _end(stmt, top)
             elif isinstance(stmt, Run):
                 found += self.call(stmt, top)
-            elif isinstance(stmt, For) and stmt.parallel:
-                found.append(changed(stmt, body=self.tasks(stmt.body)))
-            elif isinstance(stmt, For):
-                found.append(changed(stmt, body=self.body(stmt.body, top)))
-            elif isinstance(stmt, If):
-                sides = self.body(stmt.body, top), self.body(stmt.orelse, top)
-                found.append(changed(stmt, body=sides[0], orelse=sides[1]))
+            elif _is_parallel(stmt):
+                found.append(with_bodies(stmt, self.tasks))
             else:
-                found.append(stmt)
+                found.append(with_bodies(stmt, partial(self.body, top=top)))
         return tuple(found)
 
     def call(self, stmt: Run, top: int) -> list[Stmt]:
@@ -216,19 +209,13 @@ class _Place:
 
         What it allocates itself stays on the heap.
         """
-        found: list[Stmt] = []
-        for stmt in body:
-            if isinstance(stmt, Run):
-                given = self.for_threads(self.made.needs[stmt.function])
-                found.append(changed(stmt, args=(*stmt.args, *given)))
-            elif isinstance(stmt, For):
-                found.append(changed(stmt, body=self.tasks(stmt.body)))
-            elif isinstance(stmt, If):
-                sides = self.tasks(stmt.body), self.tasks(stmt.orelse)
-                found.append(changed(stmt, body=sides[0], orelse=sides[1]))
-            else:
-                found.append(stmt)
-        return tuple(found)
+        return with_statements(body, self.task)
+
+    def task(self, stmt: Stmt) -> Stmt:
+        if isinstance(stmt, Run):
+            given = self.for_threads(self.made.needs[stmt.function])
+            return changed(stmt, args=(*stmt.args, *given))
+        return with_bodies(stmt, self.tasks)
 
     def for_threads(self, need: _Need) -> list[Array]:
         if not need.per_thread:
@@ -244,6 +231,10 @@ def _is_moved(stmt: Stmt) -> TypeGuard[Alloc]:
     return isinstance(stmt, Alloc) and stmt.place == "heap" and isinstance(stmt.count, Num)
 
 
+def _is_parallel(stmt: Stmt) -> bool:
+    return isinstance(stmt, For) and stmt.parallel
+
+
 def _end(stmt: Alloc, start: int) -> int:
     """Return the first byte behind an array that begins at byte ``start``."""
     assert isinstance(stmt.count, Num)
@@ -255,10 +246,8 @@ def _called(body: Body, inside: bool, serial: set[str], parallel: set[str]) -> N
     for stmt in body:
         if isinstance(stmt, Run):
             (parallel if inside else serial).add(stmt.function)
-        elif isinstance(stmt, For):
-            _called(stmt.body, inside or stmt.parallel, serial, parallel)
-        elif isinstance(stmt, If):
-            _called((*stmt.body, *stmt.orelse), inside, serial, parallel)
+        for inner in bodies(stmt):
+            _called(inner, inside or _is_parallel(stmt), serial, parallel)
 
 
 def _apart(body: Body, given: Sequence[Array]) -> Body:

@@ -11,8 +11,8 @@ from schedlang.ir.html import Row, Scope, nest_html, nest_rows, top_scope
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import If, Let, Reg, Thread
-from schedlang.machine.walks import walk
+from schedlang.machine.nodes import Reg
+from schedlang.machine.walks import defined, walk
 from schedlang.markup.code import marked
 from schedlang.markup.elements import folded
 from schedlang.markup.fragment import fragment
@@ -153,14 +153,9 @@ def _words(text: str) -> list[str]:
 def _registers(machine: MachineNest) -> dict[str, str]:
     """Return what each register is, by its name, which is unique in a file."""
     found: dict[str, str] = {}
-
-    def add(reg: Reg) -> None:
-        found.setdefault(reg.name, f"{reg.name}: {reg.type}, a register")
-
     for function in machine.functions:
         for stmt, _ in walk(function.body):
-            if isinstance(stmt, (Let, Thread)):
-                add(stmt.reg)
-            elif isinstance(stmt, If) and stmt.result is not None:
-                add(stmt.result)
+            for reg in defined(stmt):
+                if isinstance(reg, Reg):
+                    found.setdefault(reg.name, f"{reg.name}: {reg.type}, a register")
     return found

@@ -9,11 +9,11 @@ from operator import is_
 
 from schedlang.ir.nodes import changed
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import Body, For, If, Let, Load, Num, Reg, Stmt, Value
+from schedlang.machine.nodes import Body, Load, Num, Reg, Stmt, Value
 from schedlang.machine.passes.job import Job
 from schedlang.machine.rewrite import with_children, with_values
 from schedlang.machine.text import Printer
-from schedlang.machine.walks import children, values, with_bodies, with_statements
+from schedlang.machine.walks import bodies, children, defined, values, with_bodies, with_statements
 
 _TEMPORARY = re.compile(r"t(_\d+)?")
 _USED = re.compile(r"\bt(?:_\d+)?\b")
@@ -37,16 +37,10 @@ def number_registers(nest: MachineNest, job: Job) -> MachineNest:
 def _temporaries(body: Body) -> Iterator[str]:
     """Yield the names of temporary registers, each where it is assigned."""
     for stmt in body:
-        if isinstance(stmt, Let) and _TEMPORARY.fullmatch(stmt.reg.name):
-            yield stmt.reg.name
-        elif isinstance(stmt, For):
-            yield from _temporaries(stmt.body)
-        elif isinstance(stmt, If):
-            result = None if stmt.result is None else stmt.result.name
-            for side in (stmt.body, stmt.orelse):
-                yield from (name for name in _temporaries(side) if name != result)
-            if result is not None:
-                yield result
+        own = [v.name for v in defined(stmt) if _TEMPORARY.fullmatch(v.name)]
+        for side in bodies(stmt):
+            yield from (name for name in _temporaries(side) if name not in own)
+        yield from own
 
 
 @dataclass(frozen=True)

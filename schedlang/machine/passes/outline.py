@@ -21,7 +21,6 @@ from schedlang.machine.nodes import (
     For,
     Function,
     Hint,
-    If,
     Let,
     Load,
     Reg,
@@ -146,7 +145,7 @@ class _Outliner:
             else:
                 part.append(stmt)
                 inside |= _defined([stmt])
-                nests += isinstance(stmt, (For, If))
+                nests += bool(stmt.BODIES)
             if nests >= MOST_NESTS and closes(position + 1):
                 flush(len(body))
         flush(len(body))
@@ -154,7 +153,7 @@ class _Outliner:
 
 
 def _nests(body: Iterable[Stmt]) -> int:
-    return sum(isinstance(stmt, (For, If)) for stmt in body)
+    return sum(bool(stmt.BODIES) for stmt in body)
 
 
 def free(body: Iterable[Stmt]) -> list[Named]:

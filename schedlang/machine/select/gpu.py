@@ -11,9 +11,10 @@ from schedlang.expr.nodes import Axis, Var
 from schedlang.gpu_lowering.program import Index, Launch, Program
 from schedlang.index.linear import Lin
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Alloc, Barrier, Block, Buffer, Exchange, For, walk
+from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For
 from schedlang.ir.offsets import one_access
 from schedlang.ir.printer import expr_text
+from schedlang.ir.rewrite import storage
 from schedlang.machine import nodes as machine
 from schedlang.machine.names import Names
 from schedlang.machine.nodes import Fn, Function, Load, Num, Reg, Store, Thread, Type
@@ -87,7 +88,7 @@ class _Kernel(Statements):
     def kernel(self, stmts: Block, constant: Mapping[Axis | Var, Lin]) -> MachineKernel:
         launch = self.launch
         name = self.function_name(f"{launch.name}_kernel")
-        for buffer in _allocated(launch.body):
+        for buffer in storage(launch.body):
             stored = self.storage_name(buffer)
             self.names.share(buffer, stored)
             self.evaluator.storage[buffer] = self.first.setdefault(stored, buffer)
@@ -156,11 +157,6 @@ class _Kernel(Statements):
         made = (stmt for stmt in self.evaluator.stmts if isinstance(stmt, machine.Alloc))
         if all(stmt.array != array for stmt in made):
             self.emit(machine.Alloc(array, Num(size), buffer.scope, start, self.evaluator.number))
-
-
-def _allocated(body: Block) -> list[Buffer]:
-    """Return the buffers that ``body`` allocates."""
-    return [s.buffer for s, _ in walk(body) if isinstance(s, Alloc)]
 
 
 __all__ = ["ALIGNMENT", "MachineKernel", "kernel_names", "select_gpu"]

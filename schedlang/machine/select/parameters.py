@@ -8,7 +8,17 @@ from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, to_expr
 from schedlang.ir.accesses import loads
-from schedlang.ir.nodes import Alloc, Block, Buffer, For, Load, Stmt, buffers_of, expressions, walk
+from schedlang.ir.nodes import (
+    Block,
+    Buffer,
+    Load,
+    Stmt,
+    bound,
+    buffers_of,
+    defined_by,
+    expressions,
+    walk,
+)
 
 Key = Buffer | Axis | Var
 
@@ -23,10 +33,7 @@ def used_keys(
     inside: set[Key] = set()
     found: dict[Key, None] = {}
     for stmt, _ in walk(body):
-        if isinstance(stmt, For):
-            inside.add(stmt.axis)
-        elif isinstance(stmt, Alloc):
-            inside.add(stmt.buffer)
+        inside.update((*bound(stmt), *defined_by(stmt)))
         for key in _mentioned(stmt, values):
             if isinstance(key, Buffer) and key.whole is not None:
                 key = key.whole
