@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import is_
 from typing import Any
 
 from schedlang.expr.nodes import Axis, Expr, Var
@@ -30,34 +31,32 @@ def with_leaves(root: Expr, swap: Mapping[Expr, Expr]) -> Expr:
 
 def with_expressions(stmt: Stmt, value: Callable[[Expr], Expr]) -> Stmt:
     """Return ``stmt`` with ``value`` applied to each expression of its own, not to its body."""
-    new: dict[str, Any] = {}
-    for name in stmt.EXPRESSIONS:
-        field = getattr(stmt, name)
-        if isinstance(field, tuple):
-            new[name] = tuple(map(value, field))
-        elif isinstance(field, Expr):
-            new[name] = value(field)
-    return changed(stmt, **new) if new else stmt
+    return _with_fields(stmt, stmt.EXPRESSIONS, Expr, value)
 
 
 def with_polynomials(stmt: Stmt, value: Callable[[Lin], Lin]) -> Stmt:
     """Return ``stmt`` with ``value`` applied to each polynomial of its own, not to its body."""
-    new: dict[str, Any] = {}
-    for name in stmt.POLYNOMIALS:
-        field = getattr(stmt, name)
-        if isinstance(field, tuple):
-            new[name] = tuple(map(value, field))
-        elif isinstance(field, Lin):
-            new[name] = value(field)
-    return changed(stmt, **new) if new else stmt
+    return _with_fields(stmt, stmt.POLYNOMIALS, Lin, value)
 
 
 def with_own_buffers(stmt: Stmt, names: Sequence[str], new: Callable[[Buffer], Buffer]) -> Stmt:
     """Return ``stmt`` with ``new`` applied to each buffer in the fields ``names``."""
+    return _with_fields(stmt, names, Buffer, new)
+
+
+def _with_fields(
+    stmt: Stmt, names: Sequence[str], kind: type, new: Callable[[Any], Any]
+) -> Stmt:
+    """Return ``stmt`` with ``new`` applied to what its fields ``names`` hold of a kind."""
     fields: dict[str, Any] = {}
     for name in names:
-        field = getattr(stmt, name)
-        fields[name] = tuple(map(new, field)) if isinstance(field, tuple) else new(field)
+        old = getattr(stmt, name)
+        if type(old) is tuple:
+            field = tuple([new(part) for part in old])
+            if not all(map(is_, field, old)):
+                fields[name] = field
+        elif isinstance(old, kind) and (field := new(old)) is not old:
+            fields[name] = field
     return changed(stmt, **fields) if fields else stmt
 
 

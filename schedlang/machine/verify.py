@@ -30,19 +30,17 @@ from schedlang.machine.nodes import (
     Load,
     Num,
     Op,
-    Prefetch,
     Reg,
     Run,
     Splat,
     Stmt,
     Store,
-    Thread,
     Type,
     Value,
     View,
 )
 from schedlang.machine.text import Printer
-from schedlang.machine.walks import children, operations, values
+from schedlang.machine.walks import arrays, bodies, bound, children, defined, operations, values
 
 SHIFTS = ("<<", ">>")
 FUNCTIONS = frozenset({*NAMES, *GPU_NAMES, "min", "max"})
@@ -106,38 +104,42 @@ def _body(body: Body, scope: _Scope, known: Mapping[str, Function]) -> set[str]:
             assigned |= _branch(stmt, scope, known)
         else:
             _statement(stmt, scope, known)
+            for body in bodies(stmt):
+                inside = scope.inner()
+                inside.regs.update((reg.name, reg.type) for reg in bound(stmt))
+                assigned |= _body(body, inside, known)
             if isinstance(stmt, Let):
                 assigned.add(stmt.reg.name)
     return assigned
 
 
 def _statement(stmt: Stmt, scope: _Scope, known: Mapping[str, Function]) -> None:
+    for array in arrays(stmt):
+        _array(array, scope, stmt)
     if isinstance(stmt, Let):
         made, reg = stmt.value.type, stmt.reg
         if reg.type != made:
             raise _broken(f"{reg.name} is {reg.type}, but its value is {made}", stmt)
         if scope.regs.setdefault(reg.name, reg.type) != reg.type:
             raise _broken(f"{reg.name} is {reg.type} and {scope.regs[reg.name]}", stmt)
-    elif isinstance(stmt, Thread):
-        scope.regs[stmt.reg.name] = stmt.reg.type
     elif isinstance(stmt, Alloc):
         if stmt.count.type != INDEX or (stmt.place == "stack" and stmt.array.buffer.size is None):
             raise _broken(f"the size of {stmt.array.name} is an int64, fixed on the stack", stmt)
-        scope.bind(stmt.array)
     elif isinstance(stmt, View):
-        _array(stmt.whole, scope, stmt)
         _view(stmt)
-        scope.bind(stmt.array)
     elif isinstance(stmt, Store):
-        _array(stmt.array, scope, stmt)
         _store(stmt)
-    elif isinstance(stmt, Prefetch):
-        _array(stmt.array, scope, stmt)
     elif isinstance(stmt, Hint):
+        # it names arrays without an access
         for array in stmt.args:
             _array(array, scope, stmt)
     elif isinstance(stmt, Run):
         _call(stmt, scope, known)
+    for named in defined(stmt):
+        if isinstance(named, Array):
+            scope.bind(named)
+        else:
+            scope.regs[named.name] = named.type
 
 
 def _view(stmt: View) -> None:
@@ -198,7 +200,6 @@ def _call(stmt: Run, scope: _Scope, known: Mapping[str, Function]) -> None:
         raise _broken("each parameter is given", stmt)
     for parameter, given in zip(called.parameters, stmt.args):
         if isinstance(given, Array):
-            _array(given, scope, stmt)
             fits = isinstance(parameter, Array) and parameter.dtype == given.dtype
         else:
             fits = isinstance(parameter, Reg) and parameter.type == given.type

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from operator import is_
 from typing import Any
 
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Select, Var
@@ -19,15 +18,12 @@ from schedlang.ir.nodes import (
     Block,
     Copies,
     Copy,
-    Exchange,
-    Fetch,
     For,
     If,
     Lanes,
     Load,
     Masked,
     Stmt,
-    Store,
     Strips,
     block_of,
     changed,
@@ -36,6 +32,7 @@ from schedlang.ir.nodes import (
     with_held,
 )
 from schedlang.ir.offsets import flat, is_uniform, lane_step
+from schedlang.ir.rewrite import with_expressions
 from schedlang.machine.loops.job import LoopJob
 
 NOTHING = Block()
@@ -78,14 +75,8 @@ def _has_choices(roots: Iterable[Expr]) -> bool:
 def _settled(stmt: Stmt, place: _Place) -> Stmt:
     if isinstance(stmt, If):
         return _guard(stmt, place)
-    if isinstance(stmt, Store):
-        indices, values = _choices(stmt.indices, place), _choices(stmt.values, place)
-        return stmt if indices is stmt.indices and values is stmt.values else replace(
-            stmt, indices=indices, values=values
-        )  # fmt: skip
-    if isinstance(stmt, (Fetch, Exchange)):
-        indices = _choices(stmt.indices, place)
-        return stmt if indices is stmt.indices else changed(stmt, indices=indices)
+    if not stmt.HELD:
+        return with_expressions(stmt, lambda root: _choice(root, place))
     if isinstance(stmt, For):
         known = place.known.extended(stmt.axis, Lin.of(0), to_lin(stmt.extent) - 1)
         place = replace(place, known=known)
@@ -110,7 +101,7 @@ def _guard(stmt: If, place: _Place) -> Stmt:
     test = _condition(stmt.cond, place)
     if isinstance(test, Const):
         return _settled(stmt.body, place) if test.value else NOTHING
-    (test,) = _choices((test,), place)
+    test = _choice(test, place)
     if _differs(test, place):
         leads = place.leads and _holds_in_first_lane(test, place)
         body = block_of(_settled(stmt.body, replace(place, leads=leads)))
@@ -141,20 +132,14 @@ def _offset(load: Load, values: Mapping[Any, Lin]) -> Lin:
     return flat(load.buffer, load.indices, values)
 
 
-def _choices(roots: tuple[Expr, ...], place: _Place) -> tuple[Expr, ...]:
-    """Return ``roots`` with each choice whose condition is known replaced by the side it takes.
+def _choice(root: Expr, place: _Place) -> Expr:
+    """Return ``root`` with each choice whose condition is known replaced by the side it takes.
 
     Without unrolled axes and lanes there is nothing to do: lowering has settled these choices.
     """
-    if not place.values and place.lanes is None:
-        return roots
-    if not _has_choices(roots):
-        return roots
-    found = tuple(_chosen(root, place) for root in roots)
-    return roots if all(map(is_, found, roots)) else found
+    if (not place.values and place.lanes is None) or not _has_choices((root,)):
+        return root
 
-
-def _chosen(root: Expr, place: _Place) -> Expr:
     def side(node: Expr) -> Expr | None:
         if not isinstance(node, Select):
             return None
