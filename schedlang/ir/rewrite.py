@@ -96,11 +96,21 @@ def without_blocks(stmt: Stmt) -> Iterator[Stmt]:
 
 def replaced(stmt: Stmt, change: Callable[[Stmt], Sequence[Stmt]]) -> Block:
     """Return the statements that ``change`` returns for those of a block, or for one, in order."""
-    return Block(tuple([new for old in without_blocks(stmt) for new in change(old)]))
+    found: list[Stmt] = []
+    stack = [stmt]
+    while stack:
+        old = stack.pop()
+        if isinstance(old, Block):
+            stack += reversed(old.stmts)
+        else:
+            found += change(old)
+    return Block(tuple(found))
 
 
 def with_each(stmt: Stmt, change: Callable[[Stmt], Sequence[Stmt]]) -> Stmt:
     """Return ``stmt`` with several statements, or none, in place of each that it holds."""
+    if not stmt.HELD:
+        return stmt
     if isinstance(stmt, Block):
         return replaced(stmt, change)
     return with_held(stmt, lambda inner: replaced(inner, change))

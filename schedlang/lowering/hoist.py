@@ -19,6 +19,8 @@ def hoist(block: Block) -> Block:
 
 def _hoisted(stmt: Stmt) -> list[Stmt]:
     """Return ``stmt`` with the guards that can move out of it around it."""
+    if not stmt.HELD:
+        return [stmt]
     outer = with_held(stmt, lambda inner: hoist(block_of(inner)))
     guards: list[If] = []
     while isinstance(outer, For) and _movable(outer, outer.body.stmts):
