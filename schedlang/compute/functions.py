@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from schedlang.compute.whole import mapped, traceable
+from schedlang.compute.whole import elementwise, traceable
 from schedlang.expr.functions import FUNCTIONS, Function
 from schedlang.language.calls import call
 
 
 def _public(row: Function) -> Callable[..., Any]:
     def of_one(x: Any) -> Any:
-        return mapped(row.name, lambda v: call(row.name, v), x)
+        return elementwise(row.name, lambda v: call(row.name, v), x)
 
     def of_two(x: Any, y: Any) -> Any:
-        return mapped(row.name, lambda a, b: call(row.name, a, b), x, y)
+        return elementwise(row.name, lambda a, b: call(row.name, a, b), x, y)
 
     function: Callable[..., Any] = of_one if row.arity == 1 else of_two
     function.__name__ = function.__qualname__ = row.name
