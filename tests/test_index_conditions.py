@@ -12,9 +12,19 @@ from hypothesis import strategies as st
 
 import schedlang as sl
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.nodes import COMPARISONS, Binary, Expr, Unary
-from schedlang.index.conditions import NEGATED, at_most, decided, facts_of, occupied, truth
+from schedlang.expr.nodes import Binary, Expr, Unary
+from schedlang.expr.operators import COMPARISONS, OPERATORS
+from schedlang.index.conditions import (
+    NEGATED,
+    at_most,
+    conjuncts,
+    decided,
+    facts_of,
+    occupied,
+    truth,
+)
 from schedlang.index.conjunctions import AtLeast, Either, Never, Other, items_of, narrowed
+from schedlang.index.intervals import Interval, both, compared, inside
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
@@ -30,6 +40,40 @@ def test_facts_hold_wherever_their_condition_does(cond: Expr, holds: bool) -> No
     found = np.broadcast_to(values(cond, at), (at.count,)) == holds
     for fact in facts_of(cond, holds, Ranges()):
         assert (np.broadcast_to(values(to_expr(fact), at), (at.count,))[found] <= 0).all()
+
+
+@quick
+@given(conditions(), st.booleans())
+def test_conjuncts_hold_wherever_what_joins_them_does(cond: Expr, holds: bool) -> None:
+    at = everywhere()
+    known = np.broadcast_to(values(cond, at), (at.count,)) == holds
+    for part, known_as in conjuncts([(cond, holds)]):
+        assert (np.broadcast_to(values(part, at), (at.count,))[known] == known_as).all()
+
+
+@st.composite
+def intervals(draw: st.DrawFn) -> Interval:
+    low, high = sorted(draw(st.tuples(st.integers(-6, 6), st.integers(-6, 6))))
+    return draw(st.sampled_from([(low, high), (None, high), (low, None), (None, None)]))
+
+
+def members(interval: Interval) -> set[int]:
+    low, high = interval
+    return {x for x in range(-20, 21) if (low is None or x >= low) and (high is None or x <= high)}
+
+
+@quick
+@given(intervals(), intervals(), st.sampled_from(COMPARISONS))
+def test_intervals_of_comparisons(a: Interval, b: Interval, op: str) -> None:
+    compare = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__,
+               "==": int.__eq__, "!=": int.__ne__}  # fmt: skip
+    true = {x for x in members((None, None)) if any(compare[op](x, y) for y in members(b))}
+    assert true <= members(compared(op, b))
+    assert true == {x for x in members((None, None))
+                    if any(compare[OPERATORS[op].mirrored](y, x) for y in members(b))}  # fmt: skip
+    assert members(both(a, b)) == (members(a) & members(b) or members(a))
+    # an end of 20 stands for none
+    assert inside(a, b) == (members(a) <= members(b))
 
 
 @quick

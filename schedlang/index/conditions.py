@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from schedlang.expr.lazy import is_both
 from schedlang.expr.nodes import Binary, Const, Expr, Select, Unary
@@ -56,22 +56,28 @@ def facts_of(cond: Expr, holds: bool, ranges: Ranges, depth: int = 0) -> tuple[L
     (i - 4, i - j)
     """
     found: list[Lin] = []
-    seen: set[tuple[int, bool]] = set()
-    stack = [(cond, holds)]
-    while stack:
-        node, truth = stack.pop()
-        if (id(node), truth) in seen:
-            continue
-        seen.add((id(node), truth))
-        if joined := joined_by(node, truth):
-            stack += joined
-        elif truth and isinstance(node, Binary) and node.op == "|" and depth < _DEEPEST_OR:
+    for node, truth in conjuncts([(cond, holds)]):
+        if truth and isinstance(node, Binary) and node.op == "|" and depth < _DEEPEST_OR:
             either = facts_of(node.b, True, ranges, depth + 1)
             found += [f for f in facts_of(node.a, True, ranges, depth + 1) if f in either]
         elif isinstance(node, Binary) and compares_indices(node):
             op = node.op if truth else NEGATED[node.op]
             found += at_most(op, _difference(node, ranges))
     return tuple(found)
+
+
+def conjuncts(held: Iterable[Held]) -> Iterator[Held]:
+    """Yield the conditions that hold where all of ``held`` do, without those that join others."""
+    stack, seen = list(held), set[tuple[int, bool]]()
+    while stack:
+        node, truth = stack.pop()
+        if (id(node), truth) in seen:
+            continue
+        seen.add((id(node), truth))
+        joined = joined_by(node, truth)
+        stack += joined
+        if not joined:
+            yield node, truth
 
 
 def joined_by(node: Expr, holds: bool) -> tuple[tuple[Expr, bool], ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Optional, Union
 
-from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Select, Var
+from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Select, Unary, Var
 from schedlang.expr.visit import postorder
 
 Interval = tuple[Optional[int], Optional[int]]
@@ -134,6 +134,41 @@ def union(intervals: Iterable[Interval]) -> Interval:
     return _all(min, lows), _all(max, highs)
 
 
+def both(a: Interval, b: Interval) -> Interval:
+    """Return the interval of a value that lies in both; ``a`` if they are apart.
+
+    >>> both((0, 9), (None, 5)), both((0, 3), (4, 5))
+    ((0, 5), (0, 3))
+    """
+    low, high = _any(max, (a[0], b[0])), _any(min, (a[1], b[1]))
+    return a if low is not None and high is not None and low > high else (low, high)
+
+
+def inside(a: Interval, bounds: Interval) -> bool:
+    """Return whether each value of ``a`` is known to lie in ``bounds``.
+
+    >>> inside((0, 3), (0, None)), inside((0, None), (0, 3))
+    (True, False)
+    """
+    (low, high), (least, most) = a, bounds
+    above = least is None or (low is not None and low >= least)
+    return above and (most is None or (high is not None and high <= most))
+
+
+def compared(op: str, other: Interval) -> Interval:
+    """Return the interval of an integer ``x`` where ``x op other`` holds.
+
+    >>> compared("<", (0, 8)), compared(">=", (2, None)), compared("!=", (2, 2))
+    ((None, 7), (2, None), (None, None))
+    """
+    low, high = other
+    if op in ("<", "<="):
+        return None, None if high is None else high - (op == "<")
+    if op in (">", ">="):
+        return None if low is None else low + (op == ">"), None
+    return other if op == "==" else UNBOUNDED
+
+
 _Pick = Callable[[Iterable[int]], int]
 
 
@@ -160,25 +195,35 @@ def of_expression(root: Expr, of_leaf: Callable[[Union[Axis, Var]], Interval]) -
         return of_leaf(root)
     done: dict[int, Interval] = {}
     for node in postorder([root]):
-        found = UNBOUNDED
         if not node.weak or node.dtype != "int64":
-            pass
-        elif isinstance(node, Binary):
-            found = of_binary(node.op, done[id(node.a)], done[id(node.b)])
+            done[id(node)] = UNBOUNDED
         elif isinstance(node, (Axis, Var)):
-            found = of_leaf(node)
-        elif isinstance(node, Const):
-            found = node.value, node.value
-        elif isinstance(node, Select):
-            found = union((done[id(node.a)], done[id(node.b)]))
-        elif isinstance(node, Call):
-            args = [done[id(arg)] for arg in node.args]
-            if node.fn in ("min", "max"):
-                found = extreme(node.fn, args)
-            elif node.fn == "abs":
-                found = magnitude(args[0])
-        done[id(node)] = found
+            done[id(node)] = of_leaf(node)
+        else:
+            done[id(node)] = of_node(node, [done[id(child)] for child in node.children])
     return done[id(root)]
+
+
+def of_node(node: Expr, parts: Sequence[Interval]) -> Interval:
+    """Return the interval of an operation on integers, were there no overflow, by its operands'.
+
+    It is unbounded for a node without a rule.
+
+    >>> i = Axis("i", 8)
+    >>> of_node(i * 4, [(0, 7), (4, 4)]), of_node(i < 4, [(0, 7), (4, 4)])
+    ((0, 28), (None, None))
+    """
+    if isinstance(node, Binary):
+        return UNBOUNDED if node.dtype == "bool" else of_binary(node.op, *parts)
+    if isinstance(node, Const):
+        return int(node.value), int(node.value)
+    if isinstance(node, Select):
+        return union(parts[1:])
+    if isinstance(node, Unary) and node.dtype != "bool":
+        return minus((0 if node.op == "-" else -1,) * 2, parts[0])
+    if isinstance(node, Call) and node.fn in ("min", "max"):
+        return extreme(node.fn, parts)
+    return magnitude(parts[0]) if isinstance(node, Call) and node.fn == "abs" else UNBOUNDED
 
 
 def of_binary(op: str, a: Interval, b: Interval) -> Interval:

@@ -18,7 +18,7 @@ from schedlang.expr.lazy import regions_of
 from schedlang.expr.nodes import Axis, Const, Expr, Select, Unary, Var
 from schedlang.expr.visit import postorder
 from schedlang.index.conditions import facts_of, occupied
-from schedlang.index.intervals import of_expression
+from schedlang.index.intervals import inside, of_expression
 from schedlang.index.linear import Lin, Opaque
 from schedlang.index.positive import at_least_one, divisors
 from schedlang.index.quotients import within
@@ -282,9 +282,8 @@ class _Walker:
 
     def inside(self, index: Expr, extent: int | Expr, facts: tuple[Lin, ...]) -> bool:
         """Return whether ``0 <= index < extent`` is proven."""
-        low, high = of_expression(index, self.ranges.of_atom)
-        if low is not None and low >= 0 and high is not None and isinstance(extent, int):
-            if high < extent:
+        if isinstance(extent, int):
+            if inside(of_expression(index, self.ranges.of_atom), (0, extent - 1)):
                 return True
         lin = to_lin(index, ranges=self.ranges)
         ranges = self.ranges.assuming(facts)

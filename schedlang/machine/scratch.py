@@ -156,7 +156,7 @@ class _Functions:
             elif isinstance(stmt, Run):
                 most = max(most, top + self.needs[stmt.function].shared)
             elif not _is_parallel(stmt):
-                most = max(most, *(self.peak(inner, top) for inner in bodies(stmt)))
+                most = max((most, *(self.peak(inner, top) for inner in bodies(stmt))))
         return most
 
     def for_threads(self) -> Array:

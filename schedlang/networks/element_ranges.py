@@ -24,24 +24,20 @@ from schedlang.expr.dtypes import INDEX
 from schedlang.expr.nodes import (
     Axis,
     Binary,
-    Call,
     Cast,
-    Const,
     Expr,
-    Select,
-    Unary,
     Var,
 )
 from schedlang.expr.operators import COMPARISONS, OPERATORS
 from schedlang.expr.visit import postorder
-from schedlang.index.conditions import NEGATED, Held, joined_by
+from schedlang.index.conditions import NEGATED, conjuncts
 from schedlang.index.intervals import (
     UNBOUNDED,
     Interval,
-    extreme,
-    magnitude,
-    minus,
-    of_binary,
+    both,
+    compared,
+    inside,
+    of_node,
     plus,
     union,
 )
@@ -102,7 +98,7 @@ class ElementRanges:
             given = {v[k]: bounds[k] for v in (reducer.lhs, reducer.rhs) for k in bounds}
             kept = {
                 k: found for k, found in bounds.items()
-                if _inside(self.of(reducer.result[k], operands=given), found)
+                if inside(self.of(reducer.result[k], operands=given), found)
             }  # fmt: skip
             if len(kept) == len(bounds):
                 break
@@ -124,8 +120,8 @@ class ElementRanges:
         for op, a, b in _comparisons(held):
             for side, other, how in ((a, b, op), (b, a, OPERATORS[op].mirrored)):
                 key = numbered(side, numbers)[id(side)]
-                limit = _limit(how, self._walk(other, given, {}, {}))
-                limits[key] = _both(limits.get(key, UNBOUNDED), limit)
+                limit = compared(how, self._walk(other, given, {}, {}))
+                limits[key] = both(limits.get(key, UNBOUNDED), limit)
         return self._walk(root, given, numbered(root, numbers), limits)
 
     def overflows(self, roots: Sequence[Expr]) -> bool:
@@ -146,7 +142,7 @@ class ElementRanges:
             self._step(node, done, operands)
             limit = limits.get(keys.get(id(node), -1))
             if limit is not None:
-                done[id(node)] = _both(done[id(node)], limit)
+                done[id(node)] = both(done[id(node)], limit)
         return done[id(root)]
 
     def _step(
@@ -166,8 +162,6 @@ class ElementRanges:
         """Return the interval of an integer, were there no overflow."""
         if isinstance(node, Read):
             return self.of_tensor(node.tensor)
-        if isinstance(node, Const):
-            return int(node.value), int(node.value)
         if isinstance(node, Axis):
             return self._axis(node)
         if isinstance(node, Var) and node.is_size:
@@ -177,21 +171,12 @@ class ElementRanges:
             return parts[0]
         if not all(_keeps(c, node.dtype, part) for c, part in zip(node.children, parts)):
             return UNBOUNDED
-        if isinstance(node, Select):
-            return union(parts[1:])
-        if isinstance(node, Unary) and node.dtype != "bool":
-            return minus((0 if node.op == "-" else -1,) * 2, parts[0])
-        if isinstance(node, Call) and node.fn in ("min", "max"):
-            return extreme(node.fn, parts)
-        if isinstance(node, Call) and node.fn == "abs":
-            return magnitude(parts[0])
-        if isinstance(node, Binary) and node.dtype != "bool":
+        if isinstance(node, Binary) and node.op in ("//", "%"):
             least, most = parts[1]
             # a number above 0 divides exactly; nothing else is relied on
-            if node.op in ("//", "%") and (least is None or least != most or least <= 0):
+            if least is None or least != most or least <= 0:
                 return UNBOUNDED
-            return of_binary(node.op, *parts)
-        return UNBOUNDED
+        return of_node(node, parts)
 
     def _axis(self, axis: Axis) -> Interval:
         if axis not in self._axes:
@@ -226,14 +211,8 @@ def is_whole(dtype: str) -> bool:
 
 def _keeps(operand: Expr, dtype: str, found: Interval) -> bool:
     """Return whether an operand has the same value in an operation of ``dtype``."""
-    return operand.dtype in (dtype, "bool") or (operand.weak and _inside(found, _limits(dtype)))
-
-
-def _limits(dtype: str) -> tuple[int, int]:
-    if dtype == "bool":
-        return 0, 1
-    info = np.iinfo(dtype)
-    return int(info.min), int(info.max)
+    same = operand.dtype in (dtype, "bool")
+    return same or (operand.weak and inside(found, dtypes.limits(dtype)))
 
 
 def _wrapped(node: Expr, found: Interval) -> Interval:
@@ -241,48 +220,10 @@ def _wrapped(node: Expr, found: Interval) -> Interval:
 
     Nothing is known of weak int64 arithmetic there.
     """
-    least, most = _limits(node.dtype)
-    low, high = found
-    if low is not None and high is not None and least <= low and high <= most:
+    least, most = dtypes.limits(node.dtype)
+    if inside(found, (least, most)):
         return found
     return UNBOUNDED if node.weak and node.dtype == INDEX else (least, most)
-
-
-def _inside(found: Interval, bounds: Interval) -> bool:
-    (low, high), (least, most) = found, bounds
-    above = least is None or (low is not None and low >= least)
-    return above and (most is None or (high is not None and high <= most))
-
-
-def _both(a: Interval, b: Interval) -> Interval:
-    """Return the interval of a value that lies in both; ``a`` if they are apart."""
-    low = max((end for end in (a[0], b[0]) if end is not None), default=None)
-    high = min((end for end in (a[1], b[1]) if end is not None), default=None)
-    return a if low is not None and high is not None and low > high else (low, high)
-
-
-def _limit(op: str, other: Interval) -> Interval:
-    """Return the interval of ``x`` where ``x op other`` holds."""
-    low, high = other
-    if op in ("<", "<="):
-        return None, None if high is None else high - (op == "<")
-    if op in (">", ">="):
-        return None if low is None else low + (op == ">"), None
-    return other
-
-
-def conjuncts(held: Path) -> Iterator[Held]:
-    """Yield the conditions that hold where all of ``held`` do, without those that join others."""
-    stack, seen = list(held), set[tuple[int, bool]]()
-    while stack:
-        node, truth = stack.pop()
-        if (id(node), truth) in seen:
-            continue
-        seen.add((id(node), truth))
-        joined = joined_by(node, truth)
-        stack += joined
-        if not joined:
-            yield node, truth
 
 
 def _comparisons(held: Path) -> Iterator[tuple[str, Expr, Expr]]:
@@ -295,4 +236,4 @@ def _comparisons(held: Path) -> Iterator[tuple[str, Expr, Expr]]:
                 yield op, node.a, node.b
 
 
-__all__ = ["ElementRanges", "conjuncts", "is_whole"]
+__all__ = ["ElementRanges", "is_whole"]

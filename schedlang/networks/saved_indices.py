@@ -27,15 +27,16 @@ from schedlang.errors import NetworkError, SchedlangError, explain, first_line
 from schedlang.expr.dtypes import INDEX
 from schedlang.expr.nodes import Axis, Const, Expr, Select, Var
 from schedlang.expr.visit import postorder, rewrite
-from schedlang.index.conditions import facts_of
+from schedlang.index.conditions import conjuncts, facts_of
 from schedlang.index.enumeration import MOST_POINTS
+from schedlang.index.intervals import inside
 from schedlang.index.linear import Lin
 from schedlang.index.quotients import within
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.language.construct import cast
 from schedlang.markup.text import printable
-from schedlang.networks.element_ranges import ElementRanges, conjuncts, is_whole
+from schedlang.networks.element_ranges import ElementRanges, is_whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,9 +156,8 @@ def _accesses(op: ComputeOp) -> Iterator[Access]:
 
 def _is_proven(access: Access, ranges: ElementRanges) -> bool:
     """Return whether an index lies in its dimension by its range, or by conditions on axes."""
-    low, high = ranges.of(access.index, access.path)
     size = access.extent
-    if low is not None and low >= 0 and high is not None and isinstance(size, int) and high < size:
+    if isinstance(size, int) and inside(ranges.of(access.index, access.path), (0, size - 1)):
         return True
     if _reads(access.index):
         return False
@@ -165,7 +165,7 @@ def _is_proven(access: Access, ranges: ElementRanges) -> bool:
     path = tuple(held for held in conjuncts(access.path) if not _reads(held[0]))
     unknown = unknown_nodes(postorder([access.index, *(cond for cond, _ in path)]))
     ends = exact_range(access.index, path, Ranges(), unknown) if isinstance(size, int) else None
-    if ends is not None and isinstance(size, int) and ends[0] >= 0 and ends[1] < size:
+    if ends is not None and isinstance(size, int) and inside(ends, (0, size - 1)):
         return True
     known = Ranges()
     lin = to_lin(access.index, ranges=known)
