@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import schedlang as sl
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Expr
+from schedlang.expr.nodes import Axis, Binary, Expr
+from schedlang.expr.operators import COMPARISONS
 
 EXTENTS = (5, 4, 3)
 AXES = tuple(Axis(name, extent) for name, extent in zip("ijk", EXTENTS))
