@@ -19,6 +19,7 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, For, Load, Stmt, block_of, with_held
 from schedlang.ir.trimmed import Trimmed, trimmed
 
+# samples of the loops around a trimmed one: no run has decided it
 SAMPLES = 256
 
 

@@ -4,6 +4,10 @@ The model compares the cycles of arithmetic and loads, on a core with two vector
 bytes that each cache level has to fetch. These follow from the footprint of the loops whose data
 fit the cache (Wolf and Lam, "A data locality optimizing algorithm", PLDI 1991). The estimate only
 ranks candidates. A search reports how well its order agrees with measured times.
+
+The records that come with the package decide none of its numbers: see
+``python -m benchmarks.constants``. They hold the fastest schedule of each work, so that they say
+little about the order of the others.
 """
 
 from __future__ import annotations
@@ -27,11 +31,17 @@ from schedlang.machine.loops.sums import keep_sums
 from schedlang.target import Target
 
 # latency of a multiply-add in cycles
+# no run has decided it
 LATENCY = 4
 # bytes per cycle that a miss in the first, the second and the last level of caches brings
+# no run has decided it
 RATES = (32.0, 16.0, 8.0)
+# the part of the shorter of instructions and traffic that does not overlap with the other
+# no run has decided it
+OVERLAP = 0.3
 # cycles to start a parallel loop, and to start it again soon, when threads still wait for work (see
 # runtime/numba_team.py); the seconds of a cycle
+# the second was measured, in a run that is not kept; no run has decided the others
 LAUNCH, AGAIN, CYCLE = 6000.0, 3500.0, 3e-10
 
 
@@ -79,7 +89,7 @@ class Cost:
 
 def joined(compute: float, traffic: float) -> float:
     """Return the cycles of instructions and traffic that overlap for the most part."""
-    return max(compute, traffic) + 0.3 * min(compute, traffic)
+    return max(compute, traffic) + OVERLAP * min(compute, traffic)
 
 
 def costs(

@@ -29,10 +29,13 @@ CACHED, REACHED = 2.5, 0.9
 CACHE_RATE = 64
 # warp instructions that a multiprocessor issues per cycle, and the warps that it takes to issue so
 # many
+# the first by definition of the device; the second was fitted on an H100
 ISSUE, ISSUING = 4, 5
 # cycles per instruction of a loop that the instruction cache does not hold
+# fitted on an H100
 FETCH = 2.3
 # seconds to launch a kernel
+# no run has decided it
 LAUNCH = 3e-6
 
 

@@ -14,8 +14,10 @@ from schedlang.ir.accesses import loads, stores
 from schedlang.ir.nodes import Barrier, Block, Buffer, For, Stmt, Store, held
 
 # the cycles of an iteration with barriers, and of a read of global memory that is used at once
+# fitted to 100 matrix products on an H100
 SYNC, LATENCY = 350.0, 500.0
 # iterations without barriers whose reads the compiler issues together
+# fitted to 100 matrix products on an H100
 TOGETHER = 4
 
 

@@ -12,10 +12,13 @@ from schedlang.autotune.knobs import Decision
 # the position of an option
 Position = Callable[[Sequence[Decision]], int]
 # the distance of two decisions that have nothing in common: more than that of any two sizes
+# by definition: sizes have fewer bits
 UNLIKE = 64.0
 # the rank of a knob that states none: it is changed last
+# by definition: the greatest
 LAST_RANK = 99
 # the most values of a knob that are tried
+# no run has decided it
 MOST_VALUES = 4
 
 

@@ -38,16 +38,22 @@ from schedlang.schedule.schedule import Schedule
 
 # steps of the longest reduction loop in a block, during which a tile's sums stay in registers and
 # the data that adjacent tiles share stay in a cache
+# a search decides among them
 BLOCKS = (8, 16, 32, 64)
 # numbers of groups of tiles along the lanes, which threads share
+# a search decides among them
 GROUPS = (1, 2, 4, 8, 16)
 # the most steps of a block, where none of the numbers above divides
+# no run has decided it
 MOST_STEPS = 64
 # numbers of groups of tiles that none of them divides: the last group has fewer tiles
+# a search decides among them
 UNEVEN = (1, 2, 4)
 # bytes of an operand that is too large for the caches of a core
+# no run has decided it
 LARGE = 2 << 20
 # the most copies of a multiply-add where taps are unrolled
+# no run has decided it
 MOST_TAPS = 512
 # by position of a data axis: the reduction axis and the modulus of a test on both
 Phases = dict[int, tuple[Axis, int]]

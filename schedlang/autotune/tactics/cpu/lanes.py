@@ -14,8 +14,10 @@ from schedlang.expr.nodes import Axis
 from schedlang.schedule.schedule import Schedule
 
 # numbers of vectors side by side
+# a search decides among them
 VECTORS = (1, 2, 4, 8)
 # the most vectors in a row that is vectorized as a whole
+# no run has decided it
 ROW = 4
 LANES = Knob(
     "C.lanes", "whole vectors, or all elements", "the number of neighbouring elements in lanes",

@@ -27,12 +27,16 @@ from schedlang.expr.nodes import Axis
 from schedlang.schedule.schedule import Schedule
 
 # parts per thread: several balance the load if other processes interrupt a thread
+# a search decides among them
 PARTS = (1, 4)
 # results are few if each thread has at most so many vectors of them
+# no run has decided it
 FEW_VECTORS = 4
 # parts take their steps in about so many rounds, if the steps do not divide evenly
+# no run has decided it
 ROUNDS = 128
 # the most vectors of partial results side by side
+# no run has decided it
 MOST_VECTORS = 8
 PARTS_PER_THREAD = Knob(
     "C.parts", PARTS, "the number of partial sums per thread", Moves(rank=20)

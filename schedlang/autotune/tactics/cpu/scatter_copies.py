@@ -22,10 +22,13 @@ from schedlang.schedule.schedule import Schedule
 from schedlang.state.scattered import overwrites
 
 # copies that a thread updates in turn, so that an update seldom waits for the one before
+# a search decides among them
 COPIES = (1, 4, 8)
 # the most bytes of these copies, which should stay in the first-level cache
+# no run has decided it
 MOST_BYTES = 1 << 15
 # the fewest updates of each copy
+# no run has decided it
 LEAST_UPDATES = 16
 COPIES_IN_TURN = Knob("C.copies", COPIES, "the number of copies that a thread updates in turn")
 

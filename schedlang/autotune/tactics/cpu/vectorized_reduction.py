@@ -25,6 +25,7 @@ from schedlang.autotune.tactics.tactic import Applicable, Tactic
 from schedlang.schedule.schedule import Schedule
 
 # the most results computed together
+# no run has decided it
 MOST_ROWS = 4
 
 

@@ -8,6 +8,7 @@ from schedlang.autotune.tactics.knob import Moves, second
 from schedlang.compute.tensor import Shape, Tensor
 from schedlang.ir.offsets import most_at_once
 
+# widths of an access in elements: a search decides among them
 LANES = (1, 2, 4, 8, 16)
 # how the knobs of lanes move
 LANES_MOVE = Moves(rank=25, start=second)

@@ -9,10 +9,13 @@ from schedlang.autotune.tactics.knob import Knob, Moves, at_most
 from schedlang.autotune.tactics.tactic import Applicable
 
 # threads of a block
+# a search decides among them
 THREADS = (64, 128, 256, 512)
 # fewer results than this do not fill a GPU with one thread each
+# no run has decided it
 FEW = 1 << 14
 # fewer results than this leave multiprocessors idle with one block each
+# no run has decided it
 FEW_BLOCKS = 128
 # a descent starts from up to so many threads along an axis of a tile
 THREADS_MOVE = Moves(rank=15, start=at_most(16))

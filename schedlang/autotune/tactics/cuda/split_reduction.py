@@ -16,10 +16,13 @@ from schedlang.gpu_lowering.counters import WARP
 from schedlang.schedule.schedule import Schedule
 
 # numbers of partial results per result
+# a search decides among them
 COUNTS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 # the fewest and the most partial results in all, and the fewest steps of each: with a block per
 # partial result, and with a thread per partial result
+# no run has decided it
 BLOCKS = (128, 1 << 12, 256)
+# no run has decided it
 COLUMNS = (1 << 13, 1 << 18, 16)
 
 
