@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from math import log2
 
 from schedlang.autotune.best import packaged
-from schedlang.autotune.database import Database
+from schedlang.autotune.database import Database, nearest_first
 from schedlang.autotune.knobs import Rejected
 from schedlang.autotune.model.problems import space_of
 from schedlang.autotune.model.rename import renamed
 from schedlang.autotune.record import UNTUNED, Where
-from schedlang.autotune.records.distance import differences, distance
+from schedlang.autotune.records.distance import differences, ratio
 from schedlang.autotune.records.entry import Entry
 from schedlang.autotune.records.replay import replay
 from schedlang.autotune.tactics.facts import Problem
@@ -102,16 +102,9 @@ def _nearest_first(
 
     Loops without a schedule are left out where nothing else was timed: a schedule may be faster.
     """
-    found = []
-    for where in _places(problem):
-        for rank, database in enumerate(databases):
-            entries = database.ranked(where, problem.outputs)
-            found += [
-                (distance(where, entry.where), rank, place, where, entry)
-                for place, entry in enumerate(entries)
-            ]
+    found = list(nearest_first(databases, _places(problem), problem.outputs))
     compared = {entry.where for *_, entry in found if entry.trial.strategy != UNTUNED}
-    for *_, where, entry in sorted(found, key=lambda item: item[:3]):
+    for where, _, entry in found:
         if entry.trial.strategy != UNTUNED or entry.where in compared:
             yield where, entry
 
@@ -129,12 +122,12 @@ def _places(problem: Problem) -> Iterator[Where]:
 
 
 def _sizes_apart(wanted: Where, found: Where) -> float:
-    """Return the largest distance of two sizes, as the log2 of their ratio."""
+    """Return the largest distance of two sizes."""
     mine, theirs = dict(wanted.sizes), dict(found.sizes)
     if mine.keys() != theirs.keys() or len(wanted.extents) != len(found.extents):
         return float("inf")
     pairs = [(mine[n], theirs[n]) for n in mine] + list(zip(wanted.extents, found.extents))
-    return max((abs(log2(max(1, a) / max(1, b))) + (a != b) * 1e-9 for a, b in pairs), default=0.0)
+    return max((ratio(a, b) for a, b in pairs), default=0.0)
 
 
 def _same_target(wanted: Where, found: Where) -> bool:

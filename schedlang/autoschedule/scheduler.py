@@ -151,8 +151,7 @@ def _fitted(problem: Problem, near: Schedule, made: Schedule | None) -> Schedule
     if made is None:
         return near
     space = space_of(problem)
-    seconds = [space.of(s, {}, "").estimate.seconds for s in (near, made)]
-    return near if seconds[0] <= CLEARLY_SLOWER * seconds[1] else None
+    return near if space.seconds(near) <= CLEARLY_SLOWER * space.seconds(made) else None
 
 
 def _modelled(problem: Problem) -> tuple[Schedule | None, str]:

@@ -9,9 +9,9 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from schedlang.autotune.database import Database
+from schedlang.autotune.database import Database, nearest_first
 from schedlang.autotune.record import UNTUNED, Where
-from schedlang.autotune.records.distance import distance, kind
+from schedlang.autotune.records.distance import kind
 from schedlang.autotune.records.entry import Entry
 from schedlang.autotune.records.replay import replay
 from schedlang.autotune.records.warn import warn
@@ -185,13 +185,8 @@ def _find(
     outputs: Sequence[Tensor], where: Where, sources: Sequence[Database], silent: bool = False
 ) -> Best | None:
     """Return the nearest entry that replays; of equally near ones, that of the first source."""
-    ranked = [
-        (distance(where, entry.where), rank, place, entry)
-        for rank, source in enumerate(sources)
-        for place, entry in enumerate(source.ranked(where, outputs))
-    ]
     replayed = 0
-    for _, rank, _, entry in sorted(ranked, key=lambda item: item[:3]):
+    for _, source, entry in nearest_first(sources, [where], outputs):
         other_extents = entry.where.extents != where.extents
         other_size = other_extents or entry.where.sizes != where.sizes
         if other_size and entry.trial.strategy == UNTUNED:
@@ -205,7 +200,7 @@ def _find(
         except SchedlangError as error:
             # steps for other extents need not fit: no problem of the file
             if not other_extents:
-                sources[rank].skip(entry, str(error))
+                source.skip(entry, str(error))
             continue
         note = _note(outputs, entry)
         if note and not silent:

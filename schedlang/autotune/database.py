@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Union
 
 from schedlang.autotune.record import Trial, Where, tolerance_of
-from schedlang.autotune.records.distance import comparable, differences, preferred
+from schedlang.autotune.records.distance import comparable, differences, distance, preferred
 from schedlang.autotune.records.entry import LONGEST, Entry, from_line, to_line
 from schedlang.autotune.records.lines import append, opened, read_lines
 from schedlang.autotune.records.replay import decisions_for, sizes_in, steps_for
@@ -311,6 +311,23 @@ def _last(entries: Iterable[Entry]) -> list[Entry]:
 def _no_news(trial: Trial, known: Trial) -> bool:
     """Return whether a trial gives no better information than the known one."""
     return trial.outcome in _LIMITED or (trial.disturbed and not known.disturbed)
+
+
+def nearest_first(
+    databases: Sequence[Database], places: Iterable[Where], outputs: Sequence[Tensor]
+) -> Iterator[tuple[Where, Database, Entry]]:
+    """Yield the timed entries of databases, each with the place that it is near to.
+
+    The nearest comes first; of equally near ones, that of the first place and database.
+    """
+    found = [
+        (distance(where, entry.where), rank, place, where, entry)
+        for where in places
+        for rank, database in enumerate(databases)
+        for place, entry in enumerate(database.ranked(where, outputs))
+    ]
+    for _, rank, _, where, entry in sorted(found, key=lambda item: item[:3]):
+        yield where, databases[rank], entry
 
 
 def _path(path: Union[str, os.PathLike[str], None]) -> Path:

@@ -188,6 +188,10 @@ class Space:
         nest = lower_state(s.state)
         return Candidate(decisions, s, nest, self._estimate(*self._at_sizes(nest)), origin)
 
+    def seconds(self, s: Schedule) -> float:
+        """Return the estimated seconds of a schedule that the space did not draw."""
+        return self.of(s, {}, "").estimate.seconds
+
     def _at_sizes(self, nest: Nest) -> tuple[Nest, Program | None]:
         """Return ``nest`` at the sizes to tune for, and its GPU kernels, for estimates.
 

@@ -12,7 +12,7 @@ little about the order of the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -209,9 +209,7 @@ def _share(test: If, loops: Sequence[For]) -> float:
     leaves = leaves_of([test.cond])
     if not test.note or len(leaves) > 1 or not leaves.keys() <= spans.keys():
         return 1.0
-    own = {axis: span for axis, span in spans.items() if axis in leaves}
-    passed = count([(test.cond, True)], own)
-    return 1.0 if passed is None else passed / prod(length for _, length in own.values())
+    return _passing(test, {axis: span for axis, span in spans.items() if axis in leaves})
 
 
 def _new(test: If, loops: Sequence[For]) -> float:
@@ -220,8 +218,11 @@ def _new(test: If, loops: Sequence[For]) -> float:
     It is 1 if that depends on a size.
     """
     spans = spans_of([test.cond], {f.axis: (0, extent_of(f)) for f in loops})
-    if spans is None:
-        return 1.0
+    return 1.0 if spans is None else _passing(test, spans)
+
+
+def _passing(test: If, spans: Mapping[Axis, tuple[int, int]]) -> float:
+    """Return the part of the points of ``spans`` that passes a test; 1 if it is not known."""
     passed = count([(test.cond, True)], spans)
     return 1.0 if passed is None else passed / prod(length for _, length in spans.values())
 

@@ -59,7 +59,7 @@ def _planned(space: Space) -> tuple[Schedule | None, Decisions, str]:
         return found.schedule, found.decisions, ""
     s = without_useless_threads(found.schedule, problem)
     untouched = empty_schedule(list(problem.outputs))
-    if _seconds(space, untouched) <= _seconds(space, s):
+    if space.seconds(untouched) <= space.seconds(s):
         return untouched, {}, "no step lowers the estimate of the loops as they are"
     return s, found.decisions if s is found.schedule else {}, ""
 
@@ -68,10 +68,6 @@ def modelled(space: Space) -> Candidate | None:
     """Return the schedule of :func:`by_model` as a candidate of ``space``, if there is one."""
     found, decisions, _ = _planned(space_of(space.problem, space.registry))
     return None if found is None or not found.steps else space.of(found, decisions, MODEL)
-
-
-def _seconds(space: Space, s: Schedule) -> float:
-    return space.of(s, {}, "").estimate.seconds
 
 
 def _decisions(whole: Space, found: Sequence[Group]) -> dict[str, Decision]:

@@ -34,14 +34,14 @@ def comparable(wanted: Where, found: Where) -> bool:
 def distance(wanted: Where, found: Where) -> tuple[float, ...]:
     """Return the distances in sizes, target, machine and versions; a smaller tuple is nearer."""
     mine, theirs = dict(wanted.sizes), dict(found.sizes)
-    sizes = sum(_ratio(mine.get(n), theirs.get(n)) for n in {*mine, *theirs})
-    sizes += sum(_ratio(a, b) for a, b in zip(wanted.extents, found.extents))
+    sizes = sum(ratio(mine.get(n), theirs.get(n)) for n in {*mine, *theirs})
+    sizes += sum(ratio(a, b) for a, b in zip(wanted.extents, found.extents))
     target = 0.0
     if wanted.target != found.target:
         pairs = [re.findall(r"\d+", t) for t in (wanted.target, found.target)]
         short = all(len(n) < 10 for p in pairs for n in p)
         known = len(pairs[0]) == len(pairs[1]) > 0 and short
-        ratios = [_ratio(int(a), int(b)) for a, b in zip(*pairs)] if known else [_UNKNOWN]
+        ratios = [ratio(int(a), int(b)) for a, b in zip(*pairs)] if known else [_UNKNOWN]
         target = sum(ratios) or _UNKNOWN
     machine = float(wanted.machine != found.machine)
     return sizes, target, machine, float(len(_versions(wanted, found)))
@@ -109,7 +109,7 @@ def _sizes(where: Where) -> str:
     return listed or "any size"
 
 
-def _ratio(a: int | None, b: int | None) -> float:
+def ratio(a: int | None, b: int | None) -> float:
     """Return the distance of two sizes: the log2 of their ratio, above 0 unless they are equal."""
     if a is None or b is None:
         return _UNKNOWN
