@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import schedlang as sl
-from schedlang.networks.device_program import device_module_data
+from schedlang.networks.data import ModuleData
 from schedlang.networks.module import NetworkModule
 from schedlang.networks.modules import module_of
-from schedlang.networks.program import KernelCall, ModuleData, module_data
+from schedlang.networks.program import KernelCall, module_data
 from schedlang.networks.size_checks import size_check
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.target import Target
@@ -48,8 +48,7 @@ class Parts:
         self, inputs: Sequence[Any], outputs: Sequence[sl.Tensor],
         params: Sequence[sl.Tensor] = (), name: str = "net",
     ) -> ModuleData:  # fmt: skip
-        made = device_module_data if self.target.kind == "cuda" else module_data
-        return made(name, inputs, outputs, params, self.calls, self.target)
+        return module_data(name, inputs, outputs, params, self.calls, self.target)
 
     def module(
         self, inputs: Sequence[Any], outputs: Sequence[sl.Tensor],

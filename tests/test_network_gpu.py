@@ -29,9 +29,9 @@ from schedlang.networks import compiled, profile, tuning
 from schedlang.networks.compiled import Compiled, arrays_of, with_weights
 from schedlang.networks.data import from_data, to_data
 from schedlang.networks.device_module import DeviceModule
-from schedlang.networks.device_program import device_module_data
 from schedlang.networks.network import Network
 from schedlang.networks.plan import Plan, saved_schedules
+from schedlang.networks.program import module_data
 from schedlang.networks.sources import OfGraph
 from schedlang.runtime import files, nvidia
 from schedlang.runtime.ceilings import Ceilings
@@ -640,7 +640,7 @@ def test_kernels_of_a_cpu_are_no_network_for_a_gpu() -> None:
     x = sl.placeholder((8,), name="x")
     out = parts.add("total", add, x, x)
     with pytest.raises(BuildError, match="part total is a kernel for a CPU"):
-        device_module_data("net", [x], [out], [], parts.calls, Target("cuda"))
+        module_data("net", [x], [out], [], parts.calls, Target("cuda"))
 
 
 @compiles

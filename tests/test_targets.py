@@ -39,7 +39,7 @@ OTHER_WORDS = {
     ("runtime/te_module.py", "fmt in ('', 'py', 'python')"),
 }
 # files that still ask for the kind of a target: none may be added
-LEFT = {"networks/entry.py", "networks/module.py", "networks/program.py"}
+LEFT = {"networks/entry.py", "networks/module.py"}
 NAMES = {*SPELLINGS}
 needs_c = pytest.mark.skipif(
     not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler"

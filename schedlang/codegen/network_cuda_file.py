@@ -15,7 +15,7 @@ from schedlang.codegen.listing import Line, Listing, apart, plain
 from schedlang.codegen.network_file import (
     BYTES,
     WIDTH,
-    Between,
+    NetworkFile,
     lives,
     network_head,
     pack_helpers,
@@ -37,7 +37,7 @@ from schedlang.codegen.numba_file import (
 )
 from schedlang.codegen.numba_file import HELPERS as KERNEL_HELPERS
 from schedlang.codegen.numba_source import INDENT
-from schedlang.codegen.refused_sizes import Refusals, refusal_lines
+from schedlang.codegen.refused_sizes import refusal_lines
 from schedlang.expr.dtypes import SHORT_FLOATS, stored
 from schedlang.expr.nodes import Expr, Var
 from schedlang.ir.nest import Nest
@@ -144,8 +144,7 @@ class NetworkSource:
     """The parts of a file: the kernels of each part with its launches, then all calls.
 
     ``parameters`` are the names of the arguments of ``launch``, which are those of a nest and then
-    its sizes. ``between`` are the arrays between calls if their places depend on the sizes of a
-    call, and ``refused`` are sizes that the public function refuses.
+    its sizes.
     """
 
     public: str
@@ -153,8 +152,6 @@ class NetworkSource:
     parameters: tuple[str, ...]
     views: tuple[ViewSource, ...]
     calls: tuple[CallSource, ...]
-    between: tuple[Between, ...] | None
-    refused: tuple[Refusals, ...] = ()
 
 
 def kernel_functions(
@@ -171,26 +168,23 @@ def kernel_functions(
 
 
 def render_device_network(
-    nest: Nest, source: NetworkSource, functions: Sequence[Sequence[Line]], about: Sequence[str],
-    storage: Storage, fastmath: bool,
+    file: NetworkFile, source: NetworkSource, functions: Sequence[Sequence[Line]]
 ) -> Listing:  # fmt: skip
-    """Return the file of a network whose arguments are those of ``nest``.
-
-    ``functions`` are those of all parts.
-    """
-    texts = [_launch(source), _PART.strip(), _views(source), ARRAY.strip()]
+    """Return the file of a network; ``functions`` are those of all parts."""
+    nest, storage, sized = file.nest, file.storage, file.between is not None
+    texts = [_launch(source), _PART.strip(), _views(source, sized), ARRAY.strip()]
     exported = ["launch", "memory_of", "views", source.public]
     if storage.params:
         texts += [*pack_helpers(storage), BYTES.strip(), pack_source(storage)]
         exported += ["PARAMS", "pack"]
-    public, helpers = _public(nest, source)
-    if source.between is not None:
+    public, helpers = _public(file, source)
+    if sized:
         texts += [*place_sources(), _VIEWS_AT.strip()]
     texts += [_THERE.strip(), *(helper.strip() for helper in helpers)]
-    texts += [_memory_of(storage, source.between is not None), public]
+    texts += [_memory_of(storage, sized), public]
     short = any(b.dtype == "bfloat16" for b in (*nest.args, *storage.params))
-    head = [network_head(nest, about), _imports(source, short), ""]
-    head += [f"OPTIONS = dict(fastmath={fastmath})", *tables(storage)]
+    head = [network_head(file), _imports(source, short), ""]
+    head += [f"OPTIONS = dict(fastmath={file.fastmath})", *tables(storage)]
     last = f"__all__ = {sorted(exported)}"
     parts = [plain("\n".join(head)), *functions, *map(plain, [*texts, last])]
     return Listing(tuple(apart(parts, 2)))
@@ -238,8 +232,8 @@ def wrapped_call(opening: str, listed: str, closing: str) -> list[str]:
     return [opening, *(f"{margin}{INDENT}{part}" for part in inside), f"{margin}{closing}"]
 
 
-def _views(source: NetworkSource) -> str:
-    given = "params, arena, places" if source.between is not None else "params, arena"
+def _views(source: NetworkSource, sized: bool) -> str:
+    given = "params, arena, places" if sized else "params, arena"
     lines = [
         f"def views({given}):",
         f'{INDENT}"""The parameters and the arrays between kernels, in two arrays of bytes."""',
@@ -282,11 +276,12 @@ def _docstring(about: str) -> list[str]:
     return [f'{INDENT}"""{first}.', "", f"{INDENT}{rest}", f'{INDENT}"""']
 
 
-def _public(nest: Nest, source: NetworkSource) -> tuple[str, list[str]]:
+def _public(file: NetworkFile, source: NetworkSource) -> tuple[str, list[str]]:
     """Return the source of the public function, and those of the functions that it calls.
 
     It takes and returns arrays.
     """
+    nest = file.nest
     names: dict[Buffer | Var, str] = dict(zip((*nest.args, *nest.sizes), source.parameters))
     sizes: dict[Expr, str] = {v: name for v, name in names.items() if isinstance(v, Var)}
     arrays = [a for a in nest.args if isinstance(a, Buffer)]
@@ -319,13 +314,13 @@ def _public(nest: Nest, source: NetworkSource) -> tuple[str, list[str]]:
         what = f"{nest.args[k].name} and {nest.args[other].name}"
         lines.append(f"{INDENT}_apart(given[{k}], given[{other}], {what!r})")
     by_name = {v.name: name for v, name in names.items() if isinstance(v, Var)}
-    lines += refusal_lines(source.refused, by_name)
+    lines += refusal_lines(file.refused, by_name)
     taken = "memory"
-    if source.between is not None:
+    if file.between is not None:
         key = [f"{names[v]}," for v in names if isinstance(v, Var) and v.is_size]
         taken = "v"
         lines.append(f"{INDENT}v = _views_at(memory, ({' '.join(key)}), [")
-        lines += [*lives(source.between, sizes), f"{INDENT}])"]
+        lines += [*lives(file.between, sizes), f"{INDENT}])"]
     lines.append(f"{INDENT}launch(*given, {taken}, stream=stream)")
     for k, a in enumerate(nest.args):
         if a in nest.outputs:

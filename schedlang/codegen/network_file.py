@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from textwrap import wrap
+from typing import Optional
 
 from schedlang.codegen.arena import arena_source
 from schedlang.codegen.listing import Line, Listing, apart, plain
@@ -29,6 +30,7 @@ from schedlang.expr.nodes import Expr, Var
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.printer import argument_text, header
+from schedlang.machine.nest import MachineNest
 
 WIDTH = 98
 # the names that a file defines or uses beside those of kernels and the file of a kernel
@@ -103,6 +105,23 @@ class Between:
     last: int
 
 
+@dataclass(frozen=True)
+class NetworkFile:
+    """What the file of a network has beside its kernels.
+
+    Its arguments are those of ``nest``, behind which the entry takes what ``storage`` has. The
+    comment at the top has ``about``. ``between`` are the arrays between calls if their places
+    depend on the sizes of a call, and ``refused`` are sizes that the public function refuses.
+    """
+
+    nest: Nest
+    about: str
+    storage: Storage
+    fastmath: bool
+    between: Optional[Sequence[Between]] = None
+    refused: tuple[Refusals, ...] = ()
+
+
 def printable(text: str) -> str:
     """Return ``text`` as one line of a comment, in Python or in C.
 
@@ -113,21 +132,20 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in line)
 
 
-def network_head(nest: Nest, about: Sequence[str], mark: str = "#") -> str:
-    """Return the comment at the top of a file: the signature of ``nest``, and what is ``about``."""
-    lines = [header(nest), ""]
-    for text in about:
-        lines += wrap(printable(text), WIDTH - 2, break_on_hyphens=False) or [""]
+def network_head(file: NetworkFile, mark: str = "#") -> str:
+    """Return the comment at the top of a file: its arguments, and what it is about."""
+    about = wrap(printable(file.about), WIDTH - 2, break_on_hyphens=False)
+    lines = [header(file.nest), "", *about]
     return "\n".join(f"{mark} {line}".rstrip() for line in lines) + "\n"
 
 
 def with_comments(
-    functions: Sequence[Sequence[Line]], names: Sequence[str],
+    functions: Sequence[Sequence[Line]], nest: MachineNest,
     comments: Mapping[str, Sequence[str]], mark: str = "#",
 ) -> list[list[Line]]:  # fmt: skip
-    """Return the lines of ``functions``, each with the comment of its name above it."""
+    """Return the lines of the functions of ``nest``, each with the comment of its name above it."""
     found: list[list[Line]] = []
-    for lines, name in zip(functions, names):
+    for lines, name in zip(functions, (f.name for f in nest.functions)):
         above = (wrap(printable(text), WIDTH - 2, subsequent_indent="    ", break_on_hyphens=False)
                  for text in comments.get(name, ()))  # fmt: skip
         found.append([*(Line(f"{mark} {line}") for text in above for line in text), *lines])
@@ -135,25 +153,22 @@ def with_comments(
 
 
 def render_network(
-    nest: Nest, source: Source, functions: Sequence[Sequence[Line]], about: Sequence[str],
-    storage: Storage, fastmath: bool, compiled: bool, between: Sequence[Between] | None = None,
-    refused: Sequence[Refusals] = (),
+    file: NetworkFile, source: Source, functions: Sequence[Sequence[Line]], compiled: bool
 ) -> Listing:  # fmt: skip
-    """Return the file of a network whose arguments are those of ``nest``.
+    """Return a file of Python.
 
-    ``functions`` are those of ``source`` with comments. The entry takes the arguments of ``nest``,
-    and then what ``storage`` has. ``compiled`` chooses numba's intrinsics or their Python twins.
-    ``between`` are the arrays between calls if their places depend on the sizes of a call, and
-    ``refused`` are sizes that the public function refuses.
+    ``functions`` are those of ``source`` with comments. ``compiled`` chooses numba's intrinsics or
+    their Python twins.
     """
-    extra = any(arg.dtype == "bfloat16" for arg in nest.args)
+    storage = file.storage
+    extra = any(arg.dtype == "bfloat16" for arg in file.nest.args)
     extra = extra or any(p.dtype == "bfloat16" for p in storage.params)
     given = imports(source, compiled, extra, compiled and storage.threads > 0)
-    head = network_head(nest, about)
-    parts = [head, given, "", options(fastmath, compiled), *tables(storage)]
-    public, helpers = _public(nest, source, storage, compiled, between, refused)
+    head = network_head(file)
+    parts = [head, given, "", options(file.fastmath, compiled), *tables(storage)]
+    public, helpers = _public(file, source, compiled)
     helpers = list(dict.fromkeys([*helpers, *pack_helpers(storage), BYTES.strip()]))
-    helpers += place_sources() if between is not None else []
+    helpers += place_sources() if file.between is not None else []
     helpers += [pack_source(storage)] if storage.params else []
     exported = [source.public, *(["PARAMS", "pack"] if storage.params else [])]
     texts = [*helpers, public, f"__all__ = {sorted(exported)}"]
@@ -199,16 +214,14 @@ def tables(storage: Storage) -> list[str]:
     return lines if any(lines) else []
 
 
-def _public(
-    nest: Nest, source: Source, storage: Storage, compiled: bool,
-    between: Sequence[Between] | None, refused: Sequence[Refusals],
-) -> tuple[str, list[str]]:  # fmt: skip
+def _public(file: NetworkFile, source: Source, compiled: bool) -> tuple[str, list[str]]:
     """Return the source of the public function, and those of the functions that it calls.
 
     It takes and returns arrays.
     """
+    nest, storage, between = file.nest, file.storage, file.between
     count = len(nest.args) + len(nest.sizes)
-    checks = argument_checks(nest, source.parameters[:count], frozenset(), refused)
+    checks = argument_checks(nest, source.parameters[:count], frozenset(), file.refused)
     rest = iter(source.parameters[count:])
     results = ", ".join(argument_text(b) for b in nest.outputs)
     about, parameters = f"{results}; made here unless given.", list(checks.parameters)
@@ -275,6 +288,7 @@ __all__ = [
     "BYTES",
     "HELPERS",
     "Between",
+    "NetworkFile",
     "lives",
     "network_head",
     "pack_helpers",

@@ -25,12 +25,6 @@ def linked(
     """Return the data of the module that calls the kernels of all parts, with its machine nest."""
     weights = [*prepared.params, *prepared.computed]
     calls = _calls(partition, kernels)
-    if target.facts.needs_driver:
-        from schedlang.networks.device_program import device_module_data
-
-        return device_module_data(
-            recipe.name, recipe.inputs, prepared.outputs, weights, calls, target
-        )
     return module_data(
         recipe.name, recipe.inputs, prepared.outputs, weights, calls, target,
         flush_denormals=recipe.flush_denormals,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from schedlang.codegen.listing import Listing
+from schedlang.codegen.listing import Line, Listing
+from schedlang.codegen.network_file import NetworkFile, render_network, with_comments
 from schedlang.codegen.numba_cpu import source_of
 from schedlang.codegen.numba_file import HELPERS, render
 from schedlang.diagnostics.spills import guarded, spills
@@ -29,6 +30,11 @@ class PrintedBackend(Backend[L]):
         """Return the CPU whose vectors and registers the machine nest has."""
         return target
 
+    @property
+    def flushes_denormals(self) -> bool:
+        """True if a network may take denormal numbers as 0."""
+        return True
+
     def taken(self, loops: Nest) -> list[str]:
         """Return names that the file needs itself."""
         return [*NAMES, *HELPERS]
@@ -38,6 +44,20 @@ class PrintedBackend(Backend[L]):
         loops, host = request.lowered.loops, self.host(request.target)
         taken, fastmath = self.taken(loops), request.options.fastmath
         return machine_nest(loops, host, request.public, taken, fastmath)
+
+    def reserved(self, names: Iterable[str]) -> Sequence[str]:
+        """Return names that no function of the file may have: those of ``names`` that are unsafe.
+        """
+        return ()
+
+    @abstractmethod
+    def network_file(
+        self, file: NetworkFile, machine: MachineNest, comments: Mapping[str, Sequence[str]]
+    ) -> tuple[Listing, list[list[Line]]]:
+        """Return the file of a network whose kernels are linked to ``machine``.
+
+        Also return the lines of each function. ``comments`` stand above functions, by name.
+        """
 
     @abstractmethod
     def printed(self, request: Request[L], machine: MachineNest) -> Listing:
@@ -89,6 +109,17 @@ class NumbaBackend(PrintedBackend[L]):
             request.lowered.loops, source, request.steps, request.options.fastmath, compiled,
             self.shown(request), request.refused,
         )  # fmt: skip
+
+    @property
+    def flushes_denormals(self) -> bool:
+        return self.compiled
+
+    def network_file(
+        self, file: NetworkFile, machine: MachineNest, comments: Mapping[str, Sequence[str]]
+    ) -> tuple[Listing, list[list[Line]]]:
+        source = source_of(machine, file.nest.name)
+        functions = with_comments(source.functions, machine, comments)
+        return render_network(file, source, functions, self.compiled), functions
 
     def wrapped(self, request: Request[L], built: Built) -> Kernel:
         return Kernel(built, request.schedule.copy(), request.nest)

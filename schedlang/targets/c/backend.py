@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from schedlang.codegen.c_source import c_source, reserved
-from schedlang.codegen.listing import Listing
+from collections.abc import Iterable, Mapping, Sequence
+
+from schedlang.codegen.c_source import c_file, c_functions, c_source, reserved
+from schedlang.codegen.listing import Line, Listing
+from schedlang.codegen.network_file import NetworkFile, network_head, with_comments
 from schedlang.codegen.numba_file import header_lines
 from schedlang.diagnostics.order_hint import order_hints
 from schedlang.ir.nest import Nest
@@ -33,7 +36,17 @@ class CBackend(LoopBackend):
     def taken(self, loops: Nest) -> list[str]:
         things = (*loops.args, *loops.sizes, *loops.buffers)
         names = (*loops.names.values(), *(t.name for t in things))
-        return [*super().taken(loops), *reserved(identifier(name) for name in names)]
+        return [*super().taken(loops), *self.reserved(identifier(name) for name in names)]
+
+    def reserved(self, names: Iterable[str]) -> Sequence[str]:
+        return reserved(names)
+
+    def network_file(
+        self, file: NetworkFile, machine: MachineNest, comments: Mapping[str, Sequence[str]]
+    ) -> tuple[Listing, list[list[Line]]]:
+        texts, plain = c_functions(machine)
+        functions = with_comments(plain, machine, comments, "//")
+        return c_file(network_head(file, "//"), texts, functions), functions
 
     def printed(self, request: Request[Lowered], machine: MachineNest) -> Listing:
         nest = request.nest

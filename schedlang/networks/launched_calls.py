@@ -1,4 +1,4 @@
-"""From the kernels of a network for a GPU to the data of its module: memory, launches and text."""
+"""The calls of a network as launches of kernels, by a function that the host runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from schedlang.codegen.network_cuda_file import (
 from schedlang.codegen.network_file import printable
 from schedlang.codegen.network_storage import ParamPlace
 from schedlang.codegen.numba_cuda import GpuSource, emit_program
-from schedlang.compute.tensor import Tensor, check_name
+from schedlang.compute.tensor import Tensor
 from schedlang.errors import BuildError, explain
 from schedlang.expr.dtypes import is_complex, itemsize, part_of
 from schedlang.expr.nodes import Var
@@ -25,21 +25,14 @@ from schedlang.gpu_lowering.program import Program
 from schedlang.intrinsics.dialect import GPU_NAMES
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
-from schedlang.machine.names import Names, public_name, short_name
+from schedlang.machine.names import Names, short_name
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.scratch import Scratch, aligned
-from schedlang.networks.data import CallData, DeviceData, ModuleData
+from schedlang.networks.assembly import Assembled, Assembly, Layout, comment_of
+from schedlang.networks.data import CallData, DeviceData
 from schedlang.networks.memory import MemoryPlan
-from schedlang.networks.program import (
-    about_lines,
-    arguments,
-    comment_of,
-    stored_at,
-)
-from schedlang.networks.roles import Given, KernelCall, Roles, bytes_of
-from schedlang.networks.size_checks import refusals
+from schedlang.networks.roles import KernelCall, Roles, bytes_of
 from schedlang.networks.sized_memory import SizedMemory
-from schedlang.runtime.parameters import signature_of
 from schedlang.target import Target
 
 
@@ -52,53 +45,46 @@ class _Emitted:
     functions: tuple[tuple[Line, ...], ...]
 
 
-def device_module_data(
-    name: str, inputs: Sequence[Given], outputs: Sequence[Tensor], params: Sequence[Tensor],
-    calls: Sequence[KernelCall], target: Target, fastmath: bool = False,
-) -> ModuleData:  # fmt: skip
-    """Return the data of the module for ``target="cuda"`` that makes the ``calls`` in order.
+class LaunchedCalls(Assembly):
+    """Calls of kernels of a GPU, of which each has a ``program``."""
 
-    The arguments are those of :func:`~schedlang.networks.program.module_data`; each call has a
-    ``program``. Calls of one program share its kernels. What these pass to each other inside of a
-    call is in the arena too, if its size is known.
+    TAKEN = (*HELPERS, *GPU_NAMES)
 
-    Raises :class:`~schedlang.errors.BuildError` for calls without a program, for calls that read
-    what nothing computes, and for sizes that no argument determines.
-    """
-    public = public_name(check_name(name, "a network"), (*HELPERS, *GPU_NAMES))
-    for call in calls:
-        if call.program is None:
-            raise BuildError(
-                explain(
-                    f"module of network {name} for target={target.kind!r}",
-                    f"part {call.name} is a kernel for a CPU",
-                    'Build its kernel for target="cuda", and give its program.',
+    def __init__(self, roles: Roles, fastmath: bool, target: Target) -> None:
+        super().__init__(roles, fastmath)
+        for call in roles.calls:
+            if call.program is None:
+                raise BuildError(
+                    explain(
+                        f"module of network {roles.name} for target={target.kind!r}",
+                        f"part {call.name} is a kernel for a CPU",
+                        'Build its kernel for target="cuda", and give its program.',
+                    )
                 )
-            )
-    roles = Roles(name, inputs, outputs, params, calls)
-    nest = arguments(public, roles)
-    emitted = _emitted(public, roles, target)
-    kernels = [_scratch(call, emitted) for call in calls]
-    places, storage, memory = stored_at(roles, nest, kernels)
-    views = _Views(roles, nest, emitted, public, places, memory)
-    source = NetworkSource(
-        public, tuple(e.source for e in emitted.values()), views.parameters, tuple(views.found),
-        tuple(views.calls),
-        tuple(roles.between(memory)) if isinstance(memory, SizedMemory) else None,
-        refusals(public, roles.checks),
-    )  # fmt: skip
-    functions = [f for e in emitted.values() for f in e.functions]
-    about = about_lines(roles, sum(len(s.kernels) for s in source.kernels), storage, memory)
-    listing = render_device_network(nest, source, functions, about, storage, fastmath)
-    lines = dict(zip((id(f) for f in functions), spans(listing, functions)))
-    plan, sized = (memory, None) if isinstance(memory, MemoryPlan) else (None, memory)
-    made = MachineNest(tuple(f for s in source.kernels for f in s.machine.functions))
-    return ModuleData(
-        public, target, "launch", listing.text, "", signature_of(nest, frozenset()), storage, plan,
-        tuple(_call_data(call, emitted, lines) for call in calls), fastmath, sized, made,
-        DeviceData(tuple(k.form for s in source.kernels for k in s.kernels), views.alignment),
-        roles.checks,
-    )  # fmt: skip
+        self.emitted = _emitted(self.public, roles, target)
+        self._kernels = [_scratch(call, self.emitted) for call in roles.calls]
+
+    @property
+    def kernels(self) -> list[Scratch]:
+        return self._kernels
+
+    def assembled(self, layout: Layout) -> Assembled:
+        emitted, public = self.emitted, self.public
+        views = _Views(self.roles, self.nest, emitted, public, layout.params, layout.memory)
+        sources = tuple(e.source for e in emitted.values())
+        kernels = [kernel for source in sources for kernel in source.kernels]
+        file = self.file(layout, len(kernels))
+        source = NetworkSource(
+            public, sources, views.parameters, tuple(views.found), tuple(views.calls)
+        )
+        functions = [f for e in emitted.values() for f in e.functions]
+        listing = render_device_network(file, source, functions)
+        lines = dict(zip((id(f) for f in functions), spans(listing, functions)))
+        return Assembled(
+            listing, "launch", MachineNest(tuple(f for s in sources for f in s.machine.functions)),
+            tuple(_call_data(call, emitted, lines) for call in self.roles.calls),
+            device=DeviceData(tuple(k.form for k in kernels), views.alignment),
+        )  # fmt: skip
 
 
 def _program(call: KernelCall) -> Program:
@@ -239,4 +225,4 @@ def _elements(tensor: Tensor) -> str:
     return str(bytes_of(tensor) // itemsize(dtype))
 
 
-__all__ = ["device_module_data"]
+__all__ = ["LaunchedCalls"]
