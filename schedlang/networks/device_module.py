@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from schedlang.errors import BuildError, CallError, CallTypeError, explain
+from schedlang.errors import BuildError, CallError, explain
 from schedlang.expr.dtypes import array_dtype
 from schedlang.networks.call import Layouts, new_bytes
 from schedlang.networks.data import DeviceData, ModuleData
@@ -16,9 +16,8 @@ from schedlang.networks.device_graph import CudaGraph
 from schedlang.networks.device_launch import NetworkLauncher
 from schedlang.networks.module import NetworkModule
 from schedlang.runtime import files, nvidia
-from schedlang.runtime.advice import advice
 from schedlang.runtime.bundle import DEVICE_PACKAGE, bundle
-from schedlang.runtime.checked import checked_arguments, flat_arguments
+from schedlang.runtime.checked import Checked, checked_arguments, flat_arguments
 from schedlang.runtime.cuda_graph import driver_errors
 from schedlang.runtime.device_arrays import Described, device_of, empty_on_device
 from schedlang.runtime.device_call import (
@@ -41,14 +40,6 @@ _RECORDING = (
     "have room for one more arena: release_memory() frees those of calls. To do without a graph, "
     "call the network."
 )
-
-
-class Checked(NamedTuple):
-    """The arrays and scalars of a call after all checks, its sizes, and the outputs to return."""
-
-    arrays: list[Any]
-    sizes: dict[str, int]
-    results: list[Any]
 
 
 class DeviceModule(NetworkModule):
@@ -160,8 +151,7 @@ class DeviceModule(NetworkModule):
                     return self._started(known, args, number)
                 checked = self._checked_on(args, named, number)
                 self._run(self._launcher(), checked, number)
-                results = checked.results
-                return results[0] if len(results) == 1 else tuple(results)
+                return checked.returned
             finally:
                 if several:
                     nvidia.stream_of(number).synchronize()
@@ -179,18 +169,9 @@ class DeviceModule(NetworkModule):
         def view(value: Any, what: str, written: bool) -> np.ndarray:
             return device_view(value, what, written, number)
 
-        try:
-            return Checked(
-                *checked_arguments(
-                    self._binder, args, named, view, empty_on_device, device_elements,
-                    self._check_sizes,
-                )
-            )  # fmt: skip
-        except (CallError, CallTypeError) as error:
-            found = advice(self._binder, args, named, view)
-            if not found:
-                raise
-            raise type(error)(f"{error}\n  {found}") from None
+        return checked_arguments(
+            self._binder, args, named, view, empty_on_device, device_elements, self._check_sizes
+        )
 
     def _run(self, launcher: NetworkLauncher, checked: Checked, number: int) -> None:
         given = self._copied(checked, number)
@@ -253,10 +234,8 @@ class DeviceModule(NetworkModule):
                 finally:
                     # a replay on another stream would not wait for this first run
                     nvidia.stream_of(number).synchronize()
-            results = checked.results
             return CudaGraph(
-                self.name, graph, [*values, *results],
-                results[0] if len(results) == 1 else tuple(results),
+                self.name, graph, [*values, *checked.results], checked.returned,
                 nvidia.driver().get_current_device().id, [checked, launcher, memory],
             )  # fmt: skip
 
@@ -307,12 +286,12 @@ class DeviceModule(NetworkModule):
         Only tiny networks are practical. The arguments are the inputs of a call, as NumPy arrays. A
         debugger stops at breakpoints in the file at :attr:`path`.
         """
-        arrays, sizes, results = checked_arguments(
+        checked = checked_arguments(
             self._binder, args, {}, lambda value, *_: np.asarray(value),
             lambda first, shape, dtype: np.empty(shape, array_dtype(dtype)), lambda value: value,
             self._check_sizes,
         )  # fmt: skip
-        flat = flat_arguments(self.signature, arrays, sizes)
+        flat = flat_arguments(self.signature, checked.arrays, checked.sizes)
         size, places = self._data.storage.arena, []
         if self._data.sized is not None:
             size, table = Layouts(self._data.sized, self._sizes())(flat)
@@ -323,7 +302,7 @@ class DeviceModule(NetworkModule):
         names = simulated(self._path)
         with np.errstate(all="ignore"):
             names["launch"](*flat, names["views"](self._params, arena, *places))
-        return results[0] if len(results) == 1 else tuple(results)
+        return checked.returned
 
     def release_memory(self) -> None:
         for launcher in self._ready.values():

@@ -18,6 +18,7 @@ from schedlang.networks.plan import Plan, saved_schedules
 from schedlang.networks.sources import OfFolder, OfModel
 from schedlang.networks.weights import weight_array
 from schedlang.target import Target, or_emulator
+from schedlang.target_kinds import KINDS
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -91,7 +92,7 @@ def network(
     source = OfModel(recipe, model.outputs, arrays, Options(fold, layouts, winograd))
     where = or_emulator(Target.of(target))
     made = Compiled(source, where, Plan(database))
-    if where.is_gpu or not source.is_known(where, made.plan):
+    if not where.facts.starts or not source.is_known(where, made.plan):
         # what does not fit is an error now
         made = with_parts(made)
     return Network(made)
@@ -135,8 +136,10 @@ def load(folder: str | os.PathLike[str], target: Target | str | None = None) -> 
     source = OfFolder(folder)
     saved = source.head.target
     where = or_emulator((Target.current() if target is None else Target.of(target)) or saved)
-    if where.is_gpu != saved.is_gpu:
-        kinds = '"cuda" or "cuda-emulator"' if saved.is_gpu else '"cpu", "python" or "c"'
+    threads = saved.facts.binds_threads
+    if where.facts.binds_threads != threads:
+        *most, last = (f'"{f.name}"' for f in KINDS.values() if f.binds_threads == threads)
+        kinds = f"{', '.join(most)} or {last}"
         raise NetworkError(
             explain(
                 f'load({os.fspath(folder)!r}, target="{where.kind}")',

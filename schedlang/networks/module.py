@@ -15,17 +15,16 @@ import numpy as np
 
 from schedlang.codegen.listing import Launch
 from schedlang.compute.arrays import as_numpy
-from schedlang.errors import BuildError, CallError, CallTypeError, explain
+from schedlang.errors import BuildError, CallTypeError, explain
 from schedlang.networks.call import Layouts, Memory, pack, started, usable
 from schedlang.networks.data import CallData, ModuleData
 from schedlang.networks.memory import MemoryPlan
 from schedlang.networks.size_checks import SizeChecks
 from schedlang.networks.sized_memory import SizedMemory
 from schedlang.runtime import files, thread_safety
-from schedlang.runtime.advice import advice
 from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.built import numba_types
-from schedlang.runtime.checked import checked_arguments, flat_arguments
+from schedlang.runtime.checked import Checked, checked_arguments, flat_arguments
 from schedlang.runtime.fast_call import fast_call
 from schedlang.runtime.parameters import Binder, Signature
 from schedlang.runtime.starts import interpreted, one_at_a_time
@@ -155,7 +154,7 @@ class NetworkModule:
         return self._written(self._data.text)
 
     def _written(self, text: str) -> Path:
-        return files.write(text, self.name, ".c" if self.target.kind == "c" else ".py")
+        return files.write(text, self.name, ".c" if self.target.facts.language == "C" else ".py")
 
     @property
     def machine_nest(self) -> MachineNest:
@@ -197,7 +196,9 @@ class NetworkModule:
     def compile(self) -> NetworkModule:
         """Compile now, or load from the disk cache; return this module."""
         function = self._loaded()
-        if self.target.kind in ("cpu", "cuda-emulator") and not function.signatures:
+        facts = self.target.facts
+        by_numba = facts.language == "Python" and not facts.interpreted
+        if by_numba and not function.signatures:
             function.compile(tuple(self._numba_types()))
         return self
 
@@ -220,16 +221,10 @@ class NetworkModule:
             if bound is not None:
                 (self._start or self._starter())(*bound[0])
                 return bound[1]
-        try:
-            arrays, sizes, results = self._checked(args, named)
-        except (CallError, CallTypeError) as error:
-            found = advice(self._binder, args, named, as_numpy)
-            if not found:
-                raise
-            raise type(error)(f"{error}\n  {found}") from None
-        flat = flat_arguments(self._data.signature, arrays, sizes)
+        checked = self._checked(args, named)
+        flat = flat_arguments(self._data.signature, checked.arrays, checked.sizes)
         (self._start or self._starter())(*flat)
-        return results[0] if len(results) == 1 else tuple(results)
+        return checked.returned
 
     def bound(self, *args: Any) -> tuple[Callable[..., None], list[Any]]:
         """Return the function that a call runs and what it is called with, after all checks.
@@ -241,10 +236,8 @@ class NetworkModule:
         flat = flat_arguments(self._data.signature, arrays, sizes)
         return self._start or self._starter(), flat
 
-    def _checked(
-        self, args: Sequence[Any], named: Mapping[str, Any]
-    ) -> tuple[list[Any], dict[str, int], list[Any]]:
-        """Return the arrays and scalars of a call, the sizes, and the outputs to return."""
+    def _checked(self, args: Sequence[Any], named: Mapping[str, Any]) -> Checked:
+        """Return what a call is given, after all checks."""
         return checked_arguments(
             self._binder, args, named, as_numpy, empty_like_library, lambda a: a, self._check_sizes
         )
@@ -261,14 +254,14 @@ class NetworkModule:
         from schedlang.machine.passes.call_stamps import with_call_stamps
         from schedlang.machine.passes.serial import serial
 
-        kind, nest = self.target.kind, self.machine_nest
+        facts, nest = self.target.facts, self.machine_nest
         self._loaded()
-        if self._data.serial_text and kind != "python" and thread_safety.left_behind():
+        if self._has_threads and thread_safety.left_behind():
             nest = serial(nest)
         nest = with_call_stamps(nest)
         source = source_of(nest, self.name)
         head = f"{self._data.entry} with time stamps"
-        listing = render_functions(source, head, self._data.fastmath, kind != "python")
+        listing = render_functions(source, head, self._data.fastmath, not facts.interpreted)
         path = files.write(listing.text, f"{self.name}_times")
         function = self._numba_function(path, listing.launches)
         _, flat = self.bound(*args)
@@ -292,11 +285,16 @@ class NetworkModule:
         """Make the next call load the function again: after a fork it may be another one."""
         self._function = self._start = None
 
+    @property
+    def _has_threads(self) -> bool:
+        """True if loops run on threads."""
+        return bool(self._data.serial_text) and not self.target.facts.interpreted
+
     def _loaded(self) -> Any:
         """Return the function of the module's file."""
         if self._function is None:
             path = self._path
-            if self._data.serial_text and self.target.kind != "python":
+            if self._has_threads:
                 self._lock = thread_safety.guard()
                 thread_safety.note_loaded(self)
                 if thread_safety.left_behind():
@@ -307,7 +305,7 @@ class NetworkModule:
 
     def _of_file(self, path: Path) -> Any:
         entry = self._data.entry
-        if self.target.kind == "c":
+        if self.target.facts.language == "C":
             if self._data.serial_text:
                 thread_safety.note_openmp()
             import ctypes
@@ -331,8 +329,8 @@ class NetworkModule:
 
     def _with_memory(self, function: Callable[..., None], path: str) -> Callable[..., None]:
         """Return ``function``, of the file at ``path``, called with memory behind its arguments."""
-        kind = self.target.kind
-        if kind == "python":
+        alone = self.target.facts.interpreted
+        if alone:
             function = interpreted(function, self.name, path, "network")
         elif self._lock is not None:
             function = one_at_a_time(function, self._lock)
@@ -341,15 +339,15 @@ class NetworkModule:
         sized = self._data.sized
         layouts = None if sized is None else Layouts(sized, self._sizes())
         return started(
-            function, params, storage, self._threads(), self._free, layouts, kind == "python"
+            function, params, storage, self._threads(), self._free, layouts, alone
         )
 
     def _threads(self) -> Callable[[], int]:
         """Return a function that returns the greatest number of threads of a parallel loop."""
-        alone = not self._data.serial_text or thread_safety.left_behind()
-        if alone or self.target.kind == "python" or not self._data.storage.threads:
+        alone = not self._has_threads or thread_safety.left_behind()
+        if alone or not self._data.storage.threads:
             return lambda: 1
-        if self.target.kind == "c":
+        if self.target.facts.openmp:
             from schedlang.runtime.c_kernel import library
 
             of_openmp = library(self._path, self._data.fastmath).omp_get_max_threads

@@ -3,27 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from schedlang.errors import CallError, CallTypeError
 from schedlang.expr.dtypes import stored
+from schedlang.runtime.advice import advice
 from schedlang.runtime.parameters import Binder, Signature, scalar
+
+
+class Checked(NamedTuple):
+    """The arrays and scalars of a call after all checks, its sizes, and the outputs to return."""
+
+    arrays: list[Any]
+    sizes: dict[str, int]
+    results: list[Any]
+
+    @property
+    def returned(self) -> Any:
+        """What the call returns: its output, or a tuple of several."""
+        return self.results[0] if len(self.results) == 1 else tuple(self.results)
 
 
 def checked_arguments(
     binder: Binder, args: Sequence[Any], named: Mapping[str, Any],
     view: Callable[[Any, str, bool], Any], fresh: Callable[[Any, tuple[int, ...], str], Any],
     elements: Callable[[Any], Any], check_sizes: Callable[[dict[str, int]], None],
-) -> tuple[list[Any], dict[str, int], list[Any]]:  # fmt: skip
-    """Return the arrays and scalars of a call, the sizes, and the outputs to return.
+) -> Checked:  # fmt: skip
+    """Return what a call is given, after all checks.
 
     ``view`` returns an array of NumPy over an argument, ``fresh`` an output that is not given, in
     the library of the first array, and ``elements`` an array whose elements can be read.
     ``check_sizes`` raises for sizes that cannot be. Raises
     :class:`~schedlang.errors.CallError` or :class:`~schedlang.errors.CallTypeError` for arguments
-    that do not fit.
+    that do not fit, with advice.
     """
+    try:
+        return _checked(binder, args, named, view, fresh, elements, check_sizes)
+    except (CallError, CallTypeError) as error:
+        known = advice(binder, args, named, view)
+        if not known:
+            raise
+        raise type(error)(f"{error}\n  {known}") from None
+
+
+def _checked(
+    binder: Binder, args: Sequence[Any], named: Mapping[str, Any],
+    view: Callable[[Any, str, bool], Any], fresh: Callable[[Any, tuple[int, ...], str], Any],
+    elements: Callable[[Any], Any], check_sizes: Callable[[dict[str, int]], None],
+) -> Checked:  # fmt: skip
     parameters = binder.signature.parameters
     values = binder.order(args, named)
     arrays: list[Any] = []
@@ -61,7 +90,7 @@ def checked_arguments(
     binder.check_overlap(arrays)
     if binder.has_facts:
         binder.check_facts([elements(a) for a in arrays], sizes)
-    return arrays, sizes, results
+    return Checked(arrays, sizes, results)
 
 
 def flat_arguments(

@@ -13,18 +13,17 @@ import numpy as np
 from schedlang.codegen.numba_cpu import source_of
 from schedlang.codegen.numba_file import render_functions
 from schedlang.compute.arrays import as_numpy
-from schedlang.errors import BuildError, CallError, CallTypeError, MissingNameError, explain
+from schedlang.errors import BuildError, MissingNameError, explain
 from schedlang.ir.nest import Nest
 from schedlang.ir.size_conditions import SizeCondition
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.passes.serial import serial
 from schedlang.markup.bundle import mime_bundle
 from schedlang.runtime import files, perf_map, thread_safety
-from schedlang.runtime.advice import advice
 from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.built import Built, numba_types
 from schedlang.runtime.bundle import bundle
-from schedlang.runtime.checked import checked_arguments, flat_arguments
+from schedlang.runtime.checked import Checked, checked_arguments, flat_arguments
 from schedlang.runtime.countable import Call, Countable, with_new_outputs
 from schedlang.runtime.cpu_profile import Subject, check_options, cpu_profile
 from schedlang.runtime.fast_call import fast_call
@@ -185,15 +184,9 @@ class Kernel(Levels, TeModule, Countable):
             if bound is not None:
                 (self._start or self._starter())(*bound[0])
                 return bound[1]
-        try:
-            arrays, sizes, results = self._checked(args, named)
-        except (CallError, CallTypeError) as error:
-            found = advice(self._binder, args, named, self._view)
-            if not found:
-                raise
-            raise type(error)(f"{error}\n  {found}") from None
-        self._launch(arrays, sizes)
-        return results[0] if len(results) == 1 else tuple(results)
+        checked = self._checked(args, named)
+        self._launch(checked.arrays, checked.sizes)
+        return checked.returned
 
     def bound(self, *args: Any) -> tuple[Callable[..., None], list[Any]]:
         """Return the function that a call runs and what it is called with, after all checks.
@@ -214,10 +207,8 @@ class Kernel(Levels, TeModule, Countable):
         arrays, sizes, _ = self._checked(args, {})
         return self._start or self._starter(), self._flat(arrays, sizes)
 
-    def _checked(
-        self, args: Sequence[Any], named: Mapping[str, Any]
-    ) -> tuple[list[Any], dict[str, int], list[Any]]:
-        """Return the arrays and scalars of a call, the sizes, and the outputs to return."""
+    def _checked(self, args: Sequence[Any], named: Mapping[str, Any]) -> Checked:
+        """Return what a call is given, after all checks."""
         return checked_arguments(
             self._binder, args, named, self._view, self._fresh, self._elements, self._check_sizes
         )
