@@ -41,7 +41,7 @@ class LinkedCalls(Assembly):
     ) -> None:
         super().__init__(roles, fastmath)
         self.backend = backend
-        self.flush = flush and backend.flushes_denormals
+        self.flush = flush and not backend.facts.interpreted
         scratch: dict[MachineNest, Scratch] = {}
         for call in roles.calls:
             if call.nest not in scratch:

@@ -30,11 +30,6 @@ class PrintedBackend(Backend[L]):
         """Return the CPU whose vectors and registers the machine nest has."""
         return target
 
-    @property
-    def flushes_denormals(self) -> bool:
-        """True if a network may take denormal numbers as 0."""
-        return True
-
     def taken(self, loops: Nest) -> list[str]:
         """Return names that the file needs itself."""
         return [*NAMES, *HELPERS]
@@ -110,16 +105,12 @@ class NumbaBackend(PrintedBackend[L]):
             self.shown(request), request.refused,
         )  # fmt: skip
 
-    @property
-    def flushes_denormals(self) -> bool:
-        return self.compiled
-
     def network_file(
         self, file: NetworkFile, machine: MachineNest, comments: Mapping[str, Sequence[str]]
     ) -> tuple[Listing, list[list[Line]]]:
         source = source_of(machine, file.nest.name)
         functions = with_comments(source.functions, machine, comments)
-        return render_network(file, source, functions, self.compiled), functions
+        return render_network(file, source, functions, not self.facts.interpreted), functions
 
     def wrapped(self, request: Request[L], built: Built) -> Kernel:
         return Kernel(built, request.schedule.copy(), request.nest)
