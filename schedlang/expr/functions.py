@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.expr.operators import registrations
 from schedlang.expr.special_values import maximum, minimum, saturated
 
 # the names of saturating casts begin so
@@ -295,11 +296,13 @@ INTRINSICS = {f.called: f for f in _ROWS if f.called}
 
 
 def definitions(module: str) -> dict[str, str]:
-    """Return the intrinsics that a module under ``intrinsics/`` makes of rows, as text by name.
+    """Return what a module under ``intrinsics/`` defines from rows, as text by name.
 
     >>> definitions("cpu/libm")["log1p"]
     "log1p = intrinsic_of('log1p', 1, libm, math.log1p)"
     """
+    if module == "operators":
+        return registrations()
     if module == "cpu/libm":
         rules = {f: f"libm, math.{f.library}" for f in _ROWS if f.library and not f.own_cpu}
     elif module == "gpu/libdevice":

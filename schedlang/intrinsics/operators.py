@@ -17,6 +17,7 @@ from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic
 
+from schedlang.expr.functions import definitions
 from schedlang.intrinsics.simd import (
     Vec,
     call_llvm,
@@ -249,66 +250,17 @@ def emit_compare(builder: ir.IRBuilder, ty: types.Type, op: str, a: Any, b: Any)
     return (builder.icmp_unsigned if is_unsigned(ty) else builder.icmp_signed)(op, a, b)
 
 
-def emit_lt(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """Emit a < b."""
-    return emit_compare(builder, ty, "<", a, b)
+def comparing(op: str) -> Emit:
+    """Return what emits the comparison `op`."""
+
+    def emit(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
+        return emit_compare(builder, ty, op, a, b)
+
+    return emit
 
 
-def emit_le(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """Emit a <= b."""
-    return emit_compare(builder, ty, "<=", a, b)
-
-
-def emit_gt(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """Emit a > b."""
-    return emit_compare(builder, ty, ">", a, b)
-
-
-def emit_ge(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """Emit a >= b."""
-    return emit_compare(builder, ty, ">=", a, b)
-
-
-def emit_eq(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """Emit a == b."""
-    return emit_compare(builder, ty, "==", a, b)
-
-
-def emit_ne(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """Emit a != b."""
-    return emit_compare(builder, ty, "!=", a, b)
-
-
-vec_operator(operator.add, is_number, False, emit_add)
-vec_operator(operator.iadd, is_number, False, emit_add)
-vec_operator(operator.sub, is_number, False, emit_sub)
-vec_operator(operator.isub, is_number, False, emit_sub)
-vec_operator(operator.mul, is_number, False, emit_mul)
-vec_operator(operator.imul, is_number, False, emit_mul)
-vec_operator(operator.truediv, is_float, False, emit_div)
-vec_operator(operator.itruediv, is_float, False, emit_div)
-vec_operator(operator.floordiv, is_number, False, emit_floordiv)
-vec_operator(operator.ifloordiv, is_number, False, emit_floordiv)
-vec_operator(operator.mod, is_number, False, emit_mod)
-vec_operator(operator.imod, is_number, False, emit_mod)
 vec_operator(operator.neg, is_number, False, emit_neg)
-vec_operator(operator.and_, is_bits, False, emit_and)
-vec_operator(operator.iand, is_bits, False, emit_and)
-vec_operator(operator.or_, is_bits, False, emit_or)
-vec_operator(operator.ior, is_bits, False, emit_or)
-vec_operator(operator.xor, is_bits, False, emit_xor)
-vec_operator(operator.ixor, is_bits, False, emit_xor)
 vec_operator(operator.invert, is_bits, False, emit_invert)
-vec_operator(operator.lshift, is_integer, False, emit_lshift)
-vec_operator(operator.ilshift, is_integer, False, emit_lshift)
-vec_operator(operator.rshift, is_integer, False, emit_rshift)
-vec_operator(operator.irshift, is_integer, False, emit_rshift)
-vec_operator(operator.lt, is_any, True, emit_lt)
-vec_operator(operator.le, is_any, True, emit_le)
-vec_operator(operator.gt, is_any, True, emit_gt)
-vec_operator(operator.ge, is_any, True, emit_ge)
-vec_operator(operator.eq, is_any, True, emit_eq)
-vec_operator(operator.ne, is_any, True, emit_ne)
 
 
 @intrinsic(prefer_literal=True)
@@ -351,3 +303,7 @@ def left_shift(typingctx: Any, a: Any, b: Any) -> Any:
 def right_shift(typingctx: Any, a: Any, b: Any) -> Any:
     """Return a >> b of one dtype; a count of at least the width gives 0, or -1 for a negative a."""
     return elementwise(is_integer, emit_rshift, a, b)
+
+
+# the binary operators, one a row of their table
+exec("\n".join(definitions("operators").values()))

@@ -16,7 +16,7 @@ from typing import Any
 from schedlang import intrinsics
 from schedlang.codegen.listing import Launch
 from schedlang.errors import BuildError
-from schedlang.expr import functions
+from schedlang.expr import functions, operators
 from schedlang.machine.names import KEPT_BY_NUMBA, short_name
 from schedlang.runtime.cache_files import (
     BYTECODE,
@@ -38,7 +38,7 @@ def intrinsics_key() -> str:
     """Return a hash of the intrinsics' source; a change of an intrinsic makes new kernel files."""
     digest = hashlib.sha256()
     paths = sorted(Path(intrinsics.__file__).parent.rglob("*.py"))
-    for path in (*paths, Path(functions.__file__)):
+    for path in (*paths, Path(functions.__file__), Path(operators.__file__)):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from schedlang.expr import special_values
 from schedlang.expr.bfloat import from_bits, to_bits
 from schedlang.expr.bfloat import rounded as rounded_bfloat
+from schedlang.expr.dtypes import DTYPES, is_integer
 
 Array = np.ndarray
 Value = Any
@@ -32,40 +34,16 @@ def float64(x: Value) -> Value:
     return np.float64(x) if type(x) is float else cast(x, np.float64)
 
 
-def int8(x: Value) -> Value:
-    return cast(x, np.int8)
+def _caster(name: str, dtype: str) -> Callable[[Value], Value]:
+    def to_dtype(x: Value) -> Value:
+        return cast(x, dtype)
+
+    to_dtype.__name__ = name
+    return to_dtype
 
 
-def int16(x: Value) -> Value:
-    return cast(x, np.int16)
-
-
-def int32(x: Value) -> Value:
-    return cast(x, np.int32)
-
-
-def int64(x: Value) -> Value:
-    return cast(x, np.int64)
-
-
-def uint8(x: Value) -> Value:
-    return cast(x, np.uint8)
-
-
-def uint16(x: Value) -> Value:
-    return cast(x, np.uint16)
-
-
-def uint32(x: Value) -> Value:
-    return cast(x, np.uint32)
-
-
-def uint64(x: Value) -> Value:
-    return cast(x, np.uint64)
-
-
-def boolean(x: Value) -> Value:
-    return cast(x, np.bool_)
+globals().update({t: _caster(t, t) for t in DTYPES if is_integer(t)})
+boolean = _caster("boolean", "bool")
 
 
 @quiet
