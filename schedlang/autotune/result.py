@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from schedlang.autotune.record import Trial
 from schedlang.autotune.report.facts import Facts, correlation
@@ -16,7 +16,7 @@ from schedlang.autotune.search import name_of
 from schedlang.compute.work import needed_flops
 from schedlang.errors import SpillWarning, StrideWarning, TuningError
 from schedlang.ir.html import nest_html
-from schedlang.markup.bundle import mime_bundle
+from schedlang.markup.bundle import InNotebooks
 from schedlang.markup.elements import listing
 from schedlang.markup.fragment import fragment
 from schedlang.markup.names import NameTable
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from schedlang.autotune.state import Search
 
 
-class TuningResult:
+class TuningResult(InNotebooks):
     """The best schedule of a search, its kernel, its time, and every trial.
 
     ``trials`` are the :class:`~schedlang.autotune.record.Trial` records in the order in which they
@@ -122,9 +122,6 @@ class TuningResult:
         names = NameTable()
         nest = nest_html(self.schedule.nest(), names)
         return fragment(f"{listing(str(self), 'the result')}{nest}", len(names))
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return mime_bundle(self._repr_html_(), str(self))
 
     def __repr__(self) -> str:
         return f"<TuningResult {self.facts.name}: {len(self.facts.trials)} trials, {self.ended}>"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from schedlang.gpu_lowering.counted_html import counters_html
 from schedlang.gpu_lowering.counted_table import Lines, kernel_text
@@ -11,10 +10,10 @@ from schedlang.gpu_lowering.counters import Counters
 from schedlang.gpu_lowering.ledger import Ledger
 from schedlang.gpu_lowering.printer import launch_lines
 from schedlang.gpu_lowering.program import Program
-from schedlang.markup.bundle import mime_bundle
+from schedlang.markup.bundle import InNotebooks
 
 
-class KernelCounters(dict[str, Counters]):
+class KernelCounters(InNotebooks, dict[str, Counters]):
     """The counters of each kernel by its name; ``print`` shows them beside the program.
 
     A notebook shows the same as a table. ``lines`` has the lines of each kernel, each with its
@@ -37,9 +36,6 @@ class KernelCounters(dict[str, Counters]):
 
     def _repr_html_(self) -> str:
         return counters_html(self, self.lines)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return mime_bundle(self._repr_html_(), str(self))
 
 
 __all__ = ["KernelCounters"]

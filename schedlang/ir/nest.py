@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Union
+from typing import Union
 
 from schedlang.expr.nodes import Axis, Var
 from schedlang.ir.html import nest_html
@@ -12,13 +12,13 @@ from schedlang.ir.nodes import Block, Buffer, For, If, walk
 from schedlang.ir.printer import nest_text
 from schedlang.ir.rewrite import storage
 from schedlang.ir.terminal import show_nest
-from schedlang.markup.bundle import mime_bundle
+from schedlang.markup.bundle import InNotebooks
 from schedlang.markup.fragment import fragment
 from schedlang.markup.names import NameTable
 
 
 @dataclass(frozen=True, eq=False)
-class Nest:
+class Nest(InNotebooks):
     """A lowered schedule: its arguments in order, and its statements.
 
     ``args`` are buffers of tensors and scalar variables; ``outputs`` are the buffers of results.
@@ -48,9 +48,6 @@ class Nest:
         names = NameTable()
         body = nest_html(self, names)
         return fragment(body, len(names))
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return mime_bundle(self._repr_html_(), str(self))
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:

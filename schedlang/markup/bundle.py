@@ -12,4 +12,13 @@ def mime_bundle(html: str, text: str) -> dict[str, str]:
     return {"text/html": html, "text/plain": text}
 
 
-__all__ = ["mime_bundle"]
+class InNotebooks:
+    """An object that a notebook shows as HTML, with its text where there is no HTML."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        raise NotImplementedError
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return mime_bundle(self._repr_html_(), str(self))

@@ -20,6 +20,7 @@ from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.lowering.lower import sizes_of
+from schedlang.markup.bundle import InNotebooks
 from schedlang.networks.dataflow import Flow, Node, flow_of
 from schedlang.networks.grouping import Draft, drafts
 from schedlang.networks.naming import Naming
@@ -72,7 +73,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Partition:
+class Partition(InNotebooks):
     """The parts of a network, in the order in which they run.
 
     ``outputs`` are those of the network, and ``sizes`` the numbers that stand for symbolic sizes in
@@ -174,9 +175,6 @@ class Partition:
 
     def _repr_html_(self) -> str:
         return partition_html(self)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/html": self._repr_html_(), "text/plain": str(self)}
 
 
 def partition(

@@ -12,7 +12,7 @@ import numpy as np
 
 from schedlang.errors import BuildError, CallError, MissingNameError, explain, listed, nearest
 from schedlang.ir.nest import Nest
-from schedlang.markup.bundle import mime_bundle
+from schedlang.markup.bundle import InNotebooks
 from schedlang.markup.columns import aligned
 from schedlang.markup.elements import folded, table
 from schedlang.markup.flame import bars
@@ -59,7 +59,7 @@ class KernelTime:
 
 
 @dataclass(frozen=True)
-class NetworkProfile:
+class NetworkProfile(InNotebooks):
     """The result of :meth:`Network.profile <schedlang.networks.network.Network.profile>`.
 
     ``seconds`` are those of one call, the fastest of ``runs``, and ``kernels`` what each part took
@@ -113,9 +113,6 @@ class NetworkProfile:
             for kernel in self._longest_first()[:NESTS]
         )
         return fragment(head + chart + shown + nests)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return mime_bundle(self._repr_html_(), str(self))
 
 
 def profile(

@@ -17,8 +17,6 @@ from schedlang.plot.subject import subjects
 
 # the most rows and columns of a panel, around the element
 WINDOW = 40
-# letters of a line below a panel, for each inch
-LETTERS = 17
 
 
 def placement(

@@ -15,7 +15,7 @@ from schedlang.compute.arrays import as_numpy
 from schedlang.compute.graph import variables
 from schedlang.compute.work import needed_flops
 from schedlang.errors import CallError, CallTypeError
-from schedlang.markup.bundle import mime_bundle
+from schedlang.markup.bundle import InNotebooks
 from schedlang.markup.elements import facts
 from schedlang.markup.fragment import fragment
 from schedlang.runtime import nvidia
@@ -40,7 +40,7 @@ BUSY = 0.05
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(InNotebooks):
     """Timings of one callable.
 
     ``seconds`` is the median time of one call, and ``spread`` the interquartile range divided by
@@ -84,9 +84,6 @@ class Evaluation:
         if self.busy:
             rows.append(("note", "other work took a core: measure again when the machine is idle"))
         return fragment(facts(rows))
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return mime_bundle(self._repr_html_(), str(self))
 
     def __str__(self) -> str:
         fastest = f"(fastest {duration(self.fastest)})"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from schedlang.errors import CallError
-from schedlang.markup.bundle import mime_bundle
+from schedlang.markup.bundle import InNotebooks
 from schedlang.markup.elements import facts, table
 from schedlang.markup.flame import Box, bars, flame
 from schedlang.markup.fragment import fragment
@@ -41,7 +40,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Profile:
+class Profile(InNotebooks):
     """The result of :meth:`Kernel.profile <schedlang.runtime.kernel.Kernel.profile>`.
 
     All times are seconds of one call, the fastest, which other work on the machine disturbed least.
@@ -98,9 +97,6 @@ class Profile:
         chart = flame(self._boxes(), f"flame chart: the times of the loops of {self.name}")
         head = f'<div class="head">profile of {escape(self.name)}</div>'
         return fragment(head + chart + threads + "".join(tables) + facts(rows))
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return mime_bundle(self._repr_html_(), str(self))
 
     def _headline(self) -> str:
         return (

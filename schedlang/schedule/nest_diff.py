@@ -8,7 +8,7 @@ from typing import Any
 
 from schedlang.ir.html import nest_lines
 from schedlang.ir.nest import Nest
-from schedlang.markup.bundle import mime_bundle
+from schedlang.markup.bundle import InNotebooks
 from schedlang.markup.fragment import fragment
 from schedlang.markup.names import NameTable
 from schedlang.markup.text import escape
@@ -16,7 +16,7 @@ from schedlang.markup.text import escape
 NEAR = 2
 
 
-class NestDiff(str):
+class NestDiff(InNotebooks, str):
     """A unified diff of two printed nests, which a notebook shows side by side."""
 
     __slots__ = ("_after", "_before", "_title")
@@ -32,9 +32,6 @@ class NestDiff(str):
         names = NameTable()
         sides = sides_html(nest_lines(self._before, names), nest_lines(self._after, names))
         return fragment(f'<div class="head">{escape(self._title)}</div>{sides}', len(names))
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return mime_bundle(self._repr_html_(), str(self))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         # IPython prefers its own text of strings to that of the bundle
