@@ -10,6 +10,7 @@ from schedlang.autotune.tactics.access import Access
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob, Moves, second
 from schedlang.autotune.tactics.scheduled import AttachPoint, OuterLoops, Placement, Scheduled
+from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.index.linear import Lin, Mod
 from schedlang.index.simplify import to_lin
@@ -72,6 +73,12 @@ def attach(s: Schedule, stage: StageFacts, point: AttachPoint | None) -> None:
     """Compute a stage at a loop, if one is given."""
     if point is not None:
         s[stage.tensor].compute_at(s[point.nest.head], point.level.loop)
+
+
+def inside(s: Schedule, tensor: Tensor, nest: OuterLoops) -> None:
+    """Compute a stage in the innermost loop of a nest, if it has one."""
+    if nest.levels:
+        s[tensor].compute_at(s[nest.head], nest.levels[-1].loop)
 
 
 def inherited(stage: StageFacts) -> Placement | None:

@@ -8,10 +8,9 @@ from schedlang.autotune.tactics.choosing import choosing_axes, chosen_axes
 from schedlang.autotune.tactics.cpu import nest as outer_loops
 from schedlang.autotune.tactics.cpu import parallel_reduction
 from schedlang.autotune.tactics.cpu.lanes import LANES, ROW, choose_lanes, in_lanes
-from schedlang.autotune.tactics.cpu.nest import blocks, in_threads, split_tile
+from schedlang.autotune.tactics.cpu.nest import nest_of
 from schedlang.autotune.tactics.facts import StageFacts
-from schedlang.autotune.tactics.loops import in_order
-from schedlang.autotune.tactics.scheduled import OuterLoops, Scheduled
+from schedlang.autotune.tactics.scheduled import Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
 from schedlang.compute.read import reads
 from schedlang.expr.nodes import Axis
@@ -63,15 +62,13 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     # rows of a tile, such as y % 4, are few and short
     choosing += [at for at, n in chosen.items() if n < stage.extents([op.axis[at]])[0]]
     tile |= chosen
-    outer, inner = split_tile(s, stage, tile | ({last: lanes} if lanes else {}), joined)
-    loops = blocks(s, stage, outer, knobs)
-    in_order(s, tensor, [*(x.axis for x in loops), *op.reduce_axis, *inner.values()])
-    levels = in_threads(s, stage, loops, stage.evaluations, knobs) if loops else []
+    tile |= {last: lanes} if lanes else {}
+    nest, inner = nest_of(s, stage, tile, op.reduce_axis, stage.evaluations, knobs, joined)
     for at in choosing:
         s[tensor].unroll(inner[at])
     if lanes:
         s[tensor].vectorize(inner[last])
-    return stage.placed(OuterLoops(tensor, tuple(levels)))
+    return stage.placed(nest)
 
 
 def _joined_axes(stage: StageFacts, last: int) -> list[int]:

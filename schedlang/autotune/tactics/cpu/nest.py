@@ -10,8 +10,8 @@ from schedlang.autotune.knobs import Knobs, divisors
 from schedlang.autotune.tactics.cpu import serpentine
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob, Moves
-from schedlang.autotune.tactics.loops import fused
-from schedlang.autotune.tactics.scheduled import Level
+from schedlang.autotune.tactics.loops import fused, in_order
+from schedlang.autotune.tactics.scheduled import Level, OuterLoops
 from schedlang.expr.nodes import Axis
 from schedlang.schedule.schedule import Schedule
 
@@ -118,6 +118,22 @@ def blocks(s: Schedule, stage: StageFacts, outer: list[Loop], knobs: Knobs) -> l
     inside.sort(key=lambda loop: place_inside[loop.along])
     # last, as a loop of one iteration would end the fusion of parallel loops
     return [*outside, *inside, *units]
+
+
+def nest_of(
+    s: Schedule, stage: StageFacts, tile: Mapping[int, int], inside: Sequence[Axis], work: int,
+    knobs: Knobs, joined: Sequence[int] = (),
+) -> tuple[OuterLoops, dict[int, Axis]]:  # fmt: skip
+    """Schedule the loops of a stage at root: blocks of tiles, threads, ``inside``, then a tile.
+
+    ``inside`` are its reduction loops. ``tile`` and ``joined`` are as for :func:`split_tile`,
+    ``work`` as for :func:`in_threads`. Returns the outer loops, and those inside a tile.
+    """
+    outer, inner = split_tile(s, stage, tile, joined)
+    loops = blocks(s, stage, outer, knobs)
+    in_order(s, stage.tensor, [*(loop.axis for loop in loops), *inside, *inner.values()])
+    levels = in_threads(s, stage, loops, work, knobs)
+    return OuterLoops(stage.tensor, tuple(levels)), inner
 
 
 def in_threads(

@@ -7,6 +7,7 @@ loops would run over the whole box. Lanes go along other results, or along the s
 from __future__ import annotations
 
 from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.tactics.attach import inside
 from schedlang.autotune.tactics.cpu import nest as outer_loops
 from schedlang.autotune.tactics.cpu.lanes import (
     LANES,
@@ -16,11 +17,10 @@ from schedlang.autotune.tactics.cpu.lanes import (
     partial_in_lanes,
     partial_sums,
 )  # fmt: skip
-from schedlang.autotune.tactics.cpu.nest import blocks, in_threads, split_tile
+from schedlang.autotune.tactics.cpu.nest import nest_of
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob
-from schedlang.autotune.tactics.loops import in_order
-from schedlang.autotune.tactics.scheduled import OuterLoops, Scheduled
+from schedlang.autotune.tactics.scheduled import Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
 from schedlang.compute.read import Read
 from schedlang.expr.nodes import Axis, Expr
@@ -56,18 +56,13 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
         return found
     partial = None if lanes else _partial(s, stage, knobs)
     combined = stage if partial is None else stage.after(s)
-    outer, inner = split_tile(s, combined, {last: lanes} if lanes else {})
-    loops = blocks(s, combined, outer, knobs)
-    steps = combined.op.reduce_axis
-    in_order(s, tensor, [*(x.axis for x in loops), *steps, *inner.values()])
-    levels = in_threads(s, combined, loops, work, knobs) if loops else []
+    tile = {last: lanes} if lanes else {}
+    nest, inner = nest_of(s, combined, tile, combined.op.reduce_axis, work, knobs)
     if lanes:
         s[tensor].vectorize(inner[last])
-    nest = OuterLoops(tensor, tuple(levels))
     if partial is None:
         return combined.placed(nest)
-    if levels:
-        s[partial.tensor].compute_at(s[tensor], levels[-1].loop)
+    inside(s, partial.tensor, nest)
     partial_in_lanes(s, partial)
     return combined.placed(nest).joined(partial.placed(nest, partial.op.axis[:-1]))
 

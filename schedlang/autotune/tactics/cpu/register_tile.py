@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.tactics import attach
 from schedlang.autotune.tactics.access import labels
 from schedlang.autotune.tactics.cpu import nest as outer_loops
 from schedlang.autotune.tactics.cpu import pack as packing
@@ -81,8 +82,7 @@ def tiled(
     reduce, tested = _reduce_order(sum_stage, tile, knobs)
     block = step_blocks.choose(sum_stage, nest, positions, lane, tile, reduce, knobs)
     around = nest if block is None else replace(nest, levels=nest.levels[: -block.levels])
-    if around.levels:
-        s[local].compute_at(s[head.tensor], around.levels[-1].loop)
+    attach.inside(s, local, around)
     axes = sum_stage.op.axis
     place = Placement(around, {at: axes[p] for at, p in enumerate(positions) if p >= 0})
     sum_stage = stage.after(s, local)

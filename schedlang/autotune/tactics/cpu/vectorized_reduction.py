@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import prod
 
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.tactics.attach import attach, inherited
+from schedlang.autotune.tactics.attach import attach, inherited, inside
 from schedlang.autotune.tactics.cpu import nest as outer_loops
 from schedlang.autotune.tactics.cpu import parallel_reduction
 from schedlang.autotune.tactics.cpu.lanes import (
@@ -75,8 +75,7 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     in_order(s, tensor, [*(x.axis for x in loops), *inner.values()])
     levels = in_threads(s, combined, loops, stage.evaluations, knobs)
     nest = OuterLoops(tensor, tuple(levels))
-    if levels:
-        s[partial.tensor].compute_at(s[tensor], levels[-1].loop)
+    inside(s, partial.tensor, nest)
     partial_in_lanes(s, partial, at if strip > 1 else None, whole)
     return combined.placed(nest).joined(partial.placed(nest, partial.op.axis[:-1]))
 
