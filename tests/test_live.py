@@ -23,8 +23,8 @@ import schedlang as sl
 from schedlang.__main__ import main
 from schedlang.autotune.runner.task import Limits
 from schedlang.errors import LiveError, SchedlangError
-from schedlang.hints.candidate import MEANINGS
 from schedlang.hints.candidates import candidates
+from schedlang.hints.meanings import MEANINGS
 from schedlang.hints.refusals import refusals
 from schedlang.live.definition import definition
 from schedlang.live.edits import edited

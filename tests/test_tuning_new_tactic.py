@@ -14,12 +14,12 @@ from schedlang.autotune.knobs import Knobs, Rejected
 from schedlang.autotune.model.by_model import by_model
 from schedlang.autotune.model.problems import space_of
 from schedlang.autotune.space import Candidate, Space
+from schedlang.autotune.tactics.driver import schedule_stages
 from schedlang.autotune.tactics.facts import Dataflow, Problem, StageFacts
 from schedlang.autotune.tactics.knob import Knob, Moves, last
 from schedlang.autotune.tactics.registries import CPU, CUDA, registry_for
 from schedlang.autotune.tactics.scheduled import Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Registry, Tactic
-from schedlang.autotune.tactics.templates import template_for
 from schedlang.schedule.schedule import Schedule
 from tests.cpu_candidates import AVX2
 from tests.graphs import product
@@ -90,7 +90,10 @@ def test_the_cost_model_moves_the_knobs_of_a_new_tactic() -> None:
 def test_a_search_uses_a_new_tactic(tmp_path: Path) -> None:
     A, B = plus_one()
     only = replace(CPU, tactics=(TACTIC,))
-    template = template_for(Problem((B,), sl.Target(), 2), only)
+
+    def template(s: Schedule, knobs: Knobs) -> None:
+        schedule_stages(only, s, Problem((B,), sl.Target(), 2), knobs)
+
     found = sl.autotune(B, trials=2, template=template, database=tmp_path / "tuning.jsonl")
     assert {t.decisions["B.strip"] for t in found.trials if t.decisions} == set(STRIPS)
     a = np.random.default_rng(0).random(A.shape, "float32")
@@ -107,7 +110,7 @@ def test_decisions_name_the_tactic_and_make_the_same_schedule() -> None:
     *_, B = plus_one()
     (found,) = drawn(B, WITH_STRIPS, 1)
     again = sl.schedule(B)
-    template_for(Problem((B,), AVX2, 2), WITH_STRIPS)(again, Knobs(found.decisions))
+    schedule_stages(WITH_STRIPS, again, Problem((B,), AVX2, 2), Knobs(found.decisions))
     assert again.as_python() == found.schedule.as_python()
 
 

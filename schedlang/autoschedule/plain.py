@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
+from schedlang.autotune.steps import taken
 from schedlang.autotune.tactics.cpu.nest import LEAST_STEPS
 from schedlang.autotune.tactics.facts import Dataflow, Problem, StageFacts
 from schedlang.autotune.tactics.loops import in_blocks
@@ -28,9 +30,8 @@ def plain(problem: Problem) -> Schedule:
     flow = replace(flow, scan_stages=scan_stages(flow))
     apply = _bound if problem.target.facts.binds_threads else _parallel
     for tensor in flow.stages:
-        tried = s.copy()
         try:
-            apply(tried, flow.stage(tensor))
+            tried = taken(s, partial(apply, stage=flow.stage(tensor)), "default")
             verify(lower_state(tried.state))
         except SchedlangError:
             continue

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from random import Random
 from time import monotonic
+from typing import Literal
 
 from schedlang.autotune.costs.averages import averaged
 from schedlang.autotune.costs.estimate import Estimate, estimate
@@ -22,12 +22,12 @@ from schedlang.autotune.knobs import (
     Rejected,
     refusal,
 )  # fmt: skip
-from schedlang.autotune.tactics.driver import moves_of
+from schedlang.autotune.steps import taken
+from schedlang.autotune.tactics.driver import moves_of, schedule_stages
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.autotune.tactics.moves import KnobMoves
 from schedlang.autotune.tactics.registries import registry_for
 from schedlang.autotune.tactics.tactic import Registry
-from schedlang.autotune.tactics.templates import template_for
 from schedlang.autotune.work_bound import most_work
 from schedlang.diagnostics.spills import gpu_spills, spills
 from schedlang.errors import (
@@ -98,7 +98,13 @@ class Space:
     def __post_init__(self) -> None:
         self.target = self.problem.target
         self.tactics = self.registry or registry_for(self.target)
-        self._template = self.template or template_for(self.problem, self.tactics)
+
+    def _apply(self, s: Schedule, knobs: Knobs) -> None:
+        """Apply the steps of a candidate to the schedule without any."""
+        if self.template is None:
+            schedule_stages(self.tactics, s, self.problem, knobs)
+        else:
+            self.template(s, knobs)
 
     @cached_property
     def moves(self) -> KnobMoves:
@@ -160,13 +166,11 @@ class Space:
     def _candidate(self, rng: Random | None, given: Decisions | None) -> Candidate:
         """Apply the template, lower the schedule, and estimate its cost."""
         knobs = Knobs(given, rng, self.pick)
-        s = empty_schedule(list(self.problem.outputs))
+        untouched = empty_schedule(list(self.problem.outputs))
+        # only a user's template may reorder with a warning
+        warned: Literal["error", "default"] = "error" if self.made else "default"
         try:
-            with warnings.catch_warnings():
-                if self.made:
-                    # only a user's template may reorder with a warning
-                    warnings.simplefilter("error", OrderWarning)
-                self._template(s, knobs)
+            s = taken(untouched, partial(self._apply, knobs=knobs), warned, OrderWarning)
             if self.made:
                 _move_to_stack(s)
             nest = lower_state(s.state)

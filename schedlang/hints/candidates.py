@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
+from schedlang.autotune.steps import Steps, Take, step
 from schedlang.compute.tensor import ComputeOp
 from schedlang.expr.nodes import Axis
-from schedlang.hints.candidate import Candidate, Take, step
 from schedlang.hints.new_stages import new_stages
 from schedlang.hints.storage_candidates import storage
 from schedlang.schedule.schedule import Schedule
@@ -32,7 +32,7 @@ BLOCKS = (8, 32)
 STRIP = 64
 
 
-def candidates(s: Schedule, target: Target) -> Iterator[Candidate]:
+def candidates(s: Schedule, target: Target) -> Iterator[Steps]:
     """Yield candidates for the next step of ``s`` on a CPU, stage by stage."""
     for view in s.stages:
         if isinstance(view.op, ComputeOp):
@@ -42,7 +42,7 @@ def candidates(s: Schedule, target: Target) -> Iterator[Candidate]:
             yield from storage(s, view)
 
 
-def _loops(s: Schedule, view: StageView, target: Target) -> Iterator[Candidate]:
+def _loops(s: Schedule, view: StageView, target: Target) -> Iterator[Steps]:
     name, lanes = view.name, target.vector_width(view.outputs[0].dtype)
     kinds = s.state.stages[name].kinds
     plain = [a for a in view.leaf_axes if a not in kinds]
@@ -51,11 +51,11 @@ def _loops(s: Schedule, view: StageView, target: Target) -> Iterator[Candidate]:
     if "vectorize" not in taken:
         for axis in data:
             for width in (lanes, 2 * lanes):
-                yield Candidate("vectorize", name, _vectors(name, axis, width), (name, axis))
+                yield Steps("vectorize", name, _vectors(name, axis, width), (name, axis))
     if "parallel" not in taken and data:
         yield step("parallel", name, data[0])
         if len(data) > 1:
-            yield Candidate("parallel", name, _fused_parallel(name, data[0], data[1]))
+            yield Steps("parallel", name, _fused_parallel(name, data[0], data[1]))
     # around other loops, copies would only make the kernel long
     inner = next((a for a in reversed(view.leaf_axes) if kinds.get(a) not in WRITTEN), None)
     length = inner.extent if inner in plain and inner is not None else 0
@@ -67,16 +67,16 @@ def _loops(s: Schedule, view: StageView, target: Target) -> Iterator[Candidate]:
             if type(axis.extent) is int and axis.extent % rows:
                 continue
             if lanes_at is not None:
-                yield Candidate("register tile", name, _register_tile(name, axis, lanes_at, rows))
+                yield Steps("register tile", name, _register_tile(name, axis, lanes_at, rows))
             elif axis is not data[-1] and not taken:
                 for width in (lanes, 2 * lanes):
                     take = _vector_tile(name, axis, data[-1], rows, width)
-                    yield Candidate("register tile", name, take, (name, axis, "tile"))
+                    yield Steps("register tile", name, take, (name, axis, "tile"))
     for axis in plain[:-1]:
-        yield Candidate("reorder", name, _innermost(name, axis))
+        yield Steps("reorder", name, _innermost(name, axis))
     if len(data) > 1:
         for edge in TILES:
-            yield Candidate("tile", name, _tile(name, data[-2], data[-1], edge))
+            yield Steps("tile", name, _tile(name, data[-2], data[-1], edge))
     for axis in plain:
         for chunk in CHUNKS if axis.is_reduce else BLOCKS:
             if type(axis.extent) is not int or axis.extent > chunk:
@@ -166,7 +166,7 @@ def _vector_tile(
     return take
 
 
-def _placements(s: Schedule, view: StageView) -> Iterator[Candidate]:
+def _placements(s: Schedule, view: StageView) -> Iterator[Steps]:
     """Yield the places at which a stage that is not an output may be computed."""
     name, state = view.name, s.state
     if state.is_output(state.stages[name]):
@@ -177,8 +177,8 @@ def _placements(s: Schedule, view: StageView) -> Iterator[Candidate]:
         yield step("compute_root", name)
     attach = place(state.updated(stage.with_(attach=Root()))).attach
     for reader, axis in legal_loops(state, attach, effective_readers(state)[name], stage):
-        yield Candidate("compute_at", name, _attached(name, reader, axis))
-        yield Candidate("store_at", name, _in_strips(name, reader, axis))
+        yield Steps("compute_at", name, _attached(name, reader, axis))
+        yield Steps("store_at", name, _in_strips(name, reader, axis))
 
 
 def _attached(name: str, reader: str, axis: Axis) -> Take:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from schedlang.autotune.steps import Steps, Take, of_schedule
 from schedlang.autotune.tactics.loops import innermost
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
-from schedlang.hints.candidate import Candidate, Take, of_schedule
 from schedlang.runtime.environment import threads_of
 from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.stage import StageView
@@ -21,7 +21,7 @@ from schedlang.target import Target
 VECTORS, PARTS = 4, 16
 
 
-def new_stages(s: Schedule, view: StageView, target: Target) -> Iterator[Candidate]:
+def new_stages(s: Schedule, view: StageView, target: Target) -> Iterator[Steps]:
     """Yield candidates that add a stage for ``view``, whose schedule is ``s``."""
     name = view.name
     yield from _copies(s, view)
@@ -31,17 +31,17 @@ def new_stages(s: Schedule, view: StageView, target: Target) -> Iterator[Candida
         several = len(view.outputs) == 1 and threads_of(target) > 1
         for axis in view.op.reduce_axis if several else ():
             if type(axis.extent) is int and axis.extent % PARTS == 0:
-                yield Candidate("rfactor", name, _in_parts(name, axis, axis.extent // PARTS))
+                yield Steps("rfactor", name, _in_parts(name, axis, axis.extent // PARTS))
     kinds = s.state.stages[name].kinds
     steps = [a for a in view.leaf_axes if a.is_reduce and a not in kinds]
     if steps and len(view.outputs) == 1 and "vectorize" not in kinds.values():
         lanes = target.vector_width(view.outputs[0].dtype)
         for width in (lanes, 2 * lanes, VECTORS * lanes):
             take = _in_lanes(name, steps[-1], width)
-            yield Candidate("rfactor", name, take, (name, steps[-1]))
+            yield Steps("rfactor", name, take, (name, steps[-1]))
 
 
-def _copies(s: Schedule, view: StageView) -> Iterator[Candidate]:
+def _copies(s: Schedule, view: StageView) -> Iterator[Steps]:
     """Yield the copies of operands that a stage reads more than once."""
     name, op, stage = view.name, view.op, s.state.stages[view.name]
     lanes = [a for a, kind in stage.kinds.items() if kind == "vectorize"]
@@ -53,14 +53,14 @@ def _copies(s: Schedule, view: StageView) -> Iterator[Candidate]:
         if not op.reduce_axis or len(tensor.shape) < 2:
             # each element is read once
             continue
-        yield Candidate("cache_read", name, _copy(name, tensor))
+        yield Steps("cache_read", name, _copy(name, tensor))
         last = found[0].indices[-1]
         if len(found) == 1 and len(tensor.shape) == 2 and lanes and isinstance(last, Axis):
             width = lanes[0].extent
             if isinstance(width, Expr) or last not in view.op.axis:
                 continue
             if width < last.extent and _lanes_of(stage, last) is lanes[0]:
-                yield Candidate("pack", name, _packed(name, tensor, width))
+                yield Steps("pack", name, _packed(name, tensor, width))
 
 
 def _lanes_of(stage: Stage, root: Axis) -> Axis:

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from schedlang.autotune import steps
+from schedlang.autotune.steps import Steps
 from schedlang.diagnostics.spills import guarded, spills
 from schedlang.diagnostics.strides import strided
 from schedlang.errors import CallTypeError, SchedlangError, explain
-from schedlang.hints.candidate import Candidate
 from schedlang.hints.candidates import candidates
 from schedlang.hints.predicted import Prediction, predicted
 from schedlang.ir.nest import Nest
@@ -81,7 +82,7 @@ def next_steps(s: Any, target: Any = None) -> list[NextStep]:
     return ranked(found)
 
 
-def tried(s: Schedule, target: Target) -> Iterator[tuple[Candidate, NextStep] | None]:
+def tried(s: Schedule, target: Target) -> Iterator[tuple[Steps, NextStep] | None]:
     """Yield each candidate that was tried with its step, or ``None``.
 
     A step is legal and has a nest of its own.
@@ -98,7 +99,7 @@ def tried(s: Schedule, target: Target) -> Iterator[tuple[Candidate, NextStep] | 
             yield None
 
 
-def ranked(found: Sequence[tuple[Candidate, NextStep]]) -> list[NextStep]:
+def ranked(found: Sequence[tuple[Steps, NextStep]]) -> list[NextStep]:
     """Return the steps that promise most first; of vectors along one axis, the best width alone."""
     best: dict[object, NextStep] = {}
     for candidate, step in sorted(found, key=lambda pair: -pair[1].speedup):
@@ -112,7 +113,7 @@ def estimated(nest: Nest, target: Target) -> Prediction:
 
 
 def taken(
-    s: Schedule, candidate: Candidate, target: Target, now: float, unproven: int = 0
+    s: Schedule, candidate: Steps, target: Target, now: float, unproven: int = 0
 ) -> NextStep | None:
     """Return a candidate that a copy of ``s`` has taken; ``None`` if it is not legal.
 
@@ -120,7 +121,7 @@ def taken(
     """
     try:
         # a step that warns is a step that a person should not be led to
-        copy = candidate.taken(s, "error")
+        copy = steps.taken(s, candidate.take, "error")
         nest = lower_state(copy.state)
         found = report(nest)
         after = estimated(nest, target).seconds

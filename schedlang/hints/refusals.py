@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from schedlang.autotune.steps import Steps, of_schedule, step, taken
 from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import SchedlangError
-from schedlang.hints.candidate import Candidate, of_schedule, step
 from schedlang.schedule.schedule import Schedule
 
 KINDS = ("vectorize", "parallel", "unroll")
@@ -44,7 +44,7 @@ def refusals(s: Schedule) -> list[Refused]:
     found: dict[tuple[str, str, str], Refused] = {}
     for asked in _asked(s):
         try:
-            asked.taken(s, "ignore")
+            taken(s, asked.take, "ignore")
         except SchedlangError as error:
             made = Refused(asked.primitive, asked.stage, str(error))
             # the reason, without the call that was refused
@@ -53,7 +53,7 @@ def refusals(s: Schedule) -> list[Refused]:
     return list(found.values())
 
 
-def _asked(s: Schedule) -> Iterator[Candidate]:
+def _asked(s: Schedule) -> Iterator[Steps]:
     """Yield the plainest step of each kind, whether it makes sense or not."""
     for view in s.stages:
         if not isinstance(view.op, ComputeOp):

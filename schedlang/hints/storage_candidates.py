@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from schedlang.autotune.steps import Steps, step
 from schedlang.expr.dtypes import itemsize
-from schedlang.hints.candidate import Candidate, step
 from schedlang.host import LINE
 from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.stage import StageView
@@ -15,7 +15,7 @@ from schedlang.state.state import Inline
 AHEAD, CONFLICTS = 1, 4096
 
 
-def storage(s: Schedule, view: StageView) -> Iterator[Candidate]:
+def storage(s: Schedule, view: StageView) -> Iterator[Steps]:
     """Yield the candidates for a stage of ``s``: padded rows, and fetches ahead."""
     name, stage = view.name, s.state.stages[view.name]
     tensor = view.outputs[0]

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from schedlang.analysis.cost import ScheduleCost, cost
+from schedlang.autotune.steps import Steps
 from schedlang.counting.records import Counts
 from schedlang.errors import SchedlangError, first_line
-from schedlang.hints.candidate import MEANINGS, Candidate
+from schedlang.hints.meanings import MEANINGS
 from schedlang.hints.next_steps import NextStep, estimated, tried
 from schedlang.hints.refusals import refusals
 from schedlang.ir.accesses import stores
@@ -169,7 +170,7 @@ def _row(name: str, counts: Counts) -> list[Any]:
             counts.peak_bytes]  # fmt: skip
 
 
-def steps_tried(state: State, target: Target) -> Iterator[tuple[Candidate, NextStep] | None]:
+def steps_tried(state: State, target: Target) -> Iterator[tuple[Steps, NextStep] | None]:
     """Yield each candidate of a state as it was tried, none if the state cannot be lowered."""
     try:
         yield from tried(state.schedule, target)

@@ -15,10 +15,10 @@ from typing import Any
 
 from schedlang.autotune.runner.sandbox import COMMAND
 from schedlang.autotune.runner.task import Limits
+from schedlang.autotune.steps import Steps
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import LiveError, explain, first_line
-from schedlang.hints.candidate import Candidate
 from schedlang.hints.next_steps import NextStep, ranked
 from schedlang.live import page
 from schedlang.live.definition import definition
@@ -36,7 +36,7 @@ from schedlang.target import Target
 
 Message = dict[str, Any]
 # a candidate with the step that it makes
-Found = tuple[Candidate, NextStep]
+Found = tuple[Steps, NextStep]
 # the most states of a page, and the names for which there is a style at first
 MOST_STATES, NAMES = 1000, 64
 # states up to which a shared file compares each with each
