@@ -122,6 +122,17 @@ def test_each_kind_has_a_backend() -> None:
         assert facts.measured_as in KINDS
 
 
+@dataclass(frozen=True)
+class Checked(Scalar):
+    """The target, whose files are checked to have no vectors and no threads."""
+
+    def printed(self, request: Request[Lowered], machine: MachineNest) -> Listing:
+        listing = super().printed(request, machine)
+        # the definition of the macro, which nothing calls
+        assert listing.text.count("SL_VECTOR(") == 1 and "#pragma omp" not in listing.text
+        return listing
+
+
 def scheduled() -> tuple[sl.Schedule, np.ndarray]:
     """Return a schedule with a vectorized loop in a parallel one, and its input."""
     A = sl.placeholder((37,), name="A")
@@ -165,19 +176,31 @@ def test_a_target_as_an_object() -> None:
     np.testing.assert_array_equal(traced(a), 2 * a)
 
 
+@needs_c
+def test_sums_in_lanes_of_a_target_without_vectors() -> None:
+    """Partial sums in lanes, which stay in vector registers elsewhere, are those of loops."""
+    A = sl.placeholder((4, 24), name="A")
+    k = sl.reduce_axis(24, name="k")
+    C = sl.compute((4,), lambda i: sl.sum(A[i, k], axis=k), name="C")
+    s = sl.schedule(C)
+    _, inner = s[C].split(k, factor=2)
+    part = s.rfactor(C, inner, factor_axis=1)
+    (outer,), (i, lane) = s[part].op.reduce_axis, s[part].op.axis
+    s[part].set_scope("local")
+    whole = s[C].fuse()
+    s[C].reorder(whole, *s[C].op.axis)
+    s[part].compute_at(s[C], whole)
+    s[part].reorder(outer, i, lane)
+    s[part].unroll(i)
+    s[part].vectorize(lane)
+    a = np.random.default_rng(0).random((4, 24), "float32")
+    f = sl.build(s, [A, C], target=Checked())
+    np.testing.assert_allclose(f(a), a.sum(axis=1), rtol=1e-6)
+    assert "vectorize" in str(f.loop_nest)
+
+
 def test_a_target_takes_at_most_150_lines() -> None:
     assert len(inspect.getsource(scalar_target).splitlines()) <= 150
-
-
-@dataclass(frozen=True)
-class Checked(Scalar):
-    """The target, whose files are checked to have no vectors and no threads."""
-
-    def printed(self, request: Request[Lowered], machine: MachineNest) -> Listing:
-        listing = super().printed(request, machine)
-        # the definition of the macro, which nothing calls
-        assert listing.text.count("SL_VECTOR(") == 1 and "#pragma omp" not in listing.text
-        return listing
 
 
 @needs_c

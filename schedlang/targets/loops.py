@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from schedlang.codegen.listing import Line, Listing
 from schedlang.codegen.network_file import NetworkFile, render_network, with_comments
@@ -14,6 +15,8 @@ from schedlang.diagnostics.strides import strided
 from schedlang.errors import SpillWarning, StrideWarning
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Block, For, Stmt, changed
+from schedlang.ir.rewrite import deep
 from schedlang.machine.lower import machine_nest
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.passes.serial import serial
@@ -76,19 +79,29 @@ class PrintedBackend(Backend[L]):
 
 
 class LoopBackend(PrintedBackend[Lowered]):
-    """A target that runs the loops of the nest as they stand."""
+    """A target that runs the loops of the nest as they stand, without vectors if it has none."""
 
     def lowered(self, nest: Nest, target: Target, options: Options) -> Lowered:
-        return Lowered(nest)
+        if target.facts.vectors:
+            return Lowered(nest)
+        body = deep(nest.body, _plain)
+        assert isinstance(body, Block)
+        return Lowered(replace(nest, body=body))
 
     def warnings(
         self, nest: Nest, lowered: Lowered, target: Target
     ) -> Iterator[tuple[str, type[Warning]]]:
         """Yield tiles that leave the registers, and lanes that are far apart in memory."""
-        for text in (*spills(nest, target), *guarded(nest, target)):
+        for text in (*spills(lowered.loops, target), *guarded(lowered.loops, target)):
             yield text, SpillWarning
-        for text in strided(nest, target):
+        for text in strided(lowered.loops, target):
             yield text, StrideWarning
+
+
+def _plain(stmt: Stmt) -> Stmt:
+    """Return a vectorized loop as a serial one."""
+    vectorized = isinstance(stmt, For) and stmt.kind == "vectorize"
+    return changed(stmt, kind="serial") if vectorized else stmt
 
 
 class NumbaBackend(PrintedBackend[L]):

@@ -45,10 +45,7 @@ def strip_mine(body: Block, job: LoopJob) -> Block:
 
 def becomes_lanes(loop: For, target: Target) -> bool:
     """Return whether ``loop`` becomes vectors, which may need one condition for all lanes."""
-    facts = target.facts
-    if loop.kind != "vectorize" or not facts.vectors:
-        return False
-    return facts.vector_arithmetic or not lanes_differ(loop)
+    return loop.kind == "vectorize" and (target.facts.vector_arithmetic or not lanes_differ(loop))
 
 
 def most_lanes(loop: For, target: Target) -> int:
