@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import inspect
 import os
 import pickle
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +20,7 @@ import schedlang as sl
 from schedlang.codegen.listing import Listing
 from schedlang.errors import BuildError, TuningError
 from schedlang.machine.nest import MachineNest
+from schedlang.networks.cache import cache_key
 from schedlang.target_kinds import KINDS, SPELLINGS
 from schedlang.targets import CBackend, Facts, GpuBackend, Lowered, Request, backend_of
 from tests import scalar_target
@@ -197,6 +200,41 @@ def test_sums_in_lanes_of_a_target_without_vectors() -> None:
     f = sl.build(s, [A, C], target=Checked())
     np.testing.assert_allclose(f(a), a.sum(axis=1), rtol=1e-6)
     assert "vectorize" in str(f.loop_nest)
+
+
+@needs_c
+def test_a_network_for_a_target_of_a_package() -> None:
+    x, w = sl.placeholder((4, 16), name="x"), sl.placeholder((8, 16), name="w")
+    softmax = sl.topi.nn.softmax(sl.topi.nn.relu(sl.topi.nn.dense(x, w)))
+    given, weight = (np.random.default_rng(0).random((n, 16), "float32") for n in (4, 8))
+    net = sl.network(softmax, {w: weight}, target=Checked())
+    wanted = np.exp(given @ weight.T)
+    wanted /= wanted.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(net(given), wanted, rtol=1e-5)
+    assert net.source.count("SL_VECTOR(") == 1
+
+
+def test_the_key_of_a_network_has_the_code_of_its_target(tmp_path: Path) -> None:
+    """Another file of the target's class makes another key, and so do options."""
+    target = sl.Target.of(Scalar())
+    key = cache_key("", target)
+    assert key == cache_key("", sl.Target.of(Scalar()))
+    assert key != cache_key("", sl.Target.of(Checked()))
+    copied = tmp_path / "own_target.py"
+    keys = {key}
+    for text in ("", "", "# changed"):
+        if text or not copied.exists():
+            copied.write_text(inspect.getsource(scalar_target) + text)
+        spec = importlib.util.spec_from_file_location("own_target", copied)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["own_target"] = module
+        try:
+            spec.loader.exec_module(module)
+            keys.add(cache_key("", sl.Target.of(module.Scalar())))
+        finally:
+            del sys.modules["own_target"]
+    assert len(keys) == 3
 
 
 def test_a_target_takes_at_most_150_lines() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
@@ -31,15 +32,16 @@ def cache_key(what: Any, target: Target, plan: Plan | None = None) -> str:
     """Return a key of ``what`` a module is made from, as JSON values, and of what makes it.
 
     It hashes ``what`` (a graph, names, cuts, fusions), the target and the machine, the versions,
-    the sizes and times of the files of schedlang's source, and those of each file that schedules
-    of ``plan`` come from; those of a folder come from none.
+    the sizes and times of the files of schedlang's source and of a target that a package brings,
+    and those of each file that schedules of ``plan`` come from; those of a folder come from none.
     """
     files = [] if plan is None or plan.saved is not None else _files(plan.database)
     whole = [
         what, astuple(target), _machine(target), threads(), versions(), intrinsics_key(), sources(),
-        [_stamp(path) for path in files],
+        [_stamp(path) for path in files], _code(target),
     ]  # fmt: skip
-    text = json.dumps(whole, sort_keys=True, allow_nan=False)
+    # a target that a package brings may have options of any kind
+    text = json.dumps(whole, sort_keys=True, allow_nan=False, default=repr)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
@@ -78,6 +80,17 @@ def store(key: str, data: ModuleData) -> None:
     texts = {"text": data.text, "serial_text": data.serial_text}
     content = json.dumps({"data": module_data(data), **texts}).encode()
     store_file(MODULE, MODULE.path(key), content)
+
+
+def _code(target: Target) -> list[list[Any]]:
+    """Return the stamps of the files with the classes of a target that a package brings."""
+    if target.backend is None:
+        return []
+    modules = [sys.modules.get(kind.__module__) for kind in type(target.backend).__mro__[:-1]]
+    files = {getattr(module, "__file__", None) for module in modules}
+    # a class that a prompt or a notebook defines has no file, and is not known to another process
+    here = [[os.getpid(), id(type(target.backend))]] if None in files else []
+    return [*(_stamp(Path(file)) for file in sorted(filter(None, files))), *here]
 
 
 def _machine(target: Target) -> str:
