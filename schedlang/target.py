@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextvars import ContextVar
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
@@ -92,7 +92,20 @@ DEFAULT_ARCH = "sm_90"
 
 
 @dataclass(frozen=True)
-class Target:
+class _Fields:
+    """The fields of a target, none of which is left out."""
+
+    kind: str
+    vector_bytes: int
+    vector_registers: int
+    arch: str
+    datapath_bytes: int
+    caches: tuple[Cache, ...]
+    backend: Optional[HasFacts] = field(repr=False)
+
+
+@dataclass(frozen=True, init=False)
+class Target(_Fields):
     """The processor that a kernel is built for: its vector registers, or its GPU architecture.
 
     ``kind`` is ``"cpu"``, ``"python"``, ``"c"``, ``"cuda"`` or ``"cuda-emulator"``, or the name of
@@ -128,84 +141,33 @@ class Target:
     166912
     """
 
-    kind: str = "cpu"
-    vector_bytes: int = 0
-    vector_registers: int = 0
-    arch: str = ""
-    target: InitVar[str | None] = None
-    host: InitVar[Any] = None
-    datapath_bytes: int = 0
-    caches: tuple[Cache, ...] = ()
-    backend: Optional[HasFacts] = field(default=None, repr=False)
-
-    def __post_init__(self, target: str | None, host: Any) -> None:
-        name, backend, option = self.kind if target is None else target, self.backend, None
+    def __init__(
+        self, kind: str = "cpu", vector_bytes: int = 0, vector_registers: int = 0, arch: str = "",
+        target: str | None = None, host: Any = None, datapath_bytes: int = 0,
+        caches: tuple[Cache, ...] = (), backend: HasFacts | None = None,
+    ) -> None:  # fmt: skip
+        name, option = kind if target is None else target, None
         if backend is not None and backend.facts.name == name:
             facts = backend.facts
         else:
             facts, option, backend = parsed(name)
-        object.__setattr__(self, "backend", backend)
         check_host(host)
-        object.__setattr__(self, "kind", Kind(facts.name))
-        self._check_arch(option)
-        self._check_numbers()
-        caches = _checked_caches(facts.name, self.caches)
-        for name in ("vector_bytes", "vector_registers"):
-            object.__setattr__(self, name, getattr(self, name) or getattr(facts, name))
+        arch = _checked_arch(facts, arch, option)
+        wide = _checked_number(facts, "vector_bytes", vector_bytes)
+        count = _checked_number(facts, "vector_registers", vector_registers)
+        at_once = _checked_number(facts, "datapath_bytes", datapath_bytes)
+        caches = _checked_caches(facts.name, caches)
+        wide, count = wide or facts.vector_bytes, count or facts.vector_registers
         width, registers = host_vectors()
-        own = self.vector_bytes in (0, width)
+        own = wide in (0, width)
         if not own:
-            registers = 32 if self.vector_bytes >= 64 else 16
-        object.__setattr__(self, "caches", caches or (host_caches() if own else USUAL_CACHES))
-        object.__setattr__(self, "vector_bytes", self.vector_bytes or width)
-        known = host_datapath() if self.vector_bytes == width else self.vector_bytes
-        at_once = min(self.datapath_bytes or known, self.vector_bytes)
-        object.__setattr__(self, "datapath_bytes", at_once)
-        object.__setattr__(self, "vector_registers", self.vector_registers or registers)
-
-    def _check_arch(self, option: str | None) -> None:
-        """Set ``arch``, which is ``option`` if the target string has one; raise if it is wrong."""
-        kind, arch = str(self.kind), self.arch
-        if option is not None and arch not in ("", option):
-            raise BuildError(
-                f"Target({kind!r}, arch={arch!r}): the target string already has -arch={option}; "
-                "give the architecture once"
-            )
-        if arch == "" and option is None:
-            arch = DEFAULT_ARCH if self.facts.takes_arch else ""
-        elif option is not None:
-            arch = option
-        if not self.facts.takes_arch and arch != "":
-            raise BuildError(
-                f"Target({kind!r}, arch={arch!r}): arch is the architecture of a GPU; leave it out "
-                f"for {kind}"
-            )
-        if self.facts.takes_arch and arch not in tuple(DEVICES):
-            raise BuildError(
-                f"Target({kind!r}, arch={arch!r}): choose one of {', '.join(DEVICES)}"
-            )
-        object.__setattr__(self, "arch", arch)
-
-    def _check_numbers(self) -> None:
-        """Raise if a size or a number of registers is wrong; 0 is a value that is left out."""
-        kind = str(self.kind)
-        for name in ("vector_bytes", "vector_registers", "datapath_bytes"):
-            value = getattr(self, name)
-            is_size = name != "vector_registers"
-            valid = is_whole(value) and value >= 0
-            if not valid or (is_size and int(value).bit_count() > 1):
-                kinds = ("a whole number, at least 1", "a power of two, such as 16, 32 or 64")
-                raise BuildError(
-                    f"Target({kind!r}, {name}={value!r}): {name} must be {kinds[is_size]}; leave "
-                    "it out for the value of this machine"
-                )
-            moves = not self.facts.vector_arithmetic
-            if name == "vector_bytes" and moves and value not in (0, self.facts.vector_bytes):
-                raise BuildError(
-                    f"Target({kind!r}, vector_bytes={value!r}): a GPU thread accesses at most 16 "
-                    "bytes at once; leave out vector_bytes"
-                )
-            object.__setattr__(self, name, int(value))
+            registers = 32 if wide >= 64 else 16
+        wide = wide or width
+        known = host_datapath() if wide == width else wide
+        super().__init__(
+            Kind(facts.name), wide, count or registers, arch, min(at_once or known, wide),
+            caches or (host_caches() if own else USUAL_CACHES), backend,
+        )  # fmt: skip
 
     @property
     def device(self) -> Device:
@@ -340,6 +302,47 @@ def or_emulator(target: Target) -> Target:
     if not (target.facts.needs_driver and wanted):
         return target
     return Target(target.facts.emulated, arch=target.arch)
+
+
+def _checked_arch(facts: Facts, arch: str, option: str | None) -> str:
+    """Return the architecture, which is ``option`` if the target string has one."""
+    kind = facts.name
+    if option is not None and arch not in ("", option):
+        raise BuildError(
+            f"Target({kind!r}, arch={arch!r}): the target string already has -arch={option}; "
+            "give the architecture once"
+        )
+    if arch == "" and option is None:
+        arch = DEFAULT_ARCH if facts.takes_arch else ""
+    elif option is not None:
+        arch = option
+    if not facts.takes_arch and arch != "":
+        raise BuildError(
+            f"Target({kind!r}, arch={arch!r}): arch is the architecture of a GPU; leave it out "
+            f"for {kind}"
+        )
+    if facts.takes_arch and arch not in tuple(DEVICES):
+        raise BuildError(f"Target({kind!r}, arch={arch!r}): choose one of {', '.join(DEVICES)}")
+    return arch
+
+
+def _checked_number(facts: Facts, name: str, value: Any) -> int:
+    """Return a size or a number of registers; 0 is a value that is left out."""
+    is_size = name != "vector_registers"
+    valid = is_whole(value) and value >= 0
+    if not valid or (is_size and int(value).bit_count() > 1):
+        kinds = ("a whole number, at least 1", "a power of two, such as 16, 32 or 64")
+        raise BuildError(
+            f"Target({facts.name!r}, {name}={value!r}): {name} must be {kinds[is_size]}; leave "
+            "it out for the value of this machine"
+        )
+    moves = not facts.vector_arithmetic
+    if name == "vector_bytes" and moves and value not in (0, facts.vector_bytes):
+        raise BuildError(
+            f"Target({facts.name!r}, vector_bytes={value!r}): a GPU thread accesses at most 16 "
+            "bytes at once; leave out vector_bytes"
+        )
+    return int(value)
 
 
 def _checked_caches(kind: str, caches: Any) -> tuple[Cache, ...]:

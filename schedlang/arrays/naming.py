@@ -141,7 +141,7 @@ def unviewed(tensor: Tensor) -> Tensor:
     False
     """
     if isinstance(tensor.op, ComputeOp) and tensor.op.view:
-        object.__setattr__(tensor.op, "view", False)
+        tensor.op.view = False
     return tensor
 
 
@@ -153,9 +153,11 @@ def automatic_name(word: str) -> str:
 
 def mark_automatic(tensor: Tensor, view: bool = False) -> None:
     """Mark a new stage as named by an operation, and as a view if it is one."""
-    object.__setattr__(tensor.op, "automatic", True)
-    if view:
-        object.__setattr__(tensor.op, "view", True)
+    op = tensor.op
+    assert isinstance(op, (ComputeOp, ScanOp))
+    op.automatic = True
+    if view and isinstance(op, ComputeOp):
+        op.view = True
     scope = _scope.get()
     if scope is not None:
         scope.last = tensor
@@ -170,13 +172,15 @@ def _is_automatic(tensor: Tensor) -> bool:
 def _rename(tensor: Tensor, name: str) -> None:
     op = tensor.op
     assert isinstance(op, (ComputeOp, ScanOp))
-    object.__setattr__(op, "name", name)
+    op.name = name
     for k, output in enumerate(op.outputs):
         output.name = f"{name}.v{k}" if k or tensor is not output else name
 
 
 def _settle(tensor: Tensor) -> None:
     """Make a tensor that the user named a stage that keeps its name."""
-    object.__setattr__(tensor.op, "automatic", False)
-    if isinstance(tensor.op, ComputeOp):
-        object.__setattr__(tensor.op, "view", False)
+    op = tensor.op
+    if isinstance(op, (ComputeOp, ScanOp)):
+        op.automatic = False
+    if isinstance(op, ComputeOp):
+        op.view = False

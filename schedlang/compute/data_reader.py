@@ -410,7 +410,7 @@ def _compute(
     shape = check_shape(op.shape, name)
     labels = as_names(names, len(values))
     outputs = tuple(Tensor(n, shape, k, op, p) for p, (n, k) in enumerate(zip(labels, kinds)))
-    object.__setattr__(op, "outputs", outputs)
+    op.outputs = outputs
     check_leaves(op)
     check_reads(op)
     return op

@@ -121,7 +121,7 @@ def finished(
     name, kinds = op.name, [e.dtype for e in op.body]
     names = [name] if len(kinds) == 1 else [f"{name}.v{k}" for k in range(len(kinds))]
     outputs = tuple(Tensor(n, op.shape, t, op, k) for k, (n, t) in enumerate(zip(names, kinds)))
-    object.__setattr__(op, "outputs", outputs)
+    op.outputs = outputs
     check_reads(op, first)
     if visible == 1 and not several:
         if len(outputs) > 1:

@@ -56,7 +56,7 @@ def extracted(
         outputs = tuple(
             Tensor(name_of(t, names), t.shape, t.dtype, twin, t.value_index) for t in op.outputs
         )
-        object.__setattr__(twin, "outputs", outputs)
+        twin.outputs = outputs
         made.update(zip(op.outputs, outputs))
     return made
 

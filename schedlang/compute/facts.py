@@ -92,8 +92,7 @@ def assume(tensor: Tensor, *, monotonic: bool = False, within: Any = None) -> Te
         )
     before = op.facts or Facts()
     ends = before.within if within is None else _ends(tensor, within)
-    facts = Facts(bool(monotonic) or before.monotonic, ends)
-    object.__setattr__(op, "facts", facts)
+    op.facts = Facts(bool(monotonic) or before.monotonic, ends)
     return tensor
 
 

@@ -1,4 +1,8 @@
-"""The operations of a graph that are computed: elements over axes, and recurrences."""
+"""The operations of a graph that are computed: elements over axes, and recurrences.
+
+An operation is not frozen: its outputs refer to it, and names and marks may change until it is
+scheduled, as :func:`schedlang.named` and :func:`schedlang.assume` do.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ if TYPE_CHECKING:
     from schedlang.compute.tensor import Extent, Shape, Tensor
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class ComputeOp:
     """An operation that defines each element by expressions over ``axis``.
 
@@ -105,7 +109,7 @@ class ComputeOp:
         return self.outputs[index]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class ScanOp:
     """A recurrence along the first axis of its states (te's ``scan``)."""
 

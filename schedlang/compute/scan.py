@@ -98,7 +98,7 @@ def scan(
     outputs = tuple(
         Tensor(n, s.shape, s.dtype, op, k) for k, (n, s) in enumerate(zip(names, states))
     )
-    object.__setattr__(op, "outputs", outputs)
+    op.outputs = outputs
     return list(outputs) if several and len(outputs) > 1 else outputs[0]
 
 

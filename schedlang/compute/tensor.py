@@ -62,7 +62,7 @@ NUMPY_METHODS = {
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class PlaceholderOp:
     """An input, whose elements the caller passes; ``facts`` are what ``sl.assume`` declared."""
 

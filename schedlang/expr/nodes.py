@@ -210,6 +210,7 @@ class Binary(Expr):
     b: Expr
     dtype: str
     weak: bool = False
+    widened: bool = False
 
     @property
     def children(self) -> tuple[Expr, ...]:
@@ -251,6 +252,7 @@ class Call(Expr):
     args: tuple[Expr, ...]
     dtype: str
     weak: bool = False
+    widened: bool = False
 
     @property
     def children(self) -> tuple[Expr, ...]:
@@ -267,6 +269,7 @@ class Select(Expr):
     dtype: str
     lazy: bool = False
     weak: bool = False
+    widened: bool = False
 
     @property
     def children(self) -> tuple[Expr, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,12 @@ from schedlang.compute.graph import placeholders
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import PlaceholderOp, Tensor, declared, shape_text
 from schedlang.errors import CallTypeError, FrontendError
+from schedlang.networks.model import Model
 from schedlang.networks.structure import filled
 
 
-@dataclass(frozen=True, eq=False)
-class Imported:
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class Imported(Model):
     """A model of another library: what it computes, and the values of its weights.
 
     ``outputs`` are distinct tensors, made by operators of topi from ``inputs``, placeholders in the
@@ -43,20 +44,18 @@ class Imported:
     [[3.0, 3.0, 3.0, 3.0], [3.0, 3.0, 3.0, 3.0]]
     """
 
-    outputs: tuple[Tensor, ...]
-    inputs: tuple[Tensor, ...]
-    params: Mapping[Tensor, np.ndarray]
-    layers: Mapping[str, str] = field(default_factory=dict)
-    structure: Any = ()
-
-    def __post_init__(self) -> None:
-        if not self.outputs:
+    def __init__(
+        self, outputs: tuple[Tensor, ...], inputs: tuple[Tensor, ...],
+        params: Mapping[Tensor, np.ndarray], layers: Mapping[str, str] | None = None,
+        structure: Any = (),
+    ) -> None:  # fmt: skip
+        if not outputs:
             raise FrontendError("a model without outputs: it computes nothing")
-        if len({*self.outputs}) < len(self.outputs):
+        if len({*outputs}) < len(outputs):
             raise FrontendError("an output is given twice: structure may have a position twice")
-        if self.structure == ():
-            whole: Any = tuple(range(len(self.outputs))) if len(self.outputs) > 1 else 0
-            object.__setattr__(self, "structure", whole)
+        if structure == ():
+            structure = tuple(range(len(outputs))) if len(outputs) > 1 else 0
+        super().__init__(outputs, inputs, params, {} if layers is None else layers, structure)
         _check_inputs(self)
         _check_params(self.params)
 

@@ -130,7 +130,8 @@ def made_result(
 
 
 def _derived(tensor: Tensor, of: tuple[Tensor, ...]) -> Tensor:
-    object.__setattr__(tensor.op, "gradient_of", of)
+    if isinstance(tensor.op, ComputeOp):
+        tensor.op.gradient_of = of
     return tensor
 
 

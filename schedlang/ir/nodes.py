@@ -15,9 +15,11 @@ interpreter, but the passes of lowering and the verifier of nests do not know th
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from operator import is_
 from typing import Any, ClassVar, Optional, TypeVar, Union
 
@@ -420,10 +422,14 @@ def changed(node: Node, **fields: Any) -> Node:
 
     It does what :func:`dataclasses.replace` does, which spends most of its time on checks.
     """
-    made: Node = object.__new__(type(node))
-    made.__dict__.update(node.__dict__)
-    made.__dict__.update(fields)
+    kind: Any = type(node)
+    made: Node = kind(*[fields[n] if n in fields else getattr(node, n) for n in _names_of(kind)])
     return made
+
+
+@cache
+def _names_of(kind: Any) -> tuple[str, ...]:
+    return tuple(f.name for f in dataclasses.fields(kind))
 
 
 def with_held(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:

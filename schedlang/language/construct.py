@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from schedlang.expr import dtypes
 from schedlang.expr.bfloat import as_float32, converted
 from schedlang.expr.nodes import (
     Binary,
+    Call,
     Cast,
     Const,
     Expr,
@@ -217,9 +219,9 @@ def mark_widened(made: Expr, operands: Sequence[Expr]) -> Expr:
 
     All its ``operands`` are then integers, bools or weak numbers.
     """
-    if made.dtype == "float64" and not made.weak:
+    if made.dtype == "float64" and not made.weak and isinstance(made, (Binary, Call, Select)):
         if all(v.weak or not dtypes.is_float(v.dtype) for v in operands):
-            object.__setattr__(made, "widened", True)
+            return replace(made, widened=True)
     return made
 
 

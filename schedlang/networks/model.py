@@ -18,7 +18,7 @@ FORMS = (0, 2, 4)
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A graph with the arrays of its weights, as ``sl.frontend.Imported`` has them, too.
+    """A graph with the arrays of its weights, such as an ``sl.frontend.Imported``.
 
     ``structure`` is the form of what a call returns, with the positions of outputs.
     """
@@ -68,7 +68,7 @@ def model_of(outputs: Any, params: Mapping[Any, Any] | None) -> Model:
             f"sl.network(..., params={shown(params)}): give a dict of arrays, by placeholders or "
             "by their names; a target is target=..."
         )
-    if hasattr(outputs, "structure") and hasattr(outputs, "params"):
+    if isinstance(outputs, Model):
         if params:
             raise NetworkError(
                 explain(
@@ -77,9 +77,7 @@ def model_of(outputs: Any, params: Mapping[Any, Any] | None) -> Model:
                     "Leave params out, or pass model.outputs.",
                 )
             )
-        return Model(
-            outputs.outputs, outputs.inputs, outputs.params, outputs.layers, outputs.structure
-        )
+        return outputs
     tensors = tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
     if not tensors or not all(isinstance(t, Tensor) for t in tensors):
         raise CallTypeError(

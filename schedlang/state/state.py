@@ -150,21 +150,26 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """All stages, producers before consumers, and the stage that defines each tensor."""
+    """All stages, producers before consumers, and the stage that defines each tensor.
+
+    ``known_attachments`` and ``known_dependences`` are those that a state before had, if they hold.
+    """
 
     stages: Mapping[str, Stage]
     outputs: tuple[Tensor, ...]
     defined: Mapping[Tensor, str]
+    known_attachments: Attachments | None = None
+    known_dependences: Dependences | None = None
 
     @cached_property
     def dependences(self) -> Dependences:
         """The dependences between the stages."""
-        return dependences_of(self)
+        return self.known_dependences or dependences_of(self)
 
     @cached_property
     def attachments(self) -> Attachments:
         """For each stage, the stages computed or stored at its loops."""
-        return attachments_of(self.stages.values())
+        return self.known_attachments or attachments_of(self.stages.values())
 
     def attached(self, stage: Stage) -> list[Stage]:
         """Return the stages computed or stored at loops of ``stage``."""
@@ -190,11 +195,10 @@ class State:
         current = (
             self.stages if isinstance(self.stages, PersistentMap) else PersistentMap(self.stages)
         )
-        made = replace(self, stages=current.replaced(changed))
-        made.__dict__["attachments"] = attachments
-        if same and "dependences" in self.__dict__:
-            made.__dict__["dependences"] = self.dependences
-        return made
+        known = vars(self).get("dependences") if same else None
+        return State(
+            current.replaced(changed), self.outputs, self.defined, attachments, known
+        )
 
     def inserted(self, new: Stage, before: str) -> State:
         """Return this state with ``new`` inserted before stage ``before``."""
@@ -204,7 +208,7 @@ class State:
                 merged[new.name] = new
             merged[name] = stage
         defined = {**self.defined, **dict.fromkeys(new.outputs, new.name)}
-        return replace(self, stages=merged, defined=defined)
+        return State(merged, self.outputs, defined)
 
     def unique_name(self, base: str) -> str:
         name, count = base, 0

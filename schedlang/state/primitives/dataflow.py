@@ -34,7 +34,7 @@ def _new_operation(
     shape = tuple(a.extent for a in axes)
     names = [name] if len(body) == 1 else [f"{name}.v{k}" for k in range(len(body))]
     outputs = tuple(Tensor(n, shape, e.dtype, op, k) for k, (n, e) in enumerate(zip(names, body)))
-    object.__setattr__(op, "outputs", outputs)
+    op.outputs = outputs
     return op
 
 
