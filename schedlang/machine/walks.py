@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import is_
-from typing import Union
+from typing import Optional, Union
 
 from schedlang.ir.nodes import changed
 from schedlang.machine.nodes import READERS, Array, Body, Num, Reg, Splat, Stmt, Type, Value
@@ -86,10 +86,14 @@ MOST_AT_ONCE = 32
 def operations(value: Value) -> Sequence[Value]:
     """Return the operations in ``value``, from left to right, operands first, each object once.
 
-    They are no registers and no constants, and ``value`` is at the end.
+    They are no registers and no constants, and ``value`` is at the end. Those before it are kept
+    with ``value``, which never changes, since several passes ask for them.
     """
     if isinstance(value, (Reg, Num)):
         return ()
+    known: Optional[tuple[Value, ...]] = getattr(value, "_inside", None)
+    if known is not None:
+        return (*known, value)
     found: list[Value] = []
     stack: list[Value] = [value]
     while stack and len(found) <= MOST_AT_ONCE:
@@ -104,6 +108,8 @@ def operations(value: Value) -> Sequence[Value]:
         found = _each_once(value)
     else:
         found.reverse()
+    # an assignment in __dict__ would make a dict of each value
+    object.__setattr__(value, "_inside", tuple(found[:-1]))
     return found
 
 
