@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import schedlang as sl
-from schedlang.live.server import Background
 from schedlang.live.session import Session
 from tests.browser import BROWSER, DARK, FLAGS
 from tests.chromium import Tab, chromium
+from tests.live_background import Background
 
 DOCS = Path(__file__).parent.parent / "docs"
 COLOURS = 256

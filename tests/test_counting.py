@@ -14,7 +14,6 @@ from schedlang.counting.regions import Runs
 from schedlang.counting.stages import stages
 from schedlang.errors import BuildError, CallError
 from schedlang.ir.nodes import Buffer
-from schedlang.machine.interpret import interpret_machine
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, Function, Let, Load, Num, Op, Reg, Store, Type
 from schedlang.target import Cache
@@ -22,6 +21,7 @@ from tests.conftest import Golden
 from tests.fuzz.case import run_case
 from tests.fuzz.counts import check_counts
 from tests.graphs import product
+from tests.machine_interpreter import interpret_machine
 
 AVX2 = sl.Target("cpu", vector_bytes=32)
 

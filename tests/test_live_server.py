@@ -25,8 +25,9 @@ from schedlang.live_command import _leads_to
 from tests.graphs import product
 
 aiohttp = pytest.importorskip("aiohttp", reason='needs aiohttp: pip install "schedlang[live]"')
-from schedlang.live.server import Background, bound, new_token  # noqa: E402
 from schedlang.live.server import Client as Open  # noqa: E402
+from schedlang.live.server import bound, new_token  # noqa: E402
+from tests.live_background import Background  # noqa: E402
 
 TITLE = '</title><script>alert(1)</script>"'
 

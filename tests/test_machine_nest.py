@@ -11,13 +11,13 @@ import pytest
 
 import schedlang as sl
 from schedlang.errors import VerifyError
-from schedlang.machine.interpret import interpret_kernel, interpret_machine
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Fn, For, Let, Num, Op, Operation, Reg, Splat, Store, Type, Value
 from schedlang.machine.verify import verify_machine
 from schedlang.machine.walks import children, operations, walk
 from tests.conftest import Golden
 from tests.graphs import product
+from tests.machine_interpreter import interpret_kernel, interpret_machine
 
 FLOAT = Type("float32")
 

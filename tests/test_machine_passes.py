@@ -22,7 +22,6 @@ from schedlang.ir.interpret import cooperative, interpret
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
 from schedlang.lowering.lower import lower_state
-from schedlang.machine.interpret import interpret_machine
 from schedlang.machine.lower import CPU_PASSES, arranged_nest
 from schedlang.machine.names import name_all
 from schedlang.machine.nest import MachineNest
@@ -60,6 +59,7 @@ from tests.fuzz.graphs import build, random_graph
 from tests.fuzz.inputs import arrays
 from tests.fuzz.record import Case
 from tests.fuzz.search import schedule_randomly
+from tests.machine_interpreter import interpret_machine
 
 FLOAT = Type("float32")
 NARROW = sl.Target("cpu", vector_bytes=16, vector_registers=16)

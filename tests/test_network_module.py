@@ -22,7 +22,6 @@ import schedlang as sl
 from schedlang.errors import BoundsError, BuildError, CallError, CallTypeError, VerifyError
 from schedlang.intrinsics import twins
 from schedlang.ir.nodes import Buffer
-from schedlang.machine.interpret import interpret_machine
 from schedlang.machine.link import Call, Place, link
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, Function, Num, Type, View
@@ -35,6 +34,7 @@ from schedlang.runtime.bundle import bundle
 from schedlang.target import Target
 from tests.conftest import Golden
 from tests.linked_networks import Parts, add, conv, dense, relu
+from tests.machine_interpreter import interpret_machine
 from tests.marks import slow_but
 
 RNG = np.random.default_rng(0)

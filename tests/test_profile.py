@@ -22,7 +22,6 @@ import schedlang as sl
 from schedlang.errors import CallError
 from schedlang.intrinsics.cpu import clock
 from schedlang.intrinsics.cpu import ticks as compiled_ticks
-from schedlang.machine.interpret import interpret_machine
 from schedlang.machine.loop_tree import loop_tree
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.passes.stamps import WHOLE, slots_of, stamped
@@ -30,6 +29,7 @@ from schedlang.machine.verify import verify_machine
 from schedlang.runtime import cpu_profile, files
 from schedlang.runtime.cpu_profile import Stamp, Subject, Tree, choose
 from schedlang.runtime.profile import OTHER, WAITING, Part, Profile
+from tests.machine_interpreter import interpret_machine
 
 Golden = Callable[[object], None]
 

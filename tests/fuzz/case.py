@@ -19,7 +19,6 @@ from schedlang.ir.interpret import cooperative, interpret
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, For, If, Store
 from schedlang.lowering.lower import lower_state
-from schedlang.machine.interpret import interpret_machine
 from tests.fuzz.arguments import arguments
 from tests.fuzz.attach import check_attach_order
 from tests.fuzz.compare import compare, expected, scalar
@@ -32,6 +31,7 @@ from tests.fuzz.record import Case, Mismatch
 from tests.fuzz.scans import check_refused
 from tests.fuzz.search import FEWEST, schedule_randomly
 from tests.fuzz.steps import bound
+from tests.machine_interpreter import interpret_machine
 
 MOST_ITERATIONS = 60_000
 MOST_GRAPHS = 10

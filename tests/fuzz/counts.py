@@ -10,9 +10,9 @@ import numpy as np
 
 from schedlang.counting.instrument import Instrumented, instrument
 from schedlang.counting.regions import Runs
-from schedlang.machine.interpret import Work, interpret_machine
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.verify import verify_machine
+from tests.machine_interpreter import Work, interpret_machine
 
 
 def check_counts(nest: MachineNest, args: Sequence[Any], work: Work) -> None:

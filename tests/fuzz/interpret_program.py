@@ -15,8 +15,8 @@ from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
 from schedlang.intrinsics import twins
 from schedlang.ir.nodes import Buffer
-from schedlang.machine.interpret import Work, interpret_kernel
 from schedlang.machine.select.gpu import MachineKernel
+from tests.machine_interpreter import Work, interpret_kernel
 
 
 def interpret_program(
