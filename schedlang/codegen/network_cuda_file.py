@@ -7,7 +7,7 @@ file makes them once; ``launch`` takes them in each call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
@@ -28,6 +28,7 @@ from schedlang.codegen.network_storage import Storage
 from schedlang.codegen.numba_cuda import GpuSource, memory_dtype
 from schedlang.codegen.numba_file import (
     ARRAY,
+    memory_checks,
     not_negative,
     out_argument,
     shape_source,
@@ -40,7 +41,7 @@ from schedlang.codegen.numba_source import INDENT
 from schedlang.codegen.refused_sizes import refusal_lines
 from schedlang.expr.dtypes import SHORT_FLOATS, stored
 from schedlang.expr.nodes import Expr, Var
-from schedlang.ir.nest import Nest
+from schedlang.ir.arguments import RULES, arguments_apart
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.printer import argument_text
 
@@ -72,8 +73,7 @@ def _there(value, name, dtype, shape, stream, written=False):
     if value.dtype != dtype or value.shape != shape:
         given = f"{value.dtype} of shape {value.shape}"
         raise TypeError(f"{name} must be a {dtype} array of shape {shape}, got {given}")
-    if not value.is_c_contiguous():
-        raise ValueError(f"{name} is strided: pass a contiguous copy")
+{CHECKS}
     return value.reshape(-1)
 
 
@@ -93,7 +93,7 @@ def _back(there, value, stream):
     """Copy an output to the array of NumPy that was given for it."""
     if not _is_there(value):
         there.copy_to_host(np.asarray(value).reshape(-1).view(there.dtype), stream=stream)
-'''
+'''.replace("{CHECKS}", memory_checks([r for r in RULES if r.on_gpu], lambda rule: rule.on_gpu))
 
 _VIEWS_AT = '''
 def _views_at(memory, sizes, arrays):
@@ -310,7 +310,7 @@ def _public(file: NetworkFile, source: NetworkSource) -> tuple[str, list[str]]:
     lines += [f"{INDENT * 2}{_given(a, names, sizes, a in nest.outputs)}," for a in nest.args]
     lines += [f"{INDENT * 2}{names[size]}," for size in nest.sizes]
     lines.append(f"{INDENT})")
-    for k, other in _pairs(nest):
+    for k, other in arguments_apart(nest):
         what = f"{nest.args[k].name} and {nest.args[other].name}"
         lines.append(f"{INDENT}_apart(given[{k}], given[{other}], {what!r})")
     by_name = {v.name: name for v, name in names.items() if isinstance(v, Var)}
@@ -348,15 +348,6 @@ def _given(
     kind = "bool_" if a.dtype == "bool" else a.dtype
     made = f"ml_dtypes.bfloat16({name})" if kind == "bfloat16" else f"np.{kind}({name})"
     return f"np.float32({made})" if kind in SHORT_FLOATS else made
-
-
-def _pairs(nest: Nest) -> Iterator[tuple[int, int]]:
-    """Yield the positions of each output and of each other array, every pair once."""
-    for k, out in enumerate(nest.args):
-        for other, arg in enumerate(nest.args):
-            both = out in nest.outputs and isinstance(arg, Buffer) and other != k
-            if both and not (arg in nest.outputs and other < k):
-                yield k, other
 
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
@@ -17,6 +17,7 @@ from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.printer import text
 from schedlang.index.linear import Lin, to_expr
 from schedlang.ir.aliasing import in_place_pairs
+from schedlang.ir.arguments import RULES, ArrayRule, arguments_apart
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.printer import argument_text, header
@@ -28,6 +29,16 @@ _WIDTH = 98
 # the names that a file defines or uses beside the kernel's own
 HELPERS = ("_array", "_apart", "_given", "_holds", "result")
 
+
+def memory_checks(rules: Iterable[ArrayRule], test: Callable[[ArrayRule], str]) -> str:
+    """Return the lines that refuse a ``value`` that breaks a rule, by the text of its ``test``."""
+    return "\n".join(
+        f'    if {"written and " * rule.written}not value.{test(rule)}:\n'
+        f'        raise ValueError(f"{{name}} is {rule.broken}: {rule.fix}")'
+        for rule in rules
+    )
+
+
 ARRAY = '''
 def _array(value, name, dtype, shape, written=False):
     """`value` flat, if it is a C-contiguous array of this dtype and shape."""
@@ -38,12 +49,9 @@ def _array(value, name, dtype, shape, written=False):
     if value.dtype != dtype or value.shape != shape:
         given = f"{value.dtype} of shape {value.shape}"
         raise TypeError(f"{name} must be a {dtype} array of shape {shape}, got {given}")
-    if not value.flags.c_contiguous:
-        raise ValueError(f"{name} is strided: pass a contiguous copy")
-    if written and not value.flags.writeable:
-        raise ValueError(f"{name} is read-only: pass a writable array")
+{CHECKS}
     return value.reshape(-1)
-'''
+'''.replace("{CHECKS}", memory_checks(RULES, lambda rule: f"flags.{rule.flag}"))
 
 _APART = '''
 def _apart(a, b, names, same_is_fine):
@@ -368,13 +376,8 @@ def _overlap_checks(
     Pairs that are computed in place may be the same array.
     """
     lines = []
-    for i, out in enumerate(nest.args):
-        for k, other in enumerate(nest.args):
-            if out not in nest.outputs or not isinstance(other, Buffer) or i == k:
-                continue
-            if other in nest.outputs and k < i:
-                continue
-            pair = f"{names[out]}, {names[other]}"
-            what = repr(f"{out.name} and {other.name}")
-            lines.append(f"    _apart({pair}, {what}, {(i, k) in in_place})")
+    for i, k in arguments_apart(nest):
+        out, other = nest.args[i], nest.args[k]
+        what = repr(f"{out.name} and {other.name}")
+        lines.append(f"    _apart({names[out]}, {names[other]}, {what}, {(i, k) in in_place})")
     return lines

@@ -90,7 +90,7 @@ def _batch(
         if p.is_output or p.is_scalar:
             continue
         array = _viewed(value, view)
-        if array is None or array.dtype != binder.dtypes[k] or array.ndim != len(p.shape):
+        if array is None or array.dtype != binder.needed[k].dtype or array.ndim != len(p.shape):
             return ""
         wrong = [d for d, e in enumerate(p.shape) if isinstance(e, int) and e != array.shape[d]]
         if wrong not in ([], [0]):

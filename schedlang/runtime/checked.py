@@ -66,10 +66,8 @@ def _checked(
         array = value
         if type(value) is not np.ndarray:
             array = view(value, binder.places[k], p.is_output)
-        if (
-            array.dtype != binder.dtypes[k] or array.shape != binder.fixed[k]
-            or not array.flags.c_contiguous or p.is_output
-        ):  # fmt: skip
+        dtype, shape, flags = binder.needed[k]
+        if array.dtype != dtype or array.shape != shape or flags & ~array.flags.num:
             binder.check(k, array, value)
         arrays.append(array)
     sizes = binder.sizes(arrays) if binder.symbolic else {}

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schedlang.expr.dtypes import stored
 from schedlang.runtime.launch import Memory
 from schedlang.runtime.parameters import Signature
 
@@ -30,17 +29,13 @@ def device_fast_call(
     scalars, short floats, complex numbers or declared facts has no fast path, and ``None`` is
     returned for it. Each array must start at a multiple of as many bytes as ``alignment`` says.
     """
-    parameters = signature.parameters
-    if signature.sizes or any(
-        p.is_scalar or p.has_facts or stored(p.dtype) != p.dtype for p in parameters
-    ):
+    if not signature.is_plain:
         return None
+    kinds, pairs = [p.needed for p in signature.parameters], signature.pairs
     wanted = [
-        (tuple(p.shape), np.dtype(p.dtype).str, prod(map(int, p.shape)), np.dtype(p.dtype).itemsize)
-        for p in parameters
+        (kind.shape, kind.dtype.str, prod(kind.shape or ()), kind.dtype.itemsize) for kind in kinds
     ]
-    outputs = [k for k, p in enumerate(parameters) if p.is_output]
-    pairs = [(i, k) for i in outputs for k in range(len(wanted)) if k != i]
+    outputs = [k for k, p in enumerate(signature.parameters) if p.is_output]
 
     def bind(args: Sequence[Any]) -> Passed | None:
         if len(args) != len(wanted):

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from sys import modules
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from schedlang.expr.dtypes import stored
 from schedlang.runtime.parameters import Signature
 
 Bound = tuple[list[np.ndarray], Any]
+# the dtype, the shape and the flags that an array must have
+Kind = tuple[np.dtype, tuple[int, ...], int]
 Bind = Callable[[Sequence[Any]], "Bound | None"]
-# bits of ndarray.flags.num, by NumPy's C API: one test in place of three
-_CONTIGUOUS, _OWNED, _WRITEABLE = 0x1, 0x4, 0x400
-
-
-class _Kind(NamedTuple):
-    """The dtype, the shape and the flags that one array must have."""
-
-    dtype: np.dtype
-    shape: tuple[int, ...]
-    needed: int
+# the bit of ndarray.flags.num of an array that owns its memory, by NumPy's C API
+_OWNED = 0x4
 
 
 def fast_call(signature: Signature) -> Bind | None:
@@ -32,20 +25,13 @@ def fast_call(signature: Signature) -> Bind | None:
     :class:`~schedlang.runtime.parameters.Binder`. A signature with sizes, scalars, short
     floats, complex numbers or declared facts has no fast path, and ``None`` is returned for it.
     """
-    parameters = signature.parameters
-    if signature.sizes or any(p.is_scalar or stored(p.dtype) != p.dtype for p in parameters):
+    if not signature.is_plain:
         return None
-    if any(p.has_facts for p in parameters):
-        return None
-    kinds = [
-        _Kind(
-            np.dtype(p.dtype), tuple(map(int, p.shape)),
-            _CONTIGUOUS | (_WRITEABLE if p.is_output else 0),
-        )
-        for p in parameters
-    ]  # fmt: skip
-    outputs = [k for k, p in enumerate(parameters) if p.is_output]
-    pairs = [(i, k) for i in outputs for k in range(len(kinds)) if k != i]
+    # a plain tuple unpacks faster
+    kinds = [(n.dtype, n.shape or (), n.flags) for n in (p.needed for p in signature.parameters)]
+    pairs = signature.pairs
+    outputs = [k for k, p in enumerate(signature.parameters) if p.is_output]
+    slots = [(shape, dtype, k in outputs) for k, (dtype, shape, _) in enumerate(kinds)]
     count, inputs = len(kinds), len(kinds) - len(outputs)
     ndarray, empty, may_share = np.ndarray, np.empty, np.may_share_memory
     bind_tensors = _tensor_fast_call(kinds, outputs, pairs)
@@ -58,8 +44,7 @@ def fast_call(signature: Signature) -> Bind | None:
         elif len(args) == inputs:
             given = iter(args)
             values = [
-                empty(shape, dtype) if needed & _WRITEABLE else next(given)
-                for dtype, shape, needed in kinds
+                empty(shape, dtype) if made else next(given) for shape, dtype, made in slots
             ]
         else:
             return None
@@ -90,7 +75,7 @@ def fast_call(signature: Signature) -> Bind | None:
 
 
 def _tensor_fast_call(
-    kinds: Sequence[_Kind], outputs: Sequence[int], pairs: Sequence[tuple[int, int]]
+    kinds: Sequence[Kind], outputs: Sequence[int], pairs: Sequence[tuple[int, int]]
 ) -> Bind:
     """Return the fast path for plain tensors on the CPU.
 
@@ -109,8 +94,9 @@ def _tensor_fast_call(
         if not prototypes:
             classes = torch.Tensor, torch.nn.Parameter
             for k in outputs:
-                one = torch.empty((), dtype=getattr(torch, str(kinds[k].dtype)), device="cpu")
-                prototypes[k] = one.expand(kinds[k].shape)
+                dtype, shape, _ = kinds[k]
+                one = torch.empty((), dtype=getattr(torch, str(dtype)), device="cpu")
+                prototypes[k] = one.expand(shape)
         tensor, parameter = classes
         allocate = len(args) == inputs
         given = iter(args)
@@ -118,7 +104,7 @@ def _tensor_fast_call(
         arrays: list[np.ndarray] = []
         results: list[Any] = []
         for k, (dtype, shape, needed) in enumerate(kinds):
-            written = needed & _WRITEABLE
+            written = k in prototypes
             value = torch.empty_like(prototypes[k]) if allocate and written else next(given)
             kind = type(value)
             if kind is not tensor and kind is not parameter:

@@ -9,16 +9,17 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
-from schedlang.compute.conversions import as_contiguous, as_dtype
+from schedlang.compute.conversions import as_dtype
 from schedlang.compute.facts import Facts, check_facts, facts_of
 from schedlang.errors import CallError, CallTypeError
 from schedlang.expr import dtypes
 from schedlang.expr.bfloat import as_float32, rounded
-from schedlang.expr.dtypes import array_dtype
+from schedlang.expr.dtypes import array_dtype, stored
 from schedlang.expr.nodes import Expr, Var
 from schedlang.index.simplify import to_lin
 from schedlang.index.solving import determined_by, solve
 from schedlang.index.terms import Sum, terms_of, value_of
+from schedlang.ir.arguments import Needed, broken_rule, flags_needed, pairs_apart
 from schedlang.ir.nest import Nest
 from schedlang.ir.specialize import size_equations
 
@@ -43,6 +44,23 @@ class Parameter:
     @property
     def has_facts(self) -> bool:
         return self.monotonic or self.within is not None
+
+    @property
+    def fixed(self) -> tuple[int, ...] | None:
+        """The shape, if no sizes are in it."""
+        whole = tuple(e for e in self.shape if isinstance(e, int))
+        return whole if len(whole) == len(self.shape) else None
+
+    @property
+    def needed(self) -> Needed:
+        """What the array must be."""
+        return Needed(array_dtype(self.dtype), self.fixed, flags_needed(self.is_output))
+
+    @property
+    def is_plain(self) -> bool:
+        """True for an array whose memory and shape are all that a call checks, and passes on."""
+        whole = self.fixed is not None and not self.is_scalar and not self.has_facts
+        return whole and stored(self.dtype) == self.dtype
 
     @property
     def is_size(self) -> bool:
@@ -80,6 +98,16 @@ class Signature:
     @property
     def outputs(self) -> tuple[Parameter, ...]:
         return tuple(p for p in self.parameters if p.is_output)
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The positions of each output and of each other array, which are apart or in place."""
+        return pairs_apart([None if p.is_scalar else p.is_output for p in self.parameters])
+
+    @property
+    def is_plain(self) -> bool:
+        """True if all parameters are plain arrays, and no sizes are passed on."""
+        return not self.sizes and all(p.is_plain for p in self.parameters)
 
     @property
     def given_sizes(self) -> tuple[str, ...]:
@@ -131,29 +159,18 @@ class Binder:
     def __init__(self, signature: Signature, what: str = "kernel") -> None:
         self.signature = signature
         self.what = what
-        self.fixed = [
-            tuple(p.shape) if all(isinstance(e, int) for e in p.shape) else None
-            for p in signature.parameters
-        ]
         # a size may be an argument that no shape uses
-        self.symbolic = any(shape is None for shape in self.fixed) or any(
-            p.is_size for p in signature.parameters
-        )
+        self.symbolic = any(p.fixed is None or p.is_size for p in signature.parameters)
         self.has_facts = any(p.has_facts for p in signature.parameters)
         self.places = [
             f"{self.title}: argument {k} ({p})" for k, p in enumerate(signature.parameters)
         ]
-        self.pairs = [
-            (i, k)
-            for i, p in enumerate(signature.parameters) if p.is_output
-            for k, q in enumerate(signature.parameters)
-            if not q.is_scalar and k != i and not (q.is_output and k < i)
-        ]  # fmt: skip
+        self.pairs = signature.pairs
 
     @cached_property
-    def dtypes(self) -> list[np.dtype]:
-        """The NumPy dtype of each parameter."""
-        return [array_dtype(p.dtype) for p in self.signature.parameters]
+    def needed(self) -> list[Needed]:
+        """What the array of each parameter must be."""
+        return [p.needed for p in self.signature.parameters]
 
     def order(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         """Return all arguments in parameter order; outputs that are not given are ``None``."""
@@ -231,7 +248,8 @@ class Binder:
         ``given`` is the argument that it is the memory of, in whose library errors say what to do.
         """
         p, where = self.signature.parameters[position], self.places[position]
-        if value.dtype != self.dtypes[position]:
+        needed = self.needed[position]
+        if value.dtype != needed.dtype:
             fix = f"pass an array of {p.dtype} to write into" if p.is_output else (
                 f"convert it with {as_dtype(given, p.name, p.dtype)}")  # fmt: skip
             raise CallTypeError(f"{where} got dtype {value.dtype}: {fix}")
@@ -240,12 +258,10 @@ class Binder:
         for k, extent in enumerate(p.shape):
             if isinstance(extent, int) and value.shape[k] != extent:
                 raise CallError(f"{where} got shape {value.shape}: dimension {k} must be {extent}")
-        if not value.flags.c_contiguous:
-            fix = "write into a contiguous array" if p.is_output else (
-                f"pass {as_contiguous(given, p.name)}")  # fmt: skip
-            raise CallError(f"{where} is strided (strides {value.strides}): {fix}")
-        if p.is_output and not value.flags.writeable:
-            raise CallError(f"{where} is read-only: pass a writable array")
+        missing = needed.flags & ~value.flags.num
+        if missing:
+            why = broken_rule(missing).message(value, given, p.name, p.is_output)
+            raise CallError(f"{where} is {why}")
 
     def sizes(self, values: Sequence[Any]) -> dict[str, int]:
         """Return the value of each size; raise ``CallError`` if arguments disagree."""
@@ -355,7 +371,7 @@ class Binder:
     def check_derived(self, values: Sequence[Any], sizes: Mapping[str, int]) -> None:
         """Check the shapes of arrays against extents that are expressions of sizes."""
         for k, (p, value) in enumerate(zip(self.signature.parameters, values)):
-            if p.is_scalar or value is None or self.fixed[k] is not None:
+            if p.is_scalar or value is None or self.needed[k].shape is not None:
                 continue
             wanted = self.shape(p, sizes)
             if value.shape != wanted:

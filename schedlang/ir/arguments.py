@@ -1,0 +1,100 @@
+"""What the arrays of a call must be: one row for each rule about their memory.
+
+Checks before a call, the fast paths that need no message, and the text of saved files derive from
+these rows. The dtype and the shape of an array are those of its parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+
+from schedlang.compute.conversions import as_contiguous
+from schedlang.expr.nodes import Var
+from schedlang.ir.nest import Nest
+
+
+@dataclass(frozen=True)
+class ArrayRule:
+    """A rule for the memory of each array, or of those that are ``written`` alone.
+
+    ``flag`` is its name in ``ndarray.flags``, ``bit`` its bit by NumPy's C API, and ``on_gpu`` the
+    test of an array of numba.cuda, if there is one. An array that breaks the rule is ``broken``;
+    ``shown`` is an attribute that tells more. ``fix`` says what to pass instead, ``fix_output``
+    what to pass as an output, and ``call`` returns the call that converts an argument.
+    """
+
+    flag: str
+    bit: int
+    broken: str
+    fix: str
+    fix_output: str
+    written: bool = False
+    on_gpu: str = ""
+    shown: str = ""
+    call: Optional[Callable[[Any, str], str]] = None
+
+    def message(self, value: np.ndarray, given: Any, name: str, written: bool) -> str:
+        """Return what is wrong with ``value``, the memory of the argument ``given``."""
+        more = f" ({self.shown} {getattr(value, self.shown)})" if self.shown else ""
+        fix = self.fix if self.call is None else f"pass {self.call(given, name)}"
+        return f"{self.broken}{more}: {self.fix_output if written else fix}"
+
+
+RULES = (
+    ArrayRule(
+        "c_contiguous", 0x1, "strided", "pass a contiguous copy", "write into a contiguous array",
+        on_gpu="is_c_contiguous()", shown="strides", call=as_contiguous,
+    ),
+    ArrayRule(
+        "writeable", 0x400, "read-only", "pass a writable array", "pass a writable array",
+        written=True,
+    ),
+)  # fmt: skip
+
+
+class Needed(NamedTuple):
+    """What an array must be: its dtype, its shape unless sizes are in it, and its flags."""
+
+    dtype: np.dtype
+    shape: Optional[tuple[int, ...]]
+    flags: int
+
+
+def flags_needed(written: bool) -> int:
+    """Return the bits of ``ndarray.flags.num`` that an array must have."""
+    return sum(rule.bit for rule in RULES if written or not rule.written)
+
+
+def broken_rule(missing: int) -> ArrayRule:
+    """Return the first rule that is broken by an array without the bits ``missing``."""
+    return next(rule for rule in RULES if missing & rule.bit)
+
+
+def pairs_apart(written: Sequence[bool | None]) -> list[tuple[int, int]]:
+    """Return the positions of each output and of each other array, every pair once.
+
+    These may not share memory, but for those that may be one array. ``None`` stands for a scalar.
+
+    >>> pairs_apart([False, None, True, True])
+    [(2, 0), (2, 3), (3, 0)]
+    """
+    return [
+        (out, other)
+        for out, writes in enumerate(written) if writes
+        for other, writes_too in enumerate(written)
+        if writes_too is not None and other != out and not (writes_too and other < out)
+    ]  # fmt: skip
+
+
+def arguments_apart(nest: Nest) -> list[tuple[int, int]]:
+    """Return the :func:`pairs_apart` of the arguments of ``nest``."""
+    return pairs_apart([None if isinstance(a, Var) else a in nest.outputs for a in nest.args])
+
+
+__all__ = [
+    "ArrayRule", "Needed", "RULES", "arguments_apart", "broken_rule", "flags_needed", "pairs_apart",
+]  # fmt: skip
