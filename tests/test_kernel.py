@@ -330,7 +330,7 @@ def test_four_threads_with_the_workqueue_layer() -> None:
 
 def test_concurrent_requests_return_the_same_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numba.config, "THREADING_LAYER", "workqueue")
-    monkeypatch.setattr(thread_safety, "_running", lambda: "workqueue")
+    monkeypatch.setattr(thread_safety, "running_layer", lambda: "workqueue")
     # without the cache, as for two calls at once
     first, second = thread_safety.guard.__wrapped__(), thread_safety.guard.__wrapped__()
     assert first is not None and first is second
@@ -342,7 +342,7 @@ def test_a_requested_threading_layer_is_kept(
 ) -> None:
     """The requested layer stays; "forksafe" needs a lock, since it may be workqueue."""
     monkeypatch.setattr(numba.config, "THREADING_LAYER", layer)
-    monkeypatch.setattr(thread_safety, "_running", lambda: "")
+    monkeypatch.setattr(thread_safety, "running_layer", lambda: "")
     assert (thread_safety.guard.__wrapped__() is not None) is locks
     assert numba.config.THREADING_LAYER == layer
 

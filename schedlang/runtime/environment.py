@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import schedlang
+from schedlang.runtime.numba_threads import running_threads
 from schedlang.target import Target
 from schedlang.version import __version__
 
@@ -52,9 +52,7 @@ def threads_of(target: Target) -> int:
         first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
         return int(first) if first.isascii() and first.isdigit() and int(first) else cores()
     # asking numba before its threads run would start them, and a fork would lose them
-    parallel = sys.modules.get("numba.np.ufunc.parallel")
-    running = parallel is not None and parallel._is_initialized
-    return int(parallel.get_num_threads()) if parallel is not None and running else threads()
+    return running_threads() or threads()
 
 
 @lru_cache(maxsize=1)

@@ -30,7 +30,7 @@ from schedlang.runtime.cache_files import (
 # several threads may call a kernel for the first time at once
 _LOADING = threading.Lock()
 # versions of numba, without the patch level, whose inner parts numba_compiler knows
-QUICK = frozenset({(0, 68)})
+QUICK = frozenset((0, minor) for minor in range(62, 69))
 
 
 @lru_cache(maxsize=1)

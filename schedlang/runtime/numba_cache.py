@@ -20,16 +20,19 @@ from typing import Any
 import llvmlite
 import numba
 from llvmlite import binding as llvm
-from numba.core import config
-from numba.core.caching import _Cache
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompileResult, compile_result
-from numba.core.registry import CPUDispatcher
-from numba.core.runtime import rtsys
-from numba.core.serialize import dumps
 
 from schedlang.errors import CacheWarning
 from schedlang.runtime.cache_files import COMPILED, contents, store
+from schedlang.runtime.numba_internals import (
+    Cache,
+    CompileResult,
+    CPUDispatcher,
+    JITCodeLibrary,
+    compile_result,
+    config,
+    dumps,
+    rtsys,
+)
 
 # numba's settings that change machine code: it reads them from the environment
 SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT", "BOUNDSCHECK")
@@ -56,7 +59,7 @@ class _Library(JITCodeLibrary):
         return self._read
 
 
-class KernelCache(_Cache):
+class KernelCache(Cache):
     """The cache of a function's machine code: a file beside the source for each signature.
 
     numba reads and unpickles the files of its own cache unchecked. A file of the cache folder is
@@ -150,6 +153,20 @@ def _rebuilt(target_context: Any, payload: Any) -> CompileResult:
         type_annotation=notes, signature=signature, objectmode=objectmode, lifted=lifted,
         reload_init=starts, referenced_envs=envs,
     )  # fmt: skip
+
+
+def kept_object(function: Any, kinds: tuple[Any, ...], compiled: Any) -> bytes:
+    """Return the object file of a compiled function, from memory or from the cache folder.
+
+    It is empty if there is none.
+    """
+    code = getattr(compiled.library, "_compiled_object", None)
+    if not code:
+        # numba drops the object file that it has loaded: read it again
+        kept = function._cache.stored(kinds, function.targetctx.codegen())
+        if kept is not None:
+            (_, _, (code, _)), *_ = kept
+    return bytes(code or b"")
 
 
 def keep_machine_code(module: ModuleType) -> None:

@@ -31,6 +31,8 @@ def code_of(path: Path, entry: str, functions: Sequence[str], kinds: Sequence[An
 
     ``entry`` is the one that is called, and ``kinds`` are numba's types of its parameters.
     """
+    from schedlang.runtime.numba_internals import compiled_by_types
+
     text = path.read_text(encoding="utf-8")
     names = _in_memory(text, path)
     with warnings.catch_warnings():
@@ -39,7 +41,7 @@ def code_of(path: Path, entry: str, functions: Sequence[str], kinds: Sequence[An
         names[entry].compile(tuple(kinds))
     # equal functions are one
     different = dict.fromkeys(names[name] for name in functions)
-    compiled = [o for function in different for o in function.overloads.values()]
+    compiled = [o for function in different for o in compiled_by_types(function).values()]
     symbols = {o.fndesc.llvm_func_name: o.fndesc.qualname.rpartition(".")[2] for o in compiled}
     source = Source(path, text.splitlines(), symbols)
     pairs = [(o.library, o.fndesc.llvm_func_name) for o in compiled]
@@ -67,7 +69,7 @@ def _in_memory(text: str, path: Path) -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def _line_compiler() -> type:
     """Return numba's compiler with line tables."""
-    from numba.core.compiler import Compiler
+    from schedlang.runtime.numba_internals import Compiler
 
     class LineCompiler(Compiler):
         """numba's compiler, which also writes which line each instruction comes from."""

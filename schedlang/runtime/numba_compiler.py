@@ -22,22 +22,25 @@ from types import ModuleType
 from typing import Any
 
 from numba import jit, njit, types
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import register_pass
-from numba.core.lowering import Lower
-from numba.core.registry import CPUDispatcher
-from numba.core.typed_passes import InlineOverloads, NativeLowering
-from numba.core.untyped_passes import (
-    InlineClosureLikes,
-    InlineInlinables,
-    LiteralUnroll,
-    WithLifting,
-)
 
 from schedlang.codegen.listing import Launch
 from schedlang.codegen.numba_launch import PARALLEL_FOR
 from schedlang.runtime.numba_cache import KernelCache
+from schedlang.runtime.numba_internals import (
+    CompilerBase,
+    CPUDispatcher,
+    DefaultPassBuilder,
+    InlineClosureLikes,
+    InlineInlinables,
+    InlineOverloads,
+    JITCodeLibrary,
+    LiteralUnroll,
+    Lower,
+    NativeLowering,
+    WithLifting,
+    compiled_by_types,
+    register_pass,
+)
 from schedlang.runtime.numba_parallel import defined, start_threads
 
 # passes for what no kernel has: with blocks, closures, functions to inline, loops over tuples
@@ -155,7 +158,7 @@ class _WithoutExecutable:
 
         numba knows a function by this object, so each has its own.
         """
-        refused = _refusal().overloads[()]
+        refused = compiled_by_types(_refusal())[()]
         return self._context.get_executable(refused.library, refused.fndesc, refused.environment)
 
 

@@ -17,12 +17,11 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
-from numba.np.ufunc.parallel import _launch_threads
 
 from schedlang.codegen.listing import Launch
 from schedlang.codegen.numba_launch import AS_TEAM, PARALLEL_FOR, TEAM_FOR
+from schedlang.runtime.numba_internals import cgutils, launch_threads, linked
 from schedlang.runtime.numba_team import (
     call_iteration,
     emit_member,
@@ -38,7 +37,7 @@ I64_PTR = I64.as_pointer()
 
 def start_threads() -> None:
     """Start numba's threads, which also lets LLVM's code find the functions that launch them."""
-    _launch_threads()
+    launch_threads()
 
 
 def defined(launch: Launch, module: ModuleType, by_team: bool = False) -> FunctionType:
@@ -61,8 +60,7 @@ def parallel_for(typingctx: Any, function: Any, stop: Any, step: Any, *args: Any
     called = function.get_call_type(typingctx, (types.int64, *plain), {})
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
-        compiled = function.dispatcher.overloads[called.args]
-        context.active_code_library.add_linking_library(compiled.library)
+        compiled = linked(context, function, called)
         start_threads()
         _, stop, step, given = values
         shared = cgutils.make_anonymous_struct(builder, [step, given])
@@ -89,8 +87,7 @@ def as_team(typingctx: Any, function: Any, *args: Any) -> Any:
     called = function.get_call_type(typingctx, (types.int64, types.int64, *plain), {})
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
-        compiled = function.dispatcher.overloads[called.args]
-        context.active_code_library.add_linking_library(compiled.library)
+        compiled = linked(context, function, called)
         start_threads()
         threads = _call(builder, "get_num_threads", I64)
         words = emit_team(builder, threads)

@@ -18,8 +18,9 @@ from typing import Any
 
 from llvmlite import binding, ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic, register_jitable
+
+from schedlang.runtime.numba_internals import cgutils, linked
 
 BYTE_PTR = ir.IntType(8).as_pointer()
 I64 = ir.IntType(64)
@@ -218,8 +219,7 @@ def team_for(
     called = function.get_call_type(typingctx, (types.int64, *plain), {})
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
-        compiled = function.dispatcher.overloads[called.args]
-        context.active_code_library.add_linking_library(compiled.library)
+        compiled = linked(context, function, called)
         team, own, _, stop, step, given = values
         shared = cgutils.make_anonymous_struct(builder, [step, given])
         data = cgutils.alloca_once_value(builder, shared)

@@ -53,9 +53,11 @@ def add_to_map(function: Any, names: Sequence[str]) -> None:
                 "Unset the variable.",
             )
         )  # fmt: skip
+    from schedlang.runtime.numba_internals import compiled_by_types
+
     lines = "".join(
         f"{start:x} {size:x} {name}\n"
-        for kinds, compiled in function.overloads.items()
+        for kinds, compiled in compiled_by_types(function).items()
         for start, size, name in placed(compiled, object_of(function, kinds, compiled), names)
     )
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
@@ -73,15 +75,12 @@ def map_path() -> str:
 
 def object_of(function: Any, kinds: tuple[Any, ...], compiled: Any) -> bytes:
     """Return the object file of a compiled function, from memory or from numba's cache on disk."""
-    found = getattr(compiled.library, "_compiled_object", None)
-    if not found:
-        # numba drops the object file that it has loaded: read it again
-        kept = function._cache.stored(kinds, function.targetctx.codegen())
-        if kept is not None:
-            (_, _, (found, _)), *_ = kept
-    if not found:
+    from schedlang.runtime.numba_cache import kept_object
+
+    code = kept_object(function, kinds, compiled)
+    if not code:
         raise BuildError(f"{VARIABLE}: numba did not keep the object file of {function.__name__}")
-    return bytes(found)
+    return code
 
 
 def placed(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import sys
 import threading
 import warnings
 from functools import lru_cache
@@ -12,6 +10,7 @@ from typing import Protocol
 from weakref import WeakSet
 
 from schedlang.errors import ForkWarning
+from schedlang.runtime.numba_threads import has_layer, running_layer, runs_gnu_openmp
 
 _LAYERS = {"tbb": "tbbpool", "omp": "omppool"}
 # one lock for all kernels: no two of them may launch at once
@@ -39,16 +38,6 @@ _openmp = False
 _left_behind = False
 
 
-def _running() -> str:
-    """Return the threading layer that numba has started, or an empty string."""
-    from numba.np.ufunc import parallel
-
-    try:
-        return str(parallel.threading_layer())
-    except ValueError:
-        return ""
-
-
 @lru_cache(maxsize=1)
 def guard() -> threading.Lock | None:
     """Return a lock to hold around parallel launches; ``None`` where numba's threads are safe.
@@ -58,18 +47,15 @@ def guard() -> threading.Lock | None:
     from numba import config
 
     layer = str(config.THREADING_LAYER).lower()
-    if layer in ("tbb", "omp", "threadsafe", "safe") or _running() in _LAYERS:
+    if layer in ("tbb", "omp", "threadsafe", "safe") or running_layer() in _LAYERS:
         return None
     for name, module in _LAYERS.items():
         # workqueue is one of the layers that are safe for forks
-        if layer in ("workqueue", "forksafe") or _running() == "workqueue":
+        if layer in ("workqueue", "forksafe") or running_layer() == "workqueue":
             break
-        try:
-            importlib.import_module(f"numba.np.ufunc.{module}")
-        except ImportError:
-            continue
-        config.THREADING_LAYER = name
-        return None
+        if has_layer(module):
+            config.THREADING_LAYER = name
+            return None
     return _LOCK
 
 
@@ -108,10 +94,7 @@ def _after_fork() -> None:
     _warned.clear()
     # a thread of the parent that held the lock does not exist here to release it
     getattr(_LOCK, "_at_fork_reinit", lambda: None)()
-    _left_behind = _left_behind or _openmp
-    omp = sys.modules.get("numba.np.ufunc.omppool")
-    if "numba.np.ufunc.parallel" in sys.modules and _running() == "omp":
-        _left_behind = _left_behind or getattr(omp, "openmp_vendor", "GNU") == "GNU"
+    _left_behind = _left_behind or _openmp or runs_gnu_openmp()
     if _left_behind:
         for thing in list(_loaded):
             thing.forget_function()

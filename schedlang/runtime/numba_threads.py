@@ -1,0 +1,43 @@
+"""numba's threads as things stand: what their state is, found without starting them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+# the module of numba's threads, which is imported by the first parallel loop
+_PARALLEL = "numba.np.ufunc.parallel"
+
+
+def running_layer() -> str:
+    """Return the threading layer that numba has started, or an empty text."""
+    from numba.np.ufunc import parallel
+
+    try:
+        return str(parallel.threading_layer())
+    except ValueError:
+        return ""
+
+
+def has_layer(pool: str) -> bool:
+    """Return whether numba can load the threading layer in its module ``pool``."""
+    try:
+        importlib.import_module(f"numba.np.ufunc.{pool}")
+    except ImportError:
+        return False
+    return True
+
+
+def runs_gnu_openmp() -> bool:
+    """Return whether numba's threads are those of GNU OpenMP, which do not survive a fork."""
+    pool = sys.modules.get("numba.np.ufunc.omppool")
+    running = _PARALLEL in sys.modules and running_layer() == "omp"
+    return running and getattr(pool, "openmp_vendor", "GNU") == "GNU"
+
+
+def running_threads() -> int:
+    """Return the threads that numba has started, as many as it uses now; 0 before it starts them.
+    """
+    parallel = sys.modules.get(_PARALLEL)
+    started = parallel is not None and parallel._is_initialized
+    return int(parallel.get_num_threads()) if parallel is not None and started else 0
