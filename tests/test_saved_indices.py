@@ -60,12 +60,12 @@ def test_a_folder_is_known_with_the_weights_that_were_checked(tmp_path: Path) ->
     saved = sl.network(y, {idx: np.array([1], "int64")}).save(tmp_path / "net")
     ones = np.ones(4, "float32")
     sl.load(saved, target="python")(ones)
-    assert sl.load(saved, target="python")._module is not None
+    assert sl.load(saved, target="python")._compiled.module is not None
     np.savez(saved / "weights.npz", idx=np.array([2], "int64"))
     again = sl.load(saved, target="python")
-    assert again._module is None
+    assert again._compiled.module is None
     np.testing.assert_array_equal(again(ones), [0, 0, 1, 0])
-    assert sl.load(saved, target="python")._module is not None
+    assert sl.load(saved, target="python")._compiled.module is not None
 
 
 def test_the_range_of_a_reduction_from_init_has_the_identity() -> None:
