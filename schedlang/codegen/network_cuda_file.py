@@ -93,7 +93,7 @@ def _back(there, value, stream):
     """Copy an output to the array of NumPy that was given for it."""
     if not _is_there(value):
         there.copy_to_host(np.asarray(value).reshape(-1).view(there.dtype), stream=stream)
-'''.replace("{CHECKS}", memory_checks([r for r in RULES if r.on_gpu], lambda rule: rule.on_gpu))
+'''.replace("{CHECKS}", memory_checks([r for r in RULES if r.there], lambda rule: rule.there))
 
 _VIEWS_AT = '''
 def _views_at(memory, sizes, arrays):

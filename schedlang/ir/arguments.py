@@ -21,7 +21,7 @@ from schedlang.ir.nest import Nest
 class ArrayRule:
     """A rule for the memory of each array, or of those that are ``written`` alone.
 
-    ``flag`` is its name in ``ndarray.flags``, ``bit`` its bit by NumPy's C API, and ``on_gpu`` the
+    ``flag`` is its name in ``ndarray.flags``, ``bit`` its bit by NumPy's C API, and ``there`` the
     test of an array of numba.cuda, if there is one. An array that breaks the rule is ``broken``;
     ``shown`` is an attribute that tells more. ``fix`` says what to pass instead, ``fix_output``
     what to pass as an output, and ``call`` returns the call that converts an argument.
@@ -33,7 +33,7 @@ class ArrayRule:
     fix: str
     fix_output: str
     written: bool = False
-    on_gpu: str = ""
+    there: str = ""
     shown: str = ""
     call: Optional[Callable[[Any, str], str]] = None
 
@@ -47,7 +47,7 @@ class ArrayRule:
 RULES = (
     ArrayRule(
         "c_contiguous", 0x1, "strided", "pass a contiguous copy", "write into a contiguous array",
-        on_gpu="is_c_contiguous()", shown="strides", call=as_contiguous,
+        there="is_c_contiguous()", shown="strides", call=as_contiguous,
     ),
     ArrayRule(
         "writeable", 0x400, "read-only", "pass a writable array", "pass a writable array",
