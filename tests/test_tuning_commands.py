@@ -262,8 +262,9 @@ def test_a_template_of_a_module_run_by_m_has_its_import_name(
 
 
 def test_help_lists_the_targets(capsys: pytest.CaptureFixture[str]) -> None:
+    *others, last = KINDS
     for command in ("tune", "best"):
         with pytest.raises(SystemExit):
             main([command, "--help"])
         told = " ".join(capsys.readouterr().out.split())
-        assert f"--target TARGET {', '.join(KINDS[:-1])} or {KINDS[-1]} (cpu)" in told
+        assert f"--target TARGET {', '.join(others)} or {last} (cpu)" in told

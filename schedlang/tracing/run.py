@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -33,10 +34,10 @@ def run(
 
 
 def _refuse_type_tests(trace: Trace, uses: Sequence[Use]) -> None:
-    """Raise for a line such as ``type(x) is np.ndarray``, which is false for traced arrays."""
-    asked = {(use.code, use.line) for use in uses if use.value is type}
+    """Raise for a statement such as ``type(x) is np.ndarray``, which is false for traced arrays."""
+    asked = {_statement(trace, use) for use in uses if use.value is type}
     for use in uses:
-        if use.value is np.ndarray and (use.code, use.line) in asked:
+        if use.value is np.ndarray and _statement(trace, use) in asked:
             place = trace.statements.at(use.code, use.line)
             raise ComputeTypeError(
                 explain(
@@ -46,3 +47,8 @@ def _refuse_type_tests(trace: Trace, uses: Sequence[Use]) -> None:
                     "Write isinstance(x, np.ndarray).",
                 )
             )
+
+
+def _statement(trace: Trace, use: Use) -> tuple[CodeType, int]:
+    """Return the statement of a line, which it may share with other lines."""
+    return use.code, trace.statements.at(use.code, use.line).line
