@@ -328,6 +328,3 @@ def _components(
                 rest.append(group)
         groups = [*rest, (axes, joined)]
     return [([a for a in extents if a in axes], found) for axes, found in groups]
-
-
-__all__ = ["Counter", "Loops", "largest_rows"]

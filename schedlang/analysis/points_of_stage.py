@@ -114,6 +114,3 @@ def _space(
         return rewrite(cond, swap, done) if moved else cond
 
     return loops, shifted
-
-
-__all__ = ["guarded_reads", "stage_flops", "stage_reads"]

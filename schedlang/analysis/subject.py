@@ -53,6 +53,3 @@ def _tensors(item: Any, call: str) -> Sequence[Tensor]:
             "Give what sl.compute or sl.schedule returns.",
         )
     )
-
-
-__all__ = ["Subject", "subject_of"]

@@ -180,6 +180,3 @@ def _larger(a: Any, b: Any) -> Any:
     import sympy
 
     return sympy.Max(a, b)
-
-
-__all__ = ["Traffic", "storage_bytes", "traffic"]

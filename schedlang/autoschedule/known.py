@@ -182,6 +182,3 @@ def _note(where: Where, entry: Entry) -> str:
     alike = replace(entry.where, versions=where.versions, machine=where.machine)
     tuned = [*differences(where, alike), f"on {one_line(entry.where.machine)}"]
     return f"tuned {', '.join(tuned)}"
-
-
-__all__ = ["Known", "fastest", "known", "sources"]

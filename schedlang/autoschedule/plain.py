@@ -56,6 +56,3 @@ def _parallel(s: Schedule, stage: StageFacts) -> None:
 
 def _bound(s: Schedule, stage: StageFacts) -> None:
     in_blocks(s, stage.tensor, stage.data_axes, BLOCK)
-
-
-__all__ = ["plain"]

@@ -135,9 +135,3 @@ def _timing(call: float, window: float, patience: float) -> float:
     if call > SLOW:
         return call
     return 2 * call + min(max(window, LEAST * call), patience + call)
-
-
-__all__ = [
-    "FINALISTS", "GRACE", "finalists", "for_the_end", "race_cost", "untuned_fits",
-    "untuned_races", "untuned_until",
-]  # fmt: skip

@@ -144,6 +144,3 @@ def _better(found: Measured, known: Measured) -> Measured:
         return found
     seconds = min(found.seconds, known.seconds)
     return replace(found, seconds=seconds, quiet=known.quiet)
-
-
-__all__ = ["final_race", "record_untuned"]

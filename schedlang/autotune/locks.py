@@ -42,6 +42,3 @@ def unlock(descriptor: int) -> None:
     if fcntl is not None:
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)
-
-
-__all__ = ["lock", "unlock"]

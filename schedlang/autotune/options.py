@@ -230,9 +230,3 @@ def _takes_two(function: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
-
-
-__all__ = [
-    "check_objects", "check_start", "checked_count", "checked_inputs", "checked_limits",
-    "checked_number", "checked_outputs", "checked_seconds",
-]  # fmt: skip

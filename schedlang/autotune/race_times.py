@@ -38,6 +38,3 @@ def race_ratio(trials: Sequence[Trial]) -> float:
 def as_raced(trial: Trial, factor: float) -> float:
     """Return the seconds, multiplied by ``factor`` if not from a race; 0 if not timed."""
     return (trial.seconds or 0.0) * (1.0 if trial.raced else factor)
-
-
-__all__ = ["as_raced", "race_ratio", "seconds_before_race"]

@@ -125,6 +125,3 @@ class TuningResult(InNotebooks):
 
     def __repr__(self) -> str:
         return f"<TuningResult {self.facts.name}: {len(self.facts.trials)} trials, {self.ended}>"
-
-
-__all__ = ["TuningResult"]

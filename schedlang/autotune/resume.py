@@ -67,6 +67,3 @@ def _valid_key(search: Search, trial: Trial) -> str:
     except (SchedlangError, Rejected):
         return ""
     return key
-
-
-__all__ = ["resume"]

@@ -202,6 +202,3 @@ def _refined(estimate: float, found: Measured) -> float:
     """Return an estimate, raised where the machine code of a GPU kernel spills registers."""
     spilled = any(r.get("spill_bytes") for r in found.resources.values())
     return estimate * SPILLED if spilled else estimate
-
-
-__all__ = ["run"]

@@ -186,8 +186,7 @@ def strategy(search: Any, seed: int, call: str = "autotune") -> Strategy:
         return STRATEGIES[search](seed)
     made = not isinstance(search, type) and hasattr(search, "propose") and hasattr(search, "learn")
     if made:
-        found: Strategy = search
-        return found
+        return search
     names = ", ".join(f'"{name}"' for name in STRATEGIES)
     raise TuningError(
         f"{call}(search={search!r}): give {names}, or an object with propose(space) and "
@@ -198,6 +197,3 @@ def strategy(search: Any, seed: int, call: str = "autotune") -> Strategy:
 def name_of(strategy: Strategy) -> str:
     """Return the name of a strategy in results."""
     return str(getattr(strategy, "name", type(strategy).__name__))
-
-
-__all__ = ["Evolve", "Exhausted", "Random", "Strategy", "name_of", "strategy", "valid"]

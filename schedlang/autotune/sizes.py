@@ -68,6 +68,3 @@ def checked_sizes(
 
 def _dict_text(names: Sequence[str]) -> str:
     return f"{{{', '.join(f'{name!r}: ...' for name in names)}}}"
-
-
-__all__ = ["checked_sizes", "size_values"]

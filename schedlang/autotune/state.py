@@ -187,6 +187,3 @@ def ranked(trials: Sequence[Trial]) -> list[Trial]:
         return (as_raced(trial, factor), trial.estimate or 0.0, trial.number)
 
     return sorted(trials, key=key)
-
-
-__all__ = ["BASELINE", "Search", "key_of", "nest_key", "ranked"]

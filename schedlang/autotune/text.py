@@ -32,6 +32,3 @@ def whole(value: Any) -> int | None:
         return operator.index(value)
     except TypeError:
         return None
-
-
-__all__ = ["one_line", "whole"]

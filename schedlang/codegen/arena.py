@@ -44,6 +44,3 @@ def arena_places(blocks: list[tuple[int, int, int]]) -> tuple[list[int], int]:
 def arena_source() -> str:
     """Return the source of :func:`arena_places`, which needs nothing else."""
     return inspect.getsource(arena_places).strip()
-
-
-__all__ = ["arena_places", "arena_source"]

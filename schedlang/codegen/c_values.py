@@ -231,6 +231,3 @@ def memory(dtype: str) -> str:
 def short(dtype: str) -> str:
     """Return the function that rounds to a short float, after which others are named; or ``""``."""
     return {"float16": "sl_half", "bfloat16": "sl_bfloat"}.get(dtype, "")
-
-
-__all__ = ["Printed", "ValuePrinter", "memory", "short"]

@@ -75,6 +75,3 @@ def apart(parts: Iterable[Sequence[Line]], blank: int) -> list[Line]:
         found += [Line("")] * blank if found else []
         found += part
     return found
-
-
-__all__ = ["Launch", "Line", "Listing", "apart", "plain", "spans"]

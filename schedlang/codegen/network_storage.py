@@ -36,6 +36,3 @@ class Storage:
     param_bytes: int = 0
     arena: int = 0
     threads: int = 0
-
-
-__all__ = ["ParamPlace", "Storage"]

@@ -58,6 +58,3 @@ def _equal_to(nest: MachineNest) -> dict[str, str]:
     parts = nest.functions[:-1] if len(nest.functions) > 2 else ()
     found = {part.name: first.setdefault(shape_of(part), part.name) for part in parts}
     return {name: other for name, other in found.items() if other != name}
-
-
-__all__ = ["Source", "source_of"]

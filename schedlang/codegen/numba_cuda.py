@@ -262,6 +262,3 @@ class _Host:
         self.line("if all(grid):")
         with self.indented():
             self.line(f"{kernel.name}[grid, {threads}, stream{shared}]({given})")
-
-
-__all__ = ["GpuSource", "KernelForm", "KernelSource", "Passed", "emit_program"]

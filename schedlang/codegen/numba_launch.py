@@ -99,6 +99,3 @@ class _LaunchPrinter(NumbaPrinter):
         given = [*self.first, run.function, self(stmt.stop), str(stmt.step), *rest]
         # the call in the loop has a line of its own in the file
         return [Line(f"{INDENT * depth}{self.name}({', '.join(given)})"), Line("")]
-
-
-__all__ = ["AS_TEAM", "PARALLEL_FOR", "RUN_BY", "TEAM_FOR", "launches"]

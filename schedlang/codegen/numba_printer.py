@@ -20,6 +20,3 @@ class NumbaPrinter(StatementPrinter):
     def _dtype(self, array: Array) -> str:
         dtype = stored(array.dtype)
         return self.use("boolean" if dtype == "bool" else dtype)
-
-
-__all__ = ["NumbaPrinter"]

@@ -119,6 +119,3 @@ def split_names(used: Sequence[str] | set[str]) -> tuple[tuple[str, ...], tuple[
     """Return the intrinsics among the names that a source uses, and those of ``math``."""
     constants = {"inf", "nan"}
     return tuple(sorted(set(used) - constants)), tuple(sorted(set(used) & constants))
-
-
-__all__ = ["StatementPrinter", "split_names"]

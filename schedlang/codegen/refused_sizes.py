@@ -75,6 +75,3 @@ def _at_least_one(terms: Sum, names: Mapping[str, str]) -> str:
     side += [(abs(rest), ())] if rest else []
     a, b = (source_of(tuple(side), names) for side in (left, right))
     return f"{a} >= {b}" if any(factors for _, factors in left) else f"{b} <= {a}"
-
-
-__all__ = ["Refusals", "refusal_lines"]

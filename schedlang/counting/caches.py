@@ -93,6 +93,3 @@ def addresses(sizes: Sequence[tuple[int, bool]]) -> list[int]:
         found.append(free)
         free += max(size, 1)
     return found
-
-
-__all__ = ["MOST_LEFT_OUT", "Moved", "addresses", "cache_model", "moved", "share"]

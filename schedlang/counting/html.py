@@ -29,6 +29,3 @@ def counts_html(
         *(f'<div class="head">{escape(note)}</div>' for note in notes),
     ]
     return fragment("".join(parts))
-
-
-__all__ = ["counts_html"]

@@ -473,6 +473,3 @@ def _frozen(row: _Row) -> Row:
         row.stmt, row.region, row.stage, row.inside, tuple(row.accesses), dict(row.work), row.made,
         row.end,
     )  # fmt: skip
-
-
-__all__ = ["KINDS", "Access", "Instrumented", "Made", "Row", "instrument"]

@@ -100,6 +100,3 @@ class Counts:
             peak_bytes=self.peak_bytes + other.peak_bytes,
             lines=tuple(a + b for a, b in zip(*lines)),
         )
-
-
-__all__ = ["Counts"]

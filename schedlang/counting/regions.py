@@ -52,6 +52,3 @@ class Runs:
             return region.times * self(region.parent)
         calls = self._calls.get(region.function, ())
         return sum(self(caller) for caller in calls) if calls else 1
-
-
-__all__ = ["Region", "Runs"]

@@ -111,6 +111,3 @@ class KernelCounts(Mapping[str, Counts]):
 
 def _listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {times:,}" for name, times in counts.items())
-
-
-__all__ = ["KernelCounts", "LoopCounts"]

@@ -40,6 +40,3 @@ def probe_source(probe: str) -> str:
     texts = [(PROBES / f"{name}.py").read_bytes() for name in (probe, "layout", "apart")]
     key = hashlib.sha256(b"".join(texts)).hexdigest()[:12]
     return f"{texts[0].decode('utf-8')}# {key}\n"
-
-
-__all__ = ["counting_source", "probe_source"]

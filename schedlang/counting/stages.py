@@ -72,6 +72,3 @@ def _backwards(
                 if isinstance(value, Reg) and stage:
                     uses[value.name] = stage
     return first
-
-
-__all__ = ["stages"]

@@ -50,6 +50,3 @@ def counts_text(
     table.append((stage_cells(total), "total"))
     text += ["", *aligned([(stage_heads, "stage"), *table], left=True)]
     return "\n".join([*text, *([""] if notes else []), *notes])
-
-
-__all__ = ["Nest", "columns", "counts_text", "line_cells", "stage_cells"]

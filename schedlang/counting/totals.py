@@ -143,6 +143,3 @@ def _of(access: Access, runs: Runs) -> int:
 
 def _elements(each: int, active: int, region: Region, runs: Runs) -> int:
     return runs.at(active) if active >= 0 else each * runs(region)
-
-
-__all__ = ["Lines", "Totals"]

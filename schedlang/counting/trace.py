@@ -86,6 +86,3 @@ def traced(
         (packed % 4).astype(np.uint8), buffer[site], where[site], tuple(a.name for a in arrays),
         nest, int(model[layout.SEEN]), every,
     )  # fmt: skip
-
-
-__all__ = ["RUN", "Trace", "log_model", "traced"]

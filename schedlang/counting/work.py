@@ -40,6 +40,3 @@ def operation(value: Value) -> Optional[Work]:
     if isinstance(value, Fn) and not value.index and value.name not in NOT_COUNTED:
         return Work(value.name, value.args[0].type.dtype, value.type.lanes)
     return None
-
-
-__all__ = ["Work", "operation"]

@@ -65,6 +65,3 @@ def _close(loop: For, offsets: Sequence[Lin]) -> bool:
         and extent_of(loop) > 1
         and all(lane_step(offset, loop.axis) in (0, 1) for offset in offsets)
     )
-
-
-__all__ = ["order_hints"]

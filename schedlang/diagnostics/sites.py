@@ -34,6 +34,3 @@ def name_of(loop: For, nest: Nest) -> str:
 def extent_of(loop: For) -> int:
     """Return the iterations of a loop, at least 1; a guess if its extent is symbolic."""
     return max(1, loop.extent) if isinstance(loop.extent, int) else SYMBOLIC
-
-
-__all__ = ["SYMBOLIC", "extent_of", "in_memory", "iterations", "name_of"]

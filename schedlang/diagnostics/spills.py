@@ -146,6 +146,3 @@ def _shortened(update: Update, loop: For, extent: int) -> Update:
     assert isinstance(step, For)
     inside = tuple(replace(f, extent=extent) if f is loop else f for f in update.inside)
     return replace(update, step=step, inside=inside)
-
-
-__all__ = ["gpu_spills", "guarded", "registers_of", "spills"]

@@ -193,6 +193,3 @@ def _moves(lin: Lin, axis: Axis) -> bool:
 
 def _in_index(index: Expr, axis: Axis) -> bool:
     return any(node is axis for node in postorder([index]))
-
-
-__all__ = ["LEAST", "strided"]

@@ -211,6 +211,3 @@ def _temporaries(reads: list[_Read], target: Target) -> int:
     once = [sum(times[o] == 1 for o in read.operands) for read in reads]
     broadcast = any(o[2] and (times[o] > 1 or target.vector_bytes < 64) for o in times)
     return int(broadcast or not reads or any(n != 1 for n in once))
-
-
-__all__ = ["Need", "Tile", "Update", "need", "size", "tile_of", "updates"]

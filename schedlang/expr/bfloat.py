@@ -83,6 +83,3 @@ def as_array(values: np.ndarray, dtype: str) -> np.ndarray:
     if dtype != "bfloat16":
         return values
     return np.asarray(to_bits(values)).view(dtypes.array_dtype(dtype)).reshape(values.shape)
-
-
-__all__ = ["as_array", "as_float32", "converted", "from_bits", "held", "rounded", "to_bits"]

@@ -221,6 +221,3 @@ def _hypotenuse(re: Expr, im: Expr, dtype: str) -> Expr:
     infinite = Binary("|", Call("isinf", (a,), "bool"), Call("isinf", (b,), "bool"), "bool")
     bound = Select(infinite, Const(float("inf"), dtype), most, dtype)
     return Select(plain, Binary("*", most, root, dtype), bound, dtype)
-
-
-__all__ = ["Parts", "split", "whole"]

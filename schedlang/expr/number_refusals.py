@@ -99,6 +99,3 @@ def _value_of(written: ast.expr, frame: FrameType) -> Any:
         # of modules and classes alone: an attribute of another object may run code
         return vars(owner).get(written.attr) if isinstance(owner, type(sys)) else None
     return None
-
-
-__all__ = ["called_function", "number_function", "refuse_number"]

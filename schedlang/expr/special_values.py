@@ -120,6 +120,3 @@ def saturated(x: Any, dtype: str) -> Any:
     inside = np.where(low | high | np.isnan(wide), 0.0, wide).astype(dtype)
     limited = np.where(low, np.array(info.min, dtype), inside)
     return np.where(high, np.array(info.max, dtype), limited)[()]
-
-
-__all__ = ["converted", "float_power", "maximum", "minimum", "power", "saturated", "truncated"]

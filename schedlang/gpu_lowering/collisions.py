@@ -78,6 +78,3 @@ def _at(access: Access, indices: Indices, launch: Launch) -> accesses.Access:
     extents: dict[Axis, Lin] = {i.axis: to_lin(i.extent) for i in launch.indices} | dict(loops)
     ranges = Ranges({axis: (ZERO, extent - 1) for axis, extent in extents.items()})
     return accesses.Access(tuple(indices), (*block, *loops), access.tests, ranges)
-
-
-__all__ = ["Access", "Between", "collide"]

@@ -33,6 +33,3 @@ def _steps(steps: tuple[Step, ...], made: Splitter) -> tuple[Step, ...]:
         else:
             found.append(replace(step, body=_steps(step.body, made)))
     return tuple(found)
-
-
-__all__ = ["split_program"]

@@ -28,6 +28,3 @@ def _kernel(name: str, total: Counters, lines: Lines) -> str:
         *(f'<div class="head">{escape(note)}</div>' for note in notes(total)),
     ]
     return "".join(parts)
-
-
-__all__ = ["counters_html"]

@@ -36,6 +36,3 @@ class KernelCounters(InNotebooks, dict[str, Counters]):
 
     def _repr_html_(self) -> str:
         return counters_html(self, self.lines)
-
-
-__all__ = ["KernelCounters"]

@@ -52,6 +52,3 @@ def kernel_text(lines: Lines, total: Counters) -> str:
     rows = [([head[k] for head in shown], "") for k in (0, 1)]
     rows += [(cells(counters, shown), text) for text, counters in lines]
     return "\n".join([*aligned(rows), *notes(total)])
-
-
-__all__ = ["Lines", "cells", "columns", "kernel_text", "notes"]

@@ -241,6 +241,3 @@ def is_start(stmt: Stmt, store: Store, guards: Sequence[If]) -> bool:
             for v, z in zip(stmt.values, store.reducer.identity)
         )
     )  # fmt: skip
-
-
-__all__ = ["Parts", "Team", "combine", "crosses", "is_start", "parts_of", "team_of"]

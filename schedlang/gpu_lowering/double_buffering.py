@@ -205,6 +205,3 @@ def _with_copy_index(
         return (doubled[buffer], (rows[buffer], *at)) if buffer in rows else None
 
     return relocated(stmt, moved_to)
-
-
-__all__ = ["no_next_tile", "with_two_copies"]

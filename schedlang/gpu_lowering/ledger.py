@@ -83,6 +83,3 @@ class Ledger:
     def wait(self, stmt: Stmt, barriers: int = 0, exchanges: int = 0) -> None:
         """Count barriers and exchanges of ``stmt``."""
         self.add(stmt, replace(Counters(), barriers=barriers, exchanges=exchanges))
-
-
-__all__ = ["Ledger"]

@@ -161,6 +161,3 @@ class Lockstep:
         scope = "shared" if buffer.scope == "shared" else "global"
         width = lanes * itemsize(buffer.dtype)
         self.ledger.access(self.stmt, scope, stores, bytes_, active, width, lanes, times)
-
-
-__all__ = ["Lockstep", "batches", "number", "performed"]

@@ -202,6 +202,3 @@ class _Walker(Lockstep):
         else:
             at = np.where(mask, np.broadcast_to(bytes_, self.shape), 0)
             self.count(access.buffer, lanes, access.stores, at, mask)
-
-
-__all__ = ["Request", "counted", "decided_by_data", "requests_of_block"]

@@ -36,6 +36,3 @@ def _fresh(name: str, taken: set[str]) -> str:
         count += 1
         made = f"{name}_{count}"
     return made
-
-
-__all__ = ["program_names"]

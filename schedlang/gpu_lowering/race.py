@@ -41,6 +41,3 @@ class Race:
 
     def _repr_html_(self) -> str:
         return race_html(str(self), self.buffer, self.grid)
-
-
-__all__ = ["AROUND", "Race"]

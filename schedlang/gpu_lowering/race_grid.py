@@ -70,6 +70,3 @@ def grid(first: Access, second: Access, accesses: Sequence[Access]) -> Grid:
     }  # fmt: skip
     pair = (rows[first.thread], middle), (rows[second.thread], middle)
     return Grid(tuple(threads), tuple(elements), cells, pair)
-
-
-__all__ = ["Access", "Grid", "Thread", "grid", "named"]

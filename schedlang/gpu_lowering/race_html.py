@@ -51,6 +51,3 @@ def race_html(sentence: str, buffer: str, found: Grid) -> str:
     )
     head = f'<div class="head">{escape(sentence)}</div>'
     return fragment(f'{head}<div class="wide">{chart}</div><div class="head">{KEY}</div>')
-
-
-__all__ = ["race_html"]

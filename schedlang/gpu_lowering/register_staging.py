@@ -136,6 +136,3 @@ def _storage(buffer: Buffer, loops: tuple[For, ...], waiting: Sequence[Buffer]) 
         number += 1
         name = f"{buffer.name}.next{number}"
     return Buffer(name, buffer.dtype, tuple(loop.extent for loop in loops), "local")
-
-
-__all__ = ["staged_fills"]

@@ -217,8 +217,7 @@ class _Blocks(Lockstep):
         return values
 
     def _times(self, accessed: Lanes) -> np.ndarray:
-        times: np.ndarray = self.time[accessed.blocks - self.numbers[0, 0], accessed.threads]
-        return times
+        return self.time[accessed.blocks - self.numbers[0, 0], accessed.threads]
 
     def update(self, stmt: Store) -> None:
         """Run an atomic update: one lane after the other combines its value."""

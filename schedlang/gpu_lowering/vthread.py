@@ -99,6 +99,3 @@ class _Spreader:
         if own or any(n is self.loop.axis for n in postorder(expressions(stmt))):
             return [replace(self.loop, body=Block((stmt,)))]
         return [with_each(stmt, self.stmts)]
-
-
-__all__ = ["without_vthreads"]

@@ -26,6 +26,3 @@ def _step(step: Step) -> Step:
 
 def _without(stmt: Stmt) -> Stmt:
     return Block() if isinstance(stmt, Barrier) else stmt
-
-
-__all__ = ["without_barriers"]

@@ -197,6 +197,3 @@ def _in_strips(name: str, reader: str, axis: Axis) -> Take:
         s[name].store_at(s[reader], strip)
 
     return take
-
-
-__all__ = ["candidates"]

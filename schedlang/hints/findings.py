@@ -173,6 +173,3 @@ def _short_loops(site: Site, nest: Nest) -> Iterator[Finding]:
             f"the inner loop {name_of(inner, nest)} has {inner.extent} iterations: counting and "
             "testing them costs as much as their work", frozenset({"unroll"}), site.stmt.stage,
         )  # fmt: skip
-
-
-__all__ = ["Finding", "findings"]

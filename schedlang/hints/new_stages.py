@@ -116,6 +116,3 @@ def _in_parts(name: str, axis: Axis, length: int) -> Take:
         s[made].parallel(s[made].op.axis[0])
 
     return take
-
-
-__all__ = ["new_stages"]

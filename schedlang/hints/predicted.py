@@ -100,6 +100,3 @@ def waits_for_nothing(update: Store) -> bool:
     reducer = update.reducer
     assert reducer is not None
     return reducer.name in ("max", "min") or not any(is_float(b.dtype) for b in update.buffers)
-
-
-__all__ = ["Prediction", "predicted", "waits_for_nothing", "with_vectors_of_llvm"]

@@ -67,6 +67,3 @@ def _asked(s: Schedule) -> Iterator[Steps]:
         yield of_schedule("cache_write", name, view.outputs[0], "global")
         for axis in view.op.reduce_axis:
             yield of_schedule("rfactor", name, view.outputs[0], axis)
-
-
-__all__ = ["Refused", "refusals"]

@@ -32,6 +32,3 @@ def storage(s: Schedule, view: StageView) -> Iterator[Steps]:
         if outside and not any(step.primitive == "prefetch" and step.stage == name
                                for step in s.steps):  # fmt: skip
             yield step("prefetch", name, tensor, outside[-1], AHEAD)
-
-
-__all__ = ["storage"]

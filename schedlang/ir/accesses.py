@@ -171,6 +171,3 @@ def _tested(root: Expr) -> Iterator[Access]:
             stack += [(node.b, (*tests, other)), (node.a, (*tests, node.cond)), (node.cond, tests)]
         else:
             stack += [(child, tests) for child in reversed(node.children)]
-
-
-__all__ = ["Access", "Site", "accesses", "contexts", "loaded", "loads", "sites", "stored", "stores"]

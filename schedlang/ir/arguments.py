@@ -93,8 +93,3 @@ def pairs_apart(written: Sequence[bool | None]) -> list[tuple[int, int]]:
 def arguments_apart(nest: Nest) -> list[tuple[int, int]]:
     """Return the :func:`pairs_apart` of the arguments of ``nest``."""
     return pairs_apart([None if isinstance(a, Var) else a in nest.outputs for a in nest.args])
-
-
-__all__ = [
-    "ArrayRule", "Needed", "RULES", "arguments_apart", "broken_rule", "flags_needed", "pairs_apart",
-]  # fmt: skip

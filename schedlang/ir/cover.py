@@ -79,6 +79,3 @@ def _counts(buffer: Buffer, sites: Sequence[Site]) -> np.ndarray | None:
         # a store to a 0-dimensional buffer has no index to broadcast: add the count instead
         np.add.at(counts, tuple(found) or (), 1 if len(found) else found.shape[1])
     return counts
-
-
-__all__ = ["check_finalised", "covers"]

@@ -33,6 +33,3 @@ def orders(buffer: Buffer, indices: Sequence[Lin]) -> Iterable[tuple[int, ...]]:
     if rank <= MOST_ORDERED and any(map(has_mod, indices)):
         return permutations(range(rank))
     return [tuple(range(rank))]
-
-
-__all__ = ["flat", "orders"]

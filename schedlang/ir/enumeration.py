@@ -60,6 +60,3 @@ def _first_outside(
 
 def _spans(loops: Sequence[For]) -> dict[Axis, tuple[int, int] | None]:
     return {x.axis: (0, x.extent) if isinstance(x.extent, int) else None for x in loops}
-
-
-__all__ = ["leaves_bounds"]

@@ -231,6 +231,3 @@ def _margin(row: Row) -> tuple[str, str]:
     times = f"{prod(known):,}"
     what = "The body" if isinstance(stmt, For) else "The statement"
     return f"{times}×", f"{what} runs {times} times, without guards"
-
-
-__all__ = ["KEYWORDS", "Named", "Row", "nest_html", "nest_lines", "nest_rows", "top_scope"]

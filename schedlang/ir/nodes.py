@@ -423,8 +423,7 @@ def changed(node: Node, **fields: Any) -> Node:
     It does what :func:`dataclasses.replace` does, which spends most of its time on checks.
     """
     kind: Any = type(node)
-    made: Node = kind(*[fields[n] if n in fields else getattr(node, n) for n in _names_of(kind)])
-    return made
+    return kind(*[fields[n] if n in fields else getattr(node, n) for n in _names_of(kind)])
 
 
 @cache

@@ -45,6 +45,3 @@ def numbered(nest: Nest) -> Nest:
 def number_of(stmt: Stmt) -> int | None:
     """Return the number of ``stmt``; ``None`` if it has none."""
     return getattr(stmt, "number", None)
-
-
-__all__ = ["number_of", "numbered"]

@@ -91,16 +91,3 @@ def most_at_once(dtype: str) -> int:
     """
     pairs = 2 if dtype in SHORT_FLOATS else 1
     return min(WIDEST // itemsize(dtype), MOST_AT_ONCE * pairs)
-
-
-__all__ = [
-    "CLOSE",
-    "flat",
-    "gathers",
-    "is_uniform",
-    "lane_step",
-    "most_at_once",
-    "offset_of",
-    "one_access",
-    "strides",
-]

@@ -32,6 +32,3 @@ def unknown_threads(body: Block) -> Iterator[tuple[If, Axis]]:
             tags = next((kernel_tags(f) for f in site.loops if f.kind in BOUND), set())
             free = free_threads(site.stmt.cond, {f.axis for f in site.loops})
             yield from ((site.stmt, axis) for axis in free if axis.tag not in tags)
-
-
-__all__ = ["free_threads", "kernel_tags", "unknown_threads"]

@@ -365,6 +365,3 @@ def _choices(value: Expr, names: dict[Axis, str]) -> list[str]:
 
 def _in_parens(value: Expr, printed: str) -> str:
     return f"({printed})" if isinstance(value, Select) and value.lazy else printed
-
-
-__all__ = ["argument_text", "bytes_text", "expr_text", "header", "nest_text", "printed_names"]

@@ -125,6 +125,3 @@ def _differ_always(
 def _places(a: Access, b: Access) -> Iterator[tuple[Lin, Lin]]:
     for order in orders(a.buffer, (*a.index.indices, *b.index.indices)):
         yield a.place(order), b.place(order)
-
-
-__all__ = ["check_races"]

@@ -188,6 +188,3 @@ def _is_monotone(product: tuple[Atom, ...]) -> bool:
         isinstance(atom, (Axis, Extreme)) or (isinstance(atom, Div) and bool(atom.den.const))
         for atom in others
     )
-
-
-__all__ = ["SizeCondition", "size_conditions"]

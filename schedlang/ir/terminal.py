@@ -56,6 +56,3 @@ def _styled(line: str, names: frozenset[str]) -> Iterator[tuple[str, str]]:
             yield text, STYLES.get(text, "bold")
         else:
             yield text, "dim" if kind == "note" else ""
-
-
-__all__ = ["show_nest"]

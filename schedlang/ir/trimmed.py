@@ -97,6 +97,3 @@ def printed(root: Stmt) -> Iterator[tuple[Stmt, int]]:
 
 def _free(value: Expr, loop: For) -> bool:
     return all(node is not loop.axis for node in postorder([value]))
-
-
-__all__ = ["Trimmed", "printed", "trimmed", "within"]

@@ -421,6 +421,3 @@ def _gathers(root: Expr) -> bool:
     return any(
         isinstance(n, Load) or (isinstance(n, Var) and not n.is_size) for n in postorder([root])
     )
-
-
-__all__ = ["Report", "Unproven", "by_data", "report", "verify"]

@@ -144,6 +144,3 @@ def _reducer(reducer: Reducer) -> Reducer:
 
 def _no_element(node: ArrayRead, _: tuple[Expr, ...]) -> Parts:
     raise AssertionError(f"a reducer reads {node}")
-
-
-__all__ = ["Splitter", "split_complex", "split_with"]

@@ -62,6 +62,3 @@ def _has_vectors(state: State, stage: Stage) -> bool:
         "vectorize" in s.kinds.values() and (name == stage.name or depends(name, stage.name))
         for name, s in state.stages.items()
     )
-
-
-__all__ = ["folded", "window_of"]

@@ -92,6 +92,3 @@ def _written_once(buffer: Buffer, body: Block) -> str | None:
     except VerifyError as error:
         return f"at that loop this does not hold ({error})"
     return None if proven else "at that loop this is not proven"
-
-
-__all__ = ["not_whole", "scan_rows"]

@@ -245,6 +245,3 @@ def _scan_parts(state: State) -> set[str]:
         for s in state.stages.values() if isinstance(s.op, ScanOp)
         for t in (*s.op.init, *s.op.update)
     }  # fmt: skip
-
-
-__all__ = ["check_args", "default_args", "lower_state"]

@@ -71,6 +71,3 @@ def _reads(op: ComputeOp) -> list[Read]:
     if op.where is not None:
         roots.append(op.where)
     return [n for n in postorder(roots) if isinstance(n, Read)]
-
-
-__all__ = ["rolling"]

@@ -30,6 +30,3 @@ def rows_so_far(job: Job, stage: Stage, ranges: Ranges) -> Lin | None:
         return to_lin(stage.outputs[0].shape[0])
     time = loop_variable(op.scan_axis, to_lin(op.scan_axis.extent), ranges)
     return Lin.of(time) + to_lin(op.scan_axis.lo) - high
-
-
-__all__ = ["rows_so_far"]

@@ -44,6 +44,3 @@ def blocks_in_kernel(stage: Stage, threads: Threads) -> str:
         "elements that others have not initialized yet",
         f"Bind {wrong.name} to threadIdx, or keep the loops around it serial.",
     )
-
-
-__all__ = ["blocks_in_kernel", "scattered_whole", "scatters"]

@@ -30,6 +30,3 @@ def loops_that_never_turn(stage: Stage, scope: Scope) -> list[str]:
             )
         )
     return found
-
-
-__all__ = ["loops_that_never_turn"]

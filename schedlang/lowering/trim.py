@@ -244,6 +244,3 @@ def _is_shared(loop: For) -> bool:
         if any(access.buffer.scope == "shared" for access in accesses(stmt)):
             return True
     return False
-
-
-__all__ = ["trim"]

@@ -56,6 +56,3 @@ def fields_given(access: Load | Store) -> frozenset[str]:
 def fields_needed(access: Load | Store) -> frozenset[str] | None:
     """Return the fields that the intrinsic of ``access`` needs; ``None`` if there is none such."""
     return (LOADS if isinstance(access, Load) else STORES).get(access.how)
-
-
-__all__ = ["LOADS", "STORES", "fields_given", "fields_needed"]

@@ -15,6 +15,3 @@ def aligned(size: int) -> int:
     (0, 64, 64, 128)
     """
     return -(-size // ALIGNMENT) * ALIGNMENT
-
-
-__all__ = ["ALIGNMENT", "BYTES", "aligned"]

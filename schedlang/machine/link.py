@@ -188,6 +188,3 @@ def _with_arrays(value: Value, arrays: Mapping[int, Any]) -> Value:
 def _with_name(parameter: Any, name: str) -> Any:
     """Return an array or a register with another name, of the same buffer or type."""
     return changed(parameter, name=name)
-
-
-__all__ = ["Call", "Linked", "Place", "link", "nest_shape"]

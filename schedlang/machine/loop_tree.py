@@ -103,6 +103,3 @@ def around(tree: tuple[Place, ...], place: int) -> Iterator[int]:
     """Yield the places of the loops around the one at ``place``, from inside out."""
     while (place := tree[place].outer) >= 0:
         yield place
-
-
-__all__ = ["Place", "around", "loop_tree"]

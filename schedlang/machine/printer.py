@@ -131,6 +131,3 @@ def _notes(loop: For) -> str:
 
 def _comment(note: str) -> str:
     return f"   # {note}" if note else ""
-
-
-__all__ = ["Line", "machine_lines", "machine_text"]

@@ -65,6 +65,3 @@ def _swapped_in(
 ) -> Node:  # fmt: skip
     new = [swap[v] if v in swap else swapped(v, swap) for v in own]
     return node if all(map(is_, new, own)) else rebuilt(node, new)
-
-
-__all__ = ["swapped", "with_children", "with_values"]

@@ -257,6 +257,3 @@ def _apart(body: Body, given: Sequence[Array]) -> Body:
             hint = changed(stmt, args=(*stmt.args, *given))
             return (hint, *body[:position], *body[position + 1 :])
     return (Hint("apart", tuple(given)), *body)
-
-
-__all__ = ["Scratch", "byte_array", "with_scratch"]

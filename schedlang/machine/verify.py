@@ -328,6 +328,3 @@ def _broken(rule: str, stmt: Stmt) -> VerifyError:
     """Return the error for a ``rule`` that does not hold in ``stmt``."""
     where = " ".join(_text(v) for v in values(stmt))
     return VerifyError(f"machine nest: {rule} (in {type(stmt).__name__} {where[:200]})")
-
-
-__all__ = ["verify_machine"]

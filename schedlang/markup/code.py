@@ -65,6 +65,3 @@ def marked(
             shown = f"<{tag}>{shown}</{tag}>"
         found.append(shown)
     return "".join(found)
-
-
-__all__ = ["marked", "tokens"]

@@ -21,6 +21,3 @@ def aligned(rows: Sequence[tuple[Sequence[str], str]], left: bool = False) -> li
         line = f"{text.ljust(named)}  {numbers}" if left else f"{numbers}   {text}"
         found.append(line.rstrip())
     return found
-
-
-__all__ = ["aligned"]

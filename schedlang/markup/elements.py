@@ -52,6 +52,3 @@ def facts(rows: Iterable[tuple[str, str]]) -> str:
     """
     listed = (f"<dt>{escape(term)}</dt><dd>{escape(value)}</dd>" for term, value in rows)
     return f"<dl>{''.join(listed)}</dl>"
-
-
-__all__ = ["facts", "folded", "listing", "table"]

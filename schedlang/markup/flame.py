@@ -101,6 +101,3 @@ def _box(box: Box, x: float, depth: int, width: float, colours: Mapping[str, str
     shown = box.label if len(box.label) <= fits else f"{box.label[: fits - 1]}…"
     text = f'<text x="{x + 4:.2f}" y="{y + 14}" fill="#1c2230">{escape(shown)}</text>'
     return f"<g><title>{escape(box.title)}</title>{rect}{text if fits > 2 else ''}</g>"
-
-
-__all__ = ["Box", "bars", "flame", "group_colours"]

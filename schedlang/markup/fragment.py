@@ -150,6 +150,3 @@ def _rules(pairs: list[tuple[str, str]], what: str) -> list[str]:
     """Return the rule that does ``what`` to the second elements under the first ones, if any."""
     selectors = ",\n".join(f".schedlang:has({under}) {lit}" for under, lit in pairs)
     return [f"{selectors} {{ {what} }}"] if pairs else []
-
-
-__all__ = ["fragment", "name_rules", "style", "theme"]

@@ -30,6 +30,3 @@ class NameTable:
 
     def __len__(self) -> int:
         return len(self._numbers)
-
-
-__all__ = ["Name", "NameTable"]

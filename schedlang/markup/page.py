@@ -22,6 +22,3 @@ def page(title: str, body: str, heading: bool = True) -> str:
     return (
         f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{above}{body}</body></html>\n'
     )
-
-
-__all__ = ["page"]

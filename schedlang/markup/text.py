@@ -27,6 +27,3 @@ def escape(text: object) -> str:
     '&lt;/pre&gt;&lt;b title=&quot;x&quot;&gt;'
     """
     return html.escape(printable(str(text)), quote=True)
-
-
-__all__ = ["escape", "printable"]

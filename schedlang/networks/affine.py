@@ -128,6 +128,3 @@ def solved(axis: Axis, indices: Sequence[Expr], places: Sequence[Axis]) -> Expr 
             if other == rest and to_lin(inner.extent) == atom.den and whole == extent:
                 return place * inner.extent + inner
     return None
-
-
-__all__ = ["Affine", "affine_parts", "axes_in", "known_ahead", "replaced", "solved"]

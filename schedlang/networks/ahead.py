@@ -76,6 +76,3 @@ def _is_known(op: ComputeOp | ScanOp, known: Container[Tensor]) -> bool:
     roots = [e for axis in axes for e in (axis.lo, axis.extent) if isinstance(e, Expr)]
     roots += op.roots if isinstance(op, ComputeOp) else ()
     return not any(isinstance(node, Var) for node in postorder(roots))
-
-
-__all__ = ["in_order", "in_scans", "known_tensors"]

@@ -146,6 +146,3 @@ def comment_of(runs: Sequence[KernelCall]) -> list[str]:
         text += f": {', '.join(runs[0].stages)}"
     schedule = runs[0].schedule
     return [text, *runs[0].notes, *(f"schedule: {schedule}".splitlines() if schedule else ())]
-
-
-__all__ = ["Assembled", "Assembly", "Layout", "comment_of", "counted"]

@@ -232,9 +232,3 @@ def _split(axes: Sequence[Axis], splits: Splits) -> tuple[Axis, ...]:
     """Return axes with the outer part of a split one in its place, and the inner ones last."""
     outer = [splits[axis].outer if axis in splits else axis for axis in axes]
     return (*outer, *(splits[axis].inner for axis in axes if axis in splits))
-
-
-__all__ = [
-    "Block", "Blocked", "Split", "is_clean", "is_long", "lone_axis", "may_be_rewritten", "parts",
-    "plain_copies", "splits_of",
-]  # fmt: skip

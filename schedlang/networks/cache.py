@@ -118,6 +118,3 @@ def _stamp(path: Path) -> list[Any]:
     except OSError:
         return [str(path)]
     return [str(path), found.st_size, found.st_mtime_ns]
-
-
-__all__ = ["cache_key", "cached", "module_facts", "store"]

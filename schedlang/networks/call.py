@@ -73,8 +73,7 @@ def weight_in(params: np.ndarray, place: ParamPlace) -> np.ndarray:
     """
     dtype = np.dtype(array_dtype(place.dtype))
     end = place.start + prod(place.shape) * dtype.itemsize
-    found: np.ndarray = params[place.start : end].view(dtype).reshape(place.shape)
-    return found
+    return params[place.start : end].view(dtype).reshape(place.shape)
 
 
 def usable(params: np.ndarray, storage: Storage) -> np.ndarray:
@@ -183,6 +182,3 @@ def started(
             free.append(found)
 
     return start if layouts is None else start_sized
-
-
-__all__ = ["Layouts", "Memory", "new_bytes", "pack", "started", "usable", "weight_in"]

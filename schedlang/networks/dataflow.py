@@ -211,7 +211,3 @@ def _only_moves(op: ComputeOp) -> bool:
         elif not isinstance(node, Const):
             return False
     return True
-
-
-__all__ = ["COPY", "ELEMENTWISE", "PRODUCT", "REDUCTION", "SCAN", "SCATTER", "Computed", "Flow",
-           "Node", "flow_of", "kind_of"]  # fmt: skip

@@ -57,6 +57,3 @@ class CudaGraph:
             if several:
                 nvidia.stream_of(number).synchronize()
         return self.outputs
-
-
-__all__ = ["CudaGraph"]

@@ -144,8 +144,7 @@ class NetworkLauncher:
         """Return the memories of a stream that no call being launched uses."""
         if number != PER_THREAD:
             return self._free.setdefault(number, [])
-        found: list[CallMemory] = vars(self._of_thread).setdefault("free", [])
-        return found
+        return vars(self._of_thread).setdefault("free", [])
 
     def _taken(self, free: list[CallMemory], size: int) -> CallMemory:
         try:
@@ -194,6 +193,3 @@ def part_of(whole: Memory, start: int, count: int, dtype: Any) -> Memory:
 def _with(function: Any, names: dict[str, Any]) -> Any:
     """Return a function of a file with ``names`` in place of those of the file."""
     return FunctionType(function.__code__, names, function.__name__, function.__defaults__)
-
-
-__all__ = ["CallMemory", "NetworkLauncher", "part_of"]

@@ -332,6 +332,3 @@ def standalone(data: ModuleData) -> str:
                 "schedule with smaller tiles for its part"
             )
     return bundle(data.text, DEVICE_PACKAGE)
-
-
-__all__ = ["DeviceModule", "standalone"]

@@ -82,6 +82,3 @@ def divided_again(
 
 def _parts(prepared: Prepared, recipe: Recipe, layers: Mapping[str, str]) -> Partition:
     return partition(prepared.outputs, recipe.cut, recipe.fuse, layers=layers)
-
-
-__all__ = ["Divided", "divided", "divided_again"]

@@ -234,6 +234,3 @@ def _comparisons(held: Path) -> Iterator[tuple[str, Expr, Expr]]:
             same = node.a.dtype == node.b.dtype and dtypes.is_integer(node.a.dtype)
             if op != "!=" and same:
                 yield op, node.a, node.b
-
-
-__all__ = ["ElementRanges", "is_whole"]

@@ -241,8 +241,7 @@ class _Search:
         if tensor in self.params:
             return np.asarray(self.params[tensor])
         oracle = reference(tensor)
-        found: np.ndarray = oracle(*(self.params[t] for t in oracle.inputs))
-        return found
+        return oracle(*(self.params[t] for t in oracle.inputs))
 
 
 def is_sum(op: ComputeOp) -> bool:
@@ -366,6 +365,3 @@ class _Rebuilt:
         made: Tensor = defined(unique, axes, value)
         self.names[made] = unique
         return made
-
-
-__all__ = ["Folded", "folded", "is_sum"]

@@ -180,6 +180,3 @@ class _Times:
             else:
                 self._known[part.key] = entry.where.machine, entry.seconds
         return self._known[part.key]
-
-
-__all__ = ["Forms", "all_forms", "chosen", "form_name"]

@@ -364,6 +364,3 @@ def _same_rows(
         if size == node.results and (source in sources or source in nodes):
             return True
     return False
-
-
-__all__ = ["MOST_STAGES", "Draft", "drafts", "moved_nodes"]

@@ -132,6 +132,3 @@ def _kernel(
 def kernel_of(kernels: Sequence[PartKernel]) -> Mapping[str, PartKernel]:
     """Return the kernel of each part, by the name of the part."""
     return {name: kernel for kernel in kernels for name in kernel.parts}
-
-
-__all__ = ["PartKernel", "Source", "kernel_of", "part_kernels"]

@@ -223,6 +223,3 @@ class _Views:
 def _elements(tensor: Tensor) -> str:
     dtype = part_of(tensor.dtype) if is_complex(tensor.dtype) else tensor.dtype
     return str(bytes_of(tensor) // itemsize(dtype))
-
-
-__all__ = ["LaunchedCalls"]

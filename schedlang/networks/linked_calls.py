@@ -186,6 +186,3 @@ def _parameter(arg: Buffer | Var, used: Array | Reg | None) -> Array | Reg:
     # a complex array is passed as its parts
     dtype = arg.dtype if used is None or isinstance(used, Reg) else used.dtype
     return Array(name, Buffer(name, dtype, arg.shape))
-
-
-__all__ = ["LinkedCalls"]

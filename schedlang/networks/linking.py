@@ -58,6 +58,3 @@ def _notes(part: Part) -> tuple[str, ...]:
         f"{name} copies {source} to an order without blocks of channels, in which it is read"
         for name, source in plain_copies(operations(part.group.outputs))
     )
-
-
-__all__ = ["linked"]

@@ -175,6 +175,3 @@ def _blocks(tensors: Sequence[Lifetime], taken: Mapping[str, str]) -> list[_Bloc
         size = aligned(t.bytes)
         found.append(_Block(tuple(c.name for c in chain), size, t.first, chain[-1].last))
     return found
-
-
-__all__ = ["Lifetime", "MemoryPlan", "Placed", "plan_memory"]

@@ -190,6 +190,3 @@ def _weights(read: Sequence[Tensor], params: Mapping[Any, Any] | None) -> dict[T
             raise NetworkError(f"sl.network with params: the weight {key} is given twice")
         found[named[0]] = value
     return found
-
-
-__all__ = ["FORMS", "Model", "Options", "Recipe", "check_outputs", "model_of"]

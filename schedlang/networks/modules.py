@@ -24,6 +24,3 @@ def module_of(
     from schedlang.networks.device_module import DeviceModule
 
     return DeviceModule(data, weights, whole)
-
-
-__all__ = ["module_of"]

@@ -74,6 +74,3 @@ class Kernels(tuple[PartKernel, ...]):
             or [part for part in self._parts if name in part.stages]
             or [part for part in self._parts if any(is_in(layer, name) for layer in part.layers)]
         )
-
-
-__all__ = ["Kernels"]

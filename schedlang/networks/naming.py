@@ -102,6 +102,3 @@ def _around(layer: str) -> Iterator[str]:
     while layer:
         yield layer
         layer = layer[: max(layer.rfind("."), layer.rfind("/"), 0)]
-
-
-__all__ = ["Naming", "is_in"]

@@ -346,6 +346,3 @@ def _unpickled(
     # in older pickles the origins are texts
     plan = Plan(saved=saved_schedules(steps, origins_of(origins, texts=True)))
     return Network(Compiled(source, target, plan))
-
-
-__all__ = ["Network"]

@@ -81,6 +81,3 @@ def _greedy(
             if not waits[other]:
                 ready.append(other)
     return found
-
-
-__all__ = ["ordered", "peak"]

@@ -36,6 +36,3 @@ def origins_of(data: Mapping[Any, Any], texts: bool = False) -> dict[str, Origin
             )
         found[name] = (value[0], value[1])
     return found
-
-
-__all__ = ["GIVEN", "ORIGINS", "SAVED", "Origin", "origins_of"]

@@ -195,6 +195,3 @@ def main_name(draft: Draft) -> str:
     if draft.kind in (COPY, ELEMENTWISE) or again or (draft.kind == REDUCTION and len(mains) > 1):
         return nodes[-1].name
     return main.name
-
-
-__all__ = ["ends_of", "fused", "fuse_groups", "main_name", "named_stages"]

@@ -123,6 +123,3 @@ def _counted(axis: Axis) -> bool:
 
 def _is_one(axis: Axis) -> bool:
     return isinstance(axis.extent, int) and axis.extent == 1
-
-
-__all__ = ["Order", "Packing"]

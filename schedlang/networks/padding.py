@@ -179,8 +179,4 @@ def _taps(weights: Read, kept: Mapping[int | None, tuple[int, int]]) -> Tensor:
         Axis(f"i{k}", kept[k][1] if k in kept else n) for k, n in enumerate(source.shape)
     )
     places = tuple(a + kept[k][0] if k in kept else a for k, a in enumerate(axes))
-    made: Tensor = defined(f"{source.name}_taps", axes, source.element(places))
-    return made
-
-
-__all__ = ["without_padding_taps"]
+    return defined(f"{source.name}_taps", axes, source.element(places))

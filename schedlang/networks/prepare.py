@@ -90,8 +90,7 @@ class Prepared:
             warnings.simplefilter("ignore", StrideWarning)
             # weights are computed here, whatever the target of the network is
             kernel = build(autoschedule(tensor, HOST), target=HOST)
-        found: np.ndarray = kernel(*(contiguous(self.given[t]) for t in placeholders([tensor])))
-        return found
+        return kernel(*(contiguous(self.given[t]) for t in placeholders([tensor])))
 
 
 def prepare(

@@ -203,6 +203,3 @@ def _cells(kernel: KernelTime) -> tuple[str, ...]:
 def _label(kernel: KernelTime) -> str:
     layers = f" ({', '.join(kernel.layers)})" if kernel.layers else ""
     return printable(f"{kernel.name}{layers}")
-
-
-__all__ = ["KernelTime", "NetworkProfile", "profile"]

@@ -151,6 +151,3 @@ class Bar(Silent):
         if self._deadline is not None:
             parts.append(f"{span(max(0.0, self._deadline - self._drawn))} left for all")
         self._lines.update(self._task, description=", ".join(parts), refresh=True, **changed)
-
-
-__all__ = ["Progress", "Setting", "progress_for"]

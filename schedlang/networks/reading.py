@@ -46,6 +46,3 @@ def changed_to(op: ComputeOp, **fields: Any) -> ComputeOp:
     for old, new in zip(op.outputs, results):
         new.name = old.name
     return twin
-
-
-__all__ = ["changed_to", "reading"]

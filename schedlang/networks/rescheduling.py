@@ -49,6 +49,3 @@ def rescheduled(network: Compiled, part: str, schedule: Any) -> Compiled:
     (new,) = part_kernels(same, network.target, plan.database, plan.steps, plan.origins)
     others = tuple(new if kernel is made else kernel for kernel in kernels)
     return replace(planned(network, plan), kernels=others)
-
-
-__all__ = ["rescheduled"]

@@ -268,6 +268,3 @@ def shape_of(tensor: Tensor) -> tuple[int, ...]:
     shape = tuple(extent for extent in tensor.shape if isinstance(extent, int))
     assert len(shape) == len(tensor.shape)
     return shape
-
-
-__all__ = ["Given", "KernelCall", "Roles", "bytes_of", "param_names", "shape_of"]

@@ -291,6 +291,3 @@ class _Origins:
                 "it again.",
             )
         )
-
-
-__all__ = ["check_indices"]

@@ -57,6 +57,3 @@ def saved_kernels(
             why = f"the schedule of kernel {name} in {MANIFEST} does not fit: {first_line(error)}"
             raise NetworkError(explain(asked, why, _AGAIN)) from None
     return None if missing else tuple(found)
-
-
-__all__ = ["saved_kernels"]

@@ -348,9 +348,3 @@ def _index(value: Any, of: Sequence[Any]) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < len(of):
         raise NetworkError(f"{value!r} is no number of a placeholder")
     return value
-
-
-__all__ = [
-    "MANIFEST", "WEIGHTS", "Head", "Saved", "check_destination", "check_folder", "head_of",
-    "load_saved", "manifest_of", "save",
-]  # fmt: skip

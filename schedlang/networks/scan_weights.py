@@ -176,6 +176,3 @@ def _panels(
         name = f"{names.get(read.tensor, read.tensor.name)}_packed"
         made[key] = defined(name, (outer, *own, inner), value)
     return made[key]
-
-
-__all__ = ["packed_for_scans"]

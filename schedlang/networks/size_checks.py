@@ -152,6 +152,3 @@ def _nest(what: str, check: SizeCheck) -> tuple[Nest, tuple[SizeCondition, ...]]
         raise BuildError(
             f"{what}: its data are damaged ({first_line(error)}): build the network again"
         ) from None
-
-
-__all__ = ["SizeCheck", "SizeChecks", "conditions", "refusals", "size_check"]

@@ -68,6 +68,3 @@ class SizedMemory:
             dtype = dtypes.get(name, BYTES)
             found += [offset, size // itemsize(part_of(dtype) if is_complex(dtype) else dtype)]
         return np.array(found, "int64")
-
-
-__all__ = ["SizedMemory"]

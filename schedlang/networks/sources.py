@@ -321,6 +321,3 @@ class OfGraph(Source):
         from schedlang.networks.dividing import divided_again
 
         return divided_again(self.outputs, self.params, self.recipe)
-
-
-__all__ = ["Artifact", "Hashes", "OfFolder", "OfGraph", "OfModel", "Source"]

@@ -102,6 +102,3 @@ def _packed_path(key: str, weights: str) -> Path:
 
 def _is_hex(value: Any) -> bool:
     return isinstance(value, str) and all(c in "0123456789abcdef" for c in value)
-
-
-__all__ = ["Start", "packed_of", "start_of", "store_packed", "store_start"]

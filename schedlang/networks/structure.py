@@ -57,6 +57,3 @@ def from_json(data: Any, outputs: int, depth: int = 0) -> Any:
         ):  # fmt: skip
             return {key: from_json(value, outputs, depth + 1) for key, value in items}
     raise NetworkError(f"{str(data)[:60]!r} is not the form of what a network returns")
-
-
-__all__ = ["filled", "from_json", "to_json"]

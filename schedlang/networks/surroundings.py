@@ -58,6 +58,3 @@ def _weights(part: Part) -> dict[str, Tensor]:
         for own, tensor in zip(part.group.inputs, part.reads)
         if isinstance(tensor.op, PlaceholderOp) and all(isinstance(n, int) for n in tensor.shape)
     }
-
-
-__all__ = ["Surroundings", "surroundings"]

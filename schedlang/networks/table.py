@@ -83,6 +83,3 @@ def _notes(found: Partition) -> Sequence[str]:
         return ()
     listed = ", ".join(f"{name} = {number}" for name, number in found.sizes.items())
     return (f"counted for {listed}",)
-
-
-__all__ = ["partition_html", "partition_text"]

@@ -384,6 +384,3 @@ def unsearched(forms: Forms | None, settled: Mapping[str, int], recipe: Recipe) 
 
 def _listed(works: Sequence[Work]) -> str:
     return listed((work.name for work in works), most=3)
-
-
-__all__ = ["NetworkTuning", "Tuned", "Work", "tune", "unsearched", "works_of"]

@@ -74,6 +74,3 @@ def _or_by_out(signature: Signature) -> str:
 
 def _tuple(outputs: Sequence[Parameter]) -> str:
     return " in a tuple" if len(outputs) > 1 else ""
-
-
-__all__ = ["usage"]

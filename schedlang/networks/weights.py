@@ -215,9 +215,3 @@ def _fill(into: np.ndarray, file: Any) -> None:
         at += len(chunk)
     if at != into.size:
         raise ValueError("an array has too few bytes")
-
-
-__all__ = [
-    "UNREADABLE", "Layout", "contiguous", "digest", "read_arrays", "read_params",
-    "weight_array", "weight_facts",
-]  # fmt: skip

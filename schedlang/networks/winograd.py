@@ -306,8 +306,7 @@ def _by_winograd(found: Convolution, m: int) -> tuple[Tensor, Tensor]:
     def stage(word: str, first: Sequence[Axis], places: Mapping[Axis, Axis],
               of: Sequence[Axis], body: Callable[[dict[Axis, Expr]], Any]) -> Tensor:  # fmt: skip
         own = {axis: Axis(p.name, p.extent) for axis in of for p in (places.get(axis, axis),)}
-        made: Tensor = defined(called[word], (*first, *own.values()), body(dict(own)))
-        return made
+        return defined(called[word], (*first, *own.values()), body(dict(own)))
 
     u, v = Axis("u", edge), Axis("v", edge)
     rows = stage(
@@ -367,8 +366,7 @@ def _whole_tiles(found: Convolution, m: int) -> Tensor:
         after[dimension] = max(0, count * m + EDGE - 1 - int(source.shape[dimension]))
     if not any(after):
         return source
-    made: Tensor = pad(source, [0] * source.ndim, after, name=found.stages[0])
-    return made
+    return pad(source, [0] * source.ndim, after, name=found.stages[0])
 
 
 def _weights(found: Convolution, g: Matrix, dtype: str, edge: int) -> Tensor:
@@ -392,10 +390,9 @@ def _weights(found: Convolution, g: Matrix, dtype: str, edge: int) -> Tensor:
     )  # fmt: skip
     u, v = Axis("u", edge), Axis("v", edge)
     last = tuple(Axis(axis.name, axis.extent) for axis in dims)
-    made: Tensor = defined(
+    return defined(
         name, (u, v, *last), mixed(v, g, lambda k: rows.element((u, k, *last)), dtype)
     )
-    return made
 
 
 __all__ = ["Convolution", "Winograd", "by_rule", "forms", "with_winograd"]

@@ -37,8 +37,7 @@ from numba.np.ufunc.parallel import _launch_threads as launch_threads
 
 def compiled_by_types(function: Any) -> dict[tuple[Any, ...], Any]:
     """Return what numba compiled of a function, by the types of its arguments."""
-    compiled: dict[tuple[Any, ...], Any] = function.overloads
-    return compiled
+    return function.overloads
 
 
 def linked(context: Any, function: Any, called: Any) -> Any:

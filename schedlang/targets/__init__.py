@@ -25,8 +25,7 @@ def backend_of(target: Target) -> Backend[Any]:
     if isinstance(target.backend, Backend):
         return target.backend
     module, _, name = target.facts.backend.partition(":")
-    backend: Backend[Any] = getattr(import_module(module), name)()
-    return backend
+    return getattr(import_module(module), name)()
 
 
 __all__ = [

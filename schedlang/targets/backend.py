@@ -107,6 +107,3 @@ class Backend(ABC, Generic[L]):
     @abstractmethod
     def kernel(self, request: Request[L]) -> Kernel:
         """Return the kernel, which is not compiled yet, and whose source is not written."""
-
-
-__all__ = ["Backend", "Lowered", "Options", "Request"]

@@ -40,6 +40,3 @@ class GpuBackend(Backend[Launched]):
             request.lowered.program, request.target.arch, request.public, request.steps,
             options.fastmath, options.lineinfo, request.refused,
         )  # fmt: skip
-
-
-__all__ = ["GpuBackend", "Launched"]

@@ -127,6 +127,3 @@ class NumbaBackend(PrintedBackend[L]):
 
     def wrapped(self, request: Request[L], built: Built) -> Kernel:
         return Kernel(built, request.schedule.copy(), request.nest)
-
-
-__all__ = ["LoopBackend", "NumbaBackend", "PrintedBackend"]

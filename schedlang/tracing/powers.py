@@ -63,8 +63,7 @@ def _is_numbers(value: Any) -> bool:
 def _unknown(exponent: Any) -> Value | None:
     """Return the value of an exponent, also under a mask; ``None`` for an array of NumPy."""
     if is_traced(exponent):
-        value: Value = exponent.value
-        return value
+        return exponent.value
     return exponent.whole if hasattr(type(exponent), "whole") else None
 
 

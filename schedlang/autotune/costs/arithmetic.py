@@ -53,6 +53,3 @@ def operations(store: Store) -> int:
         for node in postorder(store.values, loads) if not node.weak
     )  # fmt: skip
     return counted + (0 if store.reducer is None else len(store.reducer.parts) or 1)
-
-
-__all__ = ["instructions", "operations"]

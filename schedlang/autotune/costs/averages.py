@@ -101,6 +101,3 @@ class _Sampler:
             at = np.broadcast_to(indices[-1], (SAMPLES,))
             found = low + (high - low) * np.clip(at, 0, last - 1) // max(last - 1, 1)
         return found.astype(load.dtype)
-
-
-__all__ = ["averaged"]

@@ -301,9 +301,3 @@ def _load(
     # strided lanes load one element at a time, unless unrolled copies form a square to transpose
     square = any(extent_of(f) >= 8 and lane_step(offset, f.axis) == 1 for f in written)
     return count * (2.0 * pieces if square else 1.5 * extent_of(lane))
-
-
-__all__ = [
-    "AGAIN", "CYCLE", "LAUNCH", "Cost", "Estimate", "costs", "estimate", "joined", "launching",
-    "parallel_loop", "slowest_share", "work_of",
-]  # fmt: skip

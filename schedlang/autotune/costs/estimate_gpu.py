@@ -120,6 +120,3 @@ def registers(launch: Launch) -> int:
     """
     local = {b for s in stores(launch.body) for b in s.stmt.buffers if b.scope == "local"}
     return 24 + sum((b.size or 0) * registers_of(b.dtype) for b in local)
-
-
-__all__ = ["estimate_gpu", "registers"]

@@ -196,6 +196,3 @@ def _footprint(buffer: Buffer, spans: Sequence[float]) -> Footprint:
         else:
             steps.append((count, pitch))
     return Footprint(-(-run // LINE), tuple(steps))
-
-
-__all__ = ["Footprint", "line_traffic", "one_of_each_group"]

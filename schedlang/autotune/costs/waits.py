@@ -64,6 +64,3 @@ def _staged(body: Block) -> frozenset[Buffer]:
     ]  # fmt: skip
     read = (n.buffer for store in to_shared for n in loads(store.values))
     return frozenset(b for b in read if b.scope == "local")
-
-
-__all__ = ["waiting_cycles"]

@@ -200,6 +200,3 @@ def _lanes(launch: Launch) -> dict[Any, Any]:
     numbers = np.arange(min(WARP, prod(extents)))
     place = np.unravel_index(numbers, extents[::-1])[::-1] if extents else ()
     return {i.axis: row for i, row in zip(launch.block, place)}
-
-
-__all__ = ["Work", "size_of", "work_of_warp"]

@@ -134,6 +134,3 @@ def _whole(space: Space, decided: dict[str, Decision]) -> Candidate | None:
         except Rejected:
             continue
     return None
-
-
-__all__ = ["by_model", "modelled"]

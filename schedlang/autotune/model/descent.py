@@ -194,6 +194,3 @@ def _better(candidate: Candidate, best: Candidate) -> bool:
 
 def _key(decisions: Decisions) -> str:
     return json.dumps(decisions, sort_keys=True)
-
-
-__all__ = ["descend"]

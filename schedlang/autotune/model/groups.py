@@ -145,6 +145,3 @@ def _with_inlined(ops: Sequence[ComputeOp], flow: Dataflow) -> list[ComputeOp]:
             inner = [t.op for t in op.input_tensors if t in flow.decided.inlined or t.op in ops]
             stack += [(made, False) for made in inner if isinstance(made, ComputeOp)]
     return list(found)
-
-
-__all__ = ["Group", "groups"]

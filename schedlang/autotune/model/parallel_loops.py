@@ -73,6 +73,3 @@ def _useless(nest: Nest, problem: Problem) -> set[str]:
         for stage, times in starts.items()
     }
     return {stage for stage, gain in saved.items() if gain <= least[stage]}
-
-
-__all__ = ["without_useless_threads", "worth_threads"]

@@ -73,6 +73,3 @@ def _unrolled(loop: For) -> bool:
 
 def _size(loop: For) -> int:
     return loop.extent if isinstance(loop.extent, int) else 1
-
-
-__all__ = ["spill_factor"]

@@ -41,6 +41,3 @@ def space_of(problem: Problem, registry: Registry | None = None) -> Space:
     """
     space = Space(problem, registry=registry, jumps=JUMPS)
     return replace(space, pick=space.moves.start)
-
-
-__all__ = ["JUMPS", "assumed", "problem_of", "space_of"]

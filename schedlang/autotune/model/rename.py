@@ -28,6 +28,3 @@ def renamed(decisions: Decisions, old: Names, new: Names) -> Mapping[str, Decisi
         ".".join(known.get(part, part) for part in name.split(".")): value
         for name, value in decisions.items()
     }
-
-
-__all__ = ["renamed"]

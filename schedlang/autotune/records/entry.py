@@ -280,6 +280,3 @@ def _short(value: Any) -> str:
         return f"a {type(value).__name__}"
     text = ascii(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
-
-
-__all__ = ["FORMAT", "LONGEST", "VERSION", "Entry", "from_line", "to_line"]

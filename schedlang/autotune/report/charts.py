@@ -164,6 +164,3 @@ def scatter(facts: Facts) -> str:
     middle = (LEFT + width - RIGHT) / 2
     parts.append(text(middle, TOP + tall + 36, "estimate (no unit)", "soft", "middle"))
     return svg(width, TOP + tall + 44, f"{len(known)} trials: estimate against time", parts)
-
-
-__all__ = ["scatter", "search_curve"]

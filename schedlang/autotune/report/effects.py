@@ -148,6 +148,3 @@ def _natural(value: Decision) -> list[float]:
 def _column(label: str, group: list[Trial], known: dict[int, float], won: Trial | None) -> Column:
     values = tuple((t.number, known[id(t)]) for t in group if id(t) in known)
     return Column(label, values, len(group) - len(values), any(t is won for t in group))
-
-
-__all__ = ["Column", "Effect", "explained", "knob_effects", "value_text"]

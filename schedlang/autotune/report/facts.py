@@ -214,6 +214,3 @@ def span(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s" if minutes else f"{rest} s"
     return f"{minutes // 60} h {minutes % 60} min"
-
-
-__all__ = ["Facts", "correlation"]

@@ -105,6 +105,3 @@ def _labels(columns: Sequence[Column], wide: float) -> tuple[list[str], float]:
             f'<text x="{x}" y="{place(y)}" {turn} text-anchor="end">{escape(shown[n])}</text>'
         )
     return parts, 28 + longest * 0.64
-
-
-__all__ = ["MOST_KNOBS", "knob_figures"]

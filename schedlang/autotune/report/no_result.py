@@ -65,6 +65,3 @@ def no_result_message(
 def _line(count: int, why: str) -> str:
     shown = why if len(why) <= MOST_LETTERS else why[: MOST_LETTERS - 1] + "…"
     return f"{count} time{'s' * (count != 1)} {shown}"
-
-
-__all__ = ["BY_TACTICS", "COMPILED_ALONE", "CONSTRAINED", "ILLEGAL", "no_result_message"]

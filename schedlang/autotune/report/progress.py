@@ -231,6 +231,3 @@ class Bar(Silent):
         total = None if total is None else max(total, done)
         self._lines.update(self._task, completed=done, total=total, description=text)
         self._lines.refresh()
-
-
-__all__ = ["Progress", "Setting", "progress_for"]

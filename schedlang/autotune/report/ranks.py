@@ -47,6 +47,3 @@ def spearman(xs: Sequence[float], ys: Sequence[float]) -> float | None:
         return None
     # rounding may take a perfect order past 1
     return round(max(-1.0, min(1.0, float(left @ right) / scale**0.5)), 12)
-
-
-__all__ = ["ranks", "spearman"]

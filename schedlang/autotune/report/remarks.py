@@ -52,6 +52,3 @@ def remark(search: Search, found: Schedule) -> str:
     if not search.trials[0].decisions:
         return "it asks for no knobs, so it makes only one schedule"
     return "its knobs changed nothing: all drawn decisions make the same loop nest"
-
-
-__all__ = ["hint", "remark", "untimed"]

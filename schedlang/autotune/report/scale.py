@@ -68,6 +68,3 @@ def scale_of(values: Iterable[float], start: float, end: float, log: bool = True
         return Scale(low / room, high * room, start, end, True)
     room = (high - low) * 0.06 or abs(high) * 0.05 or 1.0
     return Scale(low - room, high + room, start, end, False)
-
-
-__all__ = ["Scale", "scale_of"]

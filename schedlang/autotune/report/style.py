@@ -85,5 +85,3 @@ svg text.base {
   h2, h3 { break-after: avoid; }
 }
 """
-
-__all__ = ["STYLE"]

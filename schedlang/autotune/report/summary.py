@@ -180,6 +180,3 @@ def race_text(facts: Facts) -> str:
         f"the winner took {duration(won.first)} in the search and {duration(again)} when measured "
         "again: the shortest of many noisy times is too short"
     )
-
-
-__all__ = ["summary"]

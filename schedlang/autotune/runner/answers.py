@@ -82,6 +82,3 @@ def _is_text(value: Any) -> bool:
 def _is_time(value: Any, least: float) -> bool:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return number and math.isfinite(value) and value >= least
-
-
-__all__ = ["InvalidAnswer", "kind_of", "measured_of", "raced_of"]

@@ -329,8 +329,7 @@ def _read_only(path: Path, size: int) -> np.ndarray[Any, Any]:
     NumPy's files do not know bfloat16, of which they have the bytes.
     """
     # an empty array cannot be mapped
-    found: np.ndarray[Any, Any] = np.load(path, "r" if size else None, allow_pickle=False)
-    return found
+    return np.load(path, "r" if size else None, allow_pickle=False)
 
 
 def _digest(array: np.ndarray[Any, Any]) -> bytes:

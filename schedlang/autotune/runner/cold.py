@@ -47,6 +47,3 @@ def _copies(array: Array, count: int) -> list[Array]:
     for copy in found:
         copy[...] = array
     return found
-
-
-__all__ = ["in_turns"]

@@ -168,6 +168,3 @@ class Local:
             else:
                 ended.put(found)
         return ready, again
-
-
-__all__ = ["Local"]

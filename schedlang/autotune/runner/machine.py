@@ -111,6 +111,3 @@ def _memory() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return 0
-
-
-__all__ = ["Machine", "machine_of_workers", "this_machine"]

@@ -53,6 +53,3 @@ def _leave(path: Path, handle: int) -> None:
     with suppress(OSError):
         if os.path.samestat(os.stat(path), os.fstat(handle)):
             path.unlink()
-
-
-__all__ = ["file_lock", "machine_lock"]

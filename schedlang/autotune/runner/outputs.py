@@ -80,6 +80,3 @@ def unequal(
     # 6 % more, as rounding to two digits may take off 5 %
     would = f"; tolerance={1.06 * needed:.2g} would accept them" if 0 < needed < PLAUSIBLE else ""
     return f"{location} is {values} ({count} of {off.size} elements differ{would})"
-
-
-__all__ = ["Guarded", "unequal"]

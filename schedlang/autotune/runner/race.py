@@ -162,6 +162,3 @@ def _check_emulated(box: Sandbox, job: Job, built: Measured, task: Task) -> Meas
     if reply.outcome in ("run timed out", "out of memory"):
         return replace(built, detail=f"{UNCHECKED}: {reply.detail or reply.outcome}")
     return replace(reply, number=job.number)
-
-
-__all__ = ["RACE_ROUNDS", "race"]

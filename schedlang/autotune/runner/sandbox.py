@@ -182,9 +182,3 @@ def _environment(folder: Path) -> dict[str, str]:
         **os.environ, "SCHEDLANG_CACHE": str(folder / "cache"),
         "PYTHONPATH": os.pathsep.join(p for p in path if p),
     }  # fmt: skip
-
-
-__all__ = [
-    "COMMAND", "DISK_FULL", "PREFIX", "WRITING", "Broken", "OracleTimeout", "Lost", "Sandbox",
-    "new_folder",
-]  # fmt: skip

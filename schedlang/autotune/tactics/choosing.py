@@ -63,6 +63,3 @@ def chosen_axes(stage: StageFacts) -> dict[int, int]:
                 if at >= stage.time_axes and isinstance(length, int) and form in (whole, rest):
                     found[at] = length
     return found
-
-
-__all__ = ["choosing_axes", "chosen_axes"]

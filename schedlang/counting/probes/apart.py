@@ -18,6 +18,3 @@ def not_inlined(typingctx: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(), codegen
-
-
-__all__ = ["not_inlined"]

@@ -81,6 +81,3 @@ def _part(loop: For, length: int, first: Lin) -> Stmt:
     at = first if length == 1 else first + Lin.of(axis)
     body = block_of(_blocked(substituted(loop.body, {loop.axis: to_expr(at)}), length))
     return body if length == 1 else replace(loop, axis=axis, extent=length, body=body)
-
-
-__all__ = ["BLOCK", "MOST_IN_A_ROW", "block_unrolls"]

@@ -209,6 +209,3 @@ def _comparison(node: Binary, place: _Place) -> bool | None:
         ends = [first, first + step * (lanes.count - 1)]
 
     return decided(node.op, ends, place.known)
-
-
-__all__ = ["settle_conditions"]

@@ -52,5 +52,3 @@ class LoopJob:
 
 
 LoopPass = Callable[[Block, LoopJob], Block]
-
-__all__ = ["MOST_COPIES", "LoopJob", "LoopPass"]

@@ -128,6 +128,3 @@ def _independent(stmt: Stmt, axis: Axis, written: Mapping[Buffer, Lin]) -> bool:
         if node.buffer in written and offset != written[node.buffer]:
             return False
     return True
-
-
-__all__ = ["ROLLED", "VECTORIZABLE", "is_plain", "mark_plain_loops"]

@@ -58,6 +58,3 @@ def unfused(value: Expr) -> Expr:
     if not isinstance(product, Binary) or product.op != "*":
         return value
     return replace(value, b=Call("rounded", (product,), product.dtype))
-
-
-__all__ = ["round_products", "unfused"]

@@ -36,8 +36,4 @@ def _found(stmt: Stmt, around: Optional[Axis]) -> Stmt:
 
 def turns_with(loop: For) -> Optional[Axis]:
     """Return the axis in whose odd iterations ``loop`` goes backwards."""
-    found: Optional[Axis] = dict(loop.pragmas).get(TURNS_WITH)
-    return found
-
-
-__all__ = ["find_turns", "turns_with"]
+    return dict(loop.pragmas).get(TURNS_WITH)

@@ -88,6 +88,3 @@ def _is_small(cond: Expr) -> bool:
 def _reads(node: Expr, buffers: Container[Buffer]) -> bool:
     """Return whether ``node`` reads one of ``buffers``, in an index or elsewhere."""
     return any(load.buffer in buffers for load in loads([node]))
-
-
-__all__ = ["share_loads"]

@@ -21,6 +21,3 @@ def _streamed(stmt: Stmt, stage: str) -> Stmt:
         own = stmt.stage == stage and stmt.reducer is None
         return changed(stmt, streamed=True) if own else stmt
     return with_held(stmt, lambda inner: _streamed(inner, stage))
-
-
-__all__ = ["stream_stores"]

@@ -109,6 +109,3 @@ def _is_written_out(loop: For, vectors: int, target: Target, kept: Buffers) -> b
 
 def _lanes(axis: Axis, first: int, count: int, body: Block) -> Stmt:
     return Copy(axis, first, body) if count == 1 else Lanes(axis, Lin.of(first), count, body)
-
-
-__all__ = ["becomes_lanes", "most_lanes", "strip_mine"]

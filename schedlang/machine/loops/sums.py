@@ -248,14 +248,3 @@ def _moves(index: Expr, axis: Axis) -> bool:
     return index is axis or (
         bool(index.children) and any(node is axis for node in preorder([index]))
     )
-
-
-__all__ = [
-    "keep_sums",
-    "kept_buffers",
-    "kept_by_thread",
-    "skips_iterations",
-    "steps_of",
-    "vectors",
-    "vectors_of",
-]

@@ -107,6 +107,3 @@ def columns_of(
         if count >= FEWEST:
             first = offset.substitute({axis: Lin.of(start), lanes.axis: lanes.start})
             yield Columns(load.buffer, first, step, count, lanes.count, axis), at - start
-
-
-__all__ = ["FEWEST", "columns_of", "transpose_loads"]

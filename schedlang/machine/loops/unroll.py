@@ -119,6 +119,3 @@ def _only_stores(loop: For, fixed: Set[Axis]) -> bool:
         )
 
     return all(map(plain, inside))
-
-
-__all__ = ["unroll"]

@@ -52,6 +52,3 @@ def with_call_stamps(nest: MachineNest) -> MachineNest:
 
 def _stamp(times: Array, place: int) -> Store:
     return Store("store", times, Num(place), Fn("ticks", (), INDEX))
-
-
-__all__ = ["with_call_stamps"]

@@ -26,6 +26,3 @@ def is_lasting(value: Value, changing: Container[str]) -> bool:
             if isinstance(operand, Reg) and operand.name in changing:
                 return False
     return True
-
-
-__all__ = ["changing", "is_lasting"]

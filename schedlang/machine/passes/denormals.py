@@ -107,5 +107,3 @@ def _flushed(body: Iterable[Stmt], mode: Reg) -> list[Stmt]:
 
 
 _STORAGE = (Alloc, View, Hint)
-
-__all__ = ["with_flushed_denormals"]

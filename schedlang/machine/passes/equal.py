@@ -51,6 +51,3 @@ def shape_of(part: Stmt | Function) -> Hashable:
         return node
 
     return shape((part.parameters, part.body) if isinstance(part, Function) else part)
-
-
-__all__ = ["repeated", "shape_of"]

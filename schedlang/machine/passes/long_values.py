@@ -312,6 +312,3 @@ def _name(value: Value) -> str:
 
 def _is_index(value: Value) -> bool:
     return isinstance(value, Op) and value.index and value.type == INDEX
-
-
-__all__ = ["name_long_values"]

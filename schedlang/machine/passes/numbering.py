@@ -82,6 +82,3 @@ class _Pass:
         old = children(value)
         new = [self.value(v) for v in old]
         return value if all(map(is_, new, old)) else with_children(value, new)
-
-
-__all__ = ["number_registers"]

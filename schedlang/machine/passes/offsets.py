@@ -241,6 +241,3 @@ def _replaced(root: Value, named: Mapping[int, Reg]) -> Value:
                     done[id(node)] = with_children(node, new)
                 break
     return done.get(id(root), root)
-
-
-__all__ = ["name_offsets"]

@@ -218,6 +218,3 @@ def _apart(body: Body, parameters: Sequence[Named]) -> Body:
             stmt = changed(stmt, args=kept)
         found.append(stmt)
     return tuple(found)
-
-
-__all__ = ["free", "outline"]

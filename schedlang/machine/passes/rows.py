@@ -91,6 +91,3 @@ def _renamed(stmt: Stmt, named: dict[Value, Reg]) -> Stmt:
     """Return ``stmt`` with the registers of ``named`` rows, also in what it holds."""
     stmt = swapped(stmt, named)
     return with_bodies(stmt, lambda body: with_statements(body, lambda s: _renamed(s, named)))
-
-
-__all__ = ["name_rows"]

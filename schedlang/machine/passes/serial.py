@@ -29,6 +29,3 @@ def _statement(stmt: Stmt) -> Stmt:
     if isinstance(stmt, For) and stmt.parallel:
         return changed(stmt, parallel=False)
     return swapped(stmt, _NUMBER) if isinstance(stmt, View) else stmt
-
-
-__all__ = ["serial"]

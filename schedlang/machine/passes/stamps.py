@@ -198,6 +198,3 @@ def _after_hints(body: Body, made: Body) -> Body:
     while hints < len(body) and isinstance(body[hints], Hint):
         hints += 1
     return (*body[:hints], *made, *body[hints:])
-
-
-__all__ = ["Slots", "WHOLE", "slots_of", "stamped"]

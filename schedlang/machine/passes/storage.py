@@ -97,6 +97,3 @@ def _placed_in(stmt: Stmt, stack: set[Array]) -> Stmt:
     if isinstance(stmt, Alloc) and stmt.place is None:
         return changed(stmt, place="stack" if stmt.array in stack else "heap")
     return with_bodies(stmt, lambda body: _placed(body, stack))
-
-
-__all__ = ["place_storage"]

@@ -122,6 +122,3 @@ class _Entry(Statements):
         for extent in buffer.shape:
             total = total * to_lin(extent)
         self.emit(machine.Alloc(array, e.index(total, context), number=e.number))
-
-
-__all__ = ["select_cpu"]

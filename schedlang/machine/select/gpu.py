@@ -157,6 +157,3 @@ class _Kernel(Statements):
         made = (stmt for stmt in self.evaluator.stmts if isinstance(stmt, machine.Alloc))
         if all(stmt.array != array for stmt in made):
             self.emit(machine.Alloc(array, Num(size), buffer.scope, start, self.evaluator.number))
-
-
-__all__ = ["ALIGNMENT", "MachineKernel", "kernel_names", "select_gpu"]

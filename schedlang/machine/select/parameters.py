@@ -56,6 +56,3 @@ def _mentioned(stmt: Stmt, values: Mapping[Axis | Var, Lin]) -> Iterator[Key]:
             leaves = [node] if value is None else postorder([to_expr(value)])
             yield from (leaf for leaf in leaves if isinstance(leaf, (Axis, Var)))
     yield from buffers
-
-
-__all__ = ["used_keys"]

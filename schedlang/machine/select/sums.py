@@ -71,6 +71,3 @@ def starts_of(
 
 def _reads_memory(value: Value) -> bool:
     return any(isinstance(v, MachineLoad) for v in parts(value))
-
-
-__all__ = ["Sum", "Sums", "starts_of"]

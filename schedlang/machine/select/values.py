@@ -63,6 +63,3 @@ class Values(Protocol):
 
     def kept(self, buffer: Buffer, indices: tuple[Expr, ...], context: Context) -> Reg | None:
         """Return the register that holds ``buffer[indices]``, if the loop around keeps that sum."""
-
-
-__all__ = ["Values"]

@@ -55,6 +55,3 @@ class CBackend(LoopBackend):
 
     def wrapped(self, request: Request[Lowered], built: Built) -> CKernel:
         return CKernel(built, request.schedule.copy(), request.nest, request.options.fastmath)
-
-
-__all__ = ["CBackend"]

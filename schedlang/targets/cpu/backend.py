@@ -11,6 +11,3 @@ class CpuBackend(LoopBackend, NumbaBackend[Lowered]):
     """The CPU, by numba."""
 
     facts = KINDS["cpu"]
-
-
-__all__ = ["CpuBackend"]

@@ -34,6 +34,3 @@ class CudaBackend(GpuBackend):
             file.listing.numbers, request.options.fastmath,
         )  # fmt: skip
         return CudaKernel(built, request.schedule.copy(), request.nest, file)
-
-
-__all__ = ["CudaBackend"]

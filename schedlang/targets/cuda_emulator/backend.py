@@ -34,6 +34,3 @@ class EmulatorBackend(GpuBackend, NumbaBackend[Launched]):
 
     def wrapped(self, request: Request[Launched], built: Built) -> GpuKernel:
         return GpuKernel(built, request.schedule.copy(), request.nest, self.file(request))
-
-
-__all__ = ["EmulatorBackend"]

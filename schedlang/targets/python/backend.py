@@ -21,6 +21,3 @@ class PythonBackend(LoopBackend, NumbaBackend[Lowered]):
     ) -> Iterator[tuple[str, type[Warning]]]:
         """Yield nothing: under a debugger, speed is nobody's concern."""
         yield from ()
-
-
-__all__ = ["PythonBackend"]

@@ -174,6 +174,3 @@ def in_threads(
     if parallel:
         s[head].parallel(levels[0].loop)
     return levels
-
-
-__all__ = ["KNOBS", "LEAST_STEPS", "PARALLEL", "Loop", "blocks", "in_threads", "split_tile"]

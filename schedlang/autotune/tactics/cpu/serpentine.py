@@ -70,6 +70,3 @@ def back_and_forth(
         found = [Level(over, level.along, threads), Level(within, level.along, share)]
     s[stage.tensor].pragma(found[-1].loop, SERPENTINE)
     return found
-
-
-__all__ = ["KNOB", "back_and_forth", "chosen", "reread_bytes"]

@@ -193,8 +193,3 @@ def prefetch_panels(
     ahead = knobs.choice(f"{sums.name}.prefetch", options) if given else 0
     for tensor in given if ahead else ():
         s[sums.tensor].prefetch(tensor, over, ahead, at=None if over is at else at)
-
-
-__all__ = [
-    "KNOBS", "StepBlocks", "choose", "is_streamed", "prefetch_panels", "split_steps", "split_tiles",
-]  # fmt: skip

@@ -163,6 +163,3 @@ def _thread_counts(size: int, alone: bool) -> list[int]:
     """Return the thread counts for ``size`` pieces; if these are few, each may have a thread."""
     known = (*ALONG, *ALONE) if alone else ALONG
     return sorted({n for n in known if n <= size} | ({size} if size <= max(known) else set()))
-
-
-__all__ = ["KNOBS", "Part", "Shape", "choose_shape", "reused", "shapes"]

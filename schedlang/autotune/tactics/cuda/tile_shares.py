@@ -59,6 +59,3 @@ def add_shares(s: Schedule, head: StageFacts, sums: Tensor) -> Scheduled:
     for axis in s[sums].op.reduce_axis:
         s[sums].unroll(axis)
     return head.placed(OuterLoops(tensor, ())).joined(Scheduled(frozenset({sums})))
-
-
-__all__ = ["KNOB", "add_shares", "shares", "split_sums"]
