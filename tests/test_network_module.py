@@ -643,8 +643,9 @@ def test_dense_layers_of_odd_sizes() -> None:
     x = sl.placeholder((3, 5), name="x")
     shapes = {"w0": (7, 5), "w1": (4, 7), "w2": (1, 4)}
     params = {name: sl.placeholder(shape, name=name) for name, shape in shapes.items()}
-    arrays = {params[name]: random(*shape) for name, shape in shapes.items()}
-    tensor, wanted = x, (given := random(3, 5))
+    # numbers above 0, whose sums do not cancel
+    arrays = {params[name]: random(*shape) + 1 for name, shape in shapes.items()}
+    tensor, wanted = x, (given := random(3, 5) + 1)
     for name, w in params.items():
         tensor = parts.add(f"dense_{name}", dense, tensor, w)
         wanted = wanted @ arrays[w].T
