@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,13 @@ def test_every_exported_name_exists() -> None:
     for name in sl.__all__:
         assert getattr(sl, name) is not None
     assert sorted(sl.__all__) == list(sl.__all__)
+
+
+def test_every_public_name_stays() -> None:
+    """A name that users import goes only with a release that says so, and with its line here."""
+    for line in Path(__file__).with_name("public_names.txt").read_text().split():
+        module, _, name = line.rpartition(".")
+        assert hasattr(import_module(module), name), line
 
 
 def test_stub_names_what_the_package_exports() -> None:
