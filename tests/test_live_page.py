@@ -19,7 +19,7 @@ from tests.chromium import Browser, Tab, chromium
 from tests.graphs import product
 
 pytest.importorskip("aiohttp", reason='needs aiohttp: pip install "schedlang[live]"')
-from schedlang.live.server import Background  # noqa: E402
+from tests.live_background import Background  # noqa: E402
 
 pytestmark = needs_browser
 HOSTILE = "</title><img src=x onerror=\"console.error('run')\">"
