@@ -174,7 +174,7 @@ def lines_of(work: Callable[[], None], most: int | None = None) -> int:
     return count
 
 
-@pytest.mark.parametrize("before", slow_but(["24"], range(0, 120, 3)))
+@pytest.mark.parametrize("before", slow_but(["24"], range(0, 120, 12)))
 def test_a_first_call_that_is_interrupted(
     tmp_path: Path, draws: random.Random, before: int
 ) -> None:
@@ -190,7 +190,7 @@ def test_a_first_call_that_is_interrupted(
 
 
 @pytest.mark.parametrize("kind", slow_but(["layer", "convolution", "saved layer"], KINDS))
-@pytest.mark.parametrize("seed", slow_but(["0"], range(30)))
+@pytest.mark.parametrize("seed", slow_but(["0"], range(10)))
 def test_interrupts_and_operations_in_any_order(
     tmp_path: Path, draws: random.Random, seed: int, kind: str
 ) -> None:
@@ -209,7 +209,7 @@ def test_interrupts_and_operations_in_any_order(
 
 
 @pytest.mark.parametrize("kind", slow_but(["layer", "convolution", "saved layer"], KINDS))
-@pytest.mark.parametrize("seed", slow_but(["0"], range(20)))
+@pytest.mark.parametrize("seed", slow_but(["0"], range(6)))
 def test_threads_and_operations_in_any_order(
     tmp_path: Path, draws: random.Random, seed: int, kind: str
 ) -> None:
