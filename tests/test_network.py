@@ -851,6 +851,29 @@ def test_options_of_tuning_that_do_not_fit(options: dict[str, Any]) -> None:
     assert ("of seconds" in str(refused.value)) == (name == "timeout")
 
 
+def test_calls_of_a_network_that_is_ready_wait_for_nothing() -> None:
+    x = sl.placeholder((8,), name="x")
+    net = sl.network(sl.compute((8,), lambda i: x[i] * 2, name="double"), target="python")
+    ones = np.ones(8, "float32")
+    net(ones)
+    held, done = threading.Event(), threading.Event()
+
+    def hold(now: Any) -> Any:
+        held.set()
+        done.wait(60)
+        return now
+
+    worker = threading.Thread(target=net._having, args=(hold,))
+    worker.start()
+    try:
+        assert held.wait(60)
+        np.testing.assert_array_equal(net(ones), 2 * ones)
+        assert worker.is_alive() and not done.is_set()
+    finally:
+        done.set()
+        worker.join()
+
+
 def test_a_network_can_be_pickled() -> None:
     net, w, b, x = mlp()
     again = pickle.loads(pickle.dumps(net))

@@ -155,7 +155,10 @@ class Network:
     @property
     def module(self) -> NetworkModule:
         """The module that a call runs. Its weights are computed when it is first asked for."""
-        made = self._having(lambda now: with_module(now, self._whole))
+        # calls of a network that is ready neither take the lock nor wait for it
+        made = self._compiled
+        if made.module is None:
+            made = self._having(lambda now: with_module(now, self._whole))
         return cast("NetworkModule", made.module)
 
     @property
