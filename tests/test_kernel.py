@@ -347,6 +347,18 @@ def test_a_requested_threading_layer_is_kept(
     assert numba.config.THREADING_LAYER == layer
 
 
+def test_pickled_kernel_with_a_cache_stage_runs() -> None:
+    """``global`` is a keyword, but no name in source: that is A_global."""
+    A = sl.placeholder((4, 8), name="A")
+    B = sl.compute((4, 8), lambda i, j: A[i, j] * 2, name="B")
+    s = sl.schedule(B)
+    s[s.cache_read(A, "global", [B])].compute_at(s[B], B.op.axis[0])
+    a = np.arange(32, dtype="float32").reshape(4, 8)
+    twin = pickle.loads(pickle.dumps(sl.build(s, target="python")))
+    np.testing.assert_array_equal(twin(a), 2 * a)
+    assert "A.global" in str(twin.loop_nest)
+
+
 def test_pickled_kernel_runs(kernel: Any) -> None:
     twin = pickle.loads(pickle.dumps(kernel))
     np.testing.assert_array_equal(twin(x, y), z)

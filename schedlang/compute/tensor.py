@@ -310,7 +310,9 @@ def check_name(name: object, what: str) -> str:
     """Return ``name`` if it is valid in emitted source, else raise."""
     if not isinstance(name, str):
         raise ComputeTypeError(f"the name of {what} must be a string, got {type(name).__name__}")
-    if not all(_IDENTIFIER.match(part) and not keyword.iskeyword(part) for part in name.split(".")):
+    # a cache stage is A.global, which is A_global in source
+    parts = name.split(".")
+    if keyword.iskeyword(parts[0]) or not all(map(_IDENTIFIER.match, parts)):
         raise ComputeError(
             f"{name!r} cannot name {what}: a name must be a Python identifier (letters, digits, "
             "_; no keyword), since it appears in printed nests and in emitted source"
