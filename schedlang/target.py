@@ -101,7 +101,8 @@ class _Fields:
     arch: str
     datapath_bytes: int
     caches: tuple[Cache, ...]
-    backend: Optional[HasFacts] = field(repr=False)
+    # pickles of earlier versions have none
+    backend: Optional[HasFacts] = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, init=False)

@@ -171,10 +171,13 @@ def installed_target(name: str) -> HasFacts | None:
         asked = f"target {name!r}, the entry point {entry.value}"
         try:
             loaded = entry.load()
-        except (ImportError, AttributeError) as error:
+            target = loaded() if isinstance(loaded, type) else loaded
+        except Exception as error:
+            # the package may raise anything when it is imported, or when its class is called
+            why = f"it cannot be loaded: {type(error).__name__}: {error}"
             fix = "Install the package that it belongs to again, or remove it."
-            raise BuildError(explain(asked, f"it cannot be loaded: {error}", fix)) from error
-        target = checked(loaded() if isinstance(loaded, type) else loaded, asked)
+            raise BuildError(explain(asked, why, fix)) from error
+        target = checked(target, asked)
         if target.facts.name != name:
             why = f"its facts have the name {target.facts.name!r}"
             raise BuildError(explain(asked, why, "Give the entry point and the facts one name."))

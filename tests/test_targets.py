@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import importlib.util
 import inspect
 import os
@@ -273,6 +274,28 @@ def test_workers_do_not_know_an_object(tmp_path: Path) -> None:
         sl.autotune(s.outputs[0], target=Scalar(), trials=2, database=tmp_path / "d.jsonl")
 
 
+def test_targets_pickled_before_they_had_objects() -> None:
+    for name in KINDS:
+        target = sl.Target(name)
+        old = copy.copy(target)
+        del vars(old)["backend"]
+        again = pickle.loads(pickle.dumps(old))
+        assert "backend" not in vars(again)
+        assert again == target and hash(again) == hash(target) and again.facts is target.facts
+
+
+@dataclass(frozen=True)
+class Optioned(Scalar):
+    """A target with two options, whose text has a space."""
+
+    first: int = 1
+    second: int = 2
+
+
+def test_a_device_of_a_target_as_an_object() -> None:
+    assert sl.device(Optioned()) == sl.device(Scalar()) == sl.cpu()
+
+
 class Unnamed(CBackend):
     """A target without facts of its own."""
 
@@ -281,10 +304,21 @@ class Misspelt(CBackend):
     facts = replace(CBackend.facts, name="My target")
 
 
+class FactsAlone:
+    facts = replace(CBackend.facts, name="facts-alone")
+
+
+class Failing(CBackend):
+    facts = replace(CBackend.facts, name="other")
+
+    def __new__(cls) -> Failing:
+        raise RuntimeError("no such processor")
+
+
 @pytest.mark.parametrize(
     ("target", "message"),
     [(Scalar, r"Give an object of it: Scalar\(\)"), (Unnamed(), "has a target of that name"),
-     (Misspelt(), "lower-case letters")],
+     (Misspelt(), "lower-case letters"), (FactsAlone(), "builds no kernels")],
 )  # fmt: skip
 def test_objects_that_are_no_targets(target: object, message: str) -> None:
     with pytest.raises(BuildError, match=message):
@@ -295,6 +329,7 @@ def test_objects_that_are_no_targets(target: object, message: str) -> None:
     ("point", "message"),
     [("nowhere:Scalar", "cannot be loaded"), ("tests.scalar_target:Nothing", "cannot be loaded"),
      ("tests.scalar_target:serial", "Derive its class"),
+     ("tests.test_targets:Failing", "RuntimeError: no such processor"),
      ("tests.scalar_target:Scalar", "Give the entry point and the facts one name")],
 )  # fmt: skip
 def test_entry_points_that_are_no_targets(installed: Path, point: str, message: str) -> None:

@@ -61,7 +61,7 @@ def device(kind: Any, index: int = 0) -> Device:
         raise CallError(
             f'device({str(kind)!r}): unknown device; give "cpu" (or te\'s "llvm") or "cuda"'
         )
-    if len(words) > 1:
+    if facts is None and len(words) > 1:
         parsed(" ".join(words))
     return cpu(index) if code == CPU else cuda(index)
 

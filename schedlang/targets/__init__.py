@@ -12,6 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from schedlang.errors import BuildError, explain
 from schedlang.target import Target
 from schedlang.target_kinds import Facts
 from schedlang.targets.backend import Backend, Lowered, Options, Request
@@ -21,9 +22,19 @@ from schedlang.targets.loops import LoopBackend, NumbaBackend, PrintedBackend
 
 
 def backend_of(target: Target) -> Backend[Any]:
-    """Return what builds kernels for ``target``."""
+    """Return what builds kernels for ``target``.
+
+    Raise :class:`~schedlang.errors.BuildError` for an object that only has facts.
+    """
     if isinstance(target.backend, Backend):
         return target.backend
+    if target.backend is not None:
+        raise BuildError(
+            explain(
+                f"target={target.backend!r}", "it has facts, but builds no kernels",
+                "Derive its class from one of schedlang.targets.",
+            )
+        )
     module, _, name = target.facts.backend.partition(":")
     return getattr(import_module(module), name)()
 
