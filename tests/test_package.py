@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import pydoc
 import subprocess
 import sys
@@ -119,6 +120,17 @@ def test_describing_and_printing_does_not_import_numba() -> None:
         "assert 'numba' not in sys.modules, 'numba was imported'\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_names_of_targets_do_not_load_the_list_of_packages() -> None:
+    script = (
+        "import sys, schedlang as sl\n"
+        "assert sl.Target('llvm').kind == 'cpu'\n"
+        "assert 'importlib.metadata' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})  # fmt: skip
     assert done.returncode == 0, done.stderr
 
 
