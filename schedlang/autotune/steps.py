@@ -27,9 +27,12 @@ def taken(
     raised. ``"ignore"`` drops such warnings, and ``"default"`` leaves them alone.
     """
     copy = s.copy()
+    if warned == "default":
+        # the filters are those of all threads: they are left alone, too
+        take(copy)
+        return copy
     with warnings.catch_warnings():
-        if warned != "default":
-            warnings.simplefilter(warned, category)
+        warnings.simplefilter(warned, category)
         take(copy)
     return copy
 
