@@ -518,6 +518,24 @@ def test_registers_are_numbered_in_the_order_of_statements() -> None:
     assert number_registers(after, job()) is after
 
 
+def test_an_array_that_is_named_like_a_register_has_no_number() -> None:
+    A = sl.placeholder((16,), "float32", name="A")
+    B = sl.compute((16,), lambda i: A[i] * 2, name="t_4")
+
+    def body(i: Any) -> Any:
+        e = sl.exp(B[i])
+        f = e * e + B[i]
+        g = f * f + e
+        return g * g * f + g + f
+
+    C = sl.compute((16,), body, name="C")
+    kernel = sl.build(sl.create_schedule(C), [A, C])
+    assert "t_4[i] = A[i] * 2" in kernel.source
+    assert not re.search(r"\bt_4 = (?!stack_array)", kernel.source)
+    x = np.linspace(-1, 1, 16, dtype="float32")
+    np.testing.assert_allclose(kernel(x), sl.reference(C)(x), rtol=1e-5)
+
+
 def machine_arguments(
     nest: Nest, inputs: Sequence[Any], shapes: Sequence[tuple[int, ...]], sizes: Mapping[str, int]
 ) -> tuple[list[Any], list[np.ndarray]]:

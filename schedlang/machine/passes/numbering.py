@@ -9,7 +9,7 @@ from operator import is_
 
 from schedlang.ir.nodes import changed
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import Body, Load, Num, Reg, Stmt, Value
+from schedlang.machine.nodes import Body, Load, Num, Reg, Stmt, Thread, Value
 from schedlang.machine.passes.job import Job
 from schedlang.machine.rewrite import with_children, with_values
 from schedlang.machine.text import Printer
@@ -37,7 +37,9 @@ def number_registers(nest: MachineNest, job: Job) -> MachineNest:
 def _temporaries(body: Body) -> Iterator[str]:
     """Yield the names of temporary registers, each where it is assigned."""
     for stmt in body:
-        own = [v.name for v in defined(stmt) if _TEMPORARY.fullmatch(v.name)]
+        # arrays and threads have names of users, which may look like those of temporaries
+        named = () if isinstance(stmt, Thread) else defined(stmt)
+        own = [v.name for v in named if isinstance(v, Reg) and _TEMPORARY.fullmatch(v.name)]
         for side in bodies(stmt):
             yield from (name for name in _temporaries(side) if name not in own)
         yield from own
