@@ -23,9 +23,10 @@ def _public(row: Function) -> Callable[..., Any]:
 
     function: Callable[..., Any] = of_one if row.arity == 1 else of_two
     function.__name__ = function.__qualname__ = row.name
+    integers = "Integers are computed in the float dtype NumPy would use.\n    "
     function.__doc__ = (
-        f"Return {row.returns}.\n\n    Integers are computed in the float dtype NumPy would use. "
-        "Of a whole\n    tensor, return a tensor.\n    "
+        f"Return {row.returns}.\n\n    {integers if row.rule == 'float' else ''}"
+        "Of a whole tensor, return a tensor.\n    "
     )
     return traceable(function)
 

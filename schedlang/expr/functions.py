@@ -27,14 +27,14 @@ class Function:
     """A math function.
 
     ``rule`` says which dtype the result has: ``"float"`` a float dtype, ``"same"`` that of the
-    operand, ``"whole"`` too, where an integer is the result itself, ``"common"`` the promoted dtype
-    of two operands, ``"test"`` bool, ``"bits"`` and ``"saturated"`` the dtype in the function's
-    name, ``"count"`` uint8, ``"part"`` that of a part of a complex number. A ``complex`` function
-    takes complex operands, too.
+    operand, ``"whole"`` as well, and integers are returned as they are, ``"common"`` the promoted
+    dtype of two operands, ``"test"`` bool, ``"bits"`` and ``"saturated"`` the dtype in the
+    function's name, ``"count"`` uint8, ``"part"`` that of a part of a complex number. A ``complex``
+    function takes complex operands, too.
 
-    ``returns`` continues the sentence "Return ..." of a function of users, ``sl.<name>``, which
-    without it is written by hand, or none. The value in NumPy is that of ``ufunc``, or of ``value``
-    for functions without one. By default that is the function ``library`` of Python's ``math``, in
+    ``returns`` continues the sentence "Return ..." of the user's function ``sl.<name>``. Without
+    it, that function is written by hand, or there is none. The value in NumPy is that of ``value``
+    if it is given, else of ``ufunc``, else of the function ``library`` of Python's ``math`` in
     float64.
 
     Kernels call the intrinsic ``name``, or ``intrinsic``. LLVM computes it as ``llvm`` says: the

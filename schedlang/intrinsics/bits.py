@@ -25,6 +25,6 @@ def reinterpreted(source: types.Type, to: types.Type, scalar: ir.Type, x: Any) -
     return with_element(ty, to)(ty), codegen
 
 
-# the others, one a row of the table of functions, call intrinsic_of
+# one for each row of the table of functions, made by intrinsic_of
 exec("\n".join(definitions("bits").values()))
 __all__ = [*definitions("bits")]

@@ -1,7 +1,7 @@
 """The names of the intrinsics that emitted CPU source may use.
 
-The names are plain text so that code generation imports neither numba nor the runtime. A test
-compares them with ``schedlang.intrinsics.cpu.__all__``.
+The names are plain text so that code generation imports neither numba nor the runtime. They are
+``schedlang.intrinsics.cpu.__all__`` and that of the twins; a test asks both for each of them.
 """
 
 from __future__ import annotations

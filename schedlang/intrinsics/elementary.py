@@ -183,6 +183,6 @@ def emit_integer_power(builder: ir.IRBuilder, ty: types.Type, x: ir.Value, y: ir
     return builder.select(builder.and_(negative, builder.not_(unit)), zero, product)
 
 
-# the others, one a row of the table of functions, call intrinsic_of
+# one for each row of the table of functions, made by intrinsic_of
 exec("\n".join(definitions("elementary").values()))
 __all__ = [*definitions("elementary")]

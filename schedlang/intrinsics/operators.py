@@ -305,5 +305,5 @@ def right_shift(typingctx: Any, a: Any, b: Any) -> Any:
     return elementwise(is_integer, emit_rshift, a, b)
 
 
-# the binary operators, one a row of their table
+# one for each row of the table of binary operators
 exec("\n".join(definitions("operators").values()))

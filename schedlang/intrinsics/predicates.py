@@ -44,6 +44,6 @@ def emit_isfinite(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Valu
     return builder.fcmp_ordered("<", emit_absolute(builder, ty, a), constant(ty, float("inf")))
 
 
-# the others, one a row of the table of functions, call intrinsic_of
+# one for each row of the table of functions, made by intrinsic_of
 exec("\n".join(definitions("predicates").values()))
 __all__ = [*definitions("predicates")]

@@ -102,6 +102,6 @@ def unsigned(ty: types.Integer) -> types.Integer:
     return types.Integer.from_bitwidth(ty.bitwidth, False)
 
 
-# the others, one a row of the table of functions, call intrinsic_of
+# one for each row of the table of functions, made by intrinsic_of
 exec("\n".join(definitions("saturated").values()))
 __all__ = [*definitions("saturated")]

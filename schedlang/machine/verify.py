@@ -104,10 +104,10 @@ def _body(body: Body, scope: _Scope, known: Mapping[str, Function]) -> set[str]:
             assigned |= _branch(stmt, scope, known)
         else:
             _statement(stmt, scope, known)
-            for body in bodies(stmt):
+            for held in bodies(stmt):
                 inside = scope.inner()
                 inside.regs.update((reg.name, reg.type) for reg in bound(stmt))
-                assigned |= _body(body, inside, known)
+                assigned |= _body(held, inside, known)
             if isinstance(stmt, Let):
                 assigned.add(stmt.reg.name)
     return assigned

@@ -89,6 +89,6 @@ def power(typingctx: Any, x: Any, y: Any) -> Any:
     return ty(ty, ty), codegen
 
 
-# the others, one a row of the table of functions, call intrinsic_of
+# one for each row of the table of functions, made by intrinsic_of
 exec("\n".join(definitions("cpu/libm").values()))
 __all__ = ["exp2", "power", *definitions("cpu/libm")]

@@ -102,6 +102,6 @@ def power(typingctx: Any, x: Any, y: Any) -> Any:
     return libdevice("pow", False, x, y)
 
 
-# the others, one a row of the table of functions, call intrinsic_of
+# one for each row of the table of functions, made by intrinsic_of
 exec("\n".join(definitions("gpu/libdevice").values()))
 __all__ = ["power", "sigmoid", *definitions("gpu/libdevice")]
