@@ -505,3 +505,18 @@ def test_the_tail_of_a_fused_row_needs_no_later_row():
     s[C].split(s[C].fuse(*C.op.axis), factor=4, tail="guard")
     assert shape(s, "B") == ["1", "7"]
     checked(s, D, values(3, 7))
+
+
+def test_a_nest_of_hundreds_of_loops_is_lowered() -> None:
+    tensors = [sl.placeholder((500,), "float32", name="A")]
+    for k in range(300):
+        step, before = sl.reduce_axis((0, 2), name=f"k{k}"), tensors[-1]
+
+        def body(i):
+            return sl.sum(before[i + step], axis=step)  # noqa: B023
+
+        tensors.append(sl.compute((499 - k,), body, name=f"S{k}"))
+    s = sl.create_schedule(tensors[-1])
+    for inner, outer in zip(tensors[1:], tensors[2:]):
+        s[inner].compute_at(s[outer], s[outer].op.reduce_axis[0])
+    assert str(sl.lower(s, [tensors[0], tensors[-1]])).count("for k") == 300

@@ -7,21 +7,49 @@ from dataclasses import replace
 
 from schedlang.expr.nodes import Expr
 from schedlang.expr.visit import axes_in, postorder
-from schedlang.ir.nodes import Alloc, Block, For, If, Load, Stmt, block_of, changed, with_held
+from schedlang.ir.nodes import (
+    Alloc,
+    Block,
+    For,
+    If,
+    Load,
+    Stmt,
+    block_of,
+    changed,
+    held,
+    with_held,
+)
 from schedlang.ir.printer import expr_text
-from schedlang.ir.rewrite import replaced
 
 
 def hoist(block: Block) -> Block:
-    """Return ``block`` with each guard as far out as possible, and equal neighbours merged."""
-    return Block(tuple(_merged(replaced(block, _hoisted).stmts)))
+    """Return ``block`` with each guard as far out as possible, and equal neighbours merged.
+
+    Nests may be deeper than Python's stack.
+    """
+    done: list[list[Stmt]] = [[]]
+    stack: list[Stmt | None] = [block]
+    around: list[Stmt] = []
+    # None on the stack marks the end of the innermost open statement
+    while stack:
+        stmt = stack.pop()
+        if stmt is None:
+            body = _merged(done.pop())
+            done[-1] += _rebuilt(around.pop(), body)
+        elif isinstance(stmt, Block):
+            stack.extend(reversed(stmt.stmts))
+        elif len(held(stmt)) == 1:
+            around.append(stmt)
+            done.append([])
+            stack += [None, *held(stmt)]
+        else:
+            done[-1].append(with_held(stmt, lambda inner: hoist(block_of(inner))))
+    return Block(tuple(_merged(done.pop())))
 
 
-def _hoisted(stmt: Stmt) -> list[Stmt]:
-    """Return ``stmt`` with the guards that can move out of it around it."""
-    if not stmt.HELD:
-        return [stmt]
-    outer = with_held(stmt, lambda inner: hoist(block_of(inner)))
+def _rebuilt(stmt: Stmt, stmts: Sequence[Stmt]) -> list[Stmt]:
+    """Return ``stmt`` around ``stmts``, with the guards that can move out of it around it."""
+    outer = with_held(stmt, lambda _: Block(tuple(stmts)))
     guards: list[If] = []
     while isinstance(outer, For) and _movable(outer, outer.body.stmts):
         (guard,) = outer.body.stmts

@@ -24,6 +24,7 @@ from schedlang.ir.nodes import (
     Stmt,
     Store,
     block_of,
+    held,
     with_held,
 )
 from schedlang.ir.rewrite import with_expressions
@@ -82,7 +83,12 @@ def _around(draft: Stmt, scope: Where, alias: Mapping[Tensor, Tensor], ranges: R
     if isinstance(draft, For):
         inside = ranges.extended(draft.axis, Lin.of(0), to_lin(draft.extent) - 1)
     own = with_expressions(draft, lambda value: _loads(value, scope, alias, ranges))
-    return with_held(own, lambda body: _block(block_of(body).stmts, scope, alias, inside))
+    if not own.HELD:
+        return own
+    # outside of the lambda, since nests may be deep
+    (body,) = held(own)
+    made = _block(block_of(body).stmts, scope, alias, inside)
+    return with_held(own, lambda _: made)
 
 
 def _find(tensor: Tensor, scope: Where, alias: Mapping[Tensor, Tensor]) -> Place:
