@@ -205,14 +205,14 @@ def slides_over_rows_it_skips(patch: Patch) -> None:
 
 
 def hoisted_guard_lost(patch: Patch) -> None:
-    right = hoist._hoisted
+    right = hoist._rebuilt
 
-    def wrong(stmt: Any) -> Any:
-        made = right(stmt)
-        lost = isinstance(stmt, For) and isinstance(made[0], hoist.If)
+    def wrong(outer: Any, stmts: Any) -> Any:
+        made = right(outer, stmts)
+        lost = isinstance(outer, For) and isinstance(made[0], hoist.If)
         return list(made[0].body.stmts) if lost else made
 
-    patch(hoist, "_hoisted", wrong)
+    patch(hoist, "_rebuilt", wrong)
 
 
 def empty_reduction_writes_nothing(patch: Patch) -> None:
