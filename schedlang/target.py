@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 import numpy as np
 
@@ -213,7 +213,7 @@ class Target(_Fields):
         return self.device.warp if self.is_gpu else 1
 
     @staticmethod
-    def of(value: Target | HasFacts | str | None) -> Target:
+    def of(value: TargetLike | None) -> Target:
         """Return ``value`` as a target, which may be an object of a user's class.
 
         ``None`` is the target of the innermost ``with`` statement, or this CPU outside of all.
@@ -279,6 +279,9 @@ def _with_options(kind: str, options: Any) -> str:
     """Return a target string with te's ``options``, a string or a list of strings."""
     return " ".join([kind, *([options] if isinstance(options, str) else options or ())])
 
+
+# what target= takes: a target, an object of a user's class, or a name
+TargetLike = Union[Target, HasFacts, str]
 
 _TARGETS = (
     "kernels are built for this machine's CPU or for NVIDIA GPUs",

@@ -20,7 +20,7 @@ from schedlang.autotune.tactics.facts import Problem
 from schedlang.compute.precision import warn_of_float64
 from schedlang.errors import ComputeTypeError, PlainScheduleWarning, first_line
 from schedlang.schedule.schedule import Schedule, empty_schedule
-from schedlang.target import Target
+from schedlang.target import Target, TargetLike
 
 # beyond so many times the estimate of the model's schedule, another one is clearly slower
 CLEARLY_SLOWER = 1.25
@@ -50,7 +50,7 @@ class Choice:
 
 def autoschedule(
     outputs: Any,
-    target: Target | str | None = None,
+    target: TargetLike | None = None,
     sizes: Mapping[Any, int] | None = None,
     database: Database | str | os.PathLike[str] | None = None,
 ) -> Schedule:
@@ -95,7 +95,7 @@ def autoschedule(
 
 def choose(
     outputs: Any,
-    target: Target | str | None = None,
+    target: TargetLike | None = None,
     sizes: Mapping[Any, int] | None = None,
     database: Database | str | os.PathLike[str] | None = None,
     cold: Collection[str] = (),

@@ -25,7 +25,7 @@ from schedlang.runtime.evaluate import duration
 from schedlang.runtime.tuning_files import packaged_files
 from schedlang.schedule.schedule import Schedule, empty_schedule
 from schedlang.schedule.starting_steps import STARTER
-from schedlang.target import Target
+from schedlang.target import Target, TargetLike
 
 # the most schedules of other extents that are replayed and lowered in search of one that fits
 _MOST_REPLAYED = 8
@@ -65,7 +65,7 @@ def packaged(op: str = "") -> list[Database]:
 
 def best(
     C: Any,
-    target: Target | str | None = None,
+    target: TargetLike | None = None,
     database: Database | str | Path | None = None,
     sizes: Mapping[Any, int] | None = None,
 ) -> Best:
@@ -121,7 +121,7 @@ class Applied:
 
 @contextmanager
 def apply_best(
-    database: Database | str | Path | None = None, target: Target | str | None = None,
+    database: Database | str | Path | None = None, target: TargetLike | None = None,
     sizes: Mapping[Any, int] | None = None,
 ) -> Iterator[Applied]:  # fmt: skip
     """Start every ``sl.schedule(C)`` inside from the steps of ``sl.best(C)``, if there are any.

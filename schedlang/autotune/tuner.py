@@ -42,7 +42,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import SchedlangError, TuningError
 from schedlang.runtime.nvidia import driver
 from schedlang.schedule.schedule import Schedule
-from schedlang.target import Target, or_emulator
+from schedlang.target import Target, TargetLike, or_emulator
 
 # the most build processes; each takes up to four times the arrays' bytes, as random data are made
 # in float64
@@ -54,7 +54,7 @@ TRIALS = 64
 
 
 def autotune(
-    outputs: Tensor | Sequence[Tensor], target: Target | str | None = None,
+    outputs: Tensor | Sequence[Tensor], target: TargetLike | None = None,
     trials: int | None = None, timeout: float | None = None, search: str | Strategy = "random",
     seed: int = 0, database: Database | str | os.PathLike[str] | None = None, resume: bool = True,
     executor: Executor | None = None, template: Template | None = None,

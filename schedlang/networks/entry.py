@@ -17,7 +17,7 @@ from schedlang.networks.overrides import fuse_groups, named_stages
 from schedlang.networks.plan import Plan, saved_schedules
 from schedlang.networks.sources import OfFolder, OfModel
 from schedlang.networks.weights import weight_array
-from schedlang.target import Target, or_emulator
+from schedlang.target import Target, TargetLike, or_emulator
 from schedlang.target_kinds import KINDS
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class _NoOptions(TypedDict):
 
 
 def network(
-    outputs: Any, params: Mapping[Any, Any] | None = None, target: Target | str | None = None,
+    outputs: Any, params: Mapping[Any, Any] | None = None, target: TargetLike | None = None,
     name: str = "network", database: Trials = None, cut: Sequence[str] = (),
     fuse: Sequence[Sequence[str]] = (), fold: bool = True, layouts: bool = True,
     winograd: bool = True, flush_denormals: bool = True, **unknown: Unpack[_NoOptions],
@@ -111,7 +111,7 @@ def _no_option(name: str) -> str:
     return f"sl.network(..., {name}=...): it has no such argument{nearest(name, known)}"
 
 
-def load(folder: str | os.PathLike[str], target: Target | str | None = None) -> Network:
+def load(folder: str | os.PathLike[str], target: TargetLike | None = None) -> Network:
     """Return the network that :meth:`Network.save` wrote to ``folder``.
 
     Its graph, its weights and its schedules are checked, and so are indices that depend on weights,

@@ -30,7 +30,7 @@ from schedlang.networks.blocks import (
 )
 from schedlang.networks.packing import Packing
 from schedlang.state.initial import stage_names
-from schedlang.target import Target
+from schedlang.target import Target, TargetLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Layouts:
 
 
 def blocked_layouts(
-    outputs: Any, params: Collection[Tensor] = (), target: Target | str | None = None
+    outputs: Any, params: Collection[Tensor] = (), target: TargetLike | None = None
 ) -> Layouts:
     """Return a network with the channels of its intermediate tensors in blocks of a vector.
 

@@ -28,7 +28,7 @@ from schedlang.language.construct import const
 from schedlang.networks.ahead import in_order, known_tensors
 from schedlang.networks.prepare import MOST_GROWTH
 from schedlang.state.initial import stage_names
-from schedlang.target import Target
+from schedlang.target import Target, TargetLike
 
 # the vectors of a panel: those of the widest tiles with rows and without, see
 # autotune/tactics/cpu/tile_sizes.py
@@ -36,7 +36,7 @@ WITH_ROWS, ALONE = 4, 8
 
 
 def packed_for_scans(
-    outputs: Sequence[Tensor], params: Collection[Tensor] = (), target: Target | str | None = None
+    outputs: Sequence[Tensor], params: Collection[Tensor] = (), target: TargetLike | None = None
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Return tensors that compute ``outputs``, with the weights of scans' steps in panels.
 

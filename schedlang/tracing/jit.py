@@ -14,7 +14,7 @@ import numpy as np
 from schedlang.errors import CallError, ComputeTypeError
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
-from schedlang.target import Target, or_emulator
+from schedlang.target import Target, TargetLike, or_emulator
 from schedlang.tracing.arguments import Given, bound
 from schedlang.tracing.array import TracedArray
 from schedlang.tracing.direct import Direct, direct, plain_key
@@ -153,18 +153,18 @@ def _traced(arguments: Any) -> bool:
 
 @overload
 def jit(
-    function: Callable[..., Any], *, target: Target | str | None = ...,
+    function: Callable[..., Any], *, target: TargetLike | None = ...,
     static_argnames: str | Iterable[str] = ..., static_argnums: int | Iterable[int] = ...,
     cache_size: int = ...,
 ) -> JitFunction: ...  # fmt: skip
 @overload
 def jit(
-    function: None = ..., *, target: Target | str | None = ...,
+    function: None = ..., *, target: TargetLike | None = ...,
     static_argnames: str | Iterable[str] = ..., static_argnums: int | Iterable[int] = ...,
     cache_size: int = ...,
 ) -> Callable[[Callable[..., Any]], JitFunction]: ...  # fmt: skip
 def jit(
-    function: Callable[..., Any] | None = None, *, target: Target | str | None = None,
+    function: Callable[..., Any] | None = None, *, target: TargetLike | None = None,
     static_argnames: str | Iterable[str] = (), static_argnums: int | Iterable[int] = (),
     cache_size: int = 64,
 ) -> Any:  # fmt: skip

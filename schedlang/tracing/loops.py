@@ -193,7 +193,8 @@ def _traced(
     for storage in changed:
         if storage in inner.exponents:
             refuse_exponent(
-                f"a power in {inner.exponents[storage]} of {title}", "it assigns to the exponent"
+                f"a power in {inner.exponents[storage]} of {title}",
+                "the body assigns to the exponent",
             )
     for storage in changed:
         before = trace.read(storage)

@@ -40,15 +40,16 @@ def check_power(ufunc: Any, inputs: Sequence[Any], named: Any) -> None:
                 explain(f"a power with exponents from {least} in {line_text()}", REASON, HINT)
             )
     elif kinds[1] == "i" and not _is_argument(exponent) and _may_be_negative(value):
-        refuse_exponent(f"a power in {line_text()}", "the function computes the exponent")
+        reason = "the exponent is neither a number nor a whole argument"
+        refuse_exponent(f"a power in {line_text()}", reason)
 
 
 def refuse_exponent(asked: str, reason: str) -> NoReturn:
-    """Raise for a power of integers whose exponent may be negative, for a reason."""
+    """Raise for a power of integers whose exponent may be negative, for a ``reason``."""
     raise ComputeTypeError(
         explain(
             asked,
-            f"{reason}, which may be negative, and {REASON}",
+            f"{reason}, so that it may be negative, and {REASON}",
             "Where no exponent n is negative, write np.maximum(n, 0) in its place, or name a "
             "scalar n in static_argnames. Or convert the base to floats, x.astype('float64').",
         )
