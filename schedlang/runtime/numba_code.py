@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from schedlang.parsing import parsed
 from schedlang.runtime.code_listing import Source, asm_listing, llvm_listing
 
 
@@ -53,13 +54,14 @@ def code_of(path: Path, entry: str, functions: Sequence[str], kinds: Sequence[An
 
 def _in_memory(text: str, path: Path) -> dict[str, Any]:
     """Run a file whose functions are compiled with line tables, and are not cached on disk."""
-    tree = ast.parse(text, str(path))
+    tree = parsed(text, str(path))
     for node in tree.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "OPTIONS":
-            changed = ast.parse(f"{{**({ast.unparse(node.value)}), **_CHANGES}}", mode="eval").body
+            changed = parsed(f"{{**({ast.unparse(node.value)}), **_CHANGES}}").body[0]
+            assert isinstance(changed, ast.Expr)
             for part in ast.walk(changed):
                 ast.copy_location(part, node)
-            node.value = changed
+            node.value = changed.value
     changes = {"cache": False, "pipeline_class": _line_compiler()}
     names: dict[str, Any] = {"__name__": path.stem, "__file__": str(path), "_CHANGES": changes}
     exec(compile(tree, str(path), "exec"), names)

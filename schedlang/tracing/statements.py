@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from textwrap import dedent
 from types import CodeType
 
+from schedlang.parsing import parsed
+
 
 @dataclass(frozen=True)
 class Statement:
@@ -58,7 +60,7 @@ class Statements:
         if found is None:
             try:
                 lines, first = inspect.getsourcelines(code)
-                tree = ast.parse(dedent("".join(lines)))
+                tree = parsed(dedent("".join(lines)))
             except (OSError, SyntaxError):
                 # typed at a prompt, or a lambda in the middle of a statement
                 tree, first = ast.Module([], []), 1
