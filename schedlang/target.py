@@ -177,7 +177,7 @@ class Target(_Fields):
 
     @property
     def facts(self) -> Facts:
-        """What is true of all targets of this kind."""
+        """The facts about all targets of this kind."""
         return KINDS[self.kind] if self.backend is None else self.backend.facts
 
     @property

@@ -18,7 +18,7 @@ CPU, CUDA = 1, 2
 
 @dataclass(frozen=True)
 class Facts:
-    """What is true of every target of one kind.
+    """The facts about every target of one kind.
 
     ``name`` is what ``target=`` takes, with te's ``spellings`` of it. ``backend`` is where the
     class stands that builds its kernels, as ``"module:name"``; it is empty for a target that is

@@ -318,7 +318,7 @@ def nearest_first(
 ) -> Iterator[tuple[Where, Database, Entry]]:
     """Yield the timed entries of databases, each with the place that it is near to.
 
-    The nearest comes first; of equally near ones, that of the first place and database.
+    The nearest comes first; of equally near ones, the first place and database count.
     """
     found = [
         (distance(where, entry.where), rank, place, where, entry)

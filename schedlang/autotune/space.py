@@ -72,7 +72,7 @@ class Candidate:
 class Space:
     """The schedules that solve ``problem``, made by ``template`` or else by tactics.
 
-    * ``made``: the template is that of tactics. Its candidates must also keep their tiles of sums
+    * ``made``: tactics are the template. Its candidates must also keep their tiles of sums
       in registers and recompute little.
     * ``registry``: the tactics, by default those for the target.
     * ``counts``: how many candidates were "drawn", and how many of these are "valid" and "invalid".

@@ -28,7 +28,7 @@ def taken(
     """
     copy = s.copy()
     if warned == "default":
-        # the filters are those of all threads: they are left alone, too
+        # all threads share the filters: they are left alone, too
         take(copy)
         return copy
     with warnings.catch_warnings():

@@ -107,7 +107,7 @@ class Between:
 
 @dataclass(frozen=True)
 class NetworkFile:
-    """What the file of a network has beside its kernels.
+    """The parts of a network's file beside its kernels.
 
     Its arguments are those of ``nest``, behind which the entry takes what ``storage`` has. The
     comment at the top has ``about``. ``between`` are the arrays between calls if their places

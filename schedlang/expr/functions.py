@@ -257,7 +257,7 @@ _ROWS = (
     ),
     Function("real", "part", "the real part of ``x``", complex=True, ufunc="real"),
     Function(
-        "imag", "part", "the imaginary part of ``x``; that of a real number is 0", complex=True,
+        "imag", "part", "the imaginary part of ``x``, which is 0 for a real number", complex=True,
         ufunc="imag",
     ),
     Function("isnan", "test", "whether ``x`` is NaN", complex=True, ufunc="isnan",

@@ -1,4 +1,4 @@
-"""What each step that is tried does, for people who have not scheduled before."""
+"""The effect of each step that is tried, for people who have not scheduled before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the arrays of a call must be: one row for each rule about their memory.
+"""The rules for the arrays of a call: one row for each rule about their memory.
 
 Checks before a call, the fast paths that need no message, and the text of saved files derive from
 these rows. The dtype and the shape of an array are those of its parameter.

@@ -1,4 +1,4 @@
-"""What is made of a network, as a value: each function returns it with more of it made.
+"""A network and its parts so far, as a value: each function returns it with more parts.
 
 What makes parts, kernels and modules is imported when they are asked for: a network that the cache
 folder has runs without.

@@ -52,7 +52,7 @@ class Plan:
 
     @property
     def origins(self) -> dict[str, Origin]:
-        """Where these schedules come from, by the names of kernels."""
+        """The origins of these schedules, by the names of kernels."""
         return {name: schedule.origin for name, schedule in self.schedules.items()}
 
 

@@ -22,7 +22,7 @@ class Checked(NamedTuple):
 
     @property
     def returned(self) -> Any:
-        """What the call returns: its output, or a tuple of several."""
+        """The output of the call, or a tuple of several."""
         return self.results[0] if len(self.results) == 1 else tuple(self.results)
 
 

@@ -1,4 +1,4 @@
-"""What schedlang takes from inside of numba, whose next version may change it.
+"""The parts of numba's inside that schedlang takes, which its next version may change.
 
 The modules ``numba_*`` of this folder are the adapter to numba. No other module of schedlang
 reaches into it, except for intrinsics, which use its interface for extensions.

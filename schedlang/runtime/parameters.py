@@ -53,7 +53,7 @@ class Parameter:
 
     @property
     def needed(self) -> Needed:
-        """What the array must be."""
+        """The rules for the array."""
         return Needed(array_dtype(self.dtype), self.fixed, flags_needed(self.is_output))
 
     @property
@@ -169,7 +169,7 @@ class Binder:
 
     @cached_property
     def needed(self) -> list[Needed]:
-        """What the array of each parameter must be."""
+        """The rules for the array of each parameter."""
         return [p.needed for p in self.signature.parameters]
 
     def order(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What an operator may be given: a rule for each parameter, checked before the operator runs.
+"""The rules for an operator's arguments: one for each parameter, checked before it runs.
 
 >>> import schedlang as sl
 >>> @operator(x=floats("rows"), mode=one_of("up", "down"))

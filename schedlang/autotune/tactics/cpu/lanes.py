@@ -58,7 +58,7 @@ def choose_lanes(
     """Choose the lanes along ``axes``, fused, of ``stage``: up to ``most`` whole vectors, or all.
 
     There are none, and no knob, for one element, nor where most of a vector would be masked: that
-    is slower than scalar code. ``name`` begins the name of the knob, by default that of the stage.
+    is slower than scalar code. ``name`` begins the name of the knob, by default the stage's name.
     """
     length = prod(stage.extents(axes))
     whole = all(isinstance(axis.extent, int) for axis in axes)
