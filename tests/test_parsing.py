@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import gc
 import time
 from collections.abc import Iterator
@@ -35,6 +36,34 @@ def test_threads_parse_at_the_same_time(turns_within_trees: None) -> None:
     with ThreadPoolExecutor(4) as pool:
         trees = list(pool.map(parsed, SOURCES * 4))
     assert [ast.dump(tree) for tree in trees[:3]] == [ast.dump(ast.parse(s)) for s in SOURCES]
+
+
+@pytest.fixture
+def trees_within_trees() -> Iterator[None]:
+    """Parse something else, at another depth, whenever garbage is collected."""
+
+    def parse(*_: object) -> None:
+        if not nested:
+            nested.append(True)
+            try:
+                with contextlib.suppress(SystemError):
+                    ast.parse(SOURCES[1])
+            finally:
+                nested.clear()
+
+    nested: list[bool] = []
+    before = gc.get_threshold()
+    gc.callbacks.append(parse)
+    gc.set_threshold(100)
+    yield
+    gc.set_threshold(*before)
+    gc.callbacks.remove(parse)
+
+
+def test_others_parse_inside_of_a_tree(trees_within_trees: None) -> None:
+    trees = [parsed(source) for source in SOURCES * 4]
+    assert gc.isenabled()
+    assert len({ast.dump(tree) for tree in trees}) == len(SOURCES)
 
 
 def test_a_mistake_is_pythons() -> None:

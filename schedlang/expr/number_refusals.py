@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr.functions import FUNCTIONS
+from schedlang.parsing import parsed
 
 _CONVERSIONS = {"float": "'float32'", "complex": "'complex64'", "int": "'int64'"}
 # functions of math and cmath, and what to write instead, besides the functions of the language
@@ -82,10 +83,11 @@ def _written_call(frame: FrameType) -> ast.expr | None:
     lines[-1] = lines[-1][:end]
     lines[0] = lines[0][start:]
     try:
-        tree = ast.parse(b"".join(lines).decode(errors="replace"), mode="eval").body
+        (statement,) = parsed(f"({b''.join(lines).decode(errors='replace')})").body
     except (SyntaxError, ValueError):
         return None
-    return tree.func if isinstance(tree, ast.Call) else None
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return call.func if isinstance(call, ast.Call) else None
 
 
 def _value_of(written: ast.expr, frame: FrameType) -> Any:
