@@ -15,7 +15,7 @@ from schedlang.analysis.cost import cost as cost
 from schedlang.analysis.graph import graph as graph
 from schedlang.arrays.einsum import einsum as einsum
 from schedlang.arrays.naming import named as named
-from schedlang.autoschedule.scheduler import autoschedule as autoschedule
+from schedlang.autotune.at_once.scheduler import autoschedule as autoschedule
 from schedlang.autotune.best import apply_best as apply_best
 from schedlang.autotune.best import best as best
 from schedlang.autotune.tuner import autotune as autotune

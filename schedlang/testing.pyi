@@ -1,4 +1,4 @@
 """For type checkers: this name is an alias; see tvm/aliases.py."""
 
-from schedlang.exercises.check import check as check
+from schedlang.course.exercises.check import check as check
 from schedlang.tvm.testing import assert_allclose as assert_allclose

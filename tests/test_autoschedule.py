@@ -15,7 +15,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.autoschedule import choose
-from schedlang.autoschedule.plain import plain
+from schedlang.autotune.at_once.plain import plain
 from schedlang.autotune.costs.estimate import estimate
 from schedlang.autotune.model.groups import groups
 from schedlang.autotune.model.pressure import spill_factor
@@ -47,7 +47,7 @@ RNG = np.random.default_rng(0)
 def no_databases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no database of this machine decide."""
     monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("schedlang.autoschedule.known.packaged", lambda op="": [])
+    monkeypatch.setattr("schedlang.autotune.at_once.known.packaged", lambda op="": [])
 
 
 def product(n: int = 24, m: int = 20, k: int = 12, name: str = "C") -> list[sl.Tensor]:
@@ -566,7 +566,7 @@ def test_a_failure_of_the_tactics_gives_a_plain_schedule(
     def fails(problem: object) -> None:
         raise KeyError("what no tactic knows")
 
-    monkeypatch.setattr("schedlang.autoschedule.scheduler.by_model", fails)
+    monkeypatch.setattr("schedlang.autotune.at_once.scheduler.by_model", fails)
     tensors = product(130, 72, 12)
     with pytest.warns(PlainScheduleWarning, match="is plain: the tactics failed: KeyError"):
         s = sl.autoschedule(tensors[-1], target)

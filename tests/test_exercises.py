@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.course.exercises.differences import difference
+from schedlang.course.exercises.speed import race
 from schedlang.errors import CallError, CallTypeError, CheckError, RaceError
-from schedlang.exercises.differences import difference
-from schedlang.exercises.speed import race
 from schedlang.target import Cache
 
 N = 8

@@ -37,7 +37,7 @@ OTHER_WORDS = {
     ("autotune/runner/outputs.py", "want.dtype.kind == 'c'"),
     ("compute/torch_tensors.py", "value.device.type != 'cpu'"),
     ("course/markdown.py", "language != 'python'"),
-    ("exercises/differences.py", "'c' in (got.dtype.kind, want.dtype.kind)"),
+    ("course/exercises/differences.py", "'c' in (got.dtype.kind, want.dtype.kind)"),
     ("frontend/torch/exporting.py", "value.device.type == 'cpu'"),
     ("runtime/c_kernel.py", "asked == 'llvm'"),
     ("runtime/te_module.py", "fmt in ('', 'py', 'python')"),

@@ -1,1 +1,3 @@
-"""The course: notebooks that are copied, solved, and shown as slides (docs/teaching.md)."""
+"""The course: notebooks that are copied, solved and shown as slides, and exercises that check
+themselves (docs/teaching.md).
+"""

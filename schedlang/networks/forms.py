@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from schedlang.autoschedule.known import fastest, sources
+from schedlang.autotune.at_once.known import fastest, sources
 from schedlang.autotune.model.problems import problem_of
 from schedlang.networks.dividing import Divided
 from schedlang.networks.kernels import Source

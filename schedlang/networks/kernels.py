@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Union
 
-from schedlang.autoschedule.scheduler import MODEL, PLAIN, Choice, choose
+from schedlang.autotune.at_once.scheduler import MODEL, PLAIN, Choice, choose
 from schedlang.autotune.database import Database
 from schedlang.errors import SpillWarning, StrideWarning
 from schedlang.markup.text import printable
@@ -29,7 +29,7 @@ class PartKernel:
     """The kernel of some parts of a network, which are equal but for names.
 
     ``parts`` are their names, the first being the one whose names the kernel has. ``origin`` says
-    where its schedule comes from, as :class:`~schedlang.autoschedule.scheduler.Choice` does, or is
+    where its schedule comes from, as :class:`schedlang.autoschedule.Choice` does, or is
     ``"given"`` for one that was set; that of a saved network is what it was there. ``note`` adds
     what else is known about it, and ``place`` is its line of a database. ``print`` shows the loop
     nest under the name of the kernel.

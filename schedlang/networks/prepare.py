@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from schedlang.autoschedule.scheduler import autoschedule
+from schedlang.autotune.at_once.scheduler import autoschedule
 from schedlang.compute.extraction import extracted, name_of
 from schedlang.compute.graph import operations, placeholders
 from schedlang.compute.reference import reference

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from schedlang.autoschedule.known import known, sources
-from schedlang.autoschedule.scheduler import choose
+from schedlang.autotune.at_once.known import known, sources
+from schedlang.autotune.at_once.scheduler import choose
 from schedlang.autotune.model.problems import problem_of
 from schedlang.compute.graph import variables
 from schedlang.networks.compiled import Compiled, planned, with_parts

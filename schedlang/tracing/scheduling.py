@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedlang.autoschedule import choose
+from schedlang.autotune.at_once.scheduler import choose
 from schedlang.compute.tensor import Tensor
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target

@@ -44,7 +44,7 @@ def schedule_of(place: str, name: str, kind: str | None) -> Callable[..., Schedu
                     f"topi.{place}.{name}({tensor!r}): give a tensor, or a list of them"
                 )
         # operators are computations, for which nobody needs the tactics
-        from schedlang.autoschedule.scheduler import autoschedule
+        from schedlang.autotune.at_once.scheduler import autoschedule
 
         return autoschedule(tensors, target=_target(kind))
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from textwrap import dedent
 from typing import Any
 
+from schedlang.course.exercises.answer import Answer, answer_of
+from schedlang.course.exercises.differences import Shortfall
+from schedlang.course.exercises.inputs import in_order, parameter_names
+from schedlang.course.exercises.speed import race
 from schedlang.errors import CallError, CallTypeError, explain, nearest
-from schedlang.exercises.answer import Answer, answer_of
-from schedlang.exercises.differences import Shortfall
-from schedlang.exercises.inputs import in_order, parameter_names
-from schedlang.exercises.speed import race
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.hints.explain import explain as advise
 from schedlang.runtime.kernel import Kernel

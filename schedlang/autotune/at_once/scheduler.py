@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from schedlang.autoschedule.known import known, sources
-from schedlang.autoschedule.plain import plain
+from schedlang.autotune.at_once.known import known, sources
+from schedlang.autotune.at_once.plain import plain
 from schedlang.autotune.database import Database
 from schedlang.autotune.model.by_model import by_model
 from schedlang.autotune.model.parallel_loops import without_useless_threads

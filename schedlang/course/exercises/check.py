@@ -13,11 +13,11 @@ import numpy as np
 from schedlang.autotune.runner.task import tolerance_for
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import Tensor
+from schedlang.course.exercises.answer import Answer, answer_of, arrays_for
+from schedlang.course.exercises.differences import Shortfall, difference
+from schedlang.course.exercises.inputs import in_order, input_names, parameter_names
+from schedlang.course.exercises.requirements import lacks_steps, other_nest, too_slow, wrong_counts
 from schedlang.errors import CallError, CallTypeError, CheckError, explain, shortened
-from schedlang.exercises.answer import Answer, answer_of, arrays_for
-from schedlang.exercises.differences import Shortfall, difference
-from schedlang.exercises.inputs import in_order, input_names, parameter_names
-from schedlang.exercises.requirements import lacks_steps, other_nest, too_slow, wrong_counts
 from schedlang.schedule.schedule import Schedule
 
 UNSOLVED = "Not solved yet: write your code in place of the ... in this cell."

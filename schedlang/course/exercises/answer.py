@@ -11,8 +11,8 @@ import numpy as np
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import Tensor
+from schedlang.course.exercises.inputs import in_order, input_names
 from schedlang.errors import CallError, explain
-from schedlang.exercises.inputs import in_order, input_names
 from schedlang.expr.dtypes import array_dtype, is_complex, is_integer
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.runtime.kernel import Kernel

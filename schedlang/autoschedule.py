@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedlang.autoschedule.scheduler import Choice, autoschedule, choose
+from schedlang.autotune.at_once.scheduler import Choice, autoschedule, choose
 from schedlang.callable_module import make_callable
 
 make_callable(__name__, autoschedule)

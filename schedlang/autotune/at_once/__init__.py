@@ -1,0 +1,1 @@
+"""A schedule at once, without a search: ``sl.autoschedule``."""
