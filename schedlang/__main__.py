@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from schedlang.cache_command import add_cache
 from schedlang.commands import add_commands
 from schedlang.compile_command import add_compile
 from schedlang.course_command import add_course
@@ -52,6 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_show(commands)
     add_course(commands)
     add_live(commands)
+    add_cache(commands)
     chosen = parser.parse_args(argv)
     if chosen.command is None:
         parser.print_help()

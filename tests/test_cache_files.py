@@ -200,7 +200,7 @@ def test_damaged_machine_code_of_a_gpu_is_made_again(folder: Path) -> None:
 def test_all_files_of_the_folder_have_a_kind(folder: Path) -> None:
     for run in (network("python"), network("c"), product("cpu")):
         run()
-    suffixes = {".py", ".c", *(kind.suffix for kind in KINDS)}
+    suffixes = {".py", ".c", ".measured", *(kind.suffix for kind in KINDS)}
     for path in folder.rglob("*"):
         assert path.is_dir() or any(path.name.endswith(s) for s in suffixes), path
 

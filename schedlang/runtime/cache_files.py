@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
 from schedlang.errors import BuildError, CacheWarning
+from schedlang.runtime.cache_room import entry_of, keep_within_limit, remove_oldest
 
 # what a process that was killed leaves is removed after this many seconds
 LEFT_FOR = 24 * 3600
@@ -77,6 +78,8 @@ START = Kind("start of a network", "networks", ".start.json")
 # gigabytes: zlib's checksum takes half the time
 WEIGHTS = Kind("packed weights of a network", "networks", ".weights", 4 << 30, _crc32)
 KINDS = (BYTECODE, COMPILED, LIBRARY, MACHINE_CODE, MODULE, START, WEIGHTS)
+# the folders in the cache folder whose files can be made again
+FOLDERS = tuple(sorted({kind.folder for kind in KINDS}))
 
 
 def cache_folder() -> Path:
@@ -161,14 +164,16 @@ def store(kind: Kind, path: Path, content: Any) -> str | None:
         )
         return None
     if kind.most_bytes is not None:
-        _make_room(kind, path)
+        of_the_kind = path.parent.glob(f"*{kind.suffix}")
+        remove_oldest([entry_of([file]) for file in of_the_kind], kind.most_bytes, path)
     return digest.decode()
 
 
 def write_whole(path: Path, *parts: Any) -> None:
-    """Write the ``parts`` to a file, which appears complete or not at all.
+    """Write the ``parts`` to a file of the cache folder, which appears complete or not at all.
 
-    Raises :class:`OSError`.
+    What was not used for longest goes if the folder is over its limit. Raises :class:`OSError`, and
+    :class:`~schedlang.errors.BuildError` for a limit that is no size.
     """
     path.parent.mkdir(exist_ok=True)
     _remove_leftovers(path.parent)
@@ -187,6 +192,7 @@ def write_whole(path: Path, *parts: Any) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+    keep_within_limit(path.parent.parent, FOLDERS, path)
 
 
 def warn_of_damage(what: str, path: Path, why: str = "its content was changed") -> None:
@@ -203,10 +209,9 @@ def _verified(kind: Kind, path: Path, whole: memoryview) -> Verified | None:
     if size < 0 or whole[size:] != b"\n" + digest + b"\n":
         _give_up(kind, path)
         return None
-    if kind.most_bytes is not None:
-        # those that were used last are kept
-        with suppress(OSError):
-            os.utime(path)
+    # where room is needed, what was used last stays
+    with suppress(OSError):
+        os.utime(path)
     return Verified(whole[:size], digest.decode())
 
 
@@ -223,24 +228,6 @@ def _remove(path: Path) -> None:
             path.rename(tempfile.mkdtemp(dir=path.parent, prefix=f"{path.name}.moved-"))
         else:
             path.unlink()
-
-
-def _make_room(kind: Kind, kept: Path) -> None:
-    """Remove the files of a kind that were not used for longest, beyond its limit."""
-    assert kind.most_bytes is not None
-    files: list[tuple[float, int, Path]] = []
-    for path in kept.parent.glob(f"*{kind.suffix}"):
-        # another process may remove it
-        with suppress(OSError):
-            status = path.stat()
-            files.append((status.st_mtime, status.st_size, path))
-    total = 0
-    for _, size, path in sorted(files, reverse=True):
-        total += size
-        if total > kind.most_bytes and path != kept:
-            # Windows forbids to remove a file that another process maps
-            with suppress(OSError):
-                path.unlink()
 
 
 @cache
