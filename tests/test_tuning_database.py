@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 
 import schedlang as sl
 from schedlang.autotune.database import Database
-from schedlang.autotune.locks import lock
 from schedlang.autotune.record import OUTCOMES, Trial, Where
 from schedlang.autotune.records.entry import LONGEST
 from schedlang.autotune.records.lines import opened
 from schedlang.errors import DatabaseWarning, TuningError
 from schedlang.runtime.environment import cores, threads
+from schedlang.runtime.locks import lock
 from tests.marks import slow_but
 
 HERE = Where(

@@ -28,6 +28,7 @@ from schedlang.runtime.cache_files import LIBRARY, contents, store
 from schedlang.runtime.code_listing import Source, asm_listing, functions_of
 from schedlang.runtime.kernel import Built, Kernel
 from schedlang.runtime.numba_code import Code
+from schedlang.runtime.one_process import one_process
 from schedlang.runtime.parameters import Signature
 from schedlang.schedule.schedule import Schedule
 
@@ -179,13 +180,14 @@ def library(source: Path, fastmath: bool = False) -> ctypes.CDLL:
     facts = [*command, version(tuple(command)), *options, llvm.get_host_cpu_name(), FORMAT]
     key = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:12]
     kept = source.with_suffix(f".{key}{LIBRARY.suffix}")
-    if contents(LIBRARY, kept) is not None:
-        return _loaded(kept)
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        fresh = Path(folder) / kept.name
-        _compile([*command, *options, "-o", str(fresh), str(source), "-lm"], source)
-        # a file of the folder stays loaded when it is removed
-        return _loaded(kept if store(LIBRARY, kept, fresh.read_bytes()) else fresh)
+    with one_process(source):
+        if contents(LIBRARY, kept) is not None:
+            return _loaded(kept)
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            fresh = Path(folder) / kept.name
+            _compile([*command, *options, "-o", str(fresh), str(source), "-lm"], source)
+            # a file of the folder stays loaded when it is removed
+            return _loaded(kept if store(LIBRARY, kept, fresh.read_bytes()) else fresh)
 
 
 def _loaded(path: Path) -> ctypes.CDLL:

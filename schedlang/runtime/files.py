@@ -26,6 +26,7 @@ from schedlang.runtime.cache_files import (
     warn_of_damage,
     write_whole,
 )
+from schedlang.runtime.one_process import compile_in_one_process
 
 # several threads may call a kernel for the first time at once
 _LOADING = threading.Lock()
@@ -86,6 +87,7 @@ def load_kernel(
     def prepare(module: ModuleType) -> None:
         if not _compiles(module):
             return
+        compile_in_one_process(module, entry)
         from numba import version_info
 
         if version_info.short in QUICK:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from schedlang.autotune.locks import lock, unlock
 from schedlang.errors import TuningError
+from schedlang.runtime.locks import lock, unlock
 
 # seconds to wait for the lock; after that, writing each line in one call has to be enough
 PATIENCE = 5.0

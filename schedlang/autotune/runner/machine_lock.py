@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from schedlang.autotune.locks import lock, unlock
+from schedlang.runtime.locks import lock, unlock
 
 # seconds to wait for a turn: a process that holds it longer is suspended (Ctrl-Z)
 PATIENCE = 300.0
