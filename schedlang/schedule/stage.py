@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.errors import MissingNameError
 from schedlang.expr.nodes import Axis
-from schedlang.schedule.misfits import of_stage
 from schedlang.schedule.missing_attributes import no_attribute
-from schedlang.schedule.stage_methods import annotate, loops, placement, storage
-from schedlang.state.state import Stage
+from schedlang.schedule.stage_methods.annotate import AnnotationMethods
+from schedlang.schedule.stage_methods.loops import LoopMethods
+from schedlang.schedule.stage_methods.placement import PlacementMethods
+from schedlang.schedule.stage_methods.storage import StorageMethods
 
-if TYPE_CHECKING:
-    from schedlang.schedule.schedule import Schedule
 
-
-class StageView:
+class StageView(LoopMethods, AnnotationMethods, PlacementMethods, StorageMethods):
     """The stage of one computation within a schedule.
 
     Each method is a primitive, whose docstring states under *Requires* when it is legal. An
     illegal primitive raises :class:`~schedlang.errors.ScheduleError` and changes nothing. Axes in
     arguments are loops of this stage; see ``leaf_axes``.
     """
-
-    def __init__(self, schedule: Schedule, name: str) -> None:
-        self._schedule = schedule
-        self.name = name
-
-    @property
-    def _stage(self) -> Stage:
-        return self._schedule.state.stages[self.name]
 
     @property
     def op(self) -> ComputeOp | ScanOp:
@@ -64,37 +52,3 @@ class StageView:
 
     def __repr__(self) -> str:
         return f"<Stage {self.name}: {', '.join(a.name for a in self._stage.leaf)}>"
-
-    @property
-    def _apply(self) -> Callable[..., Any]:
-        """The method ``apply`` of the schedule for this stage, without a frame in tracebacks."""
-        return partial(self._schedule.apply, stage=self.name)
-
-    # loops
-    split = of_stage(loops.split)
-    fuse = of_stage(loops.fuse)
-    reorder = of_stage(loops.reorder)
-    tile = of_stage(loops.tile)
-
-    # annotations of loops
-    vectorize = of_stage(annotate.vectorize)
-    unroll = of_stage(annotate.unroll)
-    parallel = of_stage(annotate.parallel)
-    bind = of_stage(annotate.bind)
-    pragma = of_stage(annotate.pragma)
-    prefetch = of_stage(annotate.prefetch)
-
-    # placement
-    compute_at = of_stage(placement.compute_at)
-    compute_inline = of_stage(placement.compute_inline)
-    compute_root = of_stage(placement.compute_root)
-    store_at = of_stage(placement.store_at)
-    store_root = of_stage(placement.store_root)
-
-    # storage
-    set_scope = of_stage(storage.set_scope)
-    storage_align = of_stage(storage.storage_align)
-    tensorize = of_stage(storage.tensorize)
-    transform_layout = of_stage(storage.transform_layout)
-    double_buffer = of_stage(storage.double_buffer)
-    set_store_predicate = of_stage(storage.set_store_predicate)

@@ -3,123 +3,126 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from schedlang.expr.nodes import Axis, Expr
+from schedlang.schedule.misfits import of_stage
 from schedlang.schedule.refuse import refuse
 from schedlang.schedule.stage_methods.index_map import mapped_indices
-
-if TYPE_CHECKING:
-    from schedlang.schedule.stage import StageView
+from schedlang.schedule.stage_methods.recording import Recording
 
 
-def set_scope(self: StageView, scope: str) -> None:
-    """Set the memory of this stage: ``"global"``, ``"shared"`` (by a block) or ``"local"``.
+class StorageMethods(Recording):
+    """Methods that say how a stage is stored."""
 
-    Local memory is private to a thread. Requires an intermediate stage; an output is global.
+    @of_stage
+    def set_scope(self, scope: str) -> None:
+        """Set the memory of this stage: ``"global"``, ``"shared"`` (by a block) or ``"local"``.
 
-    rewrite::
+        Local memory is private to a thread. Requires an intermediate stage; an output is global.
 
-        B: float32[8]   global  ->   B: float32[8]   shared
+        rewrite::
 
-    >>> import schedlang as sl
-    >>> B = sl.compute((8,), lambda i: i * 2, name="B")
-    >>> s = sl.schedule(sl.compute((8,), lambda i: B[i] + 1, name="C"))
-    >>> s[B].set_scope("shared")
-    >>> s.nest().buffers[-1].scope
-    'shared'
-    """
-    self._apply("set_scope", scope=scope)
+            B: float32[8]   global  ->   B: float32[8]   shared
 
+        >>> import schedlang as sl
+        >>> B = sl.compute((8,), lambda i: i * 2, name="B")
+        >>> s = sl.schedule(sl.compute((8,), lambda i: B[i] + 1, name="C"))
+        >>> s[B].set_scope("shared")
+        >>> s.nest().buffers[-1].scope
+        'shared'
+        """
+        self._apply("set_scope", scope=scope)
 
-def storage_align(self: StageView, axis: Axis, factor: int, offset: int = 0) -> None:
-    """Pad storage so that the stride of dimension ``axis`` is ``offset`` modulo ``factor``.
+    @of_stage
+    def storage_align(self, axis: Axis, factor: int, offset: int = 0) -> None:
+        """Pad storage so that the stride of dimension ``axis`` is ``offset`` modulo ``factor``.
 
-    After ``transform_layout``, this is the stride in the new order, of a dimension that was
-    not divided. Requires a dimension of an intermediate stage (one of ``op.axis``), and an
-    offset below ``factor``.
+        After ``transform_layout``, this is the stride in the new order, of a dimension that was
+        not divided. Requires a dimension of an intermediate stage (one of ``op.axis``), and an
+        offset below ``factor``.
 
-    rewrite::
+        rewrite::
 
-        B: float32[32, 32]      ->   B: float32[32, 32]   rows padded to 33
+            B: float32[32, 32]      ->   B: float32[32, 32]   rows padded to 33
 
-    >>> import schedlang as sl
-    >>> B = sl.compute((32, 32), lambda i, j: i + j, name="B")
-    >>> s = sl.schedule(sl.compute((32, 32), lambda i, j: B[j, i] + 1, name="C"))
-    >>> s[B].storage_align(s[B].op.axis[0], factor=32, offset=1)
-    >>> s.nest().buffers[-1].strides
-    (33, 1)
-    """
-    self._apply("storage_align", axis=axis, factor=factor, offset=offset)
+        >>> import schedlang as sl
+        >>> B = sl.compute((32, 32), lambda i, j: i + j, name="B")
+        >>> s = sl.schedule(sl.compute((32, 32), lambda i, j: B[j, i] + 1, name="C"))
+        >>> s[B].storage_align(s[B].op.axis[0], factor=32, offset=1)
+        >>> s.nest().buffers[-1].strides
+        (33, 1)
+        """
+        self._apply("storage_align", axis=axis, factor=factor, offset=offset)
 
+    @of_stage
+    def tensorize(self, axis: Axis, intrinsic: Any) -> None:
+        """Refuse te's ``tensorize``: users cannot define hardware intrinsics here."""
+        refuse(
+            f"tensorize({getattr(axis, 'name', axis)}, ...) on stage {self.name}",
+            "schedlang has no user-defined hardware intrinsics",
+            "Vectorize a data axis instead: vectorize emits vector instructions.",
+        )
 
-def tensorize(self: StageView, axis: Axis, intrinsic: Any) -> None:
-    """Refuse te's ``tensorize``: users cannot define hardware intrinsics here."""
-    refuse(
-        f"tensorize({getattr(axis, 'name', axis)}, ...) on stage {self.name}",
-        "schedlang has no user-defined hardware intrinsics",
-        "Vectorize a data axis instead: vectorize emits vector instructions.",
-    )
+    @of_stage
+    def transform_layout(self, index_map: Callable[..., Any]) -> None:
+        """Store the elements in another order: ``index_map`` maps dimensions to memory indices.
 
+        ``index_map`` returns one index or several, outermost first: dimensions ``d``, or ``d//n``
+        and ``d%n``. Indices start at the first stored element. Loops do not change. (The name is
+        TVM's; Halide's ``reorder_storage`` is the case without ``//``.) Requires an intermediate
+        stage, and indices that determine every dimension.
 
-def transform_layout(self: StageView, index_map: Callable[..., Any]) -> None:
-    """Store the elements in another order: ``index_map`` maps dimensions to memory indices.
+        rewrite::
 
-    ``index_map`` returns one index or several, outermost first: dimensions ``d``, or ``d//n``
-    and ``d%n``. Indices start at the first stored element. Loops do not change. (The name is
-    TVM's; Halide's ``reorder_storage`` is the case without ``//``.) Requires an intermediate
-    stage, and indices that determine every dimension.
+            B: float32[8, 32]       ->   B: float32[2, 8, 16]
+            B[k, j] = ...                B[j//16, k, j%16] = ...
 
-    rewrite::
+        >>> import schedlang as sl
+        >>> B = sl.compute((8, 32), lambda k, j: k + j, name="B")
+        >>> s = sl.schedule(sl.compute((8, 32), lambda k, j: B[k, j] + 1, name="C"))
+        >>> s[B].transform_layout(lambda k, j: (j // 16, k, j % 16))
+        >>> s.nest().buffers[-1].shape
+        (2, 8, 16)
+        """
+        self._apply("transform_layout", indices=mapped_indices(index_map, self._stage))
 
-        B: float32[8, 32]       ->   B: float32[2, 8, 16]
-        B[k, j] = ...                B[j//16, k, j%16] = ...
+    @of_stage
+    def double_buffer(self) -> None:
+        """Keep two copies of this stage's storage: one is filled while the other is read.
 
-    >>> import schedlang as sl
-    >>> B = sl.compute((8, 32), lambda k, j: k + j, name="B")
-    >>> s = sl.schedule(sl.compute((8, 32), lambda k, j: B[k, j] + 1, name="C"))
-    >>> s[B].transform_layout(lambda k, j: (j // 16, k, j % 16))
-    >>> s.nest().buffers[-1].shape
-    (2, 8, 16)
-    """
-    self._apply("transform_layout", indices=mapped_indices(index_map, self._stage))
+        Requires an intermediate stage that is not inlined.
 
+        rewrite::
 
-def double_buffer(self: StageView) -> None:
-    """Keep two copies of this stage's storage: one is filled while the other is read.
+            B: float32[8]   shared  ->   B: float32[8]   shared, double buffered
 
-    Requires an intermediate stage that is not inlined.
+        >>> import schedlang as sl
+        >>> B = sl.compute((8,), lambda i: i * 2, name="B")
+        >>> s = sl.schedule(sl.compute((8,), lambda i: B[i] + 1, name="C"))
+        >>> s[B].double_buffer()
+        >>> s.nest().buffers[-1].double
+        True
+        """
+        self._apply("double_buffer")
 
-    rewrite::
+    @of_stage
+    def set_store_predicate(self, predicate: Expr) -> None:
+        """Store only where ``predicate`` holds, a bool over loops of this stage and thread axes.
 
-        B: float32[8]   shared  ->   B: float32[8]   shared, double buffered
+        It is up to you that the skipped stores are not needed. Requires a stage that is neither a
+        scan nor inlined, and a loop of its kernel bound to each thread axis.
 
-    >>> import schedlang as sl
-    >>> B = sl.compute((8,), lambda i: i * 2, name="B")
-    >>> s = sl.schedule(sl.compute((8,), lambda i: B[i] + 1, name="C"))
-    >>> s[B].double_buffer()
-    >>> s.nest().buffers[-1].double
-    True
-    """
-    self._apply("double_buffer")
+        rewrite::
 
+            B[i] = A[i] + 1         ->   if i < 3:   # store predicate
+                                           B[i] = A[i] + 1
 
-def set_store_predicate(self: StageView, predicate: Expr) -> None:
-    """Store only where ``predicate`` holds, a bool over loops of this stage and thread axes.
-
-    It is up to you that the skipped stores are not needed. Requires a stage that is neither a
-    scan nor inlined, and a loop of its kernel bound to each thread axis.
-
-    rewrite::
-
-        B[i] = A[i] + 1         ->   if i < 3:   # store predicate
-                                       B[i] = A[i] + 1
-
-    >>> import schedlang as sl
-    >>> B = sl.compute((8,), lambda i: i + 1, name="B")
-    >>> s = sl.schedule(B)
-    >>> s[B].set_store_predicate(s[B].op.axis[0] < 3)
-    >>> [str(guard.cond) for guard in s.nest().guards]
-    ['i < 3']
-    """
-    self._apply("set_store_predicate", predicate=predicate)
+        >>> import schedlang as sl
+        >>> B = sl.compute((8,), lambda i: i + 1, name="B")
+        >>> s = sl.schedule(B)
+        >>> s[B].set_store_predicate(s[B].op.axis[0] < 3)
+        >>> [str(guard.cond) for guard in s.nest().guards]
+        ['i < 3']
+        """
+        self._apply("set_store_predicate", predicate=predicate)
