@@ -85,7 +85,7 @@ FAMILIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         x.exp(), x.abs().log(), x.abs().sqrt(), x.abs().rsqrt(), x.sin(), x.cos(), x.tanh(),
         x.sigmoid(), x.erf(), x.floor(), x.ceil(), x.trunc(), (x * 2).round() / 2, x.sign(), -x,
         x.reciprocal(), torch.expm1(x), torch.log1p(x.abs()), torch.exp2(x), x.square(), x.frac(),
-        torch.atan2(x, x + 1),
+        torch.atan2(x, x + 1), torch.hypot(x, x * 3 - 1),
     ), (x3,)),
     "numbers": (lambda x: (
         torch.round(torch.tensor([0.5, 1.5, -2.5, 2.5]) + 0 * x[0, 0]), torch.isnan(x),
@@ -184,6 +184,8 @@ FAMILIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         torch.addmm(a[0] @ b[0], a[0], b[0]), torch.outer(c, c), F.linear(a, b[0].T),
         F.linear(c, b[0].T), torch.tensordot(a, b, dims=([0, 2], [0, 1])),
         torch.addmv(c[:5], a[0], c), torch.kron(a[0], b[0]),
+        *(torch.cdist(a, a.flip(1) + 1, p) for p in (2.0, 1.0, 0.0, 3.0, float("inf"))),
+        torch.cdist(a[0], a + 0.5, compute_mode="donot_use_mm_for_euclid_dist"),
     ), (numbers(2, 5, 6), numbers(2, 6, 4), numbers(6))),
     "attention": (lambda q, k, v, m: (
         F.scaled_dot_product_attention(q, k, v),

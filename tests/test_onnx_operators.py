@@ -163,6 +163,32 @@ PRODUCTS = [
     of("Einsum", f32(3, 3), equation="ii->i", note="diagonal"),
     of("Einsum", f32(2, 3), f32(3, 4), f32(4, 2), equation="ij,jk,kl->il", note="three"),
 ]  # fmt: skip
+TENTH, POINTS = np.array(0.1, "float32"), np.array([3, 128, 255], "uint8")
+SCALES, BLOCKS = np.float32([0.1, 0.5, 2]), np.abs(f32(2, 3, 4, 7, seed=9)) + 0.1
+HALVES = np.float32([[0.5, 1.5, -0.5, -2.5, 300, -300]])
+QUANTIZED = [
+    of("QuantizeLinear", HALVES, np.array(1, "float32")),
+    of("QuantizeLinear", X, TENTH, np.array(-3, "int8"), note="int8"),
+    of("QuantizeLinear", X, Known(TENTH), Known(np.uint16(700)), note="known"),
+    of("QuantizeLinear", X, SCALES, POINTS, note="channels"),
+    of("QuantizeLinear", X, SCALES[:2], np.int16([0, 9]), axis=0, opset=23, note="rows"),
+    of("QuantizeLinear", X, TENTH, output_dtype=5, note="int16"),
+    of("QuantizeLinear", X.astype("float16"), np.array(0.1, "float16"), np.array(5, "int8"),
+        note="half"),
+    of("QuantizeLinear", WHOLE, np.array(2, "float32"), np.array(1, "int8"), opset=19, note="int"),
+    of("QuantizeLinear", X, BLOCKS, axis=2, block_size=2, note="blocks"),
+    of("QuantizeLinear", X, np.array(0.1, "float16"), precision=1, opset=23, note="precision"),
+    of("DequantizeLinear", BITS, TENTH), of("DequantizeLinear", WHOLE, TENTH, note="int32"),
+    of("DequantizeLinear", BITS, TENTH, np.array(128, "uint8"), note="zero"),
+    of("DequantizeLinear", np.int8(X * 50), Known(SCALES), Known(np.int8([-128, 0, 127])),
+        note="channels"),
+    of("DequantizeLinear", np.uint16(np.abs(X) * 20000), np.array(0.1, "float16"), note="half",
+        tolerance=1e-3),
+    of("DequantizeLinear", np.int8(X * 50), np.repeat(BLOCKS, 2, 2)[:, :2], np.int8(X[:, :2]),
+        axis=1, block_size=2, note="blocks"),
+    of("DequantizeLinear", BITS, TENTH, output_dtype=10, opset=23, note="output",
+        tolerance=1e-3),
+]  # fmt: skip
 NORMS = [
     of("BatchNormalization", X, SCALE, SHIFT, MEAN, VARIANCE),
     of("LayerNormalization", X, f32(7, seed=1), f32(7, seed=2)),
@@ -306,9 +332,8 @@ OLD = [
        classlabels_ints=[4, 5, 9], post_transform="SOFTMAX", outputs=2),
 ]  # fmt: skip
 CASES = [
-    *ELEMENTS, *ACTIVATIONS, *CONVOLUTIONS, *POOLS, *PRODUCTS, *NORMS, *REDUCTIONS, *SHAPES,
-    *INDICES,
-    *RESIZED, *ATTENTION, *OLD,
+    *ELEMENTS, *ACTIVATIONS, *CONVOLUTIONS, *POOLS, *PRODUCTS, *QUANTIZED, *NORMS, *REDUCTIONS,
+    *SHAPES, *INDICES, *RESIZED, *ATTENTION, *OLD,
 ]  # fmt: skip
 
 
@@ -391,6 +416,58 @@ def test_an_operator_agrees_with_numpy(case: Case, expected: Any) -> None:
     (found,) = results(model, *arrays)
     assert found.dtype == case.inputs[-1 if case.operator == "OneHot" else 0].dtype
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_infinities_are_quantized_to_the_ends_of_a_dtype() -> None:
+    """ONNX's evaluator converts them by NumPy, which may give any integer."""
+    ends = np.float32([np.inf, -np.inf])
+    model, arrays = model_of(of("QuantizeLinear", ends, TENTH, np.array(3, "int8")))
+    np.testing.assert_array_equal(results(model, *arrays)[0], np.int8([127, -128]))
+
+
+def test_integers_of_the_first_opset_become_floats() -> None:
+    model, arrays = model_of(of("DequantizeLinear", BITS, TENTH, np.array(9, "uint8"), opset=10))
+    np.testing.assert_allclose(results(model, *arrays)[0], [[-0.8, 19.1, -0.2]], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("case", "words"), [
+    (of("DequantizeLinear", V, TENTH), "its input is float32, not an integer"),
+    (of("DequantizeLinear", BITS, TENTH, np.array(9, "int8")), "and its zero point int8"),
+    (of("DequantizeLinear", BITS, SCALES[:2]), "no number for each index of dimension 1"),
+    (of("QuantizeLinear", X, BLOCKS, axis=2, block_size=3), "no number for each block of 3"),
+    (of("QuantizeLinear", V, TENTH, np.array(0, "uint8"), output_dtype=3), "its zero point uint8"),
+    (of("QuantizeLinear", V, TENTH, output_dtype=1), "its output is float32, not an integer"),
+    (of("QuantizeLinear", V, np.array(1, "float16")), "is float32, and its scale float16"),
+])  # fmt: skip
+def test_quantized_values_that_do_not_fit_are_refused(case: Case, words: str) -> None:
+    model, _ = model_of(case)
+    with pytest.raises(FrontendError, match=words):
+        sl.frontend.from_onnx(model)
+
+
+def test_a_quantized_layer_is_a_kernel() -> None:
+    """The weights are integers in the file; the layer runs in floats, as ONNX Runtime's does."""
+    ort = pytest.importorskip("onnxruntime")
+    from onnx import helper, numpy_helper
+
+    weight = np.int8(f32(5, 4, seed=1) * 60)
+    known = {"s": TENTH, "z": np.array(9, "uint8"), "w": weight, "t": np.float32([0.1, 1, 2, 3])}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node("DequantizeLinear", ["w", "t"], ["v"], axis=1),
+        helper.make_node("MatMul", ["d", "v"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes, "layer", [helper.make_tensor_value_info("x", 1, (3, 5))],
+        [helper.make_tensor_value_info("y", 1, (3, 4))],
+        [numpy_helper.from_array(array, name) for name, array in known.items()],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 21)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    (expected,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": V})
+    net = sl.network(sl.frontend.from_onnx(model), target="python", database=None)
+    np.testing.assert_allclose(net(V), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_upsample_does_not_make_images_smaller() -> None:

@@ -15,6 +15,7 @@ from schedlang.expr.operators import COMPARISON
 from schedlang.expr.operators import OPERATORS as ROWS
 from schedlang.frontend.torch.calls import Call, Operator, combined, of_dtype
 from schedlang.language.calls import call as function_of
+from schedlang.language.composed import COMPOSED
 from schedlang.tvm.topi.stages import wide_dtype
 
 # functions whose names are those of topi; integers become floats first
@@ -188,6 +189,11 @@ def atan2(call: Call, x: Any, other: Any) -> Tensor:
     return array("atan2", lambda a, b: function_of("atan2", a, b), *values)
 
 
+def hypot(call: Call, x: Tensor, other: Tensor) -> Tensor:
+    values = (of_dtype(v, call.dtype) for v in (x, other))
+    return array("hypot", COMPOSED["hypot"], *values)
+
+
 def _both(name: str, operator: Operator) -> dict[str, Operator]:
     return {f"{name}.Tensor": operator, f"{name}.Scalar": operator, f"{name}.default": operator}
 
@@ -203,6 +209,7 @@ OPERATORS: dict[str, Operator] = {
     "neg.default": neg, "sign.default": sign, "round.default": round_,
     "reciprocal.default": reciprocal,
     "addcmul.default": addcmul, "addcdiv.default": addcdiv, "atan2.default": atan2,
+    "hypot.default": hypot,
     "where.self": where, "where.ScalarSelf": where, "where.ScalarOther": where,
     "where.Scalar": where,
     "masked_fill.Scalar": masked_fill, "masked_fill.Tensor": masked_fill,

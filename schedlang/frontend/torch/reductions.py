@@ -110,6 +110,13 @@ def _norm(values: Tensor, ord: Any, axes: Any, keepdim: bool) -> Tensor:  # noqa
     return array("norm", lambda total: norm_of(total, ord), topi.sum(powers, axes, keepdim))
 
 
+def cdist(call: Call, x: Tensor, x2: Tensor, p: float, compute_mode: Any) -> Tensor:
+    """The norms of the differences of two lists of points; any ``compute_mode`` gives the same."""
+    wide = wide_dtype(call.dtype)
+    one, other = topi.expand_dims(of_dtype(x, wide), -2), topi.expand_dims(of_dtype(x2, wide), -3)
+    return of_dtype(_norm(topi.subtract(one, other), p, -1, False), call.dtype)
+
+
 def logsumexp(call: Call, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
     """Less the largest element, so that no exponential is too large; an infinite one is itself."""
     axes = _axes(dim)
@@ -149,5 +156,6 @@ OPERATORS: dict[str, Operator] = {
     **{f"all.{form}": _truth_over(topi.all) for form in ("default", "dim", "dims")},
     "var.correction": var, "var_mean.correction": var_mean,
     "linalg_vector_norm.default": vector_norm, "logsumexp.default": logsumexp,
+    "_cdist_forward.default": cdist,
     "cumsum.default": cumsum, "cumprod.default": cumprod,
 }  # fmt: skip

@@ -24,6 +24,7 @@ from schedlang.frontend.onnx.operators import (
     padding,
     pooling,
     products,
+    quantized,
     recurrent,
     reductions,
     refused,
@@ -36,8 +37,8 @@ TABLES: dict[str, Table] = {
         **activations.OPERATORS, **attention.OPERATORS, **choices.OPERATORS,
         **convolutions.OPERATORS, **creation.OPERATORS, **elementwise.OPERATORS,
         **images.OPERATORS, **indexing.OPERATORS, **joining.OPERATORS, **norms.OPERATORS,
-        **padding.OPERATORS, **pooling.OPERATORS, **products.OPERATORS, **recurrent.OPERATORS,
-        **reductions.OPERATORS, **shapes.OPERATORS,
+        **padding.OPERATORS, **pooling.OPERATORS, **products.OPERATORS, **quantized.OPERATORS,
+        **recurrent.OPERATORS, **reductions.OPERATORS, **shapes.OPERATORS,
     },
     CLASSIC: classic.OPERATORS,
 }  # fmt: skip

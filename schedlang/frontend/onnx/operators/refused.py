@@ -54,8 +54,8 @@ REASONS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("Scatter", "ScatterElements", "ScatterND", "TensorScatter", "MaxUnpool"),
                     _SCATTER),
     **dict.fromkeys(
-        ("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear",
-         "QuantizeLinear"), _QUANTIZED,
+        ("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"),
+        _QUANTIZED,
     ),
     **dict.fromkeys(("DFT", "STFT", "MelWeightMatrix", "HannWindow", "HammingWindow",
                      "BlackmanWindow"), _SIGNALS),
