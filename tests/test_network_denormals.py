@@ -61,14 +61,25 @@ def test_normal_results_are_the_same() -> None:
 
 
 def test_the_source_shows_the_mode() -> None:
-    loop = """
-    for i in prange(8):
-        thread_mode = flush_denormals()
-        squared_i(int64(i), X, squared)
-        thread_mode = restore_mode(thread_mode)
+    function = """
+def squared_i(i, X, squared):
+    mode = flush_denormals()
+    for j in range(33):
+        t = load(X, i*33 + j)
+        store(squared, i*33 + j, t * t)
+    rolled(1)
+    mode = restore_mode(mode)
 """
-    assert loop in network((8, 32), "cpu", True).source
+    source = network((8, 33), "cpu", True).source
+    assert function in source and "mode" not in source.partition("def squared_kernel")[2]
     assert "denormals" not in network((8, 32), "cpu", False).source
+
+
+def test_a_parallel_loop_is_launched_without_numbas_pass() -> None:
+    """Its iterations are one call each, as in a kernel alone, whatever the mode is."""
+    for flush in (True, False):
+        launches = network((8, 32), "cpu", flush).module.data.launches
+        assert [launch.name for launch in launches] == ["squared_kernel"]
 
 
 def test_a_saved_network_keeps_the_choice(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Denormal numbers as 0 in a linked nest: in its kernels, and in each thread of parallel loops.
 
 A parallel loop starts in the mode of the caller: the threads of a pool are made at its first one,
-and a new thread has the mode of the one that makes it.
+and a new thread has the mode of the one that makes it. Where an iteration is one call, the function
+that it calls changes the mode, so that the loop still is nothing but calls.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ def with_flushed_denormals(nest: MachineNest) -> MachineNest:
     mode, thread_mode = Reg(names.fresh("mode")), Reg(names.fresh("thread_mode"))
     flush = _Flush(mode, thread_mode, _threaded(nest))
     called = {stmt.function for stmt in nest.entry.body if isinstance(stmt, Run)}
+    flushed = called | flush.threaded | _iterations(nest)
     functions = [
-        replace(f, body=flush.body(f.body)) if f.name in called | flush.threaded else f
+        replace(f, body=flush.body(f.body)) if f.name in flushed else f
         for f in nest.functions[:-1]
     ]
     return nest.with_functions([*functions, nest.entry])
@@ -60,6 +62,19 @@ def _threaded(nest: MachineNest) -> set[str]:
         if any(_starts_threads(stmt, found) for stmt, _ in walk(function.body)):
             found.add(function.name)
     return found
+
+
+def _iterations(nest: MachineNest) -> set[str]:
+    """Return the functions that are all that an iteration of a parallel loop calls."""
+    statements = (stmt for f in nest.functions[:-1] for stmt, _ in walk(f.body))
+    loops = (stmt for stmt in statements if isinstance(stmt, For) and stmt.parallel)
+    return {run.function for loop in loops if (run := _only_call(loop)) is not None}
+
+
+def _only_call(loop: For) -> Run | None:
+    """Return the call that is the whole body of a loop, ``None`` if it has another body."""
+    first = loop.body[0] if len(loop.body) == 1 else None
+    return first if isinstance(first, Run) else None
 
 
 def _starts_threads(stmt: Stmt, threaded: Container[str]) -> bool:
@@ -91,6 +106,8 @@ class _Flush:
     def around_threads(self, stmt: Stmt) -> Stmt:
         """Return a statement that starts threads, with the mode changed inside of it."""
         if isinstance(stmt, For) and stmt.parallel:
+            if _only_call(stmt) is not None:
+                return stmt
             return replace(stmt, body=tuple(_flushed(stmt.body, self.thread_mode)))
         return with_bodies(stmt, self.body)
 
