@@ -299,13 +299,22 @@ def test_a_file_plans_its_memory_for_symbolic_sizes() -> None:
     names: dict[str, Any] = {"__name__": "sized"}
     exec(compile(net.source, net.module.path, "exec"), names)
     params = names["pack"](net.weights)
-    for size in (0, 1, 5):
+    planned: list[Any] = []
+    planner = names["arena_places"]
+    names["arena_places"] = lambda blocks: planned.append(blocks) or planner(blocks)
+    for size in (0, 1, 5, 1, 0, 5):
         a = np.arange(size * 6, dtype="float32").reshape(size, 6)
         b = (np.arange(size) + 2j).astype("complex64")
         made, summed = names["sized"](a, b, params=params)
         want = np.maximum(a @ value.T, 0) @ value.T @ value.T
         np.testing.assert_allclose(made, want, rtol=1e-4, atol=1e-3)
         np.testing.assert_allclose(summed, 2 * (b * b + 1), rtol=1e-5)
+    # each size once, and the plans of the last 64 sizes stay
+    assert len(planned) == 3
+    for size in range(6, 75):
+        a, b = np.ones((size, 6), "float32"), np.ones(size, "complex64")
+        np.testing.assert_allclose(names["sized"](a, b, params=params)[1], np.full(size, 4))
+    assert names["_places"].cache_info().currsize == 64
 
 
 def test_folders_that_exist_are_kept(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ WIDTH = 98
 # the names that a file defines or uses beside those of kernels and the file of a kernel
 HELPERS = (
     *KERNEL_HELPERS, "_bytes", "_places", "_root", "arena_places", "pack", "arrays", "config",
-    "name", "start", "dtype", "shape", "PARAMS", "PARAM_BYTES", "FACTS", "ARENA_BYTES",
+    "lru_cache", "name", "start", "dtype", "shape", "PARAMS", "PARAM_BYTES", "FACTS", "ARENA_BYTES",
     "THREAD_BYTES",
 )  # fmt: skip
 
@@ -65,6 +65,9 @@ def _places(arrays):
     starts, size = arena_places(blocks)
     return max(64, size), np.array([*zip(starts, counts)], "int64").reshape(-1)
 '''
+
+# planning takes longer than the kernels of a small network
+_PLACES_OF_THE_LAST_SIZES = "@lru_cache(maxsize=64)  # the plans of the last sizes stay"
 
 _PACK = '''
 def pack(arrays):
@@ -163,12 +166,15 @@ def render_network(
     storage = file.storage
     extra = any(arg.dtype == "bfloat16" for arg in file.nest.args)
     extra = extra or any(p.dtype == "bfloat16" for p in storage.params)
-    given = imports(source, compiled, extra, compiled and storage.threads > 0)
+    sized = file.between is not None
+    given = imports(source, compiled, extra, compiled and storage.threads > 0, sized)
     head = network_head(file)
     parts = [head, given, "", options(file.fastmath, compiled), *tables(storage)]
     public, helpers = _public(file, source, compiled)
     helpers = list(dict.fromkeys([*helpers, *pack_helpers(storage), BYTES.strip()]))
-    helpers += place_sources() if file.between is not None else []
+    if sized:
+        planner, places = place_sources()
+        helpers += [planner, f"{_PLACES_OF_THE_LAST_SIZES}\n{places}"]
     helpers += [pack_source(storage)] if storage.params else []
     exported = [source.public, *(["PARAMS", "pack"] if storage.params else [])]
     texts = [*helpers, public, f"__all__ = {sorted(exported)}"]
@@ -247,7 +253,7 @@ def _public(file: NetworkFile, source: Source, compiled: bool) -> tuple[str, lis
         arena, places = given[arena_at], next(rest)
         taken = zip((*nest.args, *nest.sizes), source.parameters)
         sizes: dict[Expr, str] = {size: name for size, name in taken if isinstance(size, Var)}
-        lines += [f"    {arena}, {places} = _places([", *lives(between, sizes), "    ])"]
+        lines += [f"    {arena}, {places} = _places((", *lives(between, sizes), "    ))"]
         lines.append(f"    {arena} = _bytes({arena})")
         given.append(places)
     parameters += ["*", *keywords] if keywords else []

@@ -148,13 +148,17 @@ def header_lines(
 
 
 def imports(
-    source: Source, compiled: bool, ml_dtypes: bool = False, config: bool = False
-) -> str:
+    source: Source, compiled: bool, ml_dtypes: bool = False, config: bool = False,
+    caches: bool = False,
+) -> str:  # fmt: skip
     """Return the import statements.
 
-    ``ml_dtypes`` has the bfloat16 of NumPy's arrays, and ``config`` numba's number of threads.
+    ``ml_dtypes`` has the bfloat16 of NumPy's arrays, and ``config`` numba's number of threads. A
+    file that ``caches`` results of a function imports ``lru_cache``.
     """
-    lines = [f"from math import {', '.join(source.math)}", ""] if source.math else []
+    lines = ["from functools import lru_cache"] if caches else []
+    lines += [f"from math import {', '.join(source.math)}"] if source.math else []
+    lines += [""] if lines else []
     lines += ["import ml_dtypes  # NumPy's bfloat16"] if ml_dtypes else []
     lines.append("import numpy as np")
     names = list(source.intrinsics)
