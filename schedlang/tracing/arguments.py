@@ -20,7 +20,7 @@ from schedlang.errors import CallTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr
 from schedlang.tracing.items import has_other_operators
-from schedlang.tracing.leaves import Form, flattened
+from schedlang.tracing.leaves import Form, flatten
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,13 @@ class Given:
         return next(arrays, None)
 
 
-def bound(
-    signature: Signature, title: str, static: frozenset[str], args: Sequence[Any],
+def bind_arguments(
+    signature: Signature,
+    title: str,
+    static: frozenset[str],
+    args: Sequence[Any],
     named: Mapping[str, Any],
-) -> Given:  # fmt: skip
+) -> Given:
     """Return the arguments of a call, classified.
 
     Raises :class:`~schedlang.errors.CallTypeError` if they do not fit ``signature``, or for one
@@ -85,15 +88,15 @@ def bound(
     leaves: list[Leaf] = []
     for name, value in call.arguments.items():
         if name in static:
-            key.append(_fixed(title, name, value, static))
+            key.append(_fix(title, name, value, static))
             continue
-        found, form = flattened(_unpacked(signature.parameters[name], value))
+        values, form = flatten(_as_dict(signature.parameters[name], value))
         parts: list[Any] = [form]
-        for k, leaf in enumerate(found):
-            label = name if len(found) == 1 else f"{name}_{k}"
+        for k, leaf in enumerate(values):
+            label = name if len(values) == 1 else f"{name}_{k}"
             array, described = _leaf(title, label, leaf)
             if described is None:
-                parts.append(_fixed(title, label, leaf, static))
+                parts.append(_fix(title, label, leaf, static))
                 continue
             arrays.append(array)
             originals.append(leaf)
@@ -103,7 +106,7 @@ def bound(
     return Given(tuple(key), tuple(arrays), tuple(originals), tuple(leaves))
 
 
-def _unpacked(parameter: Parameter, value: Any) -> Any:
+def _as_dict(parameter: Parameter, value: Any) -> Any:
     return dict(value) if parameter.kind is Parameter.VAR_KEYWORD else value
 
 
@@ -148,7 +151,7 @@ def _is_array(value: Any) -> bool:
     return is_tensor(value) or any(hasattr(value, p) for p in protocols)
 
 
-def _fixed(title: str, name: str, value: Any, static: frozenset[str]) -> Fixed:
+def _fix(title: str, name: str, value: Any, static: frozenset[str]) -> Fixed:
     try:
         hash(value)
     except TypeError:
@@ -175,4 +178,4 @@ def _kinds(value: Any) -> Any:
     return (float, str(value)) if isinstance(value, float) else type(value)
 
 
-__all__ = ["Fixed", "Form", "Given", "Leaf", "bound"]
+__all__ = ["Fixed", "Form", "Given", "Leaf", "bind_arguments"]

@@ -20,37 +20,38 @@ from schedlang.language.construct import as_expr
 from schedlang.language.foreign import NUMBA_TYPE, check_ufunc, refuse_if_compiled
 from schedlang.language.numpy_functions import name_of
 from schedlang.language.torch_functions import refuse_torch
-from schedlang.tracing.calls import computed, key_of
-from schedlang.tracing.creation import CREATED, LIKE, created
+from schedlang.tracing.calls import compute_once, key_of
+from schedlang.tracing.creation import CREATED, LIKE, create
 from schedlang.tracing.forms import check_form, check_known
-from schedlang.tracing.indexing import assigned, assigned_under, masked, selected
+from schedlang.tracing.indexing import assign_elements, assign_under, check_mask, select
 from schedlang.tracing.items import (
+    assigned_value,
     copies,
     has_ellipsis,
     in_order,
     index_of,
-    listed,
     plain,
     refuse_axes,
 )
-from schedlang.tracing.leaves import flattened
+from schedlang.tracing.leaves import flatten
 from schedlang.tracing.masked import MaskedElements
-from schedlang.tracing.outputs import copied, into, updated_in_place
+from schedlang.tracing.outputs import copy_to, into, update_in_place
 from schedlang.tracing.powers import check_power
 from schedlang.tracing.trace import Storage, Value, current
 from schedlang.tracing.unknown import (
     UNKNOWN,
-    missing,
+    missing_attribute,
     refuse_element,
     refuse_format,
     refuse_outside,
 )
-from schedlang.tracing.views import refuse_assignment, refuse_imaginary, shared
+from schedlang.tracing.views import refuse_assignment, refuse_imaginary, shared_result
 
-# NumPy's functions on tensors, of which its types know nothing
+# NumPy's functions on tensors; NumPy's types do not know these calls
 numpy: Any = np
 
-# a view's value from that of its base, and the base's new value from its old one and the view's
+# the value of a view from the base's value; and the base's new value from its old one and the
+# view's
 Read = Callable[[Value], Value]
 Write = Callable[[Value, Any], Value]
 
@@ -58,8 +59,8 @@ Write = Callable[[Value, Any], Value]
 class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     """An array of a traced function, of known shape and dtype, whose elements are unknown.
 
-    Its ``kind`` is the class of what it stands for, which ``isinstance`` sees: NumPy's array, or
-    that of a scalar, which never changes, unlike a 0-d array.
+    Its ``kind`` is the class that ``isinstance`` sees: NumPy's array, or the class of a scalar,
+    which never changes, unlike a 0-d array.
     """
 
     __slots__ = (
@@ -105,7 +106,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return self._seen[1]
 
     def assign(self, value: Value) -> None:
-        """Replace the value, and with it that of the array of which this is a view."""
+        """Replace the value, and also the value of the array of which this is a view."""
         if self._base is None:
             current().write(self._storage, value)
             return
@@ -118,13 +119,13 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     ) -> TracedArray:
         """Return a view of this array.
 
-        It is ``ordered`` if later elements lie behind earlier ones in memory where those of this
-        array do. Without ``write``, ``why`` says why it is not assigned to.
+        The view is ``ordered`` if its elements lie in memory in the same order as the elements of
+        this array. Without ``write``, the view is read-only, and ``why`` gives the reason.
         """
-        made = TracedArray(self._storage)
-        made._base, made._read, made._write = self, read, write
-        made._ordered, made._why = ordered, why
-        return made
+        view = TracedArray(self._storage)
+        view._base, view._read, view._write = self, read, write
+        view._ordered, view._why = ordered, why
+        return view
 
     @property
     def in_order(self) -> bool:
@@ -179,7 +180,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def imag(self) -> TracedArray:
-        """The imaginary parts, a view; those of real numbers are 0 and never change."""
+        """The imaginary parts, a view. For real numbers they are 0 and never change."""
         if not is_complex(self.value.dtype):
             return self._part("imag", refuse_imaginary)
         return self._part("imag", lambda base, value: numpy.real(base) + 1j * value)
@@ -191,27 +192,29 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def _part(self, name: str, write: Write) -> Any:
         function = getattr(np, name)
         if self.is_scalar:
-            return wrapped(function(self.value))
-        made = self.view_by(lambda base: computed(function, (base,), {}), write)
-        made._item = name
-        return made
+            return wrap(function(self.value))
+        view = self.view_by(lambda base: compute_once(function, (base,), {}), write)
+        view._item = name
+        return view
 
     def _assign_part(self, whole: TracedArray, name: str, value: Any) -> None:
         """Assign to a part of ``whole``; ``z.real += x`` has done so already."""
-        done = isinstance(value, TracedArray) and value._base is whole and value._item == name
-        if not done:
+        is_assigned = (
+            isinstance(value, TracedArray) and value._base is whole and value._item == name
+        )
+        if not is_assigned:
             self[...] = value
 
     def conj(self) -> TracedArray:
-        """Return the complex conjugate, a new array; real numbers as they are."""
+        """Return the complex conjugate as a new array, or this array if its numbers are real."""
         return numpy.conj(self) if is_complex(self.value.dtype) else self
 
     conjugate = conj
 
     def transpose(self, *axes: Any) -> TracedArray:
         """Return a view with permuted axes, all of them reversed by default."""
-        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
-        return numpy.transpose(self, given)
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        return numpy.transpose(self, order)
 
     def __getitem__(self, item: Any) -> Any:
         refuse_axes(self, item)
@@ -219,17 +222,17 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         if not self.shape and picked is Ellipsis:
             return self.view_by(lambda base: base, lambda _, value: value, ordered=True)
         if isinstance(picked, Tensor) and picked.dtype == "bool":
-            return MaskedElements(masked(self.value, picked), picked, wrapped)
-        made = self.view_by(
-            lambda base: computed(selected, (base, picked), {}),
-            lambda base, value: assigned(base, picked, value),
+            return MaskedElements(check_mask(self.value, picked), picked, wrap)
+        view = self.view_by(
+            lambda base: compute_once(select, (base, picked), {}),
+            lambda base, value: assign_elements(base, picked, value),
             ordered=in_order(picked),
         )
-        made._item = key_of(picked)
-        if copies(item) or (not made.shape and not has_ellipsis(picked)):
+        view._item = key_of(picked)
+        if copies(item) or (not view.shape and not has_ellipsis(picked)):
             # NumPy copies what arrays of indices choose, and single elements
-            return wrapped(made.value)
-        return made
+            return wrap(view.value)
+        return view
 
     def __setitem__(self, item: Any, value: Any) -> None:
         if isinstance(value, TracedArray) and value._base is self:
@@ -241,9 +244,9 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         if isinstance(value, MaskedElements):
             if picked is not value.mask:
                 value.refuse("an assignment to other elements than those")
-            self.assign(assigned_under(self.value, picked, value.whole))
+            self.assign(assign_under(self.value, picked, value.whole))
             return
-        self.assign(assigned(self.value, picked, listed(value)))
+        self.assign(assign_elements(self.value, picked, assigned_value(value)))
 
     def check_written(self) -> None:
         """Raise for a scalar, which is not assigned to."""
@@ -264,38 +267,38 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         check_ufunc(ufunc, f"an array of {current().title}")
         if method == "at":
-            return updated_in_place(ufunc, *inputs)
+            return update_in_place(ufunc, *inputs)
         out = kwargs.pop("out", None)
         check_form(ufunc, method)
         check_power(ufunc, inputs, kwargs)
-        made = computed(getattr(ufunc, method), tuple(map(plain, inputs)), plain(kwargs))
+        result = compute_once(getattr(ufunc, method), tuple(map(plain, inputs)), plain(kwargs))
         if out is not None:
-            return into(out, made)
-        return wrapped(made, method == "__call__" and _rows(inputs))
+            return into(out, result)
+        return wrap(result, method == "__call__" and _rows(inputs))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function in CREATED:
-            given = {k: v for k, v in kwargs.items() if k != "like"}
-            check_known(function, args, given)
+            options = {k: v for k, v in kwargs.items() if k != "like"}
+            check_known(function, args, options)
             if current().closed:
-                args, given = plain(tuple(args)), plain(given)
-            return array_of(created(function, *args, **given), rows=True)
+                args, options = plain(tuple(args)), plain(options)
+            return array_of(create(function, *args, **options), rows=True)
         check_known(function, args, kwargs)
         if function in _ATTRIBUTES:
             return _ATTRIBUTES[function](*args, **kwargs)
         check_form(function)
-        given = dict(kwargs)
-        made = shared(function, args, given)
-        if made is not NotImplemented:
-            return made
-        out = given.pop("out", None)
-        made = computed(function, plain(tuple(args)), plain(given))
+        options = dict(kwargs)
+        result = shared_result(function, args, options)
+        if result is not NotImplemented:
+            return result
+        out = options.pop("out", None)
+        result = compute_once(function, plain(tuple(args)), plain(options))
         if out is not None:
-            return into(out, made)
+            return into(out, result)
         if function in LIKE:
-            return array_of(made, _rows(args[:1]))
-        rows = name_of(function) in ELEMENTWISE and _rows(flattened(args)[0])
-        return array_of(made, rows) if function in _ARRAYS else wrapped(made, rows)
+            return array_of(result, _rows(args[:1]))
+        rows = name_of(function) in ELEMENTWISE and _rows(flatten(args)[0])
+        return array_of(result, rows) if function in _ARRAYS else wrap(result, rows)
 
     @classmethod
     def __torch_function__(
@@ -307,7 +310,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     @staticmethod
     def apply_traced(function: Any, args: Any, named: Any) -> Any:
         """Return a function of the language, such as ``sl.exp``, of arrays of the trace."""
-        return wrapped(computed(function, plain(args), plain(named)))
+        return wrap(compute_once(function, plain(args), plain(named)))
 
     # functions that take tensors, and expressions over axes
     refuse_outside = refuse_outside
@@ -316,7 +319,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def copy(self, order: str = "C") -> TracedArray:
         """Return an array of its own with this value."""
         if self.is_scalar:
-            return wrapped(self.value)
+            return wrap(self.value)
         return array_of(self.value, order == "C" or (order in "KA" and self.in_order))
 
     def __copy__(self) -> TracedArray:
@@ -326,9 +329,13 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return self.copy("K")
 
     def astype(
-        self, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True,
+        self,
+        dtype: Any,
+        order: str = "K",
+        casting: Any = "unsafe",
+        subok: bool = True,
         copy: bool = True,
-    ) -> TracedArray:  # fmt: skip
+    ) -> TracedArray:
         """Return the elements converted to ``dtype``; without ``copy``, this array if it may.
 
         Raises ``ComputeTypeError`` for a conversion that ``casting`` excludes.
@@ -341,8 +348,8 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             )
         if not copy and self.dtype == kind:
             return self
-        made = self.value.astype(dtype)
-        return wrapped(made) if self.is_scalar else array_of(made, self.in_order)
+        converted = self.value.astype(dtype)
+        return wrap(converted) if self.is_scalar else array_of(converted, self.in_order)
 
     def flatten(self, order: str = "C") -> TracedArray:
         """Return a 1-d copy."""
@@ -350,8 +357,8 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
         """Return the elements in row-major order in another shape."""
-        given = shape[0] if len(shape) == 1 else shape
-        return numpy.reshape(self, given, order=order, copy=copy)
+        dimensions = shape[0] if len(shape) == 1 else shape
+        return numpy.reshape(self, dimensions, order=order, copy=copy)
 
     def fill(self, value: Any) -> None:
         """Assign ``value`` to every element."""
@@ -368,10 +375,10 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __getattr__(self, name: str) -> Any:
         # numba takes it for an array of NumPy
         refuse_if_compiled(self)
-        raise missing(type(self), name)
+        raise missing_attribute(type(self), name)
 
 
-def wrapped(value: Any, rows: bool = False) -> Any:
+def wrap(value: Any, rows: bool = False) -> Any:
     """Return values as new arrays of the trace, those without dimensions as scalars.
 
     Containers are taken element by element. ``rows`` says that arrays lie row by row in memory.
@@ -379,7 +386,7 @@ def wrapped(value: Any, rows: bool = False) -> Any:
     if isinstance(value, (Tensor, Expr)):
         return TracedArray(current().new(value, rows), _kind(value))
     if isinstance(value, (tuple, list)):
-        return type(value)(wrapped(v, rows) for v in value)
+        return type(value)(wrap(v, rows) for v in value)
     return value
 
 
@@ -400,21 +407,24 @@ def array_of(value: Value, rows: bool = False) -> TracedArray:
 def _rows(values: Sequence[Any]) -> bool:
     """Return whether NumPy puts a result of operands element by element row by row in memory."""
     return all(
-        v.in_order if isinstance(v, TracedArray)
-        else v.flags.c_contiguous if isinstance(v, np.ndarray) else True
+        v.in_order
+        if isinstance(v, TracedArray)
+        else v.flags.c_contiguous
+        if isinstance(v, np.ndarray)
+        else True
         for v in values
-    )  # fmt: skip
+    )
 
 
 def value_of(leaf: Any, title: str) -> Value:
     """Return the value of a leaf of what a function returns; raise for what has none."""
     if isinstance(leaf, MaskedElements):
         leaf.refuse(f"{title} returns the elements")
-    found = plain(leaf)
-    if isinstance(found, (Tensor, Expr)):
-        return found
+    result = plain(leaf)
+    if isinstance(result, (Tensor, Expr)):
+        return result
     try:
-        return as_expr(found)
+        return as_expr(result)
     except ComputeTypeError:
         raise ComputeTypeError(
             f"{title} returns {type(leaf).__name__}: a traced function returns arrays and numbers, "
@@ -433,7 +443,7 @@ _ATTRIBUTES: dict[Any, Callable[..., Any]] = {
     np.copy: lambda a, order="K", subok=False: array_of(a.copy(order).value, _rows([a])),
     np.real: lambda val: val.real,
     np.imag: lambda val: val.imag,
-    np.copyto: copied,
+    np.copyto: copy_to,
 }
 
 _METHODS = (
@@ -479,4 +489,4 @@ for _name in (
     setattr(TracedArray, _name, _in_place(_name))
 
 
-__all__ = ["TracedArray", "array_of", "plain", "value_of", "wrapped"]
+__all__ = ["TracedArray", "array_of", "plain", "value_of", "wrap"]

@@ -10,19 +10,19 @@ from schedlang.expr.nodes import Expr
 from schedlang.tracing.trace import current
 
 
-def computed(function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def compute_once(function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """Return ``function(*args, **named)``, the earlier result of an equal call in this trace."""
     key = (function, key_of(args), key_of(tuple(named.items())))
-    known = current().computed
+    results = current().computed
     try:
-        found = known.get(key)
+        entry = results.get(key)
     except TypeError:
         # an argument without a hash
         return function(*args, **named)
-    if found is None:
+    if entry is None:
         # the arguments are kept too, since their ids are the key
-        found = known[key] = (function(*args, **named), args, named)
-    return found[0]
+        entry = results[key] = (function(*args, **named), args, named)
+    return entry[0]
 
 
 def key_of(value: Any) -> Any:

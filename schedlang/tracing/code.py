@@ -12,7 +12,7 @@ from inspect import getattr_static
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-# the packages whose functions are no user's
+# the packages of libraries: their functions are not the user's
 LIBRARIES = ("schedlang", "numpy", "random", "secrets")
 # the most functions whose code is read
 _MOST_FUNCTIONS = 200
@@ -30,19 +30,19 @@ class Use:
 
 def uses_of(values: Iterable[Any]) -> list[Use]:
     """Return what the code of functions names, also of those that it names in turn."""
-    found: list[Use] = []
-    seen: set[CodeType] = set()
+    uses: list[Use] = []
+    visited: set[CodeType] = set()
     waiting = [f for value in values for f in _functions(value)]
-    while waiting and len(seen) < _MOST_FUNCTIONS:
+    while waiting and len(visited) < _MOST_FUNCTIONS:
         function = waiting.pop(0)
-        if function.__code__ in seen or _is_library(function):
+        if function.__code__ in visited or _is_library(function):
             continue
         cells = zip(function.__code__.co_freevars, function.__closure__ or ())
         names = {**vars(builtins), **function.__globals__, **_contents(cells)}
-        for use in _named(function.__code__, names, seen):
-            found.append(use)
+        for use in _uses_in(function.__code__, names, visited):
+            uses.append(use)
             waiting += _functions(use.value)
-    return found
+    return uses
 
 
 def _is_library(function: FunctionType) -> bool:
@@ -50,14 +50,14 @@ def _is_library(function: FunctionType) -> bool:
 
 
 def _contents(cells: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    found = {}
+    contents = {}
     for name, cell in cells:
         try:
-            found[name] = cell.cell_contents
+            contents[name] = cell.cell_contents
         except ValueError:
-            # a name that the function around has not assigned yet
+            # the function around has not assigned this name yet
             continue
-    return found
+    return contents
 
 
 def _functions(value: Any) -> list[FunctionType]:
@@ -72,9 +72,9 @@ def _functions(value: Any) -> list[FunctionType]:
     return _functions(inner) if isinstance(inner, FunctionType) else []
 
 
-def _named(code: CodeType, names: dict[str, Any], seen: set[CodeType]) -> Iterator[Use]:
+def _uses_in(code: CodeType, names: dict[str, Any], visited: set[CodeType]) -> Iterator[Use]:
     """Return what ``code`` reads by name, and attributes of that, as in ``np.random.rand``."""
-    seen.add(code)
+    visited.add(code)
     value: Any = None
     line = code.co_firstlineno
     steps = [s for s in dis.get_instructions(code) if s.opname not in ("PRECALL", "PUSH_NULL")]
@@ -97,7 +97,7 @@ def _named(code: CodeType, names: dict[str, Any], seen: set[CodeType]) -> Iterat
     inner = {name: v for name, v in names.items() if name not in local}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _named(constant, inner, seen)
+            yield from _uses_in(constant, inner, visited)
 
 
 def _line_of(step: dis.Instruction) -> int | None:

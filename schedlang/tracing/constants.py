@@ -1,4 +1,4 @@
-"""Arrays with known elements as stages: those of one number, and arithmetic progressions."""
+"""Arrays of known elements as stages: one repeated number, and arithmetic progressions."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from schedlang.language.construct import cast, const
 _LARGEST = 2**53
 
 
-def known_stage(elements: np.ndarray, word: str = "full") -> Tensor | None:
+def formula_stage(elements: np.ndarray, word: str = "full") -> Tensor | None:
     """Return the stage that computes ``elements``; ``None`` if they follow no formula.
 
-    They are one number, for which the stage is named after ``word``, or integers in an arithmetic
-    progression in row-major order, in any dtype of integers or floats.
+    The elements are one number, in which case the stage is named after ``word``, or integers in an
+    arithmetic progression in row-major order. Their dtype is any of integers or floats.
 
-    >>> known_stage(np.zeros((2, 3))), known_stage(np.arange(6.0)), known_stage(np.eye(2))
+    >>> formula_stage(np.zeros((2, 3))), formula_stage(np.arange(6.0)), formula_stage(np.eye(2))
     (Tensor(full: float64[2, 3]), Tensor(arange: float64[6]), None)
     """
     if _is_uniform(elements):
         number = elements.reshape(-1)[0].item() if elements.size else 0
         value = const(number, elements.dtype)
         return each(word, elements.shape, lambda *_: value)
-    found = _progression(elements)
-    if found is None:
+    progression = _progression(elements)
+    if progression is None:
         return None
-    start, step = found
+    start, step = progression
 
     def element(*axes: Any) -> Any:
         place: Any = 0

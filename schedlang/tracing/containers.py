@@ -81,23 +81,23 @@ def _refuse(container: Any, asked: str, where: str | None = None) -> NoReturn:
     )
 
 
-def _refused(method: str) -> Callable[..., NoReturn]:
-    written = {
+def _refusal_of(method: str) -> Callable[..., NoReturn]:
+    form = {
         "__delitem__": "del {}[...]", "__iadd__": "{} += ...", "__imul__": "{} *= ...",
         "__ior__": "{} |= ...",
     }.get(method, "{}." + method + "(...)")  # fmt: skip
 
     def refuse(self: Any, *_: Any, **__: Any) -> NoReturn:
-        _refuse(self, written.format(self.name))
+        _refuse(self, form.format(self.name))
 
     return refuse
 
 
 for _name in ("__delitem__", "__iadd__", "__imul__", "append", "extend", "insert", "pop", "remove",
               "clear", "sort", "reverse"):  # fmt: skip
-    setattr(GivenList, _name, _refused(_name))
+    setattr(GivenList, _name, _refusal_of(_name))
 for _name in ("__delitem__", "__ior__", "update", "pop", "popitem", "clear"):
-    setattr(GivenDict, _name, _refused(_name))
+    setattr(GivenDict, _name, _refusal_of(_name))
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Given:
 
     @property
     def is_changed(self) -> bool:
-        keys, parts = _held(self.container)
+        keys, parts = _contents(self.container)
         return keys != self.keys or any(a is not b for a, b in zip(parts, self.parts))
 
 
@@ -140,16 +140,21 @@ class Containers:
         ]
         if form.kind is tuple:
             return tuple(parts)
-        made: Any = dict(zip(keys, parts)) if form.kind is dict else parts
-        self.known[id(made)] = Given(made, name, *_held(made))
-        return made
+        container: Any = dict(zip(keys, parts)) if form.kind is dict else parts
+        self.known[id(container)] = Given(container, name, *_contents(container))
+        return container
 
     def check(
-        self, title: str, function: Callable[..., Any], args: Sequence[Any],
+        self,
+        title: str,
+        function: Callable[..., Any],
+        args: Sequence[Any],
         named: Mapping[str, Any],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Raise if a container changed when ``function`` of these arguments ran, at its line."""
-        changed = next((given for given in self.known.values() if given.is_changed), None)
+        changed = next(
+            (container for container in self.known.values() if container.is_changed), None
+        )
         if changed is None:
             return
         function(*map(self._refusing, args), **{k: self._refusing(v) for k, v in named.items()})
@@ -160,22 +165,22 @@ class Containers:
         """Return an argument as it was, with containers that refuse to change."""
         if type(value) is tuple:
             return tuple(map(self._refusing, value))
-        given = self.known.get(id(value))
-        if given is None:
+        container = self.known.get(id(value))
+        if container is None:
             return value
-        parts = map(self._refusing, given.parts)
-        made: Any
-        if given.stands_for is dict:
-            made = dict.__new__(GivenDict)
-            dict.update(made, zip(given.keys, parts))
+        parts = map(self._refusing, container.parts)
+        stand_in: Any
+        if container.stands_for is dict:
+            stand_in = dict.__new__(GivenDict)
+            dict.update(stand_in, zip(container.keys, parts))
         else:
-            made = list.__new__(GivenList)
-            list.extend(made, parts)
-        made.name = given.name
-        return made
+            stand_in = list.__new__(GivenList)
+            list.extend(stand_in, parts)
+        stand_in.name = container.name
+        return stand_in
 
 
-def _held(container: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def _contents(container: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Return the keys, or the positions, and what is there."""
     if isinstance(container, dict):
         return tuple(container), tuple(container.values())

@@ -9,7 +9,7 @@ import numpy as np
 from schedlang.arrays.calls import call_form
 from schedlang.arrays.functions import FORMS
 from schedlang.compute.tensor import Tensor
-from schedlang.tracing.constants import known_stage
+from schedlang.tracing.constants import formula_stage
 from schedlang.tracing.trace import current
 
 # the functions that make an array of a shape, and those that make one like another
@@ -17,7 +17,7 @@ CREATED = (np.zeros, np.ones, np.full, np.empty, np.eye, np.identity, np.arange)
 LIKE = (np.zeros_like, np.ones_like, np.full_like, np.empty_like)
 
 
-def created(function: Any, *args: Any, **named: Any) -> Tensor:
+def create(function: Any, *args: Any, **named: Any) -> Tensor:
     """Return the array that a function of NumPy creates; ``like=`` led here."""
     name = function.__name__
     if current().closed:
@@ -25,5 +25,5 @@ def created(function: Any, *args: Any, **named: Any) -> Tensor:
     elements = function(*args, **named)
     if function is np.empty:
         elements = np.zeros_like(elements)
-    known = known_stage(elements, name)
-    return current().constant(elements) if known is None else known
+    stage = formula_stage(elements, name)
+    return current().constant(elements) if stage is None else stage

@@ -18,8 +18,8 @@ from schedlang.tracing.specialization import Specialization
 class Direct:
     """A specialization that is one call of ``kernel``, with the arguments at ``inputs``.
 
-    ``key`` is that of the specialization. ``results`` are positions among what the kernel makes, in
-    the order of the leaves of ``form``.
+    ``key`` is the key of the specialization. ``results`` are positions among the results of the
+    kernel, in the order of the leaves of ``form``.
     """
 
     key: Hashable
@@ -30,32 +30,36 @@ class Direct:
     form: Form
 
     def __call__(self, args: Sequence[Any]) -> Any:
-        made = self.kernel(*[args[k] for k in self.inputs])
+        result = self.kernel(*[args[k] for k in self.inputs])
         if self.form is LEAF:
-            return made if made.ndim else made[()]
-        several = made if isinstance(made, tuple) else (made,)
+            return result if result.ndim else result[()]
+        several = result if isinstance(result, tuple) else (result,)
         leaves = [several[k] for k in self.results]
         return rebuilt(self.form, [a if a.ndim else a[()] for a in leaves])
 
 
 def plain_key(args: Sequence[Any]) -> Hashable | None:
     """Return the dtypes and shapes of contiguous arrays of NumPy; ``None`` for other arguments."""
-    found = []
+    key = []
     for value in args:
         if type(value) is not np.ndarray or not value.flags.c_contiguous:
             return None
-        found.append((value.dtype, value.shape))
-    return tuple(found) if found else None
+        key.append((value.dtype, value.shape))
+    return tuple(key) if key else None
 
 
-def direct(key: Hashable, made: Specialization, count: int) -> Direct | None:
+def direct(key: Hashable, specialization: Specialization, count: int) -> Direct | None:
     """Return the short way of a specialization for calls with ``count`` arrays, if it has one.
 
     It writes no argument, returns none, checks no exponents, and is a single kernel, which reads
     these arrays alone, and all of whose results are returned once.
     """
-    program = made.program
-    if made.written or made.exponents or any(argument is not None for argument in made.returns):
+    program = specialization.program
+    if (
+        specialization.written
+        or specialization.exponents
+        or any(argument is not None for argument in specialization.returns)
+    ):
         return None
     if program.constants or len(program.steps) != 1:
         return None
@@ -66,5 +70,5 @@ def direct(key: Hashable, made: Specialization, count: int) -> Direct | None:
         # an array that is a default
         return None
     results = tuple(step.outputs.index(k) for k in program.returned)
-    form = LEAF if made.form == LEAF else made.form
-    return Direct(key, made, step.kernel, step.inputs, results, form)
+    form = LEAF if specialization.form == LEAF else specialization.form
+    return Direct(key, specialization, step.kernel, step.inputs, results, form)

@@ -77,5 +77,5 @@ def check_known(function: Any, args: Sequence[Any], named: Mapping[str, Any]) ->
         if name in _KNOWN:
             for part in value if isinstance(value, (tuple, list)) else (value,):
                 if is_traced(part):
-                    # raises, and explains why it is no integer
+                    # this raises, and explains why the part is not an integer
                     operator.index(part)

@@ -27,7 +27,7 @@ from schedlang.language.construct import as_expr, cast
 from schedlang.tracing.spread import spread
 
 Extent = Union[int, Expr]
-# NumPy's functions on tensors, of which its types know nothing
+# NumPy's functions on tensors; NumPy's types do not know these calls
 numpy: Any = np
 
 
@@ -44,60 +44,66 @@ class Part:
     whole: bool = False
 
 
-def selected(base: Any, item: Any) -> Any:
+def select(base: Any, item: Any) -> Any:
     """Return ``base[item]``, a tensor, or an expression if it is one element."""
     items = item if isinstance(item, tuple) else (item,)
     if not isinstance(base, Tensor):
         base = tensor_of(base, "an index of a 0-d array")
     if any(is_array(i) for i in items):
-        written = f"{base.name}[{items_text(items)}]"
-        return gathered(base, items, written, lambda k, i: _index(base, k, i))
+        title = f"{base.name}[{items_text(items)}]"
+        return gathered(base, items, title, lambda k, i: _index(base, k, i))
     if not any(isinstance(i, Expr) for i in items):
         return base[item]
     parts = _parts(base, items)
     shape = tuple(p.extent for p in parts if p.extent is not None)
 
     def element(*axes: Axis) -> Any:
-        given = iter(axes)
-        return base[tuple(
-            as_expr(p.start) if p.extent is None else p.start + next(given) * p.step for p in parts
-        )]  # fmt: skip
+        rest = iter(axes)
+        return base[
+            tuple(
+                as_expr(p.start) if p.extent is None else p.start + next(rest) * p.step
+                for p in parts
+            )
+        ]
 
     return each("part", shape, element) if shape else element()
 
 
-def _scalar_assigned(base: Expr, items: Sequence[Any], new: Expr) -> Expr:
+def _assign_scalar(base: Expr, items: Sequence[Any], new: Expr) -> Expr:
     """Return the value of a 0-d array after an assignment by ``...``, ``()`` or a 0-d mask."""
-    left = [i for i in items if i is not Ellipsis]
-    if not left:
+    indices = [i for i in items if i is not Ellipsis]
+    if not indices:
         return new
-    if len(left) == 1 and isinstance(left[0], Expr) and left[0].dtype == "bool":
-        return if_then_else(left[0], new, base)
+    if len(indices) == 1 and isinstance(indices[0], Expr) and indices[0].dtype == "bool":
+        return if_then_else(indices[0], new, base)
     raise BoundsError(
         f"x[{items_text(items)}] = ... of a 0-d array: it has no dimension to index; write "
         "x[...] = v"
     )
 
 
-def updated(base: Tensor, items: Sequence[Any], value: Any, combine: str = "last") -> Tensor:
+def update(base: Tensor, items: Sequence[Any], value: Any, combine: str = "last") -> Tensor:
     """Return ``base`` after ``base[items] = value``, where some items are arrays of integers.
 
-    Of several values for one element the last one remains, in the row-major order of the elements;
-    another ``combine`` of :func:`~schedlang.scatter` combines them with the old one. Raises
+    If several values go to one element, the last of them in row-major order remains; with another
+    ``combine`` of :func:`~schedlang.scatter`, each is combined with the old value. Raises
     ``ComputeError`` if ``value`` does not broadcast to the elements.
     """
-    written = f"{base.name}[{items_text(items)}]"
-    found = places(base, items, written, lambda k, i: _index(base, k, i))
-    source = spread(value, found.shape, f"{written} = ...")
-    made: Tensor = scatter(
-        base, found.shape, lambda *k: (tuple(found.at(k)), cast(source(k), base.dtype)), combine,
+    title = f"{base.name}[{items_text(items)}]"
+    elements = places(base, items, title, lambda k, i: _index(base, k, i))
+    source = spread(value, elements.shape, f"{title} = ...")
+    result: Tensor = scatter(
+        base,
+        elements.shape,
+        lambda *k: (tuple(elements.at(k)), cast(source(k), base.dtype)),
+        combine,
         name=automatic_name("assigned"),
-    )  # fmt: skip
-    mark_automatic(made)
-    return made
+    )
+    mark_automatic(result)
+    return result
 
 
-def masked(base: Any, mask: Tensor) -> Tensor:
+def check_mask(base: Any, mask: Tensor) -> Tensor:
     """Return ``base``; raise unless ``mask`` has its shape."""
     if not isinstance(base, Tensor) or mask.shape != base.shape:
         shape = base.shape if isinstance(base, Tensor) else ()
@@ -108,16 +114,17 @@ def masked(base: Any, mask: Tensor) -> Tensor:
     return base
 
 
-def assigned_under(base: Any, mask: Tensor, values: Any) -> Tensor:
+def assign_under(base: Any, mask: Tensor, values: Any) -> Tensor:
     """Return ``base`` with the elements of ``values`` where ``mask`` holds."""
-    kept = masked(base, mask)
+    array = check_mask(base, mask)
     return each(
-        "assigned", kept.shape,
-        lambda *i: if_then_else(mask[i], cast(values[i], kept.dtype), kept[i]),
-    )  # fmt: skip
+        "assigned",
+        array.shape,
+        lambda *i: if_then_else(mask[i], cast(values[i], array.dtype), array[i]),
+    )
 
 
-def assigned(base: Any, item: Any, value: Any) -> Any:
+def assign_elements(base: Any, item: Any, value: Any) -> Any:
     """Return ``base`` after ``base[item] = value``, in the dtype of ``base``.
 
     Raises ``ComputeError`` if ``value`` does not broadcast to the elements.
@@ -126,11 +133,11 @@ def assigned(base: Any, item: Any, value: Any) -> Any:
     if isinstance(base, Tensor) and not base.ndim:
         base = base[()]
     if not isinstance(base, Tensor):
-        return _scalar_assigned(base, items, cast(as_expr(value), base.dtype))
+        return _assign_scalar(base, items, cast(as_expr(value), base.dtype))
     if any(isinstance(i, Tensor) and i.dtype == "bool" for i in items):
-        return _masked(base, items, value)
+        return _assign_masked(base, items, value)
     if any(is_array(i) for i in items):
-        return updated(base, items, value)
+        return update(base, items, value)
     parts = _parts(base, items)
     shape = tuple(p.extent for p in parts if p.extent is not None)
     source = spread(value, shape, f"{base.name}[{items_text(items)}] = ...")
@@ -174,7 +181,7 @@ def _reaches_end(last: Any, extent: Any) -> bool:
     return isinstance(last, int) and isinstance(extent, int) and last >= extent - 1
 
 
-def _masked(base: Tensor, items: Sequence[Any], value: Any) -> Tensor:
+def _assign_masked(base: Tensor, items: Sequence[Any], value: Any) -> Tensor:
     mask = items[0]
     if len(items) > 1:
         raise ComputeTypeError(
@@ -185,7 +192,7 @@ def _masked(base: Tensor, items: Sequence[Any], value: Any) -> Tensor:
                 "x[...] = np.where(mask, value, x).",
             )
         )
-    masked(base, mask)
+    check_mask(base, mask)
     if isinstance(value, Tensor) and value.ndim:
         raise ComputeTypeError(
             f"{base.name}[mask] = an array of shape {shape_text(value.shape)}: how many elements "
@@ -220,7 +227,7 @@ def _parts(base: Tensor, items: Sequence[Any]) -> list[Part]:
 
 def _part(base: Tensor, dim: int, item: Any, extent: Extent) -> Part:
     if isinstance(item, slice):
-        return _sliced(base, dim, item, extent)
+        return _slice_part(base, dim, item, extent)
     if isinstance(item, (Expr, Tensor)):
         return Part(_index(base, dim, item), 1, None)
     at = int(item)
@@ -249,14 +256,14 @@ def _not_negative(item: Expr) -> bool:
 
 
 def _from_start(item: Expr, extent: Extent) -> Expr:
-    """Return an index as one from the start, if it may be negative, as NumPy does."""
+    """Return an index that counts from the start, also where ``item`` may be negative."""
     if _not_negative(item):
         return item
     wide = cast(item, dtypes.INDEX)
     return if_then_else(wide < 0, wide + extent, wide)
 
 
-def _sliced(base: Tensor, dim: int, item: slice, extent: Extent) -> Part:
+def _slice_part(base: Tensor, dim: int, item: slice, extent: Extent) -> Part:
     for end in (item.start, item.stop, item.step):
         if isinstance(end, Expr):
             raise ComputeTypeError(

@@ -12,7 +12,7 @@ from schedlang.arrays.taking import MOST_CHOICES
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr.nodes import Expr
-from schedlang.tracing.leaves import container_of, flattened
+from schedlang.tracing.leaves import container_of, flatten
 from schedlang.tracing.trace import current
 from schedlang.tracing.unknown import line_text, refuse_element
 
@@ -23,7 +23,9 @@ def is_traced(value: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Return the values of traced arrays, and placeholders for NumPy's; others as they are."""
+    """Return the values of traced arrays, and placeholders for NumPy's arrays.
+    Anything else is returned unchanged.
+    """
     if is_traced(value):
         return value.value
     if isinstance(value, np.ndarray):
@@ -54,7 +56,7 @@ def has_other_operators(value: Any) -> bool:
     )
 
 
-def listed(value: Any) -> Any:
+def assigned_value(value: Any) -> Any:
     """Return the value of an assignment, which may be a list of numbers."""
     return plain(np.asarray(value) if isinstance(value, (list, tuple)) else value)
 
@@ -69,22 +71,22 @@ def index_of(item: Any) -> Any:
                 # raises, since it is unknown
                 operator.index(end)
         return item
-    known = isinstance(item, np.ndarray) and not is_traced(item) and item.ndim
-    if isinstance(item, list) or known:
+    is_array = isinstance(item, np.ndarray) and not is_traced(item) and item.ndim
+    if isinstance(item, list) or is_array:
         return _known_index(item)
-    found = plain(item)
-    if is_traced(item) and item.is_scalar and isinstance(found, Tensor):
-        return found[()]
-    return found
+    index = plain(item)
+    if is_traced(item) and item.is_scalar and isinstance(index, Tensor):
+        return index[()]
+    return index
 
 
 def _known_index(item: Any) -> Any:
-    """Return a list or array of indices: few whose elements are known as a list.
+    """Return a list of indices, or an array of indices, as an index of a tensor.
 
-    A list that is longer is a constant, as an array is.
+    A short one stays a list; a longer one becomes a constant of the trace.
     """
     if isinstance(item, list):
-        if not all(isinstance(v, (int, np.bool_, np.integer)) for v in flattened(item)[0]):
+        if not all(isinstance(v, (int, np.bool_, np.integer)) for v in flatten(item)[0]):
             return plain(item)
     elif not current().closed or item.dtype.kind not in "biu":
         return plain(item)

@@ -15,13 +15,13 @@ from schedlang.errors import CallError, ComputeTypeError
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target, TargetLike, or_emulator
-from schedlang.tracing.arguments import Given, bound
+from schedlang.tracing.arguments import Given, bind_arguments
 from schedlang.tracing.array import TracedArray
 from schedlang.tracing.direct import Direct, direct, plain_key
-from schedlang.tracing.leaves import flattened
+from schedlang.tracing.leaves import flatten
 from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.specialization import Specialization, specialize
-from schedlang.tracing.trace import running
+from schedlang.tracing.trace import running_trace
 
 
 class JitFunction:
@@ -29,7 +29,7 @@ class JitFunction:
 
     ``specialized(*args)`` returns what a call with such arguments runs, a
     :class:`~schedlang.tracing.specialization.Specialization`. ``source``, ``schedule``,
-    ``kernels`` and ``loops`` are those of the latest call.
+    ``kernels`` and ``loops`` describe the latest call.
     """
 
     __name__: str
@@ -56,19 +56,19 @@ class JitFunction:
         if short is not None:
             self._used(short)
             return short(args)
-        if running() is not None and _traced((args, named)):
-            # called by a traced function, of which it becomes a part
+        if running_trace() is not None and _traced((args, named)):
+            # a traced function calls this one, which becomes a part of it
             return self.function(*args, **named)
-        given = self._given(args, named)
-        found = self._for(given)
+        arguments = self._given(args, named)
+        specialization = self._for(arguments)
         if plain is not None:
-            short = direct(given.key, found, len(args))
+            short = direct(arguments.key, specialization, len(args))
             if short is not None:
                 with self._lock:
                     # another thread may have dropped the specialization
-                    if given.key in self._known:
+                    if arguments.key in self._known:
                         self._direct[plain] = short
-        return found(given)
+        return specialization(arguments)
 
     def _used(self, short: Direct) -> None:
         """Note that a short way is the latest one used; it leaves the cache with the others."""
@@ -107,20 +107,20 @@ class JitFunction:
         return list(self._known.values())
 
     def _given(self, args: tuple[Any, ...], named: dict[str, Any]) -> Given:
-        return bound(self._signature, self.__name__, self._static, args, named)
+        return bind_arguments(self._signature, self.__name__, self._static, args, named)
 
-    def _for(self, given: Given) -> Specialization:
+    def _for(self, arguments: Given) -> Specialization:
         with self._lock:
-            found = self._known.get(given.key)
-            if found is None:
-                found = specialize(self.function, self._signature, given, self.target)
-                self._known[given.key] = found
+            specialization = self._known.get(arguments.key)
+            if specialization is None:
+                specialization = specialize(self.function, self._signature, arguments, self.target)
+                self._known[arguments.key] = specialization
                 if len(self._known) > self._size:
                     gone, _ = self._known.popitem(last=False)
                     self._direct = {k: d for k, d in self._direct.items() if d.key != gone}
-            self._known.move_to_end(given.key)
-            self._latest = found
-        return found
+            self._known.move_to_end(arguments.key)
+            self._latest = specialization
+        return specialization
 
     def _last(self) -> Specialization:
         if self._latest is None:
@@ -147,27 +147,36 @@ class JitFunction:
 
 
 def _traced(arguments: Any) -> bool:
-    leaves, _ = flattened([list(arguments[0]), dict(arguments[1])])
+    leaves, _ = flatten([list(arguments[0]), dict(arguments[1])])
     return any(isinstance(leaf, (TracedArray, MaskedElements)) for leaf in leaves)
 
 
 @overload
 def jit(
-    function: Callable[..., Any], *, target: TargetLike | None = ...,
-    static_argnames: str | Iterable[str] = ..., static_argnums: int | Iterable[int] = ...,
+    function: Callable[..., Any],
+    *,
+    target: TargetLike | None = ...,
+    static_argnames: str | Iterable[str] = ...,
+    static_argnums: int | Iterable[int] = ...,
     cache_size: int = ...,
-) -> JitFunction: ...  # fmt: skip
+) -> JitFunction: ...
 @overload
 def jit(
-    function: None = ..., *, target: TargetLike | None = ...,
-    static_argnames: str | Iterable[str] = ..., static_argnums: int | Iterable[int] = ...,
+    function: None = ...,
+    *,
+    target: TargetLike | None = ...,
+    static_argnames: str | Iterable[str] = ...,
+    static_argnums: int | Iterable[int] = ...,
     cache_size: int = ...,
-) -> Callable[[Callable[..., Any]], JitFunction]: ...  # fmt: skip
+) -> Callable[[Callable[..., Any]], JitFunction]: ...
 def jit(
-    function: Callable[..., Any] | None = None, *, target: TargetLike | None = None,
-    static_argnames: str | Iterable[str] = (), static_argnums: int | Iterable[int] = (),
+    function: Callable[..., Any] | None = None,
+    *,
+    target: TargetLike | None = None,
+    static_argnames: str | Iterable[str] = (),
+    static_argnums: int | Iterable[int] = (),
     cache_size: int = 64,
-) -> Any:  # fmt: skip
+) -> Any:
     """Return a function that runs as kernels what ``function`` computes with NumPy.
 
     The first call with arrays of some shapes and dtypes traces ``function``: it runs once, on
@@ -199,9 +208,12 @@ def jit(
     """
     if function is None:
         return lambda given: jit(
-            given, target=target, static_argnames=static_argnames, static_argnums=static_argnums,
+            given,
+            target=target,
+            static_argnames=static_argnames,
+            static_argnums=static_argnums,
             cache_size=cache_size,
-        )  # fmt: skip
+        )
     if not callable(function):
         raise ComputeTypeError(
             f"sl.jit({function!r}): the argument must be a function, as in @sl.jit above a def"
@@ -225,22 +237,22 @@ def _static(
     function: Callable[..., Any], names: str | Iterable[str], numbers: int | Iterable[int]
 ) -> frozenset[str]:
     """Return the names of the static parameters."""
-    known = list(inspect.signature(function).parameters)
+    parameters = list(inspect.signature(function).parameters)
     title = getattr(function, "__name__", "the function")
-    found = [names] if isinstance(names, str) else list(names)
-    for name in found:
-        if name not in known:
+    static = [names] if isinstance(names, str) else list(names)
+    for name in static:
+        if name not in parameters:
             raise ComputeTypeError(
                 f"sl.jit(..., static_argnames={name!r}): {title} has no such parameter; it has "
-                f"{', '.join(known) or 'none'}"
+                f"{', '.join(parameters) or 'none'}"
             )
     for number in [numbers] if isinstance(numbers, int) else numbers:
-        if not -len(known) <= number < len(known):
+        if not -len(parameters) <= number < len(parameters):
             raise ComputeTypeError(
-                f"sl.jit(..., static_argnums={number}): {title} has {len(known)} parameters"
+                f"sl.jit(..., static_argnums={number}): {title} has {len(parameters)} parameters"
             )
-        found.append(known[number])
-    return frozenset(found)
+        static.append(parameters[number])
+    return frozenset(static)
 
 
 __all__ = ["JitFunction", "jit"]

@@ -38,10 +38,10 @@ def container_of(value: Any) -> type | None:
     return getattr(kind, "stands_for", None)
 
 
-def flattened(value: Any) -> tuple[list[Any], Form]:
+def flatten(value: Any) -> tuple[list[Any], Form]:
     """Return the leaves of nested tuples, lists and dicts, and their form.
 
-    >>> leaves, form = flattened((1, {"a": [2, 3]}))
+    >>> leaves, form = flatten((1, {"a": [2, 3]}))
     >>> leaves, str(form), rebuilt(form, leaves)
     ([1, 2, 3], "(array, {'a': [array, array]})", (1, {'a': [2, 3]}))
     """
@@ -63,13 +63,13 @@ def _form(value: Any, leaves: list[Any]) -> Form:
 
 def rebuilt(form: Form, leaves: Sequence[Any]) -> Any:
     """Return nested containers of a ``form`` with these leaves."""
-    return _built(form, iter(leaves))
+    return _rebuild(form, iter(leaves))
 
 
-def _built(form: Form, leaves: Iterator[Any]) -> Any:
+def _rebuild(form: Form, leaves: Iterator[Any]) -> Any:
     if form.kind is None:
         return None
     if form.kind == "leaf":
         return next(leaves)
-    parts = [_built(p, leaves) for p in form.parts]
+    parts = [_rebuild(p, leaves) for p in form.parts]
     return dict(zip(form.keys, parts)) if form.kind is dict else form.kind(parts)

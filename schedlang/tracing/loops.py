@@ -9,17 +9,23 @@ from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Const, Expr, Var
 from schedlang.language.construct import as_expr, cast, settled
-from schedlang.tracing.array import TracedArray, array_of, plain, wrapped
-from schedlang.tracing.leaves import Form, flattened, rebuilt
+from schedlang.tracing.array import TracedArray, array_of, plain, wrap
+from schedlang.tracing.leaves import Form, flatten, rebuilt
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.powers import refuse_exponent
 from schedlang.tracing.recurrence import host_reason, recurrence
-from schedlang.tracing.trace import Carry, HostLoop, Trace, Value, entered, running, stand_in
+from schedlang.tracing.trace import (
+    Carry,
+    HostLoop,
+    Trace,
+    Value,
+    run_as_current,
+    running_trace,
+    stand_in,
+)
 
 
-def fori_loop(
-    lo: int, hi: int, body: Callable[..., Any] | None = None, init: Any = None
-) -> Any:
+def fori_loop(lo: int, hi: int, body: Callable[..., Any] | None = None, init: Any = None) -> Any:
     """Run ``body`` for each integer from ``lo`` to ``hi``, ``hi`` excluded.
 
     With ``init``, an array or a tuple, list or dict of them, ``body(i, carry)`` returns the next
@@ -45,7 +51,7 @@ def fori_loop(
     """
     if body is None:
         return lambda given: fori_loop(lo, hi, given, init)
-    trace = running()
+    trace = running_trace()
     lo, hi = _bound(lo, "lo"), _bound(hi, "hi")
     if trace is None:
         for i in range(lo, hi):
@@ -61,7 +67,7 @@ def fori_loop(
         )
     if lo >= hi:
         return init
-    leaves, form = flattened(init)
+    leaves, form = flatten(init)
     starts = [_value(leaf) for leaf in leaves]
     loop, passed = _traced(trace, lo, hi, body, leaves, starts, form)
     widened = [
@@ -79,15 +85,15 @@ def fori_loop(
     for k, (leaf, carry) in enumerate(zip(leaves, loop.carries)):
         if passed[k] == k and _is_array(leaf) and carry.leaving is not _element(carry.entering):
             leaf.assign(values[k])
-    made: dict[tuple[int, int], Any] = {
+    arrays: dict[tuple[int, int], Any] = {
         (k, hi - lo): leaf for k, leaf in enumerate(leaves) if _is_array(leaf)
     }
     results = []
     for k, value in enumerate(values[: len(leaves)]):
         origin = _origin(passed, k, hi - lo)
-        if origin not in made:
-            made[origin] = wrapped(value)
-        results.append(made[origin])
+        if origin not in arrays:
+            arrays[origin] = wrap(value)
+        results.append(arrays[origin])
     return rebuilt(form, results)
 
 
@@ -137,13 +143,18 @@ def _values(trace: Trace, loop: HostLoop) -> list[Value]:
 
 
 def _traced(
-    trace: Trace, lo: int, hi: int, body: Callable[..., Any], leaves: list[Any],
-    starts: list[Value], form: Form,
-) -> tuple[HostLoop, list[int]]:  # fmt: skip
+    trace: Trace,
+    lo: int,
+    hi: int,
+    body: Callable[..., Any],
+    leaves: list[Any],
+    starts: list[Value],
+    form: Form,
+) -> tuple[HostLoop, list[int]]:
     """Return the loop over ``body``, whose carry begins with ``starts``, the values of ``leaves``.
 
-    The second result says of each part that the body returns which part that it takes is the same
-    array, or ``~j`` if it is a new one, the same as that of part ``j``.
+    The second result has an entry for each part that the body returns: the position of the part
+    that it takes which is the same array, or ``~j`` if the array is new and is also part ``j``.
 
     What the body assigns to arrays around it are further carries.
     """
@@ -153,17 +164,16 @@ def _traced(
     inner.closed = trace.closed
     index = Var("i" if code is None or not code.co_argcount else code.co_varnames[0])
     inner.index[index] = (lo, hi - 1) if lo >= 0 else (0, hi - 1 - lo)
-    with entered(inner):
-        at = wrapped(index if lo >= 0 else index + lo)
+    with run_as_current(inner):
+        at = wrap(index if lo >= 0 else index + lo)
         stands = [stand_in(v, f"carry{k}") for k, v in enumerate(starts)]
-        taken = [
-            array_of(value) if isinstance(leaf, TracedArray) and not leaf.is_scalar
-            else wrapped(value)
+        parts = [
+            array_of(value) if isinstance(leaf, TracedArray) and not leaf.is_scalar else wrap(value)
             for leaf, (_, value) in zip(leaves, stands)
         ]
-        given = rebuilt(form, taken)
-        returned = body(at) if form.kind is None else body(at, given)
-        left, left_form = flattened(returned)
+        carry = rebuilt(form, parts)
+        returned = body(at) if form.kind is None else body(at, carry)
+        next_leaves, left_form = flatten(returned)
         if form.kind is None and returned is not None:
             raise ComputeError(
                 explain(
@@ -181,10 +191,10 @@ def _traced(
                     "Return as many arrays as the body takes, in the same tuple, list or dict.",
                 )
             )
-        leaving = [_value(new) for new in left]
-        passed = [_place_of(k, left, taken) for k in range(len(left))]
+        leaving = [_value(new) for new in next_leaves]
+        passed = [_place_of(k, next_leaves, parts) for k in range(len(next_leaves))]
         same = [k == place for k, place in enumerate(passed)]
-        _check_aliases(inner, leaves, taken, [value for _, value in stands], same)
+        _check_aliases(inner, leaves, parts, [value for _, value in stands], same)
     carries = [
         Carry(start, entering, value, stand_in(start, f"after{k}")[0])
         for k, (start, (entering, _), value) in enumerate(zip(starts, stands, leaving))
@@ -204,30 +214,34 @@ def _traced(
     return HostLoop(lo, hi, index, inner, tuple(carries), read, changed), passed
 
 
-def _place_of(k: int, left: list[Any], taken: list[TracedArray]) -> int:
+def _place_of(k: int, returned: list[Any], entering: list[TracedArray]) -> int:
     """Return where the array of part ``k`` is among those that a body takes, or ``~j`` if it is new
     and first stands at ``j`` among those that it returns.
     """
-    new = left[k]
+    new = returned[k]
     if not isinstance(new, TracedArray) or new.is_view:
         return ~k
-    for j, old in enumerate(taken):
+    for j, old in enumerate(entering):
         if new.storage is old.storage:
             return j
     same = (
-        j for j, other in enumerate(left)
+        j
+        for j, other in enumerate(returned)
         if isinstance(other, TracedArray) and not other.is_view and other.storage is new.storage
-    )  # fmt: skip
+    )
     return ~next(same)
 
 
 def _check_aliases(
-    inner: Trace, leaves: list[Any], taken: list[TracedArray], before: list[Value],
+    inner: Trace,
+    leaves: list[Any],
+    entering: list[TracedArray],
+    before: list[Value],
     same: list[bool],
-) -> None:  # fmt: skip
-    """Raise if the body assigns to an array of which a carry may be another name."""
+) -> None:
+    """Raise if the body assigns to an array that another name of the carry may refer to."""
     homes = [leaf.storage if isinstance(leaf, TracedArray) else None for leaf in leaves]
-    for k, (array, home) in enumerate(zip(taken, homes)):
+    for k, (array, home) in enumerate(zip(entering, homes)):
         assigned = inner.values[array.storage] is not before[k]
         if assigned and not same[k]:
             problem = f"it assigns to part {k} of its carry and returns another array in its place"
@@ -252,28 +266,28 @@ def _element(tensor: Tensor) -> Value:
 
 
 def _bound(value: Any, name: str) -> int:
-    given = plain(value) if isinstance(value, TracedArray) else value
-    if isinstance(given, (Tensor, Expr)) and not isinstance(given, Const):
+    number = plain(value) if isinstance(value, TracedArray) else value
+    if isinstance(number, (Tensor, Expr)) and not isinstance(number, Const):
         # such as np.int64(n), the size of a dimension, or the index of a loop around this one
-        shown = given.name if isinstance(given, Tensor) else given
+        title = number.name if isinstance(number, Tensor) else number
         raise ComputeTypeError(
             explain(
-                f"sl.fori_loop: {name} is {shown}, whose value is unknown while the loop is traced",
+                f"sl.fori_loop: {name} is {title}, whose value is unknown while the loop is traced",
                 "the bounds of sl.fori_loop must be Python integers",
-                f"Pass {shown} as an int, or name it in static_argnames; give sl.trace arguments "
+                f"Pass {title} as an int, or name it in static_argnames; give sl.trace arguments "
                 "of known shapes. An outer loop over range has indices that are integers.",
             )
         )
-    if isinstance(given, bool) or not hasattr(given, "__index__"):
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
         raise ComputeTypeError(
-            f"sl.fori_loop: {name} is {given!r}, but the bounds must be Python integers"
+            f"sl.fori_loop: {name} is {number!r}, but the bounds must be Python integers"
         )
-    return int(given)
+    return int(number)
 
 
 def _value(leaf: Any) -> Value:
-    found = plain(leaf)
-    return found if isinstance(found, (Tensor, Expr)) else as_expr(found)
+    value = plain(leaf)
+    return value if isinstance(value, (Tensor, Expr)) else as_expr(value)
 
 
 def _dtype(value: Value) -> str:

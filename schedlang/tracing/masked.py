@@ -1,7 +1,9 @@
-"""The elements of an array that a mask selects: ``x[x > 0]``, whose number only the values tell.
+"""The elements of an array that a mask selects: ``x[x > 0]``. Only the values tell how many they
+are.
 
-Elementwise operations on them work on all elements, of which those under the mask count. So
-``x[mask] = x[mask] ** 2`` and ``x[mask].mean()`` have a form, while their shape has none.
+Elementwise operations compute all elements of the array; those under the mask count. So
+``x[mask] = x[mask] ** 2`` and ``x[mask].mean()`` can be computed, although the selection itself
+has no shape while the function is traced.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from schedlang.errors import ComputeTypeError, explain
 from schedlang.tracing.powers import check_power
 from schedlang.tracing.trace import Value
 
-# NumPy's functions on tensors, of which its types know nothing
+# NumPy's functions on tensors; NumPy's types do not know these calls
 numpy: Any = np
 
 
@@ -45,18 +47,18 @@ class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
         if method != "__call__" or kwargs:
             self.refuse(f"np.{ufunc.__name__}.{method}")
         check_power(ufunc, inputs, kwargs)
-        given = []
+        operands = []
         for value in inputs:
             if isinstance(value, MaskedElements):
                 if value.mask is not self.mask:
                     self.refuse(f"np.{ufunc.__name__} of elements under two masks")
-                given.append(value.whole)
+                operands.append(value.whole)
                 continue
             value = getattr(value, "value", value)
             if np.ndim(value):
                 self.refuse(f"np.{ufunc.__name__} with an array of shape {np.shape(value)}")
-            given.append(value)
-        return MaskedElements(ufunc(*given), self.mask, self.wrapped)
+            operands.append(value)
+        return MaskedElements(ufunc(*operands), self.mask, self.wrapped)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if args and args[0] is self and function in (np.sum, np.mean) and len(args) == 1:
@@ -72,8 +74,10 @@ class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
         """Return the mean of the elements; NaN if there are none."""
         count = numpy.sum(self.mask)
         total = numpy.sum(self.whole, where=self.mask)
-        made = total / count
-        return self.wrapped(made if made.dtype == self.whole.dtype else made.astype(self.dtype))
+        quotient = total / count
+        return self.wrapped(
+            quotient if quotient.dtype == self.whole.dtype else quotient.astype(self.dtype)
+        )
 
     def refuse(self, what: str) -> NoReturn:
         """Raise ``ComputeTypeError`` for what needs their number."""

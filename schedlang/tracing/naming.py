@@ -1,4 +1,4 @@
-"""Names of the stages of a trace: those of the variables that the function assigns."""
+"""Names of the stages of a trace, taken from the variables that the function assigns."""
 
 from __future__ import annotations
 

@@ -8,15 +8,15 @@ import numpy as np
 
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError, ComputeTypeError
-from schedlang.tracing.items import index_of, is_traced, listed
+from schedlang.tracing.items import assigned_value, index_of, is_traced
 from schedlang.tracing.trace import current
-from schedlang.tracing.updates import updated_at
+from schedlang.tracing.updates import update_at
 
 
-def into(out: Any, made: Any) -> Any:
+def into(out: Any, result: Any) -> Any:
     """Write ``made`` into the array that ``out=`` gives, and return that.
 
-    Raises ``ComputeTypeError`` for an array that is none of the trace, and ``ComputeError`` for a
+    Raises ``ComputeTypeError`` for an array that is not of the trace, and ``ComputeError`` for a
     result that does not fit.
     """
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
@@ -27,23 +27,24 @@ def into(out: Any, made: Any) -> Any:
         )
     target.check_written()
     kind = target.dtype
-    if not np.can_cast(np.dtype(made.dtype), kind, "same_kind"):
+    if not np.can_cast(np.dtype(result.dtype), kind, "same_kind"):
         name = _assigned_name()
         raise ComputeTypeError(
-            f"a result of {made.dtype} into {name or 'an array'} of {kind}: NumPy does not convert "
-            f"it in place; write {name or 'x'} = ..., or convert it with .astype({str(kind)!r})"
+            f"a result of {result.dtype} into {name or 'an array'} of {kind}: NumPy does not "
+            f"convert it in place; write {name or 'x'} = ..., or convert it with "
+            f".astype({str(kind)!r})"
         )
-    shape = made.shape if isinstance(made, Tensor) else ()
+    shape = result.shape if isinstance(result, Tensor) else ()
     if len(shape) > target.ndim:
         raise ComputeError(
             f"a result of shape {shape} into an array of shape {target.shape}: it has more "
             "dimensions; write x = ..."
         )
-    target[...] = made
+    target[...] = result
     return target
 
 
-def copied(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+def copy_to(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
     """Compute ``np.copyto(dst, src)``, which changes ``dst``.
 
     Raises ``ComputeTypeError`` for a conversion that ``casting`` excludes.
@@ -57,7 +58,7 @@ def copied(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
     dst[...] = src if where is True else np.where(where, src, dst)
 
 
-def updated_in_place(ufunc: Any, target: Any, item: Any, *values: Any) -> None:
+def update_in_place(ufunc: Any, target: Any, item: Any, *values: Any) -> None:
     """Compute ``ufunc.at(target, item, value)``, which changes ``target``."""
     if not is_traced(target):
         raise ComputeTypeError(
@@ -65,7 +66,7 @@ def updated_in_place(ufunc: Any, target: Any, item: Any, *values: Any) -> None:
             "changes an array of the trace, such as np.zeros_like(x)"
         )
     target.check_written()
-    target.assign(updated_at(ufunc, target.value, index_of(item), *map(listed, values)))
+    target.assign(update_at(ufunc, target.value, index_of(item), *map(assigned_value, values)))
 
 
 def _assigned_name() -> str:

@@ -77,19 +77,22 @@ class Program:
     def may_write(self, argument: int, place: int) -> bool:
         """Return whether the result at ``place`` may be written into the memory of an argument.
 
-        No step may read the argument afterwards, and the kernel that makes the result only element
-        by element before it writes the same one. A loop's result may be that memory as well.
+        No step may read the argument after the kernel that makes the result. That kernel may read
+        it
+        only element by element, each before it writes the same element. A result of a loop may
+        share
+        the argument's memory as well.
         """
-        held = self._held(argument)
-        if place in range(self.inputs + len(self.constants)) or held & set(self.returned):
+        places = self._held(argument)
+        if place in range(self.inputs + len(self.constants)) or places & set(self.returned):
             return False
-        maker = next(k for k, step in enumerate(self.steps) if place in _made_by(step))
+        maker = next(k for k, step in enumerate(self.steps) if place in _results_of(step))
         step = self.steps[maker]
         if not isinstance(step, KernelCall):
             return False
-        if any(held & set(_read_by(later)) for later in self.steps[maker + 1 :]):
+        if any(places & set(_inputs_of(later)) for later in self.steps[maker + 1 :]):
             return False
-        if held & set(step.inputs) - {argument}:
+        if places & set(step.inputs) - {argument}:
             return False
         if argument not in step.inputs:
             return True
@@ -98,30 +101,34 @@ class Program:
 
     def _held(self, argument: int) -> set[int]:
         """Return the positions of an argument and of results of loops that may be its memory."""
-        held = {argument}
+        places = {argument}
         for step in self.steps:
-            if isinstance(step, LoopCall) and held & set(_read_by(step)) and _passes_on(step.body):
-                held |= set(step.results)
-        return held
+            if (
+                isinstance(step, LoopCall)
+                and places & set(_inputs_of(step))
+                and _passes_on(step.body)
+            ):
+                places |= set(step.results)
+        return places
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[Any]:
         """Return the results for ``inputs``, written into ``outputs`` where one is given."""
         values: list[Any] = [*inputs, *self.constants]
         values += [None] * (self.count - len(values))
-        given = {} if outputs is None else dict(zip(self.returned, outputs))
+        targets = {} if outputs is None else dict(zip(self.returned, outputs))
         for step in self.steps:
             if isinstance(step, KernelCall):
-                _run_kernel(step, values, given)
+                _run_kernel(step, values, targets)
             else:
                 _run_loop(step, values)
         return [values[k] for k in self.returned]
 
 
-def _made_by(step: Union[KernelCall, LoopCall]) -> tuple[int, ...]:
+def _results_of(step: Union[KernelCall, LoopCall]) -> tuple[int, ...]:
     return step.outputs if isinstance(step, KernelCall) else step.results
 
 
-def _read_by(step: Union[KernelCall, LoopCall]) -> tuple[int, ...]:
+def _inputs_of(step: Union[KernelCall, LoopCall]) -> tuple[int, ...]:
     return step.inputs if isinstance(step, KernelCall) else (*step.read, *step.starts)
 
 
@@ -139,25 +146,28 @@ def _kernels(program: Program) -> Iterator[Kernel]:
             yield from _kernels(step.body)
 
 
-def _run_kernel(step: KernelCall, values: list[Any], given: dict[int, Any]) -> None:
+def _run_kernel(step: KernelCall, values: list[Any], targets: dict[int, Any]) -> None:
     arguments = [values[k] for k in step.inputs]
-    if any(given.get(k) is not None for k in step.outputs):
+    if any(targets.get(k) is not None for k in step.outputs):
         shapes = step.kernel.signature.outputs
         arguments += [
-            given[k] if given.get(k) is not None else np.empty(p.shape, p.dtype)
+            targets[k] if targets.get(k) is not None else np.empty(p.shape, p.dtype)
             for k, p in zip(step.outputs, shapes)
         ]
-    made = step.kernel(*arguments)
-    for k, value in zip(step.outputs, made if len(step.outputs) > 1 else (made,)):
+    results = step.kernel(*arguments)
+    for k, value in zip(step.outputs, results if len(step.outputs) > 1 else (results,)):
         values[k] = value
 
 
 def _run_loop(step: LoopCall, values: list[Any]) -> None:
-    """Run the body, which writes into arrays that an earlier iteration made and none reads now."""
+    """Run the body once per iteration.
+
+    Its results go into arrays of earlier iterations that no later one reads.
+    """
     read = [values[k] for k in step.read]
     carries = [values[k] for k in step.starts]
     free: list[list[Any]] = [[] for _ in carries]
-    # the place in the carry for which an array was made; the first ones are the caller's
+    # for each array made here, its place in the carry; the caller owns the first arrays
     made_for: dict[int, int] = {}
     first = min(step.lo, 0)
     iterations, only = range(step.lo, step.hi), step.body.only_kernel
@@ -167,16 +177,16 @@ def _run_loop(step: LoopCall, values: list[Any]) -> None:
         iterations = range(0)
     for i in iterations:
         spare = [arrays.pop() if arrays else None for arrays in free]
-        made = step.body([i - first, *read, *carries], spare)
-        kept = {id(array) for array in made}
+        results = step.body([i - first, *read, *carries], spare)
+        living = {id(array) for array in results}
         for array in {id(a): a for a in carries}.values():
-            if id(array) in made_for and id(array) not in kept:
+            if id(array) in made_for and id(array) not in living:
                 free[made_for[id(array)]].append(array)
-        known = {id(array) for array in carries}
-        for k, array in enumerate(made):
-            if id(array) not in known:
+        entering = {id(array) for array in carries}
+        for k, array in enumerate(results):
+            if id(array) not in entering:
                 made_for.setdefault(id(array), k)
-        carries = made
+        carries = results
     for k, value in zip(step.results, carries):
         values[k] = value
 
@@ -198,14 +208,14 @@ class Planner:
         return self.count - 1
 
     def need(self, values: Sequence[Value]) -> list[int]:
-        """Return the positions of ``values``, after a kernel that computes those without one."""
+        """Return the positions of ``values``; a new kernel computes the values that have none."""
         tensors = [_stored(v) for v in values]
-        wanted = list(dict.fromkeys(t for t in tensors if t not in self.places))
-        if wanted:
-            inputs: list[Key] = [*placeholders(wanted), *variables(wanted)]
-            kernel = self.build(inputs, wanted, self.name)
+        missing = list(dict.fromkeys(t for t in tensors if t not in self.places))
+        if missing:
+            inputs: list[Key] = [*placeholders(missing), *variables(missing)]
+            kernel = self.build(inputs, missing, self.name)
             places = tuple(self.places[key] for key in inputs)
-            self.steps.append(KernelCall(kernel, places, tuple(self.add(t) for t in wanted)))
+            self.steps.append(KernelCall(kernel, places, tuple(self.add(t) for t in missing)))
         return [self.places[t] for t in tensors]
 
 
@@ -225,8 +235,8 @@ def plan(
     for key in inputs:
         planner.add(key)
     constants = trace.constants if trace.around is None else []
-    for made, _ in constants:
-        planner.add(made)
+    for constant, _ in constants:
+        planner.add(constant)
     for loop in trace.loops:
         planner.steps.append(_loop(loop, planner))
     returned = tuple(planner.need(results))

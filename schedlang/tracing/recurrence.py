@@ -19,15 +19,16 @@ from schedlang.index.simplify import simplify
 from schedlang.language.construct import settled
 from schedlang.tracing.trace import HostLoop, LoopRule, Value
 
-# the most points that the stages of a body compute in an iteration of a scan. Beyond, a call of a
-# kernel costs little beside its work, for which steps of a scan lack some schedules
+# the most points that the stages of a body compute in an iteration of a scan; beyond it, a kernel
+# call costs little beside its work, and steps of a scan lack some schedules
 MOST_POINTS = 2**18
-# the most elements of what depends on the index alone, which is computed for all iterations at once
+# the most elements of the stages that depend on the index alone, computed for all iterations at
+# once
 MOST_ELEMENTS = 2**22
 
 
 def host_reason(loop: HostLoop, rule: LoopRule) -> str:
-    """Return why a loop runs on the host, and is no scan; "" for a scan."""
+    """Return why a loop runs on the host instead of as a scan; "" if it becomes a scan."""
     if loop.body.loops:
         return "its body has a loop on the host"
     ops = _operations(loop)
@@ -63,16 +64,16 @@ def _dependences(loop: HostLoop, ops: Sequence[Operation]) -> tuple[set[Tensor],
     """
     carried: set[Tensor] = {c.entering for c in loop.carries if not _same(c.leaving, c.entering)}
     indexed: list[ComputeOp] = []
-    known: set[Tensor] = set()
+    by_index: set[Tensor] = set()
     for op in ops:
         if not isinstance(op, ComputeOp):
             continue
-        given = set(op.input_tensors)
-        if given & carried:
+        inputs = set(op.input_tensors)
+        if inputs & carried:
             carried.update(op.outputs)
-        elif given & known or any(node is loop.index for node in postorder(op.roots)):
+        elif inputs & by_index or any(node is loop.index for node in postorder(op.roots)):
             indexed.append(op)
-            known.update(op.outputs)
+            by_index.update(op.outputs)
     return carried, indexed
 
 
@@ -83,14 +84,14 @@ def _operations(loop: HostLoop) -> list[Operation]:
 
 def _leaving(loop: HostLoop) -> list[Value]:
     """Return the values after an iteration, the tensors of an expression among them."""
-    found: list[Value] = []
+    values: list[Value] = []
     for carry in loop.carries:
         if isinstance(carry.leaving, Tensor):
-            found.append(carry.leaving)
+            values.append(carry.leaving)
         else:
             nodes = postorder([carry.leaving])
-            found += [node.tensor for node in nodes if isinstance(node, Read)]
-    return found
+            values += [node.tensor for node in nodes if isinstance(node, Read)]
+    return values
 
 
 def _points(op: Operation) -> int:
@@ -103,15 +104,16 @@ def _points(op: Operation) -> int:
 
 
 def recurrence(loop: HostLoop) -> list[Tensor]:
-    """Return the values of the carries after a loop for which :func:`host_reason` has none.
+    """Return the values of the carries after a loop for which :func:`host_reason` returns "".
 
-    Row 0 of each state is the value before the loop, and row ``k`` that after ``k`` iterations.
+    Row 0 of each state is the value before the loop, and row ``k`` the value after ``k``
+    iterations.
     """
     fixed = [_same(c.leaving, c.entering) for c in loop.carries]
     moving = [c for c, same in zip(loop.carries, fixed) if not same]
     rows = loop.hi - loop.lo + 1
-    known: dict[Tensor, Value] = {t: v for v, t in loop.read}
-    known |= {c.entering: c.start for c, same in zip(loop.carries, fixed) if same}
+    values: dict[Tensor, Value] = {t: v for v, t in loop.read}
+    values |= {c.entering: c.start for c, same in zip(loop.carries, fixed) if same}
     name = automatic_name("loop")
     states = [
         placeholder((rows, *c.entering.shape), c.entering.dtype, name=f"{name}.state{k}")
@@ -119,20 +121,26 @@ def recurrence(loop: HostLoop) -> list[Tensor]:
     ]
     carried, indexed = _dependences(loop, _operations(loop))
     body = _Body(
-        loop.index, max(loop.lo, 0), rows, known,
-        dict(zip((c.entering for c in moving), states)), frozenset(carried),
+        loop.index,
+        max(loop.lo, 0),
+        rows,
+        values,
+        dict(zip((c.entering for c in moving), states)),
+        frozenset(carried),
         frozenset(t for op in indexed for t in op.outputs),
-    )  # fmt: skip
+    )
     updates: list[Tensor] = []
     for k, carry in enumerate(moving):
         update = body.row_of(carry.leaving, f"{name}.step{k}", updates)
         updates.append(update)
-    firsts = [_first(c.start, state, f"{name}.first{k}")
-              for k, (c, state) in enumerate(zip(moving, states))]  # fmt: skip
+    firsts = [
+        _first(c.start, state, f"{name}.first{k}")
+        for k, (c, state) in enumerate(zip(moving, states))
+    ]
     results: list[Tensor] = []
     if moving:
-        made = scan(firsts, updates, states, name=name)
-        results = made if isinstance(made, list) else [made]
+        tensors = scan(firsts, updates, states, name=name)
+        results = tensors if isinstance(tensors, list) else [tensors]
         for tensor in results[:1]:
             mark_automatic(tensor)
     last = iter(_last(tensor, rows - 1) for tensor in results)
@@ -179,14 +187,14 @@ class _Body:
     indexed: frozenset[Tensor]
     done: dict[Tensor, Tensor] = field(default_factory=dict)
 
-    def row_of(self, value: Value, name: str, taken: Sequence[Tensor]) -> Tensor:
+    def row_of(self, value: Value, name: str, updates: Sequence[Tensor]) -> Tensor:
         """Return the stage whose row is ``value``, a new one if it is among those ``taken``."""
         for op in operations([t for t in _tensors(value) if t not in self.done]):
             self._add(op)
         if isinstance(value, Tensor):
-            made = self.done.get(value)
-            if made is not None and value in self.carried and not any(made is t for t in taken):
-                return made
+            stage = self.done.get(value)
+            if stage is not None and value in self.carried and not any(stage is t for t in updates):
+                return stage
             names = axis_names(value.ndim)
             row = self._axis(names, self.rows)
             axes = (row, *data_axes(value.shape, names))
@@ -195,9 +203,9 @@ class _Body:
             axes = (self._axis((), self.rows),)
             element = settled(self._moved(value, axes[0], axes[0] - 1))
         op = ComputeOp(name, axes, (element,))
-        found: Tensor = finished(op, 1, first={axes[0]: 1})
-        mark_automatic(found)
-        return found
+        row_stage: Tensor = finished(op, 1, first={axes[0]: 1})
+        mark_automatic(row_stage)
+        return row_stage
 
     def _axis(self, names: Sequence[str], extent: int) -> Axis:
         """Return the axis of rows or iterations of a stage whose other axes have ``names``."""
@@ -225,10 +233,14 @@ class _Body:
             return tuple(self._moved(v, row, at, memo) for v in values)
 
         new = replace(
-            op, axis=(*lead, *op.axis), body=moved(op.body),
+            op,
+            axis=(*lead, *op.axis),
+            body=moved(op.body),
             where=None if op.where is None else moved([op.where])[0],
-            init=None if op.init is None else moved(op.init), outputs=(), view=False,
-        )  # fmt: skip
+            init=None if op.init is None else moved(op.init),
+            outputs=(),
+            view=False,
+        )
         starts = {lead[0]: 1} if op.outputs[0] in self.carried else None
         for old, tensor in zip(op.outputs, finished(new, len(op.body), True, starts)):
             tensor.name = old.name

@@ -11,14 +11,17 @@ import numpy as np
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.tracing.code import Use, uses_of
 from schedlang.tracing.containers import Containers
-from schedlang.tracing.trace import Trace, called
-from schedlang.tracing.varying import draws_refused
+from schedlang.tracing.trace import Trace, call_traced
+from schedlang.tracing.varying import refuse_draws
 
 
 def run(
-    trace: Trace, function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any],
+    trace: Trace,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    named: Mapping[str, Any],
     containers: Containers,
-) -> Any:  # fmt: skip
+) -> Any:
     """Return what ``function`` returns; ``containers`` are those among its arguments.
 
     Raises :class:`~schedlang.errors.ComputeTypeError` if it changes one of them, draws random
@@ -27,17 +30,17 @@ def run(
     values = [*args, *named.values()]
     uses = uses_of([function, *values])
     _refuse_type_tests(trace, uses)
-    with draws_refused(trace, uses, values):
-        returned = called(function, args, named)
+    with refuse_draws(trace, uses, values):
+        returned = call_traced(function, args, named)
     containers.check(trace.title, function, args, named)
     return returned
 
 
 def _refuse_type_tests(trace: Trace, uses: Sequence[Use]) -> None:
     """Raise for a statement such as ``type(x) is np.ndarray``, which is false for traced arrays."""
-    asked = {_statement(trace, use) for use in uses if use.value is type}
+    statements = {_statement(trace, use) for use in uses if use.value is type}
     for use in uses:
-        if use.value is np.ndarray and _statement(trace, use) in asked:
+        if use.value is np.ndarray and _statement(trace, use) in statements:
             place = trace.statements.at(use.code, use.line)
             raise ComputeTypeError(
                 explain(

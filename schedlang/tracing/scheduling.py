@@ -11,6 +11,5 @@ from schedlang.target import Target
 
 
 def scheduled(outputs: Sequence[Tensor], target: Target) -> Schedule:
-    """Return a schedule without a search: of the tuning database, of a near size, or by the model.
-    """
+    """Return a schedule from the tuning database, for this size or a near one, or by the model."""
     return choose(list(outputs), target).schedule

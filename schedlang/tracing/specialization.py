@@ -19,15 +19,15 @@ from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 from schedlang.targets.build import build
 from schedlang.tracing.arguments import Fixed, Given, Leaf
-from schedlang.tracing.array import TracedArray, array_of, value_of, wrapped
+from schedlang.tracing.array import TracedArray, array_of, value_of, wrap
 from schedlang.tracing.containers import Containers
-from schedlang.tracing.leaves import Form, flattened, rebuilt
+from schedlang.tracing.leaves import Form, flatten, rebuilt
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.powers import HINT, REASON
 from schedlang.tracing.program import Key, Program, plan
 from schedlang.tracing.run import run
 from schedlang.tracing.scheduling import scheduled
-from schedlang.tracing.trace import LoopRule, Storage, Trace, entered
+from schedlang.tracing.trace import LoopRule, Storage, Trace, run_as_current
 
 # the bytes from which on a copy of an argument is worth a warning
 LARGE_COPY = 2**20
@@ -38,11 +38,11 @@ class Specialization:
     """The program of a traced function for arguments of one kind.
 
     ``written`` pairs results of the program with the arguments that they replace, and says whether
-    the kernel may write there itself. The results before them are the leaves of what the function
-    returns, in ``form``. ``returns`` says for each of those which argument it is, if it is one.
-    ``loops`` are lines of text, which say for each ``sl.fori_loop`` how it runs. ``assumed`` names
-    the call for which arguments must lie row by row in memory, if there is one. ``exponents`` are
-    the arguments that are powers of integers, with the lines where.
+    the kernel may write there itself. The results before them are the leaves of the function's
+    return value, in ``form``. For each of these, ``returns`` has the argument that it is, if it is
+    one. ``loops`` are lines of text that say for each ``sl.fori_loop`` how it runs. ``assumed``
+    names the call that needs arguments which lie row by row in memory, if there is one.
+    ``exponents`` are the arguments that are powers of integers, with the lines where they are.
     """
 
     name: str
@@ -54,27 +54,27 @@ class Specialization:
     assumed: str = ""
     exponents: tuple[tuple[int, str], ...] = ()
 
-    def __call__(self, given: Given) -> Any:
-        self._check_rows(given)
-        self._check_exponents(given)
+    def __call__(self, call: Given) -> Any:
+        self._check_rows(call)
+        self._check_exponents(call)
         outputs: list[Any] = [None] * len(self.program.returned)
         for k, argument, direct in self.written:
-            self._check_apart(given, argument)
-            if direct and given.arrays[argument].flags.c_contiguous:
-                outputs[k] = given.arrays[argument]
-        results = self._apart(self.program(self._rows(given), outputs), given, outputs)
+            self._check_apart(call, argument)
+            if direct and call.arrays[argument].flags.c_contiguous:
+                outputs[k] = call.arrays[argument]
+        results = self._apart(self.program(self._rows(call), outputs), call, outputs)
         for k, argument, _ in self.written:
-            if results[k] is not given.arrays[argument]:
-                np.copyto(given.arrays[argument], results[k])
+            if results[k] is not call.arrays[argument]:
+                np.copyto(call.arrays[argument], results[k])
         leaves = [
-            _returned(results[k], given.first) if argument is None else given.originals[argument]
+            _returned(results[k], call.first) if argument is None else call.originals[argument]
             for k, argument in enumerate(self.returns)
         ]
         return rebuilt(self.form, leaves)
 
-    def _check_rows(self, given: Given) -> None:
+    def _check_rows(self, call: Given) -> None:
         """Raise for a strided argument, if the function reads a view that NumPy has of others."""
-        for value, leaf in zip(given.arrays, given.leaves):
+        for value, leaf in zip(call.arrays, call.leaves):
             strided = isinstance(value, np.ndarray) and not value.flags.c_contiguous
             if self.assumed and strided:
                 raise CallError(
@@ -86,19 +86,19 @@ class Specialization:
                     )
                 )
 
-    def _check_exponents(self, given: Given) -> None:
+    def _check_exponents(self, call: Given) -> None:
         """Raise for a negative integer that is a power of integers."""
         for k, where in self.exponents:
-            leaf = given.leaves[k]
-            if leaf.negative or (np.asarray(given.arrays[k]) < 0).any():
+            leaf = call.leaves[k]
+            if leaf.negative or (np.asarray(call.arrays[k]) < 0).any():
                 raise CallError(
                     explain(f"{self.name}({leaf.name}=...), the exponent in {where}", REASON, HINT)
                 )
 
-    def _rows(self, given: Given) -> list[Any]:
+    def _rows(self, call: Given) -> list[Any]:
         """Return the arguments as kernels take them: row by row, copies of strided arrays."""
         arrays: list[Any] = []
-        for value, leaf in zip(given.arrays, given.leaves):
+        for value, leaf in zip(call.arrays, call.leaves):
             if isinstance(value, np.ndarray) and not value.flags.c_contiguous:
                 if value.nbytes >= LARGE_COPY:
                     warn_user(
@@ -114,31 +114,31 @@ class Specialization:
             arrays.append(value)
         return arrays
 
-    def _apart(self, results: list[Any], given: Given, outputs: Sequence[Any]) -> list[Any]:
-        """Return the results, none of which is an argument, a constant or another result.
+    def _apart(self, results: list[Any], call: Given, outputs: Sequence[Any]) -> list[Any]:
+        """Return the results as arrays that are not arguments, constants or other results.
 
-        Those that kernels wrote into ``outputs`` stay.
+        Results that kernels wrote into ``outputs`` stay there.
         """
-        known = {id(a) for a in (*given.arrays, *self.program.constants)}
-        made = []
+        shared = {id(a) for a in (*call.arrays, *self.program.constants)}
+        separate = []
         for value, own in zip(results, outputs):
             if own is None or value is not own:
-                value = np.copy(value) if id(value) in known else value
-                known.add(id(value))
-            made.append(value)
-        return made
+                value = np.copy(value) if id(value) in shared else value
+                shared.add(id(value))
+            separate.append(value)
+        return separate
 
-    def _check_apart(self, given: Given, written: int) -> None:
+    def _check_apart(self, call: Given, target: int) -> None:
         """Raise if an argument that the function writes shares memory with another one."""
-        leaf, array = given.leaves[written], given.arrays[written]
+        leaf, array = call.leaves[target], call.arrays[target]
         if not array.flags.writeable:
             raise CallError(f"{self.name} writes {leaf.name}, but this array is read-only")
-        for k, other in enumerate(given.arrays):
-            if k != written and isinstance(other, np.ndarray) and np.may_share_memory(array, other):
+        for k, other in enumerate(call.arrays):
+            if k != target and isinstance(other, np.ndarray) and np.may_share_memory(array, other):
                 raise CallError(
                     explain(
                         f"{self.name} writes {leaf.name}",
-                        f"{leaf.name} and {given.leaves[k].name} share memory in this call, but "
+                        f"{leaf.name} and {call.leaves[k].name} share memory in this call, but "
                         "were traced as two arrays",
                         f"Pass a copy: {leaf.name}.copy().",
                     )
@@ -175,40 +175,50 @@ def _returned(value: Any, first: Any) -> Any:
 
 
 def specialize(
-    function: Callable[..., Any], signature: Signature, given: Given, target: Target
+    function: Callable[..., Any], signature: Signature, call: Given, target: Target
 ) -> Specialization:
     """Trace ``function`` for arguments as in ``given``, and build its kernels."""
     name = getattr(function, "__name__", "traced")
     # between the kernels of a loop on the host, arrays would leave the memory of a GPU
     rule = LoopRule(limited=target.facts.host_arrays)
     trace = Trace(name, getattr(function, "__code__", None), rule=rule)
-    with entered(trace):
+    with run_as_current(trace):
         containers = Containers()
-        keys, arrays, args, named = _arguments(signature, given, trace, containers)
-        storages = [a.storage if leaf.shape is not None else None
-                    for a, leaf in zip(arrays, given.leaves)]  # fmt: skip
+        keys, arrays, args, named = _arguments(signature, call, trace, containers)
+        storages = [
+            a.storage if leaf.shape is not None else None for a, leaf in zip(arrays, call.leaves)
+        ]
         before = [None if s is None else trace.values[s] for s in storages]
         returned = run(trace, function, args, named, containers)
-        leaves, form = flattened(returned)
+        leaves, form = flatten(returned)
         values = [value_of(leaf, name) for leaf in leaves]
     after = [None if s is None else trace.values[s] for s in storages]
-    written = [(k, v) for k, v in enumerate(after) if v is not None and v is not before[k]]
+    assigned = [(k, v) for k, v in enumerate(after) if v is not None and v is not before[k]]
     returns = [_argument(leaf, storages) for leaf in leaves]
     name_stages(trace)
-    results = [*values, *(v for _, v in written)]
+    results = [*values, *(v for _, v in assigned)]
     title = name if name.isidentifier() else "traced"
     program = plan(trace, keys, results, _builder(target), title)
     # a result that the function also returns by itself needs memory of its own
     own = {program.returned[k] for k, argument in enumerate(returns) if argument is None}
     replaced = tuple(
         (k, argument, (p := program.returned[k]) not in own and program.may_write(argument, p))
-        for k, (argument, _) in enumerate(written, len(values))
+        for k, (argument, _) in enumerate(assigned, len(values))
     )
     return Specialization(
-        name, program, form, tuple(returns), replaced, tuple(trace.forms), trace.assumed,
-        tuple((k, trace.exponents[a.storage]) for k, a in enumerate(arrays)
-              if a.storage in trace.exponents),
-    )  # fmt: skip
+        name,
+        program,
+        form,
+        tuple(returns),
+        replaced,
+        tuple(trace.forms),
+        trace.assumed,
+        tuple(
+            (k, trace.exponents[a.storage])
+            for k, a in enumerate(arrays)
+            if a.storage in trace.exponents
+        ),
+    )
 
 
 def _argument(leaf: Any, storages: Sequence[Storage | None]) -> int | None:
@@ -227,29 +237,29 @@ def _builder(target: Target) -> Callable[[Sequence[Key], Sequence[Tensor], str],
 
 
 def _arguments(
-    signature: Signature, given: Given, trace: Trace, containers: Containers
+    signature: Signature, call: Given, trace: Trace, containers: Containers
 ) -> tuple[list[Key], list[TracedArray], list[Any], dict[str, Any]]:
     """Return the inputs, what stands for them, and the arguments of the trace."""
     keys: list[Key] = []
     arrays: list[TracedArray] = []
     args: list[Any] = []
     named: dict[str, Any] = {}
-    for parameter, part in zip(signature.parameters.values(), given.key):  # type: ignore[call-overload]
+    for parameter, part in zip(signature.parameters.values(), call.key):  # type: ignore[call-overload]
         if isinstance(part, Fixed):
             value = part.value
         else:
             form, *described = part
-            made = []
+            parts = []
             for leaf in described:
                 if isinstance(leaf, Fixed):
-                    made.append(leaf.value)
+                    parts.append(leaf.value)
                     continue
                 key, array = _stands_for(leaf, trace)
                 keys.append(key)
                 trace.given[array.storage] = trace.values[array.storage]
                 arrays.append(array)
-                made.append(array)
-            value = containers.built(form, made, parameter.name)
+                parts.append(array)
+            value = containers.built(form, parts, parameter.name)
         if parameter.kind is Parameter.VAR_POSITIONAL:
             args += value
         elif parameter.kind is Parameter.VAR_KEYWORD:
@@ -265,8 +275,8 @@ def _stands_for(leaf: Leaf, trace: Trace) -> tuple[Key, TracedArray]:
     if leaf.shape is None:
         if leaf.negative:
             opposite = Var(leaf.name, "int64", weak=False)
-            return opposite, wrapped(cast(-opposite, leaf.dtype))
+            return opposite, wrap(cast(-opposite, leaf.dtype))
         scalar = Var(leaf.name, leaf.dtype, weak=False)
-        return scalar, wrapped(Cast(scalar, leaf.dtype, weak=True) if leaf.weak else scalar)
-    made = placeholder(leaf.shape, leaf.dtype, name=leaf.name)
-    return made, array_of(made if leaf.shape else made[()], rows=True)
+        return scalar, wrap(Cast(scalar, leaf.dtype, weak=True) if leaf.weak else scalar)
+    array = placeholder(leaf.shape, leaf.dtype, name=leaf.name)
+    return array, array_of(array if leaf.shape else array[()], rows=True)

@@ -21,22 +21,23 @@ def spread(value: Any, shape: Shape, what: str) -> Callable[[Sequence[Any]], Any
     if not isinstance(value, Tensor) or not value.ndim:
         scalar = as_expr(value)
         return lambda at: scalar
-    given = list(value.shape)
-    while len(given) > len(shape) and is_one(given[0]):
-        del given[0]
-    dropped = value.ndim - len(given)
-    skipped = len(shape) - len(given)
+    extents = list(value.shape)
+    while len(extents) > len(shape) and is_one(extents[0]):
+        del extents[0]
+    dropped = value.ndim - len(extents)
+    skipped = len(shape) - len(extents)
     aligned = shape[skipped:] if skipped >= 0 else ()
-    if skipped < 0 or not all(same(g, s) or is_one(g) for g, s in zip(given, aligned)):
+    if skipped < 0 or not all(same(g, s) or is_one(g) for g, s in zip(extents, aligned)):
         raise ComputeError(
             f"{what}: an array of shape {shape_text(value.shape)} does not broadcast to "
             f"{shape_text(shape)}, the shape of the elements"
         )
-    stretched = [is_one(g) and not is_one(s) for g, s in zip(given, aligned)]
+    stretched = [is_one(g) and not is_one(s) for g, s in zip(extents, aligned)]
 
     def element(at: Sequence[Any]) -> Any:
-        return value[(0,) * dropped + tuple(
-            as_expr(0 if wide else i) for i, wide in zip(at[skipped:], stretched)
-        )]  # fmt: skip
+        return value[
+            (0,) * dropped
+            + tuple(as_expr(0 if wide else i) for i, wide in zip(at[skipped:], stretched))
+        ]
 
     return element

@@ -48,16 +48,17 @@ class Statements:
             return Statement(path, line, linecache.getline(path, line).strip())
         around.sort(key=lambda s: (s.end_lineno or s.lineno) - s.lineno)
         loops = tuple(
-            s.lineno for s in around[: _function(around)]
+            s.lineno
+            for s in around[: _function(around)]
             if isinstance(s, (ast.For, ast.While)) and line >= s.body[0].lineno
-        )  # fmt: skip
+        )
         first = around[0].lineno
         text = linecache.getline(path, first).strip()
         return Statement(path, first, text, _target(around[0]), loops)
 
     def _all(self, code: CodeType) -> list[ast.stmt]:
-        found = self._known.get(code)
-        if found is None:
+        statements = self._known.get(code)
+        if statements is None:
             try:
                 lines, first = inspect.getsourcelines(code)
                 tree = parsed(dedent("".join(lines)))
@@ -65,9 +66,9 @@ class Statements:
                 # typed at a prompt, or a lambda in the middle of a statement
                 tree, first = ast.Module([], []), 1
             ast.increment_lineno(tree, first - 1)
-            found = [n for n in ast.walk(tree) if isinstance(n, ast.stmt)]
-            self._known[code] = found
-        return found
+            statements = [n for n in ast.walk(tree) if isinstance(n, ast.stmt)]
+            self._known[code] = statements
+        return statements
 
 
 def _function(around: list[ast.stmt]) -> int:

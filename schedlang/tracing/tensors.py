@@ -11,12 +11,12 @@ from schedlang.compute.tensor import Tensor, placeholder
 from schedlang.errors import ComputeTypeError
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr
-from schedlang.tracing.array import value_of, wrapped
+from schedlang.tracing.array import value_of, wrap
 from schedlang.tracing.containers import Containers
-from schedlang.tracing.leaves import flattened, rebuilt
+from schedlang.tracing.leaves import flatten, rebuilt
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.run import run
-from schedlang.tracing.trace import LoopRule, Storage, Trace, Value, entered
+from schedlang.tracing.trace import LoopRule, Storage, Trace, Value, run_as_current
 
 # loops are scans, however large
 TENSORS = LoopRule(host=False, limited=False)
@@ -25,10 +25,10 @@ TENSORS = LoopRule(host=False, limited=False)
 def trace(function: Callable[..., Any], *specs: Any, **named: Any) -> Any:
     """Return the tensors that ``function`` computes from arrays like ``specs``.
 
-    Each of ``specs`` stands for an argument: a tensor, such as a placeholder with symbolic sizes; a
-    scalar argument (``sl.var``); or anything with a ``shape`` and a ``dtype``, of which a
-    placeholder is made that is named after the parameter. Numbers, strings and ``None`` are passed
-    as they are, and so are tuples, lists and dicts of all these.
+    Each of ``specs`` stands for an argument. It is a tensor, such as a placeholder with symbolic
+    sizes; a scalar argument (``sl.var``); or anything with a ``shape`` and a ``dtype``, for which
+    the trace takes a placeholder named after the parameter. Numbers, strings and ``None`` are
+    passed unchanged, and so are tuples, lists and dicts of all these.
 
     The tensors come in the tuples, lists and dicts that ``function`` returns. If it returns
     ``None``, they are the new values of the arguments that it assigns to, one or a tuple.
@@ -50,31 +50,33 @@ def trace(function: Callable[..., Any], *specs: Any, **named: Any) -> Any:
     """
     if not callable(function):
         raise ComputeTypeError(f"sl.trace({function!r}, ...): the first argument is a function")
-    given = getattr(function, "function", function)
-    title = getattr(given, "__name__", "the function")
-    running = Trace(title, getattr(given, "__code__", None), rule=TENSORS, closed=True)
-    with entered(running):
+    inner = getattr(function, "function", function)
+    title = getattr(inner, "__name__", "the function")
+    running = Trace(title, getattr(inner, "__code__", None), rule=TENSORS, closed=True)
+    with run_as_current(running):
         storages: list[Storage] = []
-        names = list(inspect.signature(given).parameters)
+        names = list(inspect.signature(inner).parameters)
         containers = Containers()
-        args = [_stand_in(spec, name, storages, containers)
-                for spec, name in zip(specs, [*names, *specs])]  # fmt: skip
+        args = [
+            _stand_in(spec, name, storages, containers)
+            for spec, name in zip(specs, [*names, *specs])
+        ]
         others = {k: _stand_in(spec, k, storages, containers) for k, spec in named.items()}
         before = [running.values[s] for s in storages]
-        leaves, form = flattened(run(running, given, args, others, containers))
+        leaves, form = flatten(run(running, inner, args, others, containers))
         values = [value_of(leaf, title) for leaf in leaves]
     name_stages(running)
     if form.kind is not None:
         return rebuilt(form, [tensor_of(v, "a result of sl.trace") for v in values])
     after = [running.values[s] for s in storages]
     changed = [v for v, old in zip(after, before) if v is not old]
-    written = tuple(tensor_of(v, "a result of sl.trace") for v in changed)
-    return written[0] if len(written) == 1 else written or None
+    results = tuple(tensor_of(v, "a result of sl.trace") for v in changed)
+    return results[0] if len(results) == 1 else results or None
 
 
 def _stand_in(spec: Any, name: str, storages: list[Storage], containers: Containers) -> Any:
-    leaves, form = flattened(spec)
-    made = []
+    leaves, form = flatten(spec)
+    parts = []
     for k, leaf in enumerate(leaves):
         label = name if len(leaves) == 1 else f"{name}_{k}"
         if not isinstance(leaf, (Tensor, Expr)) and hasattr(leaf, "shape"):
@@ -82,12 +84,12 @@ def _stand_in(spec: Any, name: str, storages: list[Storage], containers: Contain
             leaf = placeholder(tuple(leaf.shape), kind, name=label)
         if isinstance(leaf, (Tensor, Expr)):
             value: Value = leaf[()] if isinstance(leaf, Tensor) and not leaf.ndim else leaf
-            array = wrapped(value)
+            array = wrap(value)
             storages.append(array.storage)
-            made.append(array)
+            parts.append(array)
         else:
-            made.append(leaf)
-    return containers.built(form, made, name)
+            parts.append(leaf)
+    return containers.built(form, parts, name)
 
 
 __all__ = ["trace"]

@@ -19,7 +19,7 @@ from schedlang.errors import ComputeError, ComputeTypeError, explain, user_locat
 from schedlang.expr.nodes import Expr, Var
 from schedlang.language.construct import settled
 from schedlang.language.foreign import functions_of_user
-from schedlang.tracing.constants import known_stage
+from schedlang.tracing.constants import formula_stage
 from schedlang.tracing.statements import Statement, Statements
 
 Value = Union[Tensor, Expr]
@@ -83,7 +83,8 @@ class HostLoop:
 
 @dataclass(frozen=True)
 class LoopRule:
-    """The loops that become scans: all that have the form; if ``limited``, those of little work.
+    """Which loops become scans: all that have the form or, if ``limited``, only those of little
+    work.
 
     The others run on the ``host``, or are refused.
     """
@@ -98,20 +99,20 @@ class Trace:
 
     * ``title`` names the function in messages, and ``code`` is its code.
     * ``values`` has the present value of each storage.
-    * ``outer`` has the storages of traces around that this one reads, with the placeholders for
-      their values; ``written`` are those of them that it changes.
+    * ``outer`` has the storages of enclosing traces that this one reads, with the placeholders
+    for their values; ``written`` are the ones among them that it changes.
     * ``constants`` are the arrays with known elements that it reads, each with its placeholder.
     * ``made`` has what each statement of the function made, ``targets`` the names that they assign,
       and ``counts`` how many stages each line made, also in functions that it calls.
     * ``computed`` has the results of calls so far, which equal calls share.
     * ``rule`` says which loops become scans, and ``forms`` what each became, for users.
     * ``assumed`` is the call that copies arguments which do not lie row by row in memory, if the
-      trace holds for others alone.
-    * ``given`` are the arguments with the values that they enter with, and ``exponents`` the ones
-      that are powers of integers, with the lines where.
-    * ``index`` is the index of the loop, with its least and greatest value.
-    * ``closed`` says that there are no inputs but the arguments, so that arrays with known elements
-      are stages or refused.
+      * ``assumed`` is the call that would copy arguments which do not lie row by row in memory, if
+      the trace holds only for arguments that do.
+      * ``given`` are the arguments with the values that they enter with. ``exponents`` are the
+      arguments that are powers of integers, with the lines where they are.
+    * ``closed`` says that the arguments are the only inputs, so that arrays of known elements
+    become stages or are refused.
     """
 
     title: str
@@ -140,10 +141,10 @@ class Trace:
         place = self.place()
         # a new vector does in any case
         rows = rows or not isinstance(value, Tensor) or value.ndim < 2
-        made = Storage(self, "" if place is None else f"line {place.line}", rows)
-        self.values[made] = value
+        storage = Storage(self, "" if place is None else f"line {place.line}", rows)
+        self.values[storage] = value
         self._note(value, place)
-        return made
+        return storage
 
     def read(self, storage: Storage) -> Value:
         """Return the present value of ``storage``.
@@ -151,9 +152,9 @@ class Trace:
         In the body of a loop, a placeholder stands for the value from around. Raises
         ``ComputeError`` for an array of a trace that has ended.
         """
-        found = self.values.get(storage)
-        if found is not None:
-            return found
+        present = self.values.get(storage)
+        if present is not None:
+            return present
         if self.around is None or not self._encloses(storage):
             raise ComputeError(
                 explain(
@@ -166,15 +167,15 @@ class Trace:
                 )
             )
         value = self.around.read(storage)
-        if known_everywhere(value):
+        if is_known_everywhere(value):
             return value
         return self.captured(storage, value)
 
     def captured(self, storage: Storage, value: Value) -> Value:
         """Return what stands for the ``value`` of a storage of a trace around this one."""
-        self.outer[storage], made = stand_in(value, f"x{len(self.outer)}")
-        self.values[storage] = made
-        return made
+        self.outer[storage], inner = stand_in(value, f"x{len(self.outer)}")
+        self.values[storage] = inner
+        return inner
 
     def write(self, storage: Storage, value: Value) -> None:
         """Replace the value of ``storage``."""
@@ -200,17 +201,17 @@ class Trace:
 
         In a ``closed`` trace it is a stage; raises ``ComputeError`` for elements without a formula.
         """
-        for known, elements in self.constants:
+        for tensor, elements in self.constants:
             if _equal(elements, array):
-                return known
+                return tensor
         # the function may change its array later
         array = array.copy()
         if self.closed and self.around is None:
-            made = known_stage(array)
-            if made is None:
+            stage = formula_stage(array)
+            if stage is None:
                 self._refuse_constant(array)
-            self.constants.append((made, array))
-            return made
+            self.constants.append((stage, array))
+            return stage
         if self.around is not None:
             # the outermost trace holds it, so that a loop does not pass it in each iteration
             outer = self.around.constant(array)
@@ -220,9 +221,9 @@ class Trace:
             assert isinstance(value, Tensor)
             self.constants.append((value, array))
             return value
-        made = placeholder(array.shape, str(array.dtype), name=f"constant{len(self.constants)}")
-        self.constants.append((made, array))
-        return made
+        entry = placeholder(array.shape, str(array.dtype), name=f"constant{len(self.constants)}")
+        self.constants.append((entry, array))
+        return entry
 
     def assume_rows(self, asked: str) -> None:
         """Note that the trace holds for arguments that lie row by row in memory.
@@ -331,42 +332,45 @@ def _equal(a: np.ndarray, b: np.ndarray) -> bool:
 def stand_in(value: Value, name: str) -> tuple[Tensor, Value]:
     """Return a placeholder of the shape and dtype of ``value``, and the value it has in a trace."""
     if isinstance(value, Tensor):
-        made = placeholder(value.shape, value.dtype, name=name)
-        return made, made
-    made = placeholder((), settled(value).dtype, name=name)
-    return made, made[()]
+        tensor = placeholder(value.shape, value.dtype, name=name)
+        return tensor, tensor
+    tensor = placeholder((), settled(value).dtype, name=name)
+    return tensor, tensor[()]
 
 
-def known_everywhere(value: Value) -> bool:
+def is_known_everywhere(value: Value) -> bool:
     """Return whether a value consists of scalar arguments and constants alone."""
     return isinstance(value, Expr) and not any(True for _ in reads([value]))
 
 
 def current() -> Trace:
     """Return the trace that runs; raise if an array of a trace is used outside of any."""
-    found = _CURRENT.get()
-    if found is None:
+    trace = _CURRENT.get()
+    if trace is None:
         raise ComputeError(
             "an array of a traced function is used after the function returned: return it from the "
             "function, or pass it on as an argument"
         )
-    return found
+    return trace
 
 
-def running() -> Trace | None:
+def running_trace() -> Trace | None:
     """Return the trace that runs, or ``None``."""
     return _CURRENT.get()
 
 
-def called(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    """Return what a traced function returns; explain what NumPy says of arrays without values."""
+def call_traced(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """Return the result of a traced function.
+
+    Where NumPy refuses an array without values, the error explains why.
+    """
     try:
         with functions_of_user():
             return function(*args, **named)
     except TypeError as error:
         if not str(error).startswith("expected a sequence of integers or a single integer"):
             raise
-        # NumPy hides why an array of the trace is no integer
+        # NumPy's own message does not say why an array of the trace is not an integer
         raise ComputeTypeError(
             explain(
                 f"an array of {current().title} where NumPy takes an integer "
@@ -390,7 +394,7 @@ def called(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str
 
 
 @contextmanager
-def entered(trace: Trace) -> Iterator[None]:
+def run_as_current(trace: Trace) -> Iterator[None]:
     """Make ``trace`` the current one."""
     token = _CURRENT.set(trace)
     try:

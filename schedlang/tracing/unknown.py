@@ -12,7 +12,7 @@ import numpy as np
 from schedlang.compute.tensor import NUMPY_METHODS, shape_text
 from schedlang.errors import ComputeTypeError, MissingNameError, explain, nearest
 from schedlang.expr.number_refusals import number_function
-from schedlang.tracing.trace import KNOWN, current, running
+from schedlang.tracing.trace import KNOWN, current, running_trace
 
 # what to write, or a function of the user's line that says so
 Hint = Union[str, Callable[[str], str]]
@@ -140,13 +140,14 @@ def refuse_outside(array: Any, asked: str) -> NoReturn:
     )
 
 
-def missing(kind: type, name: str) -> ComputeTypeError | MissingNameError:
+def missing_attribute(kind: type, name: str) -> ComputeTypeError | MissingNameError:
     """Return the error for an attribute that arrays of a traced function lack.
 
-    One that NumPy's arrays have is no ``AttributeError``, so that ``hasattr`` does not deny it.
+    The error for an attribute of NumPy's arrays does not derive from ``AttributeError``, so that
+    ``hasattr`` does not say that the attribute is absent.
     """
     asked = f"an array of a traced function has no attribute {name!r}"
-    if running() is not None and name in dir(np.ndarray) and not name.startswith("_"):
+    if running_trace() is not None and name in dir(np.ndarray) and not name.startswith("_"):
         where, text = _line()
         asked = f"an array of a traced function has no attribute {name!r} (in {where})"
         if name == "view" and re.search(r"\b(as)?matrix\(|\bbmat\(", text):
@@ -189,6 +190,4 @@ UNKNOWN = {
         ".tolist()", "Return the array, and convert what the function returned."),
     "__array__": _refusing("a NumPy array", _instead_of_array),
 }  # fmt: skip
-refuse_format = _refusing(
-    "the text", "Return the value, and format what the function returned."
-)
+refuse_format = _refusing("the text", "Return the value, and format what the function returned.")

@@ -12,10 +12,10 @@ from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr
 from schedlang.language.construct import as_expr
-from schedlang.tracing.indexing import assigned, assigned_under, selected, updated
+from schedlang.tracing.indexing import assign_elements, assign_under, select, update
 from schedlang.tracing.trace import Value
 
-# how a scatter combines the updates of a ufunc; those of bools are in the second table
+# how a scatter combines the updates of a ufunc; the second table is for bools
 _COMBINED = {
     "add": "sum", "subtract": "sum", "multiply": "prod", "maximum": "max", "minimum": "min",
 }  # fmt: skip
@@ -25,7 +25,7 @@ _OF_BOOLS = {
 }  # fmt: skip
 
 
-def updated_at(ufunc: Any, base: Value, item: Any, *values: Any) -> Value:
+def update_at(ufunc: Any, base: Value, item: Any, *values: Any) -> Value:
     """Return ``base`` after ``ufunc.at(base, item, value)``.
 
     Raises :class:`~schedlang.errors.ComputeTypeError` for a ufunc whose updates a scatter does not
@@ -53,9 +53,9 @@ def updated_at(ufunc: Any, base: Value, item: Any, *values: Any) -> Value:
                 "elements the mask selects depends on its values; give a number, or write x[...] = "
                 "np.where(mask, f(x, values), x)"
             )
-        return assigned_under(base, item, ufunc(base, value))
+        return assign_under(base, item, ufunc(base, value))
     if not isinstance(base, Tensor) or not any(is_array(i) for i in items):
-        return assigned(base, item, ufunc(selected(base, item), value))
+        return assign_elements(base, item, ufunc(select(base, item), value))
     combine = (_OF_BOOLS if base.dtype == "bool" else _COMBINED).get(ufunc.__name__)
     if combine is None:
         raise ComputeTypeError(
@@ -69,7 +69,7 @@ def updated_at(ufunc: Any, base: Value, item: Any, *values: Any) -> Value:
     if ufunc is np.subtract:
         # not 0 - value, which is 0.0 for 0.0 and would make a -0.0 positive
         value = -value.astype(base.dtype)
-    return updated(base, items, value, combine)
+    return update(base, items, value, combine)
 
 
 def _kind(dtype: str) -> int:

@@ -44,29 +44,33 @@ _OF_MODULES = {
 
 
 @contextmanager
-def draws_refused(trace: Trace, uses: Sequence[Use], values: Sequence[Any]) -> Iterator[None]:
+def refuse_draws(trace: Trace, uses: Sequence[Use], values: Sequence[Any]) -> Iterator[None]:
     """Raise ``ComputeTypeError`` if a function draws random numbers while it is traced.
 
     ``uses`` are what its code names, and ``values`` its arguments, perhaps with generators.
     """
     before = [(g, _state(g), use) for g, use in _reached(uses, values)]
-    made = [use for use in uses if any(use.value is maker for maker in _MAKERS)]
-    with _seeds_noted(trace, made) as seeded:
+    makers = [use for use in uses if any(use.value is maker for maker in _MAKERS)]
+    with _seeds_noted(trace, makers) as seeded:
         yield
     if seeded:
         _refuse(
-            trace, seeded[0], "a generator of random numbers without a seed",
+            trace,
+            seeded[0],
+            "a generator of random numbers without a seed",
             "Draw outside, and pass the numbers as an argument; or give a seed, "
             "np.random.default_rng(0): then each call draws the same numbers, as in NumPy.",
-        )  # fmt: skip
+        )
     for generator, state, use in before:
         if _state(generator) != state:
             place = None if use is None else trace.statements.at(use.code, use.line)
             _refuse(
-                trace, place, "random numbers",
+                trace,
+                place,
+                "random numbers",
                 "Draw outside, and pass the numbers as an argument: "
                 f"{trace.title if trace.title.isidentifier() else 'f'}(x, rng.random(n)).",
-            )  # fmt: skip
+            )
 
 
 def _refuse(trace: Trace, place: Statement | None, what: str, hint: str) -> NoReturn:
@@ -82,22 +86,22 @@ def _refuse(trace: Trace, place: Statement | None, what: str, hint: str) -> NoRe
 
 def _reached(uses: Sequence[Use], values: Sequence[Any]) -> list[tuple[Any, Use | None]]:
     """Return the generators among what code names and the values given, each with its first use."""
-    seen: dict[int, Any] = {}
-    found = [(g, use) for use in uses for g in _generators(use.value, seen)]
-    return [*found, *((g, None) for value in values for g in _generators(value, seen))]
+    visited: dict[int, Any] = {}
+    generators = [(g, use) for use in uses for g in _generators(use.value, visited)]
+    return [*generators, *((g, None) for value in values for g in _generators(value, visited))]
 
 
-def _generators(value: Any, seen: dict[int, Any]) -> Iterator[Any]:
-    """Return the generators that a value is, holds, or is a method of, unless they are ``seen``.
+def _generators(value: Any, visited: dict[int, Any]) -> Iterator[Any]:
+    """Return the generators that a value is, holds, or is a method of, unless ``visited``.
 
     Containers and the attributes of objects are searched, at most some levels and parts of them.
     """
     waiting = [(value, 0)]
-    while waiting and len(seen) < _MOST_PARTS:
+    while waiting and len(visited) < _MOST_PARTS:
         part, depth = waiting.pop()
-        if id(part) in seen or isinstance(part, _LEAVES):
+        if id(part) in visited or isinstance(part, _LEAVES):
             continue
-        seen[id(part)] = part
+        visited[id(part)] = part
         if isinstance(part, _GENERATORS):
             yield part
         elif depth < _DEEPEST:
@@ -118,9 +122,9 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from attributes(value).values()
         for kind in type(value).__mro__:
             if kind.__module__.partition(".")[0] not in (*LIBRARIES, "builtins"):
-                for held in vars(kind).values():
-                    slot = isinstance(held, MemberDescriptorType)
-                    yield _slot(held, value) if slot else held
+                for attribute in vars(kind).values():
+                    slot = isinstance(attribute, MemberDescriptorType)
+                    yield _slot(attribute, value) if slot else attribute
 
 
 def _slot(slot: Any, value: Any) -> Any:
@@ -151,14 +155,14 @@ def _frozen(state: Any) -> Any:
 
 
 @contextmanager
-def _seeds_noted(trace: Trace, made: list[Use]) -> Iterator[list[Statement | None]]:
+def _seeds_noted(trace: Trace, makers: list[Use]) -> Iterator[list[Statement | None]]:
     """Note where a seed comes from the system, if the code names what would ask for one."""
     noted: list[Statement | None] = []
     earlier = sys.getprofile()
-    if not made or (earlier is not None and not callable(earlier)):
+    if not makers or (earlier is not None and not callable(earlier)):
         # a profiler in C cannot be put back: any such name counts
         yield noted
-        noted += [trace.statements.at(use.code, use.line) for use in made]
+        noted += [trace.statements.at(use.code, use.line) for use in makers]
         return
 
     def seen(frame: FrameType, event: str, _: Any) -> None:
@@ -170,8 +174,9 @@ def _seeds_noted(trace: Trace, made: list[Use]) -> Iterator[list[Statement | Non
             # np.random.RandomState(0) asks for a seed, too, and replaces it
             replaced = user is not None and any(
                 (use.code, use.line) == (user.f_code, user.f_lineno) and not use.bare
-                for use in made if use.value is np.random.RandomState
-            )  # fmt: skip
+                for use in makers
+                if use.value is np.random.RandomState
+            )
             if not replaced:
                 noted.append(
                     None if user is None else trace.statements.at(user.f_code, user.f_lineno)

@@ -17,7 +17,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Expr
 from schedlang.language.numpy_functions import name_of
-from schedlang.tracing.calls import computed
+from schedlang.tracing.calls import compute_once
 from schedlang.tracing.items import is_traced, plain
 from schedlang.tracing.trace import current
 from schedlang.tracing.unknown import line_text
@@ -25,11 +25,11 @@ from schedlang.tracing.unknown import line_text
 # a function of NumPy, its arguments by position, and those by name
 Shared = Callable[[Any, Sequence[Any], dict[str, Any]], Any]
 Value = Union[Tensor, Expr]
-# NumPy's functions on tensors, of which its types know nothing
+# NumPy's functions on tensors; NumPy's types do not know these calls
 numpy: Any = np
 
 
-def shared(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
+def shared_result(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
     """Return the result of a function of NumPy that shares memory with an argument.
 
     Return ``NotImplemented`` if it is a new array.
@@ -45,12 +45,12 @@ def _of_first(make: Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]) 
     """
 
     def form(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
-        others, kept = list(args), dict(named)
-        first = others.pop(0) if others else kept.pop(_names(function)[0], None)
+        others, options = list(args), dict(named)
+        first = others.pop(0) if others else options.pop(_names(function)[0], None)
         # NumPy copies the element of a scalar, and the arrays of a list
         if not is_traced(first) or first.is_scalar:
             return NotImplemented
-        return make(function, first, plain(tuple(others)), plain(kept))
+        return make(function, first, plain(tuple(others)), plain(options))
 
     return form
 
@@ -68,7 +68,7 @@ def _option(
 
 def _result(function: Any, first: Any, others: tuple[Any, ...], named: dict[str, Any]) -> Value:
     """Return the value of a result at present; raise for arguments that do not fit."""
-    return computed(function, (first.value, *others), named)
+    return compute_once(function, (first.value, *others), named)
 
 
 def _new(first: Any, value: Value) -> Any:
@@ -83,7 +83,7 @@ def _permuted(function: Any, first: Any, others: Any, named: Any) -> Any:
     order = function(probe, *others, **named).strides
     back = [order.index(k) for k in range(ndim)]
     return first.view_by(
-        lambda base: computed(function, (base, *others), named),
+        lambda base: compute_once(function, (base, *others), named),
         lambda base, value: numpy.transpose(value, back),
     )
 
@@ -94,7 +94,7 @@ def _same_order(function: Any, first: Any, others: Any, named: Any) -> Any:
     if function is not np.expand_dims and getattr(value, "shape", ()) == first.shape:
         return first
     return first.view_by(
-        lambda base: computed(function, (base, *others), named),
+        lambda base: compute_once(function, (base, *others), named),
         lambda base, value: numpy.reshape(value, getattr(base, "shape", ())),
         ordered=True,
     )
@@ -106,7 +106,7 @@ def _flipped(function: Any, first: Any, others: Any, named: Any) -> Any:
         return NotImplemented
     _result(function, first, others, named)
     return first.view_by(
-        lambda base: computed(function, (base, *others), named),
+        lambda base: compute_once(function, (base, *others), named),
         lambda base, value: function(value, *others, **named),
     )
 
@@ -116,7 +116,7 @@ def _turned(function: Any, first: Any, others: Any, named: Any) -> Any:
     turns = _option(function, others, named, "k", 1)
     axes = _option(function, others, named, "axes", (0, 1))
     return first.view_by(
-        lambda base: computed(function, (base, *others), named),
+        lambda base: compute_once(function, (base, *others), named),
         lambda base, value: numpy.rot90(value, -turns, axes),
     )
 
@@ -124,7 +124,7 @@ def _turned(function: Any, first: Any, others: Any, named: Any) -> Any:
 def _read_only(function: Any, first: Any, others: Any, named: Any) -> Any:
     _result(function, first, others, named)
     return first.view_by(
-        lambda base: computed(function, (base, *others), named),
+        lambda base: compute_once(function, (base, *others), named),
         why=f"NumPy returns a read-only view from np.{name_of(function)}",
     )
 
@@ -156,7 +156,7 @@ def _reshaped(function: Any, first: Any, others: Any, named: Any) -> Any:
             if not certain:
                 _refuse_stale(name, where)
             current().assume_rows(f"{name} in {where}")
-        return computed(function, (base, *others), named)
+        return compute_once(function, (base, *others), named)
 
     def write(base: Value, value: Any) -> Value:
         current().assume_rows(f"{name} in {where}")
@@ -192,9 +192,10 @@ def _parts(function: Any, first: Any, others: Any, named: Any) -> Any:
 
     def part(k: int) -> Any:
         return first.view_by(
-            lambda base: computed(function, (base, *others), named)[k],
-            ordered=True, why=f"it is a view of the array that np.{function.__name__} took",
-        )  # fmt: skip
+            lambda base: compute_once(function, (base, *others), named)[k],
+            ordered=True,
+            why=f"it is a view of the array that np.{function.__name__} took",
+        )
 
     return [part(k) for k in range(len(parts))]  # type: ignore[arg-type]
 
@@ -217,8 +218,8 @@ def _converted(function: Any, first: Any, others: Any, named: Any) -> Any:
     return first.astype(*others, **{k: v for k, v in named.items() if k != "device"})
 
 
-def _replaced(function: Any, first: Any, others: Any, named: Any) -> Any:
-    """Return the argument itself, in which the elements are replaced unless it is copied."""
+def _replace_elements(function: Any, first: Any, others: Any, named: Any) -> Any:
+    """Return the argument itself with its elements replaced, unless it is to be copied."""
     if _option(function, others, named, "copy", True):
         return NotImplemented
     value = _result(function, first, others, named)
@@ -247,19 +248,19 @@ def _einsum(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
 
 
 def _broadcast(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
-    found = function(*plain(tuple(args)))
-    same = all(np.shape(a) == t.shape for a, t in zip(args, found))
-    return tuple(_stretched(a, t, same) for a, t in zip(args, found))
+    results = function(*plain(tuple(args)))
+    same = all(np.shape(a) == t.shape for a, t in zip(args, results))
+    return tuple(_stretched(a, t, same) for a, t in zip(args, results))
 
 
-def _stretched(array: Any, wanted: Tensor, same: bool) -> Any:
-    """Return the array itself if all had the ``same`` shape, else a view in the ``wanted`` one."""
+def _stretched(array: Any, model: Tensor, same: bool) -> Any:
+    """Return the array itself if all have the ``same`` shape, else a view of ``model``'s shape."""
     if not is_traced(array):
-        return array if same else numpy.broadcast_to(array, wanted.shape)
+        return array if same else numpy.broadcast_to(array, model.shape)
     if same:
         return _new(array, array.value) if array.is_scalar else array
     return array.view_by(
-        lambda base: computed(np.broadcast_to, (base, wanted.shape), {}),
+        lambda base: compute_once(np.broadcast_to, (base, model.shape), {}),
         why="np.broadcast_arrays returns views, in which elements share memory",
     )
 
@@ -271,7 +272,7 @@ def _grid(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
     # NumPy reshapes arrays to vectors, which may copy
     args = [np.reshape(a, -1) if is_traced(a) and a.ndim != 1 else a for a in args]
     vectors = plain(tuple(args))
-    found = function(*vectors, **options)
+    results = function(*vectors, **options)
 
     def part(k: int) -> Any:
         if not is_traced(args[k]):
@@ -283,17 +284,19 @@ def _grid(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
             why="np.meshgrid(copy=False) returns views, in which elements share memory",
         )
 
-    return [part(k) for k in range(len(found))]
+    return [part(k) for k in range(len(results))]
 
 
 def _at_least(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
-    made = tuple(
-        function(a) if not is_traced(a)
-        else _new(a, function(a.value)) if a.is_scalar
+    arrays = tuple(
+        function(a)
+        if not is_traced(a)
+        else _new(a, function(a.value))
+        if a.is_scalar
         else _same_order(function, a, (), {})
         for a in args
-    )  # fmt: skip
-    return made if len(made) > 1 else made[0]
+    )
+    return arrays if len(arrays) > 1 else arrays[0]
 
 
 def refuse_assignment(why: str) -> NoReturn:
@@ -332,7 +335,7 @@ SHARED: dict[Any, Shared] = {
     np.diff: _of_first(partial(_itself_if, "n", 0)),
     np.linalg.matrix_power: _of_first(partial(_itself_if, "n", 1)),
     np.astype: _of_first(_converted),
-    np.nan_to_num: _of_first(_replaced),
+    np.nan_to_num: _of_first(_replace_elements),
     np.einsum: _einsum,
     np.broadcast_arrays: _broadcast,
     np.meshgrid: _grid,
